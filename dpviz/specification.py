@@ -1,0 +1,227 @@
+"""Specifications: everything that a user can set, declared once.
+
+A field's range is written where the field is declared; validation, widgets, help texts, share links and documentation
+all read it from there.
+"""
+
+import hashlib
+import importlib
+import json
+import re
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+
+from dpviz.errors import UserError
+
+Scale = Literal["linear", "log"]
+_ADDRESS = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
+_kinds: dict[str, "type[Specification]"] = {}
+
+
+@dataclass(frozen=True)
+class Control:
+    """A field as a widget sees it: its name, words, type and range."""
+
+    name: str
+    label: str
+    help: str
+    default: Any
+    type: type  # int, float, bool or str (a choice)
+    low: float | None = None
+    high: float | None = None
+    symbol: str = ""
+    unit: str = ""
+    scale: Scale = "linear"
+    options: Mapping[str, str] | None = None  # value -> label, of a choice
+    optional: bool = False  # None means "chosen by theory"
+
+    @property
+    def title(self) -> str:
+        """The visible label: words, symbol and unit."""
+        unit = f" [{self.unit}]" if self.unit else ""
+        return f"{self.label} {self.symbol}".rstrip() + unit
+
+
+def number(
+    default: float | None,
+    low: float,
+    high: float,
+    *,
+    label: str,
+    help: str,
+    symbol: str = "",
+    unit: str = "",
+    scale: Scale = "linear",
+) -> Any:
+    """Declare a numeric field with its closed range [low, high]; `scale` says how a slider should be spaced."""
+    extra = {"symbol": symbol, "unit": unit, "scale": scale}
+    return Field(default, ge=low, le=high, title=label, description=help, json_schema_extra=extra)
+
+
+def choice(default: str, options: Mapping[str, str], *, label: str, help: str) -> Any:
+    """Declare a field (annotated with a Literal) that takes one of `options`, a mapping of value to visible label."""
+    return Field(default, title=label, description=help, json_schema_extra={"options": dict(options)})
+
+
+def switch(default: bool, *, label: str, help: str) -> Any:
+    """Declare an on/off field; the label says what "on" means."""
+    return Field(default, title=label, description=help)
+
+
+class Specification(BaseModel):
+    """Base of everything that a user can set: immutable, validated, and a canonical JSON text.
+
+    A subclass that sets `kind` is registered under it. A kind is an address below `dpviz`:
+    `families.accelerated.heavy_ball` is found by importing `dpviz.families.accelerated`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    kind: ClassVar[str] = ""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        kind = cls.__dict__.get("kind")
+        if not kind:
+            return
+        if not _ADDRESS.fullmatch(kind):
+            raise ValueError(f"{kind!r} is not an address like 'families.accelerated.heavy_ball'")
+        other = _kinds.setdefault(kind, cls)
+        if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ValueError(f"two classes have the kind {kind!r}: {other.__qualname__} and {cls.__qualname__}")
+        _kinds[kind] = cls
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _subclass_by_kind(cls, value: Any, handler: Any) -> Any:
+        if not (isinstance(value, dict) and "kind" in value):
+            return handler(value)
+        value = dict(value)
+        target = kind_named(value.pop("kind"))
+        if not issubclass(target, cls):
+            raise ValueError(f"{target.kind!r} is not a {cls.__name__}")
+        return handler(value) if target is cls else target.model_validate(value)
+
+    def to_json(self) -> str:
+        """Canonical text: sorted keys, every field, a "kind" at each level."""
+        return json.dumps(_plain(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Rebuild from `to_json`. Raises UserError if the text is not such a specification."""
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError:
+            raise UserError("These settings are not valid JSON. Export them again and paste all of the text.") from None
+        with sentences(cls):
+            return cls.model_validate(value)
+
+    def content_hash(self) -> str:
+        """SHA-256 of the canonical text, in hexadecimal."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def replaced(self, **changes: Any) -> Self:
+        """A validated copy with some fields changed (pydantic's own `model_copy` does not validate)."""
+        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
+
+    def query(self, prefix: str) -> dict[str, str]:
+        """The non-default controls as URL parameters `<prefix>_<field>`: the share link."""
+        values = {control.name: getattr(self, control.name) for control in self.controls()}
+        defaults = {control.name: control.default for control in self.controls()}
+        return {f"{prefix}_{name}": str(value) for name, value in values.items() if value != defaults[name]}
+
+    @classmethod
+    def controls(cls) -> tuple[Control, ...]:
+        """The declared numbers, choices and switches, in order, for widgets, help texts and docs."""
+        return tuple(_control(name, field) for name, field in cls.model_fields.items() if field.title)
+
+
+def kind_named(kind: str) -> type[Specification]:
+    """The registered class of that kind, importing the package that the address names if need be.
+
+    Raises ValueError if the address is malformed or nothing is registered there.
+    """
+    if kind not in _kinds:
+        if not isinstance(kind, str) or not _ADDRESS.fullmatch(kind):
+            raise ValueError(f"unknown kind {kind!r}")
+        package = "dpviz." + kind.rpartition(".")[0]
+        try:
+            importlib.import_module(package)
+        except ModuleNotFoundError as error:
+            if not package.startswith(str(error.name)):
+                raise
+    if kind not in _kinds:
+        raise ValueError(f"unknown kind {kind!r}")
+    return _kinds[kind]
+
+
+def registered(base: type[Specification]) -> list[type[Specification]]:
+    """All registered kinds that are subclasses of `base`, sorted by kind."""
+    return [cls for _, cls in sorted(_kinds.items()) if issubclass(cls, base)]
+
+
+class sentences:
+    """Context manager that turns pydantic's ValidationError into a UserError naming label, range and value."""
+
+    def __init__(self, cls: type[Specification]) -> None:
+        self.cls = cls
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, exc_type: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, ValidationError):
+            raise UserError(" ".join(_explained(error, self.cls))) from None
+
+
+def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str]:
+    for item in error.errors(include_url=False):
+        name = next((str(part) for part in reversed(item["loc"]) if isinstance(part, str)), "")
+        control = next((c for owner in (cls, *_kinds.values()) for c in owner.controls() if c.name == name), None)
+        value = item.get("input")
+        shown = f" (got {value!r})" if isinstance(value, (int, float, str)) and len(str(value)) < 40 else ""
+        if control is not None and control.low is not None:
+            yield f"{control.label} must be between {control.low:g} and {control.high:g}{shown}."
+        elif control is not None and control.options:
+            yield f"{control.label} must be one of {', '.join(control.options)}{shown}."
+        else:
+            message = item["msg"].removeprefix("Value error, ")
+            yield f"{name or cls.__name__}: {message}{shown}."
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Specification):
+        fields = {name: _plain(getattr(value, name)) for name in type(value).model_fields}
+        return fields | {"kind": value.kind}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def _control(name: str, field: FieldInfo) -> Control:
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    annotation, optional = field.annotation, False
+    if get_origin(annotation) in (Union, types.UnionType):
+        kept = [part for part in get_args(annotation) if part is not type(None)]
+        optional, annotation = len(kept) < len(get_args(annotation)), kept[0]
+    if get_origin(annotation) is Literal:
+        annotation = str
+    low = next((part.ge for part in field.metadata if hasattr(part, "ge")), None)
+    high = next((part.le for part in field.metadata if hasattr(part, "le")), None)
+    return Control(
+        name=name,
+        label=field.title or name,
+        help=field.description or "",
+        default=field.default,
+        type=annotation,  # type: ignore[arg-type]
+        low=low,
+        high=high,
+        optional=optional,
+        **extra,  # type: ignore[arg-type]
+    )
