@@ -1,0 +1,25 @@
+"""Queries: values computed from data, with the sensitivity that their clipping enforces."""
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dpviz.privacy.mechanisms import Batch
+
+Norm = Literal["l1", "l2", "linf", "range"]
+
+
+class Query(NamedTuple):
+    """A value computed from data for R' replicates; made by a Problem, consumed by a Mechanism.
+
+    value : (R', ...) float64.
+    sensitivity : largest change of `value` in `norm` when one row of the data (of the batch, if there is one) is
+        replaced; a scalar or (R',), a function of public facts and released values only.
+    batch : the batch that the value was computed on; None for the whole table.
+    """
+
+    value: np.ndarray
+    sensitivity: float | np.ndarray
+    norm: Norm
+    batch: "Batch | None" = None

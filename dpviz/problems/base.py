@@ -1,0 +1,118 @@
+"""The contract of a problem: public facts, Queries for mechanisms, diagnostics for teaching pictures."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.privacy.events import Event
+from dpviz.privacy.mechanisms import Batch
+from dpviz.privacy.queries import Norm, Query
+from dpviz.specification import Specification
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A recorded series: `name` is the quantity in words, `label` the axis text.
+
+    released : True if it is a function of what the mechanisms release; False for a diagnostic, which reads raw data.
+    """
+
+    name: str
+    label: str
+    unit: str = ""
+    released: bool = False
+    scale: Literal["linear", "log"] = "linear"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What may be known of a problem without its data.
+
+    n : rows, d : parameters of the model.
+    released : events that were charged before the run, to learn one of these facts; a plan pays for them first.
+    """
+
+    n: int
+    d: int
+    relation: Literal["replace-one"] = "replace-one"
+    released: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True)
+class SmoothFacts(Facts):
+    """Facts of an L-smooth, μ-strongly convex mean of n functions.
+
+    gradient_bound : largest norm of one row's gradient, per norm ("l1", "l2"); enforced by clipping.
+    start : the common value of the starting point's coordinates.
+    initial_gap : bound on E₀ = F(x₀) - F*; lyapunov : bound on V₀ = E₀ + μ/2 ‖x₀ - x*‖² (V₀ ≤ 2E₀).
+    eigenvalues : (d,) the Hessian's spectrum where it is constant and public, else ().
+    """
+
+    gradient_bound_l1: float = 1.0
+    gradient_bound_l2: float = 1.0
+    smoothness: float = 1.0
+    strong_convexity: float = 1.0
+    start: float = 0.0
+    initial_gap: float = 1.0
+    lyapunov: float = 1.0
+    eigenvalues: tuple[float, ...] = ()
+
+    def gradient_bound(self, norm: Norm) -> float:
+        """The largest norm of one row's clipped gradient."""
+        return {"l1": self.gradient_bound_l1, "l2": self.gradient_bound_l2}[norm]
+
+    def starting_point(self, replicates: int) -> np.ndarray:
+        """(R, d) the data-independent x₀ of every replicate."""
+        return np.full((replicates, self.d), self.start)
+
+    def gradient_sensitivity(self, norm: Norm, batch_size: int) -> float:
+        """Sensitivity 2C/m of the mean gradient of m rows: one row may change from one end of the ball to the other."""
+        return 2.0 * self.gradient_bound(norm) / batch_size
+
+
+class ProblemSpecification(Specification, ABC):
+    """The settings of a problem; knows its facts without loading data, and builds the problem."""
+
+    title: ClassVar[str] = ""
+
+    @abstractmethod
+    def facts(self) -> Facts:
+        """The public facts, from settings alone; loads nothing."""
+
+    @abstractmethod
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Problem":
+        """Load and clip the data. Raises UserError if an uploaded table is missing or does not fit the facts."""
+
+    @property
+    def public(self) -> bool:
+        """Whether raw-data curves may be shown without asking (synthetic or published data)."""
+        return True
+
+
+class Problem(ABC):
+    """Something to minimise, with its data. Immutable; shared by all arms of an experiment."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = ()
+    facts: Facts
+
+    @abstractmethod
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Diagnostics (R,) at the outputs {"x": (R, d)}: read raw data, not private."""
+
+
+class SmoothProblem(Problem):
+    """An L-smooth, strongly convex F: data part, reached through Queries, plus a regulariser that needs no noise."""
+
+    facts: SmoothFacts
+
+    @abstractmethod
+    def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
+        """Mean of the batch's clipped per-row gradients at x (R', d), without the regulariser; (R', d)."""
+
+    @abstractmethod
+    def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
+        """Gradient of the data-independent part at x; (R', d)."""

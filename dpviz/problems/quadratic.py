@@ -1,0 +1,89 @@
+"""The quadratic test bench: everything about it is known in closed form."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.privacy.mechanisms import Batch
+from dpviz.privacy.queries import Norm, Query
+from dpviz.problems.base import Metric, ProblemSpecification, SmoothFacts, SmoothProblem
+from dpviz.specification import choice, number
+
+
+class Quadratic(ProblemSpecification):
+    """F(x) = ½ Σ λᵢ xᵢ², as the mean of n rows' gradients of norm at most C that all happen to be zero at x* = 0.
+
+    The rows contribute nothing but their sensitivity, so an algorithm sees exactly its own noise, and the expected
+    error obeys the recursion that the theory solves exactly.
+    """
+
+    kind: ClassVar[str] = "problems.quadratic.bench"
+    title: ClassVar[str] = "Quadratic test bench"
+    rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
+    dimension: int = number(10, 2, 200, label="Parameters", symbol="d", scale="log", help="Number of eigenvalues.")
+    strong_convexity: float = number(
+        0.02, 1e-5, 10.0, label="Strong convexity", symbol="μ", scale="log", help="The smallest eigenvalue."
+    )
+    smoothness: float = number(
+        1.0, 1e-4, 1000.0, label="Smoothness", symbol="L", scale="log", help="The largest eigenvalue."
+    )
+    spacing: str = choice(
+        "log", {"log": "Log-uniform", "ends": "Only μ and L"}, label="Spectrum", help="How eigenvalues are spread."
+    )
+    clip: float = number(
+        10.0, 1e-3, 1e4, label="Gradient clip", symbol="C", scale="log", help="Largest norm of one row's gradient."
+    )
+    start: float = number(1.0, -100.0, 100.0, label="Start", symbol="x₀", help="Every coordinate starts here.")
+
+    def eigenvalues(self) -> np.ndarray:
+        """(d,) ascending from μ to L."""
+        low, high = sorted((self.strong_convexity, self.smoothness))
+        if self.spacing == "ends":
+            return np.where(np.arange(self.dimension) < (self.dimension + 1) // 2, low, high)
+        return np.geomspace(low, high, self.dimension)
+
+    def facts(self) -> SmoothFacts:
+        spectrum = self.eigenvalues()
+        gap = 0.5 * self.start**2 * spectrum.sum()
+        return SmoothFacts(
+            n=self.rows,
+            d=self.dimension,
+            gradient_bound_l1=self.clip,
+            gradient_bound_l2=self.clip,
+            smoothness=float(spectrum[-1]),
+            strong_convexity=float(spectrum[0]),
+            start=self.start,
+            initial_gap=gap,
+            lyapunov=gap + 0.5 * spectrum[0] * self.start**2 * self.dimension,
+            eigenvalues=tuple(spectrum),
+        )
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "QuadraticProblem":
+        return QuadraticProblem(self.facts())
+
+
+class QuadraticProblem(SmoothProblem):
+    """See `Quadratic`. The Hessian is public, so its gradient is a regulariser: it needs no noise."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("objective_gap", "Excess loss F(x_t) - F*", scale="log"),
+        Metric("gradient_norm", "Gradient norm ‖∇F(x_t)‖", scale="log"),
+    )
+
+    def __init__(self, facts: SmoothFacts) -> None:
+        self.facts = facts
+        self._eigenvalues = np.array(facts.eigenvalues)
+
+    def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
+        m = self.facts.n if batch.indices is None else batch.indices.shape[1]
+        return Query(np.zeros_like(x), self.facts.gradient_sensitivity(norm, m), norm, batch)
+
+    def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
+        return self._eigenvalues * x
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        x = output["x"]
+        gap = 0.5 * (self._eigenvalues * x**2).sum(axis=1)
+        return {"objective_gap": gap, "gradient_norm": np.linalg.norm(self._eigenvalues * x, axis=1)}
