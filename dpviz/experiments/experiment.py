@@ -1,0 +1,152 @@
+"""Experiments: a problem, the algorithms to compare on it, a budget; plans and runs them."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.errors import UserError
+from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.trace import Lane, Trace, recording_grid
+from dpviz.privacy.budgets import Budget, PureDP
+from dpviz.privacy.ledger import Ledger
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.problems.base import Facts, Problem, ProblemSpecification
+from dpviz.specification import Specification, number
+
+# Rough cost of one pass, per element (row × replicate) and per product (row × replicate × parameter), measured on one
+# 2-core machine; only used to say in advance how long a run will take.
+SECONDS_PER_ELEMENT, SECONDS_PER_PRODUCT, SECONDS_PER_STEP = 4e-9, 0.25e-9, 1e-4
+
+
+class Arm(Specification):
+    """One algorithm of a comparison, with its label and, where it differs, its own budget."""
+
+    kind: ClassVar[str] = "experiments.experiment.arm"
+    label: str = Field(min_length=1, max_length=60)
+    algorithm: Algorithm
+    budget: Budget | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One advance of one arm: its snapshot, the trace so far, and the progress of the whole run in [0, 1]."""
+
+    label: str
+    snapshot: Snapshot
+    trace: Trace
+    progress: float
+
+
+class Experiment(Specification):
+    """A problem × arms × budget × replicates × seed: the unit of caching, sharing and exporting."""
+
+    kind: ClassVar[str] = "experiments.experiment.experiment"
+    problem: ProblemSpecification
+    arms: tuple[Arm, ...] = Field(min_length=1, max_length=16)
+    budget: Budget = PureDP()
+    replicates: int = number(
+        20, 1, 200, label="Repeats", symbol="R", scale="log", help="Independent hypothetical runs, for the bands."
+    )
+    seed: int = number(0, 0, 2**31 - 1, label="Seed", help="Same seed, same noise: makes the run reproducible.")
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> "Experiment":
+        if len({arm.label for arm in self.arms}) < len(self.arms):
+            raise ValueError("every algorithm of a comparison needs a label of its own")
+        return self
+
+    def plan(self, arm: Arm) -> Plan:
+        """The plan of one arm, from public facts alone. Raises UserError if its settings do not go together."""
+        facts = self.problem.facts()
+        if not isinstance(facts, arm.algorithm.facts_type()):
+            raise UserError(
+                f"{arm.label} does not work on the problem '{self.problem.title}'. Choose another problem.",
+                title="Algorithm and problem do not fit",
+            )
+        return arm.algorithm.plan(facts, arm.budget or self.budget)
+
+    def plans(self) -> dict[str, Plan]:
+        """{label: plan} of all arms."""
+        return {arm.label: self.plan(arm) for arm in self.arms}
+
+    def estimated_seconds(self, plans: Mapping[str, Plan]) -> float:
+        """About how long the run will take on one core, diagnostics included."""
+        total = 0.0
+        for plan in plans.values():
+            rows = float(plan.schedule["batch_size"].sum())
+            rows += 1.5 * plan.facts.n * len(recording_grid(plan.iterations))
+            total += rows * self.replicates * (SECONDS_PER_ELEMENT + SECONDS_PER_PRODUCT * plan.facts.d)
+            total += plan.iterations * SECONDS_PER_STEP
+        return total
+
+    def stream(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Iterator[Step]:
+        """Run all arms, yielding after every iteration. The arm that has used the least time goes next.
+
+        Results do not depend on that order: every arm has its own ledger and its own, equally seeded, random streams.
+        """
+        plans = self.plans()
+        problem = self.problem.build(tables)
+        check_facts(problem, self.problem.facts())
+        trace = Trace({arm.label: (*problem.metrics, *arm.algorithm.metrics) for arm in self.arms})
+        runs = [_Run(arm, problem, plans[arm.label], self, trace.lanes[arm.label]) for arm in self.arms]
+        total = sum(plan.iterations + 1 for plan in plans.values())
+        try:
+            while waiting := [run for run in runs if not run.finished]:
+                run = min(waiting, key=lambda candidate: candidate.seconds)
+                snapshot = run.advance()
+                if snapshot is not None:
+                    done = sum(other.iteration + 1 for other in runs)
+                    yield Step(run.label, snapshot, trace, min(1.0, done / total))
+        finally:
+            for run in runs:
+                run.close()
+
+
+class _Run:
+    """One arm on its way: its generator, its clock, and what is to be recorded."""
+
+    def __init__(self, arm: Arm, problem: Problem, plan: Plan, experiment: Experiment, lane: Lane) -> None:
+        self.label, self.seconds, self.iteration, self.finished = arm.label, 0.0, -1, False
+        self._problem, self._lane = problem, lane
+        self._grid = set(recording_grid(plan.iterations).tolist())
+        mechanisms = Mechanisms(Ledger(plan.terms, experiment.replicates), experiment.seed)
+        self._snapshots = arm.algorithm.run(problem, plan, mechanisms)
+        self._latest: Snapshot | None = None
+
+    def advance(self) -> Snapshot | None:
+        """The next snapshot, recorded if it is on the grid; None when the arm has finished."""
+        began = time.perf_counter()
+        snapshot = next(self._snapshots, None)
+        if snapshot is None:
+            self.close()
+            return None
+        self._latest, self.iteration = snapshot, snapshot.iteration
+        if snapshot.iteration in self._grid:
+            self._record(snapshot)
+        self.seconds += time.perf_counter() - began
+        return snapshot
+
+    def _record(self, snapshot: Snapshot) -> None:
+        self._lane.append(snapshot, self._problem.evaluate(snapshot.output), self.seconds)
+
+    def close(self) -> None:
+        """Record the last state, also of a run that was stopped in between."""
+        if not self.finished and self._latest is not None:
+            self._record(self._latest)
+        self.finished = True
+        self._snapshots.close()  # type: ignore[attr-defined]  # algorithms are generators
+
+
+def check_facts(problem: Problem, facts: Facts) -> None:
+    """Raise UserError unless the problem that was built is the one that was planned for."""
+    if problem.facts != facts:
+        raise UserError(
+            "The data do not have the size or bounds that the plan was made for. Load the data again.",
+            title="Data and plan differ",
+        )

@@ -1,0 +1,107 @@
+"""The runner: experiments in the background, with progress and stop, a bounded number at a time."""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.errors import UserError
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.trace import Trace
+
+State = Literal["queued", "running", "done", "stopped", "timeout", "failed"]
+_log = logging.getLogger(__name__)
+
+
+class Job:
+    """One experiment on its way. The trace is append-only, so it may be read while the job runs."""
+
+    def __init__(self, experiment: Experiment, tables: Mapping[str, np.ndarray]) -> None:
+        self.experiment = experiment
+        self.state: State = "queued"
+        self.message = ""
+        self.trace: Trace | None = None
+        self.progress = 0.0
+        self.seconds = 0.0
+        self._tables = tables
+        self._stopping = threading.Event()
+
+    @property
+    def active(self) -> bool:
+        """Whether the job is still queued or running."""
+        return self.state in ("queued", "running")
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated time to the end, from the progress so far; None before there is any."""
+        return self.seconds * (1 / self.progress - 1) if self.progress > 0.02 else None
+
+    def stop(self) -> None:
+        """Ask the job to stop; what was computed is kept."""
+        self._stopping.set()
+
+    def work(self, max_seconds: float) -> None:
+        """Run the experiment to its end, to a stop, or to the time limit. Never raises."""
+        try:
+            self.state = self._stream(max_seconds)
+        except UserError as error:
+            self.message, self.state = str(error), "failed"
+        except Exception:
+            _log.exception("run failed")
+            self.message = "Something went wrong on our side. The settings are kept; please report this."
+            self.state = "failed"
+        finally:
+            self._tables = {}  # an upload must not outlive its run
+
+    def _stream(self, max_seconds: float) -> State:
+        if self._stopping.is_set():
+            return "stopped"
+        self.state, began = "running", time.monotonic()
+        steps = self.experiment.stream(self._tables)
+        for step in steps:
+            self.trace, self.progress, self.seconds = step.trace, step.progress, time.monotonic() - began
+            if self._stopping.is_set() or self.seconds > max_seconds:
+                steps.close()  # type: ignore[attr-defined]  # records the last state of every arm
+                return "stopped" if self._stopping.is_set() else "timeout"
+        return "done"
+
+
+class Runner:
+    """A fixed number of worker threads for all users of a server; jobs wait in line.
+
+    slots : jobs that run at the same time; max_seconds : after which a job ends with what it has.
+    """
+
+    def __init__(self, slots: int = 2, max_seconds: float = 120.0) -> None:
+        self.max_seconds = max_seconds
+        self._line: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        for _ in range(slots):
+            threading.Thread(target=self._serve, daemon=True, name="dpviz-runner").start()
+
+    def submit(
+        self,
+        experiment: Experiment,
+        tables: Mapping[str, np.ndarray] = NO_TABLES,
+        wait: bool = False,
+    ) -> Job:
+        """Put an experiment in line; with `wait`, run it in the caller's thread instead."""
+        job = Job(experiment, tables)
+        if wait:
+            job.work(self.max_seconds)
+        else:
+            self._line.put(job)
+        return job
+
+    @property
+    def waiting(self) -> int:
+        """Jobs in line that have not started."""
+        return self._line.qsize()
+
+    def _serve(self) -> None:
+        while True:
+            self._line.get().work(self.max_seconds)

@@ -1,0 +1,92 @@
+"""Traces: the recorded series of a run, written by one thread and read by another."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from dpviz.experiments.algorithm import Snapshot
+from dpviz.problems.base import Metric
+
+ROWS = 2_000  # the most rows that a trace keeps per arm
+
+
+def recording_grid(iterations: int, points: int = 100) -> np.ndarray:
+    """At most `points` iterations of 0..`iterations`, half linear and half logarithmic, both ends included."""
+    if iterations < points:
+        return np.arange(iterations + 1)
+    linear = np.linspace(0, iterations, points // 2)
+    logarithmic = np.geomspace(1, iterations, points - points // 2)
+    return np.unique(np.concatenate([linear, logarithmic]).round().astype(int))
+
+
+@dataclass
+class Lane:
+    """One arm's part of a trace: iterations (k,) and, per metric, k arrays (R,). Append-only."""
+
+    metrics: tuple[Metric, ...]
+    iterations: list[int] = field(default_factory=list)
+    values: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    output: Mapping[str, np.ndarray] = field(default_factory=dict)
+    status: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def append(self, snapshot: Snapshot, diagnostics: Mapping[str, np.ndarray], seconds: float) -> None:
+        """Record one iteration. The iteration number comes last: readers take the length of that list once."""
+        if len(self.iterations) >= ROWS or (self.iterations and self.iterations[-1] >= snapshot.iteration):
+            return
+        for name, value in {**snapshot.released, **diagnostics}.items():
+            self.values.setdefault(name, []).append(np.array(value, dtype=float))
+        self.output = {name: np.array(value) for name, value in snapshot.output.items()}
+        self.status = snapshot.status or ("running",) * len(next(iter(self.output.values())))
+        self.seconds = seconds
+        self.iterations.append(snapshot.iteration)
+
+
+class Trace:
+    """Everything that was recorded of an experiment, arm by arm."""
+
+    def __init__(self, metrics: Mapping[str, Iterable[Metric]]) -> None:
+        self.lanes: dict[str, Lane] = {label: Lane(tuple(chosen)) for label, chosen in metrics.items()}
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """All metrics that any arm records, by name."""
+        return {metric.name: metric for lane in self.lanes.values() for metric in lane.metrics}
+
+    def series(self, arm: str, metric: str) -> tuple[np.ndarray, np.ndarray]:
+        """Iterations (k,) and values (k, R) recorded so far; empty if the arm does not record the metric."""
+        lane = self.lanes[arm]
+        rows = len(lane.iterations)
+        values = lane.values.get(metric, [])[:rows]
+        return np.array(lane.iterations[: len(values)], dtype=int), np.array(values)
+
+    def last(self, arm: str, metric: str) -> np.ndarray:
+        """(R,) the latest recorded values; empty if there are none."""
+        _, values = self.series(arm, metric)
+        return values[-1] if len(values) else np.empty(0)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Tidy table: algorithm, replicate, iteration, metric, value, released."""
+        parts = []
+        for label, lane in self.lanes.items():
+            for metric in lane.metrics:
+                iterations, values = self.series(label, metric.name)
+                if not len(iterations):
+                    continue
+                rows, replicates = values.shape
+                parts.append(
+                    pd.DataFrame(
+                        {
+                            "algorithm": label,
+                            "replicate": np.tile(np.arange(replicates), rows),
+                            "iteration": np.repeat(iterations, replicates),
+                            "metric": metric.name,
+                            "value": values.ravel(),
+                            "released": metric.released,
+                        }
+                    )
+                )
+        columns = ["algorithm", "replicate", "iteration", "metric", "value", "released"]
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
