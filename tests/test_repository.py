@@ -1,0 +1,196 @@
+"""Rules of the house that can be read off the files: packaging, README, who draws noise, who imports what."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import streamlit
+from packaging.requirements import Requirement
+
+import dpviz
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+PRODUCT = sorted([ROOT / "app.py", *(ROOT / "pages").rglob("*.py"), *(ROOT / "dpviz").rglob("*.py")])
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+DISTRIBUTIONS = {"laplace", "normal", "gumbel", "exponential", "multivariate_normal", "rvs"}
+GENERATORS = {"default_rng", "Generator", "RandomState", "PCG64"}
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def marked(marker: str) -> str:
+    """The first code block of README.md after an HTML comment, as .ci/run reads it."""
+    found = re.search(rf"<!-- {marker} -->\s*```\w*\n(.*?)```", README, re.DOTALL)
+    assert found, f"README.md has no code block marked {marker}"
+    return found[1].strip()
+
+
+def requirements(path: Path) -> list[Requirement]:
+    lines = [line.split("#")[0].strip() for line in path.read_text().splitlines()]
+    return [Requirement(line) for line in lines if line]
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level names of all modules that a file imports, wherever in the file."""
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules.add(node.module.split(".")[0])
+    return modules
+
+
+def calls(path: Path) -> Iterator[tuple[int, str, str]]:
+    """(line, receiver, method) of every call `receiver.method(...)` or, with an empty receiver, `method(...)`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute):
+                yield node.lineno, ast.unparse(node.func.value), node.func.attr
+            elif isinstance(node.func, ast.Name):
+                yield node.lineno, "", node.func.id
+
+
+def is_draw(receiver: str, method: str) -> bool:
+    """Whether a call draws random numbers that could serve as noise.
+
+    Not meant: a release by a mechanism or a batch, and `mechanisms.public`, whose numbers do not depend on the data.
+    """
+    if re.fullmatch(r"(.*\.)?(mechanisms|batch)", receiver) or "mechanisms.public" in receiver:
+        return False
+    return bool(receiver) and (method in DISTRIBUTIONS or method.startswith("standard_"))
+
+
+def draws_freely(path: Path) -> bool:
+    """Whether a file may make random numbers: the mechanisms, and where data are generated."""
+    return name(path) == "dpviz/privacy/mechanisms.py" or name(path).startswith(("dpviz/datasets/", "dpviz/problems/"))
+
+
+@pytest.mark.parametrize("path", ["requirements.txt", "tests/requirements.txt"])
+def test_every_requirement_has_a_lower_and_an_upper_bound(path: str) -> None:
+    for requirement in requirements(ROOT / path):
+        operators = {specifier.operator for specifier in requirement.specifier}
+        assert operators == {">=", "<"}, f"{requirement} needs the form name>=low,<high"
+
+
+def test_the_package_takes_its_dependencies_from_requirements_and_its_version_from_the_code() -> None:
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    hatch = pyproject["tool"]["hatch"]
+    assert pyproject["project"]["name"] == "dpviz"
+    assert sorted(pyproject["project"]["dynamic"]) == ["dependencies", "version"]
+    assert hatch["metadata"]["hooks"]["requirements_txt"]["files"] == ["requirements.txt"]
+    assert hatch["version"]["path"] == "dpviz/__init__.py"
+    assert hatch["build"]["targets"]["wheel"]["force-include"] == {"data": "dpviz/data"}
+    assert dpviz.__version__ in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_requirements_name_what_the_code_imports_and_nothing_else() -> None:
+    modules = set().union(*map(imported, PRODUCT)) - set(sys.stdlib_module_names) - {"dpviz"}
+    declared = {requirement.name for requirement in requirements(ROOT / "requirements.txt")}
+    # pandas reads and writes Parquet through pyarrow, without an import of ours.
+    assert modules | {"pyarrow"} == declared
+
+
+def test_readme_commands_are_single_lines_that_install_what_they_need() -> None:
+    start, test = marked("start-command"), marked("test-command")
+    for command in (start, test):
+        assert "\n" not in command
+        assert "python3 -m venv .venv" in command and "-r requirements.txt" in command
+    assert "streamlit run app.py" in start
+    assert "-r tests/requirements.txt" in test and "python -m pytest" in test
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    program = re.search(r"awk '([^']+)' README.md", script.read_text())
+    assert program
+    found = subprocess.run(["awk", program[1], "README.md"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == marked("test-command")
+
+
+def test_files_that_the_documents_link_to_exist() -> None:
+    for document in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+        for target in re.findall(r"\]\(([^)#]+)", (ROOT / document).read_text()):
+            assert target.startswith("https://") or (ROOT / target).is_file(), f"{document} links to {target}"
+
+
+def test_readme_example_runs_prints_nothing_and_needs_no_streamlit() -> None:
+    program = marked("example") + "\nimport sys; assert not {'streamlit', 'plotly'} & set(sys.modules)"
+    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == ""
+
+
+def test_streamlit_knows_every_configured_option_and_protection_is_on() -> None:
+    def options(table: dict, prefix: str = "") -> Iterator[tuple[str, object]]:
+        for key, value in table.items():
+            if isinstance(value, dict):
+                yield from options(value, f"{prefix}{key}.")
+            else:
+                yield prefix + key, value
+
+    configured = dict(options(tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())))
+    for option in configured:
+        streamlit.get_option(option)  # raises for an unknown option
+    assert configured["server.enableXsrfProtection"] is True and configured["server.enableCORS"] is True
+    assert configured["server.address"] == "127.0.0.1"
+    assert configured["client.showErrorDetails"] == "none"
+
+
+def test_no_file_is_too_long_to_read() -> None:
+    lengths = {name(path): len(path.read_text().splitlines()) for path in [*PRODUCT, *TESTS]}
+    assert {path: length for path, length in lengths.items() if length >= 450} == {}
+    assert {path: length for path, length in lengths.items() if path.startswith("pages/") and length >= 150} == {}
+
+
+def test_only_pages_and_ui_import_streamlit() -> None:
+    users = [name(path) for path in PRODUCT if "streamlit" in imported(path)]
+    assert [path for path in users if not re.match(r"app\.py|pages/|dpviz/ui/", path)] == []
+
+
+def test_only_plots_family_figures_and_ui_import_plotly() -> None:
+    users = [name(path) for path in PRODUCT if "plotly" in imported(path)]
+    assert [path for path in users if not re.match(r"dpviz/(plots|ui)/|dpviz/families/\w+/figures", path)] == []
+
+
+def test_noise_is_drawn_by_mechanisms_only() -> None:
+    assert is_draw("rng", "laplace") and is_draw("np.random", "normal") and is_draw("stats.norm", "rvs")
+    assert is_draw("streams[0]", "standard_gamma") and not is_draw("mechanisms.public[r]", "standard_normal")
+    assert not is_draw("mechanisms", "laplace") and not is_draw("self.batch", "laplace")
+    found = [
+        f"{name(path)}:{line} {receiver}.{method}"
+        for path in PRODUCT
+        if not draws_freely(path)
+        for line, receiver, method in calls(path)
+        if is_draw(receiver, method)
+    ]
+    assert found == []
+
+
+def test_random_generators_are_made_by_mechanisms_and_data_sets_only() -> None:
+    found = [
+        f"{name(path)}:{line} {method}"
+        for path in PRODUCT
+        if not draws_freely(path)
+        for line, _, method in calls(path)
+        if method in GENERATORS
+    ]
+    assert found == []
+    assert [name(path) for path in PRODUCT if "random" in imported(path)] == []
+
+
+def test_nothing_is_unfinished() -> None:
+    words = re.compile("|".join(["NotImplemented" + "Error", "TO" + "DO", "FIX" + "ME", "X" * 3]))
+    found = [name(path) for path in [*PRODUCT, *TESTS] if words.search(path.read_text())]
+    assert found == []
