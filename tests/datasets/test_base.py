@@ -1,0 +1,143 @@
+"""The contract of every data set: facts without data, bounds enforced, the registry walked."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpviz.datasets import (
+    BundledTable,
+    CorrelatedLogistic,
+    Dataset,
+    DatasetFacts,
+    DatasetSpecification,
+    HeavyTailed,
+    PaperLogistic,
+    UniformLogistic,
+    UploadedTable,
+    enforce_bounds,
+)
+from dpviz.errors import UserError
+from dpviz.specification import Specification, registered
+
+TABLE = np.column_stack([np.linspace(-3.0, 3.0, 30), np.arange(30.0), np.tile([-1.0, 1.0], 15)])
+SHA = "a" * 64
+SPECIFICATIONS = [
+    UniformLogistic(rows=700, dimension=3, seed=5),
+    PaperLogistic(rows=600, dimension=4),
+    CorrelatedLogistic(rows=800, dimension=5),
+    HeavyTailed(rows=900, dimension=2),
+    BundledTable(table="breast_cancer"),
+    BundledTable(table="digits"),
+    BundledTable(table="health_insurance"),
+    UploadedTable(sha256=SHA, n=30, bounds=((-1.0, 1.0), (0.0, 10.0)), names=("a", "b")),
+]
+TABLES = {SHA: TABLE}
+
+
+def enforced(features: np.ndarray, bounds: tuple[tuple[float, float], ...]) -> np.ndarray:
+    """What the definition says, entry by entry: non-finite to 0, then into the range."""
+    result = np.empty_like(features)
+    for i, row in enumerate(features):
+        for j, value in enumerate(row):
+            low, high = bounds[j]
+            result[i, j] = min(max(value if np.isfinite(value) else 0.0, low), high)
+    return result
+
+
+def test_every_registered_kind_is_covered_here() -> None:
+    assert {type(s) for s in SPECIFICATIONS} == set(registered(DatasetSpecification))
+
+
+@pytest.mark.parametrize("specification", SPECIFICATIONS, ids=lambda s: s.content_hash()[:6] + s.kind)
+def test_load_delivers_what_the_facts_announce(specification: DatasetSpecification) -> None:
+    facts, data = specification.facts(), specification.load(TABLES)
+    assert isinstance(data, Dataset) and data.facts == facts
+    assert data.features.shape == (facts.n, facts.d) and data.labels.shape == (facts.n,)
+    assert data.features.dtype == data.labels.dtype == np.float64
+    assert data.features.flags.c_contiguous and not data.features.flags.writeable and not data.labels.flags.writeable
+    low, high = np.array(facts.bounds).T
+    assert (data.features >= low).all() and (data.features <= high).all()
+    assert set(np.unique(data.labels)) == {-1.0, 1.0}
+    assert len(set(facts.names)) == facts.d and specification.title
+
+
+@pytest.mark.parametrize("specification", SPECIFICATIONS, ids=lambda s: s.content_hash()[:6] + s.kind)
+def test_settings_survive_json(specification: DatasetSpecification) -> None:
+    assert Specification.from_json(specification.to_json()) == specification
+
+
+def test_only_uploads_are_not_public() -> None:
+    assert [cls.kind for cls in registered(DatasetSpecification) if not cls.public] == ["datasets.upload.table"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.floats(), st.floats()), min_size=1, max_size=40))
+def test_bounds_hold_for_any_numbers(rows: list[tuple[float, float]]) -> None:
+    bounds = ((-1.0, 2.0), (5.0, 7.5))
+    features = np.array(rows)
+    expected = enforced(features, bounds)
+    enforce_bounds(features, bounds)
+    assert np.array_equal(features, expected)
+
+
+def test_bounds_hold_across_row_blocks() -> None:
+    features = np.random.default_rng(0).standard_cauchy((300_000, 2))
+    features[::1000] = [np.nan, -np.inf]
+    features[1::1000] = [1e300, -1e300]
+    expected = features.copy()
+    expected[::1000] = 0.0
+    expected = np.column_stack([expected[:, 0].clip(-1, 1), expected[:, 1].clip(2, 3)])
+    enforce_bounds(features, ((-1.0, 1.0), (2.0, 3.0)))
+    assert np.array_equal(features, expected)
+
+
+class Hostile(DatasetSpecification):
+    """Rows and labels that break every promise; not registered."""
+
+    label: float = 1.0
+
+    def facts(self) -> DatasetFacts:
+        return DatasetFacts(4, ((-1.0, 1.0), (2.0, 3.0)), ("a", "b"))
+
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        features = np.array([[np.nan, np.nan], [np.inf, -np.inf], [1e300, 1e300], [-1e300, -1e300]])
+        return features, np.array([1.0, -1.0, 1.0, self.label])
+
+
+def test_hostile_rows_are_clipped_after_zeroing() -> None:
+    features = Hostile().load().features
+    assert np.array_equal(features, [[0.0, 2.0], [0.0, 2.0], [1.0, 3.0], [-1.0, 2.0]])
+
+
+@pytest.mark.parametrize("label", [0.0, 0.999999999, 2.0, -1.5])
+def test_labels_other_than_plus_minus_one_are_refused(label: float) -> None:
+    with pytest.raises(UserError, match="exactly -1 or \\+1"):
+        Hostile(label=label).load()
+
+
+def test_labels_that_are_not_numbers_are_refused() -> None:
+    table = TABLE.copy()
+    for bad in (np.nan, np.inf):
+        table[3, -1] = bad
+        with pytest.raises(UserError, match="exactly -1 or \\+1"):
+            SPECIFICATIONS[-1].load({SHA: table})
+
+
+@pytest.mark.parametrize(
+    ("n", "bounds", "names"),
+    [
+        (0, ((0.0, 1.0),), ("a",)),
+        (5, (), ()),
+        (5, ((0.0, 1.0),), ("a", "b")),
+        (5, ((1.0, 1.0),), ("a",)),
+        (5, ((0.0, np.inf),), ("a",)),
+        (5, ((np.nan, 1.0),), ("a",)),
+        (5, ((0.0, 1e200),), ("a",)),
+    ],
+)
+def test_facts_that_cannot_be_are_refused(n: int, bounds: tuple[tuple[float, float], ...], names: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="facts need|declared range"):
+        DatasetFacts(n, bounds, names)
