@@ -11,7 +11,7 @@ import re
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin
+from typing import Any, ClassVar, Literal, Self, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -205,7 +205,7 @@ def _plain(value: Any) -> Any:
 
 
 def _control(name: str, field: FieldInfo) -> Control:
-    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    extra: Any = field.json_schema_extra or {}
     annotation, optional = field.annotation, False
     if get_origin(annotation) in (Union, types.UnionType):
         kept = [part for part in get_args(annotation) if part is not type(None)]
@@ -219,9 +219,9 @@ def _control(name: str, field: FieldInfo) -> Control:
         label=field.title or name,
         help=field.description or "",
         default=field.default,
-        type=annotation,  # type: ignore[arg-type]
+        type=cast(type, annotation),
         low=low,
         high=high,
         optional=optional,
-        **extra,  # type: ignore[arg-type]
+        **extra,
     )

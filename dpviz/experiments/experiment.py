@@ -85,6 +85,12 @@ class Experiment(Specification):
             total += plan.iterations * SECONDS_PER_STEP
         return total
 
+    def run(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Trace:
+        """Run all arms to their end and return what was recorded."""
+        for step in self.stream(tables):  # noqa: B007 (an experiment has at least one arm, and an arm one step)
+            pass
+        return step.trace
+
     def stream(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Iterator[Step]:
         """Run all arms, yielding after every iteration. The arm that has used the least time goes next.
 

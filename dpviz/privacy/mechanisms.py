@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import TypeVar
 
 import numpy as np
 
 from dpviz.privacy.events import Event, Gaussian, Laplace, inner_events
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
-from dpviz.privacy.queries import Query
+from dpviz.privacy.queries import Norm, Query
+
+E = TypeVar("E", Laplace, Gaussian)
 
 
 class Purpose(IntEnum):
@@ -87,16 +90,16 @@ class Batch:
 
     def laplace(self, query: Query) -> np.ndarray:
         """Release the query with the batch's next declared event, which must be Laplace; (R', ...)."""
-        release = self._next(query, Laplace, "l1")
-        return self._released(query, release.eps, "laplace")
+        return self._released(query, self._next(query, Laplace, "l1").eps, "laplace")
 
     def gaussian(self, query: Query) -> np.ndarray:
         """Release the query with the batch's next declared event, which must be Gaussian; (R', ...)."""
-        release = self._next(query, Gaussian, "l2")
-        return self._released(query, release.mu, "standard_normal")
+        return self._released(query, self._next(query, Gaussian, "l2").mu, "standard_normal")
 
-    def _next(self, query: Query, kind: type, norm: str) -> Event:
-        if not self._declared or not isinstance(self._declared[0], kind):
+    def _next(self, query: Query, kind: type[E], norm: Norm) -> E:
+        """The next declared event, after checking that the query fits it and this batch."""
+        release = self._declared[0] if self._declared else None
+        if not isinstance(release, kind):
             raise LedgerError(f"this batch does not allow {kind.__name__} now; declared: {self._declared}")
         if query.norm != norm:
             raise LedgerError(f"{kind.__name__} noise needs a sensitivity in {norm}, the query has {query.norm}")
@@ -104,7 +107,8 @@ class Batch:
             raise LedgerError("a query must be released by the batch that it was computed on")
         if len(query.value) != len(self._rows):
             raise LedgerError(f"the query has {len(query.value)} replicates, the batch {len(self._rows)}")
-        return self._declared.pop(0)
+        del self._declared[0]
+        return release
 
     def _released(self, query: Query, parameter: float, distribution: str) -> np.ndarray:
         scale = np.asarray(query.sensitivity) / parameter
