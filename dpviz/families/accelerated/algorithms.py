@@ -1,0 +1,284 @@
+"""Gradient methods with momentum under differential privacy (Kuru, Birbil, Gürbüzbalaban, Yıldırım 2022).
+
+Each class is one update rule. The noise, the split of the budget and the number of steps are options of all of them:
+"DP-NAG-opt" is `Nesterov` with the optimal schedule and the number of steps that the error bound recommends.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dpviz.errors import UserError
+from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz.experiments.plan import Plan
+from dpviz.families.accelerated import planning, quadratic, theory
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.mechanisms import Mechanisms, noise_scale
+from dpviz.privacy.queries import Norm
+from dpviz.problems.base import Metric, SmoothFacts, SmoothProblem
+from dpviz.specification import choice, number
+
+DIVERGED = 1e100  # a coordinate beyond this marks a replicate; decided from the public iterates only
+
+
+class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
+    """What the family shares: noisy gradients of a smooth, strongly convex objective, released one per step."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("distance", "Distance travelled ‖x_t - x_0‖", released=True),
+        Metric("noisy_gradient_norm", "Noisy gradient norm ‖g̃_t‖", released=True, scale="log"),
+    )
+    dynamics: ClassVar[quadratic.Kind]  # which recursion its error follows on quadratics
+    iterations: int = number(
+        100, 1, 10_000, label="Steps", symbol="T", scale="log", help="Noisy gradients released. More steps, more noise."
+    )
+    relative_step: float = number(
+        1.0, 0.05, 1.0, label="Step size", symbol="c", unit="1/L", scale="log", help="Step size α = c/L."
+    )
+    batch_fraction: float = number(
+        1.0,
+        0.0001,
+        1.0,
+        label="Batch",
+        symbol="m/n",
+        scale="log",
+        help="Share of the rows in each gradient, drawn afresh without replacement. 1 = all rows, no sampling.",
+    )
+    noise: Literal["laplace", "gaussian"] = choice(
+        "laplace",
+        {"laplace": "Laplace", "gaussian": "Gaussian"},
+        label="Noise",
+        help="Laplace noise gives pure ε-DP. Gaussian noise needs (ε, δ), ρ or μ; smaller in high dimension.",
+    )
+    schedule: Literal["uniform", "optimal", "envelope"] = choice(
+        "uniform",
+        {"uniform": "Uniform", "optimal": "Optimal (bound)", "envelope": "Optimal (quadratics)"},
+        label="Noise schedule",
+        help="How the budget is spread over the steps. Optimal: more noise early, less noise late.",
+    )
+    horizon: Literal["fixed", "bound"] = choice(
+        "fixed",
+        {"fixed": "Exactly T", "bound": "Best T by the bound"},
+        label="Number of steps",
+        help="Run T steps, or as many (at most T) as minimise the error bound.",
+    )
+
+    # ------------------------------------------------------------------------------------------------- the update rule
+
+    @abstractmethod
+    def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
+        """The noise-free method: step sizes, momentum, stages, restarts."""
+
+    @abstractmethod
+    def query_point(self, x: np.ndarray, before: np.ndarray, momentum: float) -> np.ndarray:
+        """Where the gradient is asked for, from the last two iterates; (R, d)."""
+
+    @abstractmethod
+    def update(
+        self, x: np.ndarray, before: np.ndarray, at: np.ndarray, gradient: np.ndarray, step: float, momentum: float
+    ) -> np.ndarray:
+        """The next iterate, from the noisy gradient at `at`; (R, d)."""
+
+    def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> theory.Recursion | None:
+        """The error bound that holds for this method, or None where none is known."""
+        return theory.nesterov_recursion(steps, facts.strong_convexity, facts.smoothness, facts.lyapunov)
+
+    # ------------------------------------------------------------------------------------------------------- plan, run
+
+    @property
+    def norm(self) -> Norm:
+        """The norm in which the noise needs the sensitivity."""
+        return "l1" if self.noise == "laplace" else "l2"
+
+    def batch_size(self, facts: SmoothFacts) -> int:
+        """m: rows in each gradient."""
+        return max(1, min(facts.n, round(self.batch_fraction * facts.n)))
+
+    def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
+        split = planning.split_budget(self, facts, budget)
+        steps, m = self.steps(facts, split.iterations), self.batch_size(facts)
+        sensitivity = facts.gradient_sensitivity(self.norm, m)
+        scales = {event: noise_scale(event, sensitivity) for event in set(split.events)}
+        return Plan.fixed(
+            facts,
+            budget,
+            split.events,
+            resolved={"iterations": split.iterations, "smoothness": facts.smoothness, "batch_size": m},
+            notes=self._notes(facts, steps),
+            step_size=steps.step_size,
+            momentum=steps.momentum,
+            restart=steps.restart,
+            stage=steps.stage,
+            noise_scale=np.array([scales[event] for event in split.events]),
+            batch_size=np.full(split.iterations, m),
+        )
+
+    def _notes(self, facts: SmoothFacts, steps: theory.Steps) -> tuple[str, ...]:
+        if steps.step_size.max() * facts.smoothness <= 1 + 1e-9:
+            return ()
+        return (f"Step size α = {steps.step_size.max():.3g} is above 1/L: stable on quadratics, but no error bound.",)
+
+    def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        start = problem.facts.starting_point(mechanisms.replicates)
+        x = before = start
+        diverged = np.zeros(len(x), dtype=bool)
+        nothing = np.full(len(x), np.nan)
+        yield Snapshot(0, {"x": x}, {"distance": np.zeros(len(x)), "noisy_gradient_norm": nothing})
+        schedule = (plan.schedule[name] for name in ("step_size", "momentum", "restart"))
+        for t, (event, step, momentum, restart) in enumerate(zip(plan.events, *schedule, strict=True), 1):
+            if restart:
+                before = x
+            at = self.query_point(x, before, momentum)
+            batch = mechanisms.batch(event)
+            query = problem.mean_gradient(at, batch, self.norm)
+            noisy = batch.laplace(query) if self.noise == "laplace" else batch.gaussian(query)
+            x, before = self.update(x, before, at, noisy + problem.regulariser_gradient(at), step, momentum), x
+            diverged |= ~(np.abs(x).max(axis=1) < DIVERGED)
+            if diverged.any():
+                x = np.where(diverged[:, None], before, x)  # frozen where it was, and marked
+            yield Snapshot(
+                t,
+                {"x": x},
+                {"distance": _norms(x - start), "noisy_gradient_norm": _norms(noisy)},
+                status=tuple("diverged" if lost else "running" for lost in diverged) if diverged.any() else None,
+            )
+
+    # -------------------------------------------------------------------------------------------- what the theory says
+
+    def error_bound(self, plan: Plan) -> np.ndarray | None:
+        """(T+1,) upper bound on E F(x_t) - F* after each step of the plan, or None where none is known.
+
+        Theorem 4.1 / 4.3 of the paper with the constants of the specification (V₀ instead of E₀, errata E3-E4).
+        """
+        facts = plan.facts
+        assert isinstance(facts, SmoothFacts)
+        recursion = self.recursion(facts, self.steps(facts, plan.iterations))
+        return None if recursion is None else theory.bound(recursion, planning.half_variance(self, facts, plan))
+
+    def expected_on_quadratic(self, plan: Plan, eigenvalues: np.ndarray | None = None) -> np.ndarray:
+        """(T+1,) exact E F(x_t) - F* on a quadratic with this spectrum (d,), started at the plan's starting point.
+
+        Without `eigenvalues`, the spectrum that the plan's facts state. Replaces Theorem 3.5 (errata E10).
+        """
+        facts = plan.facts
+        assert isinstance(facts, SmoothFacts)
+        spectrum = np.array(facts.eigenvalues) if eigenvalues is None else eigenvalues
+        variance = (2.0 if self.noise == "laplace" else 1.0) * plan.schedule["noise_scale"] ** 2
+        steps = self.steps(facts, plan.iterations)
+        return quadratic.expected_gap(
+            steps, self.dynamics, spectrum, np.full(len(spectrum), facts.start), variance
+        ).total
+
+    def check_schedule(self) -> None:
+        """Raise UserError if the method has no error bound but is asked to optimise one."""
+        if self.schedule == "optimal" or self.horizon == "bound":
+            raise UserError(
+                f"{self.title} has no error bound to optimise. Use the uniform schedule or 'Optimal (quadratics)', "
+                "and set T yourself.",
+                title="No bound for this method",
+            )
+
+
+def _norms(x: np.ndarray) -> np.ndarray:
+    return np.sqrt((x * x).sum(axis=1))
+
+
+class GradientDescent(GradientMethod):
+    """DP-GD, on batches DP-SGD: x_t = x_{t-1} - α g̃_t(x_{t-1})."""
+
+    kind: ClassVar[str] = "families.accelerated.gradient_descent"
+    title: ClassVar[str] = "DP-GD"
+    dynamics: ClassVar[quadratic.Kind] = "gradient_descent"
+
+    def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
+        return theory.gradient_descent(iterations, self.relative_step / facts.smoothness)
+
+    def query_point(self, x: np.ndarray, before: np.ndarray, momentum: float) -> np.ndarray:
+        return x
+
+    def update(
+        self, x: np.ndarray, before: np.ndarray, at: np.ndarray, gradient: np.ndarray, step: float, momentum: float
+    ) -> np.ndarray:
+        return x - step * gradient
+
+    def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> theory.Recursion:
+        return theory.gradient_descent_recursion(steps, facts.strong_convexity, facts.smoothness, facts.initial_gap)
+
+
+class HeavyBall(GradientMethod):
+    """DP-HB, gradient descent with momentum (Polyak 1964): x_t = x_{t-1} - α g̃_t(x_{t-1}) + β (x_{t-1} - x_{t-2})."""
+
+    kind: ClassVar[str] = "families.accelerated.heavy_ball"
+    title: ClassVar[str] = "DP-HB"
+    dynamics: ClassVar[quadratic.Kind] = "heavy_ball"
+    momentum_rule: Literal["nesterov", "optimal", "polyak", "own"] = choice(
+        "nesterov",
+        {
+            "nesterov": "(1-q)/(1+q), the paper's",
+            "optimal": "(1-q)², best for this α",
+            "polyak": "Polyak's pair (α, β)",
+            "own": "My own β",
+        },
+        label="Momentum rule",
+        help="q = √(μα). Polyak's pair also sets the step size, above 1/L.",
+    )
+    momentum: float = number(0.8, 0.0, 0.99, label="Momentum", symbol="β", help="Used with the rule 'My own β'.")
+
+    def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
+        step = self.relative_step / facts.smoothness
+        if self.momentum_rule == "polyak":
+            return theory.heavy_ball(iterations, *theory.polyak_pair(facts.strong_convexity, facts.smoothness))
+        if self.momentum_rule == "own":
+            return theory.heavy_ball(iterations, step, self.momentum)
+        rule = theory.nesterov_momentum if self.momentum_rule == "nesterov" else theory.heavy_ball_momentum
+        return theory.heavy_ball(iterations, step, float(rule(step, facts.strong_convexity)))
+
+    def query_point(self, x: np.ndarray, before: np.ndarray, momentum: float) -> np.ndarray:
+        return x
+
+    def update(
+        self, x: np.ndarray, before: np.ndarray, at: np.ndarray, gradient: np.ndarray, step: float, momentum: float
+    ) -> np.ndarray:
+        return x - step * gradient + momentum * (x - before)
+
+    def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> None:
+        return None  # Proposition 3.4 needs an LMI that has no solution at the paper's own settings; see certificate.py
+
+
+class Nesterov(GradientMethod):
+    """DP-NAG (Nesterov 2004): w_t = x_{t-1} + β (x_{t-1} - x_{t-2}), x_t = w_t - α g̃_t(w_t), β = (1-q)/(1+q)."""
+
+    kind: ClassVar[str] = "families.accelerated.nesterov"
+    title: ClassVar[str] = "DP-NAG"
+    dynamics: ClassVar[quadratic.Kind] = "nesterov"
+
+    def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
+        return theory.nesterov(iterations, self.relative_step / facts.smoothness, facts.strong_convexity)
+
+    def query_point(self, x: np.ndarray, before: np.ndarray, momentum: float) -> np.ndarray:
+        return x + momentum * (x - before)
+
+    def update(
+        self, x: np.ndarray, before: np.ndarray, at: np.ndarray, gradient: np.ndarray, step: float, momentum: float
+    ) -> np.ndarray:
+        return at - step * gradient
+
+
+class MultistageNesterov(Nesterov):
+    """DP-MASG: Nesterov's method in stages of shrinking step size, restarted at each (Aybat et al. 2019)."""
+
+    kind: ClassVar[str] = "families.accelerated.multistage_nesterov"
+    title: ClassVar[str] = "DP-MASG"
+    stage_lengths: Literal["corrected", "paper"] = choice(
+        "corrected",
+        {"corrected": "Depend on c", "paper": "As in the paper"},
+        label="Stage lengths",
+        help="The paper's lengths ignore the step size c; at c = 0.1 the method then stalls.",
+    )
+
+    def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
+        return theory.multistage(
+            iterations, self.relative_step, facts.strong_convexity, facts.smoothness, self.stage_lengths
+        )
