@@ -8,6 +8,7 @@ coordinate: 2 b_t^2 for Laplace noise of scale b_t, sigma_t^2 for Gaussian noise
 Shapes: T iterations, d eigenvalues.
 """
 
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -52,7 +53,7 @@ def _segments(steps: Steps) -> list[slice]:
     """The longest runs of steps with equal step size and momentum and no restart but at their beginning."""
     changed = (np.diff(steps.step_size) != 0) | (np.diff(steps.momentum) != 0) | steps.restart[1:]
     edges = [0, *(np.flatnonzero(changed) + 1).tolist(), steps.step_size.size]
-    return [slice(start, stop) for start, stop in zip(edges, edges[1:], strict=False)]
+    return [slice(start, stop) for start, stop in pairwise(edges)]
 
 
 # -------------------------------------------------------------------------------------------------------- exact curves
@@ -160,17 +161,15 @@ def adjoint_weights(steps: Steps, kind: Kind, eigenvalues: ArrayLike) -> Floats:
     return np.asarray(result * steps.step_size**2)
 
 
-def envelope_weights(
-    steps: Steps, kind: Kind, strong_convexity: float, smoothness: float, resolution: int = 64
-) -> Floats:
-    """(T,) running maximum of `adjoint_weights` over a log-uniform spectrum in [mu, L], for a budget split.
+def envelope_weights(steps: Steps, kind: Kind, strong_convexity: float, smoothness: float) -> Floats:
+    """(T,) running maximum of `adjoint_weights`, mean over 64 log-uniform eigenvalues in [mu, L]: for a budget split.
 
     Its cube root (Laplace) or square root (Gaussian) gives the shares of the T steps; with batches, its logarithm goes
     to `theory.sampled_split`. The weights of one spectrum may vanish at some step, whose noise would then be huge; the
     running maximum over a spread spectrum cannot. Not nested: compute it for the T that is run.
     """
-    spectrum = np.geomspace(strong_convexity, smoothness, resolution)
-    weights = np.maximum.accumulate(adjoint_weights(steps, kind, spectrum) / resolution)
+    spectrum = np.geomspace(strong_convexity, smoothness, 64)
+    weights = np.maximum.accumulate(adjoint_weights(steps, kind, spectrum) / spectrum.size)
     return np.asarray(np.maximum(weights, _SMALLEST_ENVELOPE * weights[-1]))
 
 

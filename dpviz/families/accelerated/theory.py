@@ -295,26 +295,12 @@ def sampled_bound(
     return float(recursion.initial * np.exp(log_contraction[-1]) + final)
 
 
-def best_iterations_sampled(
-    recursion: Recursion, epsilon: float, ratio: float, unit: float, batch_variance: float, schedule: Schedule
-) -> int:
-    """The number of steps, at most T, with the smallest `sampled_bound`; same arguments. About 50 ms for T = 1000."""
+def bounds_by_search(recursion: Recursion, bound_at: Callable[[int], float]) -> tuple[NDArray[np.int64], Floats]:
+    """Numbers of steps (k,), ascending, and their bounds (k,), for bounds that are costly to evaluate.
 
-    def bound_at(iterations: int) -> float:
-        return sampled_bound(recursion.first(iterations), epsilon, ratio, unit, batch_variance, schedule)
-
-    # Bounds of multi-stage methods have a local minimum at the end of every stage: a restart raises them.
-    stage_ends = np.flatnonzero(np.diff(recursion.log_contraction) > 0) + 1
-    return best_iterations_by_search(bound_at, recursion.log_weight.size, stage_ends.tolist())
-
-
-def best_iterations_by_search(
-    bound_at: Callable[[int], float], limit: int, candidates: Sequence[int] = (), grid: int = 25
-) -> int:
-    """The number of steps in 1..limit with the smallest bound, for bounds that are costly to evaluate.
-
-    Tries `grid` log-spaced numbers and the given candidates, then bisects between the neighbours of the best one; exact
-    if the bound has one minimum there. bound_at may return inf.
+    Tries 25 log-spaced numbers up to the recursion's T and every end of a stage, then bisects between the neighbours of
+    the best one, so that the smallest of the returned bounds is the minimum if there is only one between them.
+    bound_at(T') may return inf.
     """
     tried: dict[int, float] = {}
 
@@ -323,14 +309,20 @@ def best_iterations_by_search(
             tried[iterations] = bound_at(iterations)
         return tried[iterations]
 
-    points = sorted({1, limit, *candidates, *np.rint(np.geomspace(1, limit, grid)).astype(int).tolist()})
+    limit = recursion.log_weight.size
+    # Bounds of multi-stage methods have a local minimum at the end of every stage: a restart raises them.
+    stage_ends = np.flatnonzero(np.diff(recursion.log_contraction) > 0) + 1
+    points = (
+        np.unique(np.concatenate(([1, limit], stage_ends, np.rint(np.geomspace(1, limit, 25))))).astype(int).tolist()
+    )
     best = min(range(len(points)), key=lambda i: value(points[i]))
     low, high = points[max(best - 1, 0)], points[min(best + 1, len(points) - 1)]
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if value(middle) <= value(middle + 1) else (middle + 1, high)
     value(low)
-    return min(tried, key=lambda k: (tried[k], k))
+    horizons = np.array(sorted(tried))
+    return horizons, np.array([tried[int(horizon)] for horizon in horizons])
 
 
 def required_scale(
@@ -364,4 +356,5 @@ def limit_bound(recursion: Recursion, unit: float, noise: Noise) -> float:
     if not np.allclose(logs, logs[0], rtol=1e-9, atol=0):
         raise ValueError("the limit exists for constant steps only")
     power = _POWER[noise] + 1
-    return float(unit * np.exp(log_contraction[0] + log_weight[0]) / -(np.expm1(logs[0] / power) ** power))
+    lost = -np.expm1(logs[0] / power)
+    return float(unit * np.exp(log_contraction[0] + log_weight[0]) / lost**power)

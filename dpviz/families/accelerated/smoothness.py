@@ -1,0 +1,67 @@
+"""Where the smoothness L of logistic regression comes from: an estimate from the data, or a private release.
+
+Both use λ_max(UᵀU/n), the largest eigenvalue of the rows' second moment: L = λ_max/4 + 2λ, because the logistic loss has
+a second derivative of at most 1/4. Too small an L costs accuracy, never privacy.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.errors import UserError
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import Laplace
+from dpviz.privacy.ledger import Ledger, Sequence
+from dpviz.privacy.mechanisms import Mechanisms, noise_scale
+from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
+
+SHARE = 0.05  # of the budget, for the release
+UNDERESTIMATE = 1e-3  # probability that the released L is below the true one
+
+
+def estimated(problem: LogisticRegression, tables: Mapping[str, np.ndarray] = NO_TABLES) -> float:
+    """L computed from the data: NOT private. Raises UserError if an uploaded table is missing."""
+    (largest,) = _without_smoothness(problem, tables).curvature().value
+    return _smoothness(float(largest), problem)
+
+
+def released(
+    problem: LogisticRegression, epsilon: float, seed: int, tables: Mapping[str, np.ndarray] = NO_TABLES
+) -> float:
+    """L from a Laplace release that costs `epsilon`, with a margin upwards; private.
+
+    Replacing a row changes λ_max by at most R²/n. The noise has scale b = R²/(n ε); the margin b ln(1/(2 β)) makes the
+    result an under-estimate with probability at most β = 0.001. Clipped to [0, R²], which holds for any data
+    (specification, section 10, item 4). Raises UserError if an uploaded table is missing or epsilon is not positive.
+    """
+    if not epsilon > 0:
+        raise UserError("Releasing L needs a positive part of the budget.", title="No budget for L")
+    event = Laplace(epsilon)
+    query = _without_smoothness(problem, tables).curvature()
+    scale = noise_scale(event, float(query.sensitivity))
+    (noisy,) = Mechanisms(Ledger(Sequence((event,)), 1), seed).laplace(query, event)
+    margin = scale * math.log(1 / (2 * UNDERESTIMATE))
+    return _smoothness(min(max(float(noisy) + margin, 0.0), problem.feature_radius("l2") ** 2), problem)
+
+
+def suggested_cost(budget: Budget, share: float = SHARE) -> float:
+    """The ε of a release of L that uses about `share` of the budget, in the budget's own currency."""
+    if isinstance(budget, (PureDP, ApproximateDP)):
+        return share * budget.epsilon
+    if isinstance(budget, ZeroConcentratedDP):
+        return math.sqrt(2 * share * budget.rho)  # ρ of a Laplace release is at most ε²/2
+    if isinstance(budget, GaussianDP):
+        # μ of a Laplace release is at most ε √(2π)/2, the slope of -2 Φ⁻¹(e^(-ε/2)/2) at 0; μ² adds up.
+        return math.sqrt(share) * budget.mu * 2 / math.sqrt(2 * math.pi)
+    raise UserError("Without a budget there is nothing to spend on L.", title="No budget for L")
+
+
+def _without_smoothness(problem: LogisticRegression, tables: Mapping[str, np.ndarray]) -> LogisticProblem:
+    """The problem as it is before any L is known: the rows and their declared radius do not depend on it."""
+    return problem.replaced(smoothness=None, smoothness_source="bounds", smoothness_cost=None).build(tables)
+
+
+def _smoothness(largest: float, problem: LogisticRegression) -> float:
+    return largest / 4 + 2 * problem.regularisation

@@ -1,0 +1,425 @@
+"""Bounds, budget splits and numbers of steps against the verified values of the page specification."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpviz.errors import UserError
+from dpviz.families.accelerated import theory
+from dpviz.families.accelerated.quadratic import expected_gap
+
+# The default problem: n = 10 000, d = 10, ridge 0.01, S1 = 20, epsilon = 2, started at zero.
+MU, L, INITIAL = 0.02, 2.52, np.log(2)
+UNIT = 10 * (20 / (10_000 * 2)) ** 2
+# The paper's figure 3: n = 100 000, d = 20, S1 = 40, epsilon = 1, guessed initial gap 10.
+PAPER_L, PAPER_UNIT = 5.1001, 20 * (40 / 1e5) ** 2
+
+
+def default_recursion(iterations: int = 1000) -> theory.Recursion:
+    return theory.nesterov_recursion(theory.nesterov(iterations, 1 / L, MU), MU, L, INITIAL)
+
+
+def paper_recursion(relative_step: float = 1.0) -> theory.Recursion:
+    return theory.nesterov_recursion(theory.nesterov(1000, relative_step / PAPER_L, MU), MU, PAPER_L, 20.0)
+
+
+def base_budget(epsilon: np.ndarray, ratio: float) -> np.ndarray:
+    return np.log1p(np.expm1(epsilon) * ratio)
+
+
+# ---------------------------------------------------------------------------------------------------------------- steps
+
+
+@pytest.mark.parametrize(
+    ("condition", "starts"),
+    [(20, [15, 55, 135]), (255.004, [90, 226, 498]), (126, [56, 152, 344])],
+)
+def test_stages_start_where_the_specification_says(condition: float, starts: list[int]) -> None:
+    steps = theory.multistage(600, 1.0, 1 / condition, 1.0)
+    assert (np.flatnonzero(steps.restart) + 1).tolist()[:3] == starts
+    assert (np.flatnonzero(np.diff(steps.stage)) + 2).tolist()[:3] == starts
+    assert steps.stage[0] == 1 and not steps.restart[0]
+
+
+def test_small_steps_get_longer_stages_unless_the_paper_is_followed() -> None:
+    corrected = theory.multistage(1000, 0.1, MU, PAPER_L)
+    assert (np.flatnonzero(corrected.restart) + 1).tolist() == [398, 822]
+    paper = theory.multistage(1000, 0.1, MU, PAPER_L, lengths="paper")
+    assert (np.flatnonzero(paper.restart) + 1).tolist() == [90, 226, 498]
+
+
+def test_the_first_drop_of_the_step_size_is_sixteenfold() -> None:
+    steps = theory.multistage(200, 0.5, 1 / 20, 4.0)
+    first = [float(steps.step_size[steps.stage == stage][0]) for stage in (1, 2, 3)]
+    assert first == pytest.approx([0.125, 0.125 / 16, 0.125 / 64])
+    assert steps.momentum == pytest.approx(theory.nesterov_momentum(steps.step_size, 1 / 20))
+
+
+def test_stage_lengths_can_be_given_but_must_suffice() -> None:
+    assert theory.multistage(5, 1.0, 0.1, 1.0, (2, 1, 9)).stage.tolist() == [1, 1, 2, 3, 3]
+    with pytest.raises(ValueError, match="the stages have 3 steps"):
+        theory.multistage(5, 1.0, 0.1, 1.0, (2, 1))
+
+
+def test_perfectly_conditioned_problems_have_stages_too() -> None:
+    steps = theory.multistage(40, 1.0, 1.0, 1.0)
+    recursion = theory.nesterov_recursion(steps, 1.0, 1.0, 1.0)
+    assert steps.stage[:2].tolist() == [1, 2]
+    assert np.isfinite(theory.bound(recursion, 1.0)).all()
+
+
+def test_momentum_choices() -> None:
+    assert float(theory.nesterov_momentum(1 / L, MU)) == pytest.approx(0.8364, abs=5e-5)
+    assert float(theory.heavy_ball_momentum(0.5, 0.5)) == pytest.approx(0.25)
+    assert theory.polyak_pair(1.0, 9.0) == pytest.approx((0.25, 0.25))
+
+
+# --------------------------------------------------------------------------------------------------------- error bounds
+
+
+def test_schedule_of_five_steps() -> None:
+    recursion = theory.nesterov_recursion(theory.nesterov(5, 1.0, 0.1), 0.1, 1.0, lyapunov=2.0)
+    weights = theory.optimal_weights(recursion, "laplace")
+    coefficients = np.exp(recursion.log_contraction[-1] + recursion.log_weight)
+    assert weights / weights.sum() == pytest.approx([0.1527644, 0.1734011, 0.1968255, 0.2234142, 0.2535948], abs=1e-7)
+    assert coefficients == pytest.approx([0.4371957, 0.6393879, 0.9350889, 1.3675445, 2.0], abs=1e-7)
+    assert 2 * np.exp(recursion.log_contraction[-1]) == pytest.approx(0.2989423, abs=1e-7)
+    unit = 2 * (2 / 100) ** 2
+    optimal = theory.bound_by_iterations(recursion, unit, "optimal", "laplace")[-1]
+    uniform = theory.bound_by_iterations(recursion, unit, "uniform", "laplace")[-1]
+    assert (optimal, uniform) == pytest.approx((0.3970490, 0.4065266), abs=1e-7)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("schedule", ["uniform", "optimal"])
+@pytest.mark.parametrize("stages", [False, True])
+def test_all_numbers_of_steps_at_once_agree_with_one_run_each(
+    noise: theory.Noise, schedule: theory.Schedule, stages: bool
+) -> None:
+    steps = theory.multistage(90, 1.0, 0.05, 1.0) if stages else theory.nesterov(90, 1.0, 0.05)
+    recursion = theory.nesterov_recursion(steps, 0.05, 1.0, 3.0)
+    together = theory.bound_by_iterations(recursion, 1e-4, schedule, noise)
+    for iterations in (1, 2, 21, 90):
+        part = recursion.first(iterations)
+        weights = theory.optimal_weights(part, noise) if schedule == "optimal" else np.ones(iterations)
+        shares = weights / weights.sum()
+        half_variance = 1e-4 / shares ** (2 if noise == "laplace" else 1)
+        assert together[iterations - 1] == pytest.approx(theory.bound(part, half_variance)[-1], rel=1e-11)
+
+
+def test_bound_equals_its_recursion() -> None:
+    steps = theory.multistage(150, 0.7, 0.05, 2.0)
+    variance = np.random.default_rng(1).lognormal(0, 2, 150)
+    value, expected = 3.0, [3.0]
+    for t, (step, restart) in enumerate(zip(steps.step_size, steps.restart, strict=True)):
+        value *= (2 if restart else 1) * (1 - np.sqrt(0.05 * step))
+        value += step * (1 + 2.0 * step) * variance[t]
+        expected.append(value)
+    recursion = theory.nesterov_recursion(steps, 0.05, 2.0, 3.0)
+    assert theory.bound(recursion, variance) == pytest.approx(expected, rel=1e-12)
+
+
+def test_bound_without_noise_is_the_contraction() -> None:
+    recursion = default_recursion(20)
+    expected = INITIAL * (1 - np.sqrt(MU / L)) ** np.arange(21)
+    assert theory.bound(recursion, 0.0) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("family", ["nesterov", "multistage", "gradient_descent"])
+def test_bound_is_above_the_exact_gap_on_random_quadratics(family: str) -> None:
+    random = np.random.default_rng(2)
+    smallest = np.inf
+    for _ in range(40):
+        smoothness = 10 ** random.uniform(-1, 1)
+        mu = smoothness * 10 ** random.uniform(-3, -0.05)
+        spectrum = np.exp(random.uniform(np.log(mu), np.log(smoothness), 6))
+        spectrum[:2] = mu, smoothness
+        start, variance = random.normal(size=6) * random.integers(0, 2, 6), random.lognormal(-4, 2, 150)
+        gap, c = spectrum @ start**2 / 2, random.uniform(0.05, 1)
+        if family == "gradient_descent":
+            steps = theory.gradient_descent(150, 1.9 * c / smoothness)
+            recursion = theory.gradient_descent_recursion(steps, mu, smoothness, gap)
+        else:
+            lengths = random.integers(1, 40, 150).tolist()
+            single = theory.nesterov(150, c / smoothness, mu)
+            steps = theory.multistage(150, c, mu, smoothness, lengths) if family == "multistage" else single
+            recursion = theory.nesterov_recursion(steps, mu, smoothness, gap + mu / 2 * start @ start)
+        kind = "gradient_descent" if family == "gradient_descent" else "nesterov"
+        exact = expected_gap(steps, kind, spectrum, start, variance).total
+        smallest = min(smallest, (theory.bound(recursion, 6 * variance / 2) - exact * (1 - 1e-12)).min())
+    assert smallest >= 0
+
+
+def test_published_theorem_is_false_without_the_lyapunov_function() -> None:
+    """Erratum E3: (1-q)^t times the initial gap is exceeded, twice that (V_0 <= 2 E_0) is not."""
+    steps = theory.nesterov(60, 1.0, 0.02)
+    exact = expected_gap(steps, "nesterov", [0.02], 1.0, 0.0).total
+    ratio = exact / ((1 - np.sqrt(0.02)) ** np.arange(61) * exact[0])
+    assert ratio.max() == pytest.approx(1.369, abs=5e-4)
+
+
+def test_impossible_constants_are_refused() -> None:
+    steps = theory.nesterov(10, 1.5, 0.1)
+    with pytest.raises(UserError, match="step sizes up to 1/L"):
+        theory.nesterov_recursion(steps, 0.1, 1.0, 1.0)
+    with pytest.raises(UserError, match="Increase the regularisation"):
+        theory.gradient_descent_recursion(steps, 0.0, 1.0, 1.0)
+
+
+def test_sampling_variance() -> None:
+    assert theory.sampling_variance(10.0, 1000, 10_000) == pytest.approx(100 * 9000 / (1000 * 9999))
+    assert theory.sampling_variance(10.0, 1, 1) == 0
+
+
+# -------------------------------------------------------------------------------------------------------- budget splits
+
+
+@pytest.mark.parametrize(
+    ("iterations", "laplace", "gaussian"), [(50, 1.30, 1.21), (100, 2.24, 1.75), (200, 6.45, 3.24), (500, 38.7, 8.08)]
+)
+def test_gain_over_the_uniform_schedule(iterations: int, laplace: float, gaussian: float) -> None:
+    mu = (1 - 0.9374) ** 2
+    recursion = theory.nesterov_recursion(theory.nesterov(iterations, 1.0, mu), mu, 1.0, lyapunov=0.0)
+    for noise, gain in (("laplace", laplace), ("gaussian", gaussian)):
+        uniform, optimal = (theory.bound_by_iterations(recursion, 1.0, s, noise)[-1] for s in ("uniform", "optimal"))
+        assert uniform / optimal == pytest.approx(gain, rel=4e-3)
+
+
+def test_gaussian_objective() -> None:
+    recursion = theory.Recursion(0.0, np.zeros(50), np.linspace(-6, 0, 50))
+    unit = 1 / (2 * 0.05)  # the weights multiply sigma^2 here
+    assert theory.bound_by_iterations(recursion, unit, "optimal", "gaussian")[-1] == pytest.approx(2575.98834, abs=1e-5)
+    assert theory.bound_by_iterations(recursion, unit, "uniform", "gaussian")[-1] == pytest.approx(4328.91957, abs=1e-5)
+    weights = theory.optimal_weights(recursion, "gaussian")
+    rho = 0.05 * weights / weights.sum()
+    assert (np.exp(recursion.log_weight) / (2 * rho)).sum() == pytest.approx(2575.98834, abs=1e-5)
+
+
+def test_sampled_split_of_four_steps() -> None:
+    split = theory.sampled_split(np.log([1, 2, 4, 8]), 1.0, 10.0)
+    base = base_budget(split, 10.0)
+    assert split == pytest.approx([0.15670969, 0.20582779, 0.27266336, 0.36479916], abs=1e-8)
+    assert base == pytest.approx([0.99197688, 1.18949335, 1.41938578, 1.68681501], abs=1e-8)
+    assert (np.array([1, 2, 4, 8]) / base**2).sum() == pytest.approx(7.22683503, abs=1e-7)
+    assert split.sum() == pytest.approx(1.0, abs=1e-10)
+
+
+@pytest.mark.parametrize("ratio", [1.0, 3.0, 100.0, 1e4])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0])
+@pytest.mark.parametrize("iterations", [1, 2, 60, 1000])
+def test_sampled_split_satisfies_the_optimality_condition(ratio: float, epsilon: float, iterations: int) -> None:
+    log_weight = default_recursion(iterations).log_weight
+    split = theory.sampled_split(log_weight, epsilon, ratio)
+    base = base_budget(split, ratio)
+    multiplier = log_weight + np.log1p((ratio - 1) * np.exp(-base)) - 3 * np.log(base)
+    assert split.sum() == pytest.approx(epsilon, rel=1e-12)
+    assert np.ptp(multiplier) < 1e-10
+
+
+def test_sampled_split_without_sampling_is_the_cube_root_rule() -> None:
+    recursion = default_recursion(400)
+    weights = theory.optimal_weights(recursion, "laplace")
+    assert theory.sampled_split(recursion.log_weight, 0.7, 1.0) == pytest.approx(
+        0.7 * weights / weights.sum(), rel=1e-11
+    )
+
+
+def test_moving_budget_between_two_steps_never_helps() -> None:
+    log_weight = default_recursion(12).log_weight
+    split = theory.sampled_split(log_weight, 1.0, 50.0)
+
+    def objective(epsilon: np.ndarray) -> float:
+        return float(np.exp(log_weight) @ base_budget(epsilon, 50.0) ** -2)
+
+    for source in range(12):
+        for target in range(12):
+            moved = split.copy()
+            moved[source] -= 1e-4
+            moved[target] += 1e-4
+            assert objective(moved) >= objective(split) * (1 - 1e-13)
+
+
+def test_ignoring_the_sampling_costs_little() -> None:
+    """Remark 4.2's shares are 0.02 %, 0.5-1.1 % and 2-6 % above the optimum at m/n = 10, 1 and 0.1 %."""
+    for ratio, low, high in ((10.0, 1.0001, 1.0003), (100.0, 1.005, 1.012), (1000.0, 1.015, 1.06)):
+        for iterations in (50, 1000):
+            log_weight = paper_recursion().first(iterations).log_weight
+            scaled = np.exp(log_weight - log_weight[-1])
+            shares = np.cbrt(scaled) / np.cbrt(scaled).sum()
+            exact = scaled @ base_budget(theory.sampled_split(log_weight, 1.0, ratio), ratio) ** -2
+            assert low < scaled @ base_budget(shares, ratio) ** -2 / exact < high
+
+
+def test_extreme_horizons_leave_every_step_some_budget() -> None:
+    recursion = theory.nesterov_recursion(theory.nesterov(10_000, 1.0, 0.5), 0.5, 1.0, 1.0)
+    for weights in (
+        theory.optimal_weights(recursion, "laplace"),
+        theory.optimal_weights(recursion, "gaussian"),
+        theory.sampled_split(recursion.log_weight, 1.0, 100.0),
+    ):
+        assert np.isfinite(1 / weights**2).all()
+    assert np.isfinite(theory.bound_by_iterations(recursion, 1e-3, "optimal", "laplace")).all()
+
+
+PUBLISHED = {
+    2: (53, [65.29, 23.72, 91.23, 43.19]),
+    3: (133, [154.7, 56.22, 216.2, 97.57]),
+    4: (293, [343.4, 124.8, 479.9, 205.3]),
+    5: (613, [741.8, 269.5, 1036.4, 420.1]),
+}
+
+
+@pytest.mark.parametrize("stages", PUBLISHED)
+def test_noise_of_the_multistage_schedule(stages: int) -> None:
+    """The paper's figure 2 with the stage factor at the right step (erratum E15): a sawtooth."""
+    iterations, expected = PUBLISHED[stages]
+    steps = theory.multistage(iterations, 1.0, 1.0, 20.0, lengths=(13, 40, 80, 160, 320))
+    weights = theory.optimal_weights(theory.nesterov_recursion(steps, 1.0, 20.0, 2.0), "laplace")
+    scale = weights.sum() / weights
+    assert scale[[0, 12, 13, -1]] == pytest.approx(expected, rel=3e-4)
+    assert ((np.diff(scale) > 0) == steps.restart[1:]).all()
+
+
+# ------------------------------------------------------------------------------------------------- number of iterations
+
+
+@pytest.mark.parametrize(
+    ("relative_step", "schedule", "best", "value"),
+    [
+        (1.0, "optimal", 121, 0.1108458),
+        (1.0, "uniform", 91, 0.2211073),
+        (0.1, "optimal", 349, 0.1914485),
+        (0.1, "uniform", 268, None),
+    ],
+)
+def test_best_iterations_of_the_paper(
+    relative_step: float, schedule: theory.Schedule, best: int, value: float | None
+) -> None:
+    bounds = theory.bound_by_iterations(paper_recursion(relative_step), PAPER_UNIT, schedule, "laplace")
+    assert theory.best_iterations(bounds) == best
+    assert value is None or bounds.min() == pytest.approx(value, rel=5e-6)
+
+
+def test_published_horizons_follow_from_the_wrong_noise_variance() -> None:
+    """Erratum E4: half the variance gives the ends of the published curves; E14: multi-stage stops in stage 1."""
+    for relative_step, published in ((1.0, 136), (0.1, 396)):
+        bounds = theory.bound_by_iterations(paper_recursion(relative_step), PAPER_UNIT / 2, "optimal", "laplace")
+        assert theory.best_iterations(bounds) == published
+    steps = theory.multistage(1000, 1.0, MU, PAPER_L)
+    for initial_gap, best in ((10.0, 89), (29.1, 225)):
+        recursion = theory.nesterov_recursion(steps, MU, PAPER_L, 2 * initial_gap)
+        bounds = theory.bound_by_iterations(recursion, PAPER_UNIT, "optimal", "laplace")
+        assert theory.best_iterations(bounds) == best
+
+
+def test_best_iterations_of_the_default_problem() -> None:
+    for schedule, best, value in (("optimal", 31, 0.1038726), ("uniform", 27, 0.1155240)):
+        bounds = theory.bound_by_iterations(default_recursion(), UNIT, schedule, "laplace")
+        assert theory.best_iterations(bounds) == best
+        assert bounds.min() == pytest.approx(value, abs=1e-7)
+    steps = theory.gradient_descent(1000, 1 / L)
+    recursion = theory.gradient_descent_recursion(steps, MU, L, INITIAL)
+    bounds = theory.bound_by_iterations(recursion, UNIT, "optimal", "laplace")
+    assert (theory.best_iterations(bounds), bounds.min()) == pytest.approx((21, 0.62030), abs=1e-5)
+    multistage = theory.nesterov_recursion(theory.multistage(100, 1.0, MU, L), MU, L, INITIAL)
+    assert theory.best_iterations(theory.bound_by_iterations(multistage, UNIT, "optimal", "laplace")) == 31
+
+
+def test_best_iterations_with_gaussian_noise() -> None:
+    """Clip sqrt(10) in L2 norm; zCDP of mu_GDP = 0.44833, that is (2, 1e-6)."""
+    unit = 10 * (2 * np.sqrt(10) / 10_000) ** 2 / (4 * 0.44833**2 / 2)
+    bounds = theory.bound_by_iterations(default_recursion(), unit, "optimal", "gaussian")
+    assert theory.best_iterations(bounds) == 112
+
+
+def test_shares_of_the_default_schedule() -> None:
+    weights = theory.optimal_weights(default_recursion(31), "laplace")
+    epsilon = 2 * weights / weights.sum()
+    assert epsilon[[0, 15, 30]] == pytest.approx([0.03894, 0.06209, 0.09900], abs=1e-5)
+    assert 20 / (10_000 * epsilon[[0, 15, 30]]) == pytest.approx([0.05136, 0.03221, 0.02020], abs=1e-5)
+
+
+def test_limit_of_many_steps() -> None:
+    assert theory.limit_bound(paper_recursion(), PAPER_UNIT, "laplace") == pytest.approx(0.1293909, rel=1e-5)
+    for noise in ("laplace", "gaussian"):
+        bounds = theory.bound_by_iterations(default_recursion(), UNIT, "optimal", noise)
+        assert theory.limit_bound(default_recursion(), UNIT, noise) == pytest.approx(bounds[-1], rel=1e-6)
+    multistage = theory.nesterov_recursion(theory.multistage(100, 1.0, MU, L), MU, L, 1.0)
+    with pytest.raises(ValueError, match="constant steps"):
+        theory.limit_bound(multistage, UNIT, "laplace")
+
+
+@pytest.mark.parametrize(("target", "scale", "best"), [(0.05, 3.44e4, 42), (0.02, 6.17e4, 57), (0.01, 9.25e4, 68)])
+def test_required_scale(target: float, scale: float, best: int) -> None:
+    found, iterations = theory.required_scale(default_recursion(), target, 20, 10, "optimal", "laplace")
+    assert found == pytest.approx(scale, rel=1e-3)
+    assert iterations == best
+    bounds = theory.bound_by_iterations(default_recursion(), 10 * (20 / found) ** 2, "optimal", "laplace")
+    assert bounds.min() == pytest.approx(target, rel=1e-12)
+
+
+def test_required_scale_for_gaussian_noise_and_out_of_reach() -> None:
+    found, _ = theory.required_scale(default_recursion(), 0.01, 2 * np.sqrt(10), 10, "optimal", "gaussian")
+    unit = 10 * 40 / (4 * found**2)  # found = n sqrt(rho)
+    bounds = theory.bound_by_iterations(default_recursion(), unit, "optimal", "gaussian")
+    assert bounds.min() == pytest.approx(0.01, rel=1e-12)
+    with pytest.raises(UserError, match="10 steps cannot guarantee"):
+        theory.required_scale(default_recursion(10), 0.01, 20, 10, "optimal", "laplace")
+
+
+def best_of_search(recursion: theory.Recursion, *arguments: Any) -> int:
+    horizons, bounds = theory.bounds_by_search(
+        recursion, lambda iterations: theory.sampled_bound(recursion.first(iterations), *arguments)
+    )
+    return int(horizons[np.argmin(bounds)])
+
+
+@pytest.mark.parametrize("schedule", ["uniform", "optimal"])
+@pytest.mark.parametrize("stages", [False, True])
+def test_search_with_batches_finds_the_minimum(schedule: theory.Schedule, stages: bool) -> None:
+    steps = theory.multistage(300, 1.0, MU, L) if stages else theory.nesterov(300, 1 / L, MU)
+    recursion = theory.nesterov_recursion(steps, MU, L, INITIAL)
+    batch = theory.sampling_variance(10.0, 5_000, 10_000)
+    arguments = (40.0, 2.0, 10 * (20 / 5_000) ** 2, batch, schedule)
+    every = [theory.sampled_bound(recursion.first(k), *arguments) for k in range(1, 301)]
+    assert best_of_search(recursion, *arguments) == np.argmin(every) + 1
+
+
+def test_batches_of_all_rows_change_nothing() -> None:
+    bounds = theory.bound_by_iterations(default_recursion(), UNIT, "optimal", "laplace")
+    unit = 10 * (20 / 10_000) ** 2
+    assert theory.sampled_bound(default_recursion(31), 2.0, 1.0, unit, 0.0, "optimal") == pytest.approx(bounds[30])
+    assert best_of_search(default_recursion(), 2.0, 1.0, unit, 0.0, "optimal") == 31
+
+
+def test_batch_noise_of_the_paper_exceeds_the_privacy_noise_of_the_bound() -> None:
+    arguments = (1.0, 100.0, 20 * (40 / 1_000) ** 2)
+    batch = theory.sampling_variance(20.0, 1_000, 100_000)
+    best = best_of_search(paper_recursion(), *arguments, batch, "optimal")
+    part = paper_recursion().first(best)
+    with_batch, without = (theory.sampled_bound(part, *arguments, extra, "optimal") for extra in (batch, 0.0))
+    assert best == 111
+    assert with_batch - without == pytest.approx(1.24, abs=0.005)
+    assert without - 20 * np.exp(part.log_contraction[-1]) == pytest.approx(0.235, abs=0.02)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 1000])
+@pytest.mark.parametrize("best", [1, 2, 37, 700, 1000])
+def test_search_finds_the_minimum_of_unimodal_bounds(limit: int, best: int) -> None:
+    calls = []
+
+    def bound_at(iterations: int) -> float:
+        calls.append(iterations)
+        return abs(np.log(iterations / best))
+
+    horizons, bounds = theory.bounds_by_search(default_recursion(limit), bound_at)
+    assert horizons[np.argmin(bounds)] == min(best, limit)
+    assert horizons.tolist() == sorted(calls)
+    assert len(calls) == len(set(calls)) <= 50
+    assert min(calls) >= 1 and max(calls) <= limit
+
+
+def test_search_accepts_impossible_numbers_of_steps() -> None:
+    horizons, bounds = theory.bounds_by_search(default_recursion(1000), lambda k: np.inf if k > 10 else 1 / k)
+    assert horizons[np.argmin(bounds)] == 10
