@@ -99,6 +99,8 @@ class Specification(BaseModel):
     @classmethod
     def _subclass_by_kind(cls, value: Any, handler: Any) -> Any:
         if not (isinstance(value, dict) and "kind" in value):
+            if isinstance(value, dict) and not cls.kind:
+                raise ValueError(f"a {cls.__name__} needs a 'kind'")
             return handler(value)
         value = dict(value)
         target = kind_named(value.pop("kind"))

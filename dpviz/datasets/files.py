@@ -21,7 +21,7 @@ MAX_CELLS = 50_000_000  # of a Parquet file: a few compressed kilobytes can hold
 MAX_UNPACKED_BYTES = 500_000_000
 MAX_NAME = 200  # characters of a column name
 _BATCH_ROWS = 65_536
-_PARQUET_ERRORS = (pyarrow.ArrowException, OSError, ValueError, OverflowError)
+_PARQUET_ERRORS = (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupError)
 _SEPARATORS = ",;\t"
 _KEEP_LESS = "Keep the columns and rows that you need."
 _HOW_TO_SAVE = "Save it as UTF-8 CSV (or Parquet) with a header row, at most 50 MB."
@@ -142,7 +142,8 @@ def _read_csv(data: bytes, stop_after: int | None, max_columns: int) -> pd.DataF
         separator = _separator(lines)
         names = _checked_names(next(_cells(lines, separator), []), max_columns)
         start = lines.tell()
-        width = len(next(_cells(lines, separator), []))
+        rows = (row for row in _cells(lines, separator) if len(row) > 1 or "".join(row).strip())
+        width = len(next(rows, []))
         if width > len(names):
             # pandas would take the surplus cells for an index, or drop them, without a word.
             raise UserError(
@@ -160,8 +161,6 @@ def _read_csv(data: bytes, stop_after: int | None, max_columns: int) -> pd.DataF
             skipinitialspace=True,
             low_memory=False,
         )
-    except pd.errors.EmptyDataError:
-        return pd.DataFrame(columns=names)
     except (ValueError, OverflowError, csv.Error):
         raise _unreadable() from None
 

@@ -70,7 +70,7 @@ def test_settings_survive_json(specification: DatasetSpecification) -> None:
 
 
 def test_only_uploads_are_not_public() -> None:
-    assert [cls.kind for cls in registered(DatasetSpecification) if not cls.public] == ["datasets.upload.table"]
+    assert [type(s).kind for s in SPECIFICATIONS if not s.public] == ["datasets.upload.table"]
 
 
 @settings(max_examples=60, deadline=None)
@@ -138,6 +138,8 @@ def test_labels_that_are_not_numbers_are_refused() -> None:
         (5, ((0.0, 1e200),), ("a",)),
     ],
 )
-def test_facts_that_cannot_be_are_refused(n: int, bounds: tuple[tuple[float, float], ...], names: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="facts need|declared range"):
+def test_facts_that_cannot_be_are_refused(
+    n: int, bounds: tuple[tuple[float, float], ...], names: tuple[str, ...]
+) -> None:
+    with pytest.raises(ValueError, match=r"facts need|declared range"):
         DatasetFacts(n, bounds, names)

@@ -52,7 +52,7 @@ def test_the_files_of_an_installed_package_are_found_inside_it(tmp_path: Path, m
         (folder / "table.parquet").write_text(content)
     monkeypatch.setattr(bundled, "__file__", str(package / "datasets" / "bundled.py"))
     assert data_file("table.parquet").read_text() == "ours"
-    with pytest.raises(FileNotFoundError, match="other.parquet"):
+    with pytest.raises(FileNotFoundError, match=r"other\.parquet"):
         data_file("other.parquet")
 
 

@@ -75,10 +75,10 @@ def test_health_insurance_has_the_published_facts() -> None:
 def test_same_settings_same_rows_whatever_numpy_drew_before(generator: type) -> None:
     first = generator(rows=500, dimension=3).load()
     np.random.seed(12345)
-    state = np.random.get_state()[1].copy()
+    state = np.random.get_state(legacy=False)["state"]["key"].copy()
     second = generator(rows=500, dimension=3).load()
     assert np.array_equal(first.features, second.features) and np.array_equal(first.labels, second.labels)
-    assert np.array_equal(np.random.get_state()[1], state)
+    assert np.array_equal(np.random.get_state(legacy=False)["state"]["key"], state)
 
 
 @pytest.mark.parametrize("generator", GENERATORS)

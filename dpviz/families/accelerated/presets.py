@@ -176,7 +176,8 @@ _REAL = Preset(
     source="dpviz; RAND health insurance experiment, n = 20,190",
     look_for="At ε = 1, 27 well-spent steps come within 0.002 of the optimum; 100 steps of DP-NAG are no better than "
     "not training.",
-    reported="Not in the paper. Bounds are declared, features centred; look at the loss, accuracy barely moves.",
+    reported="Not in the paper. Bounds are declared, features centred; look at the loss, accuracy barely moves. "
+    "A row is a person-year, so a person with several rows is protected less.",
     experiment=Experiment(
         problem=LogisticRegression(data=BundledTable(table="health_insurance"), scaling="centred", intercept="yes"),
         arms=arms(DEFAULT_METHODS),

@@ -2,8 +2,8 @@
 
 TITLE = "Accelerated gradient"
 SUMMARY = (
-    "Learn a model by repeated small steps, adding noise to each step for privacy. Momentum needs fewer steps, but also "
-    "carries the noise along: see which method, how many steps, and which noise schedule a privacy budget buys best."
+    "Learn a model in small noisy steps. Momentum needs fewer steps but carries the noise along: which method, how many "
+    "steps and which noise schedule does your privacy budget buy best?"
 )
 
 ABOUT = r"""
@@ -97,4 +97,60 @@ ERRATA = (
 DECOMPOSITION = (
     "The error bound after all steps, split into what it consists of. What remains of the start shrinks with more steps, "
     "privacy noise grows with them, and batch noise comes from looking at m rows only."
+)
+
+CERTIFICATE = (
+    "For heavy ball no error bound is known that holds everywhere. Proposition 3.4 of the paper (corrected) proves one if "
+    "a small matrix inequality has a solution, which is the case only for modest momentum, about β ≤ 1 - αL/2."
+)
+
+PUBLISHED = (
+    "The curves as the paper prints them. They use Nesterov's rate for heavy ball and are not a bound on its error "
+    "(errata E2 and E10)."
+)
+
+
+def batches(m: int, n: int) -> str:
+    """How batches are drawn, in words."""
+    if m == n:
+        return "None: every step uses all rows."
+    return (
+        f"Each step draws m = {m:,} of n = {n:,} rows, uniformly, without replacement, afresh and independently of "
+        "everything else. Which rows were drawn stays secret; that is what makes sampling help privacy."
+    )
+
+
+def composition(noise: str, sampled: bool) -> str:
+    """Which theorems turn the noise of the steps into the guarantee of the run."""
+    step = "Laplace mechanism" if noise == "laplace" else "Gaussian mechanism"
+    amplified = ", amplified by sampling without replacement (Balle, Barthe, Gaboardi 2018)" if sampled else ""
+    total = {
+        "laplace": "pure ε adds up over the steps; for other currencies the accountants named above compose the steps",
+        "gaussian": "Gaussian DP composes exactly (Dong, Roth, Su 2019); ρ = μ²/2",
+    }[noise]
+    return f"{step} in every step{amplified}; {total}. Number of steps and schedule are fixed before the run."
+
+
+def constants(source: str | None) -> str:
+    """Which constants are declared, estimated or released."""
+    common = "Ranges of the features, the clip C, n and d are declared; clipping enforces them whatever the data are. "
+    smoothness = {
+        None: "μ and L are those of the quadratic.",
+        "bounds": "L = R²/4 + 2λ follows from the declared ranges. The starting error is a bound for every data set.",
+        "declared": "L is your own value; if it is too small, accuracy suffers, not privacy.",
+        "estimated": "L was estimated from the data: **not private**, and no budget accounts for it.",
+        "released": "L was released privately; its cost is part of the budget shown.",
+    }
+    return common + smoothness[source]
+
+
+PROTECTED = (
+    "One row: the guarantee compares data sets that differ in one replaced row. The number of rows n is public. If one "
+    "person has several rows, each row is protected, not the person."
+)
+
+SCREEN = (
+    "The plan depends on your settings only. Of a run, each method's iterates, and what follows from them (distance "
+    "travelled, noisy gradient norm), are private at the budget shown, for one run. Loss, gradient norm and accuracy are "
+    "diagnostics: they read the raw data and are not private. Bands over several runs would compose their costs."
 )

@@ -1,0 +1,221 @@
+"""Figures of the accelerated methods alone: what momentum does on quadratics, and what an error bound is made of.
+
+They need settings only, never data.
+"""
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dpviz.experiments.plan import Plan
+from dpviz.families.accelerated import planning, quadratic, theory
+from dpviz.families.accelerated.algorithms import GradientMethod, HeavyBall
+from dpviz.families.accelerated.certificate import Certificate
+from dpviz.plots import style
+from dpviz.plots.lines import Line, Mark, downsample, line_figure
+from dpviz.plots.style import ArmStyle
+from dpviz.problems.base import SmoothFacts
+
+RELATIVE_STEPS = (0.1, 0.5, 1.0)  # of the paper's figure 1
+START = float(np.sqrt(2.5))  # both coordinates, so that ‖(x_0, x_0)‖² = 10 as in the paper's figure 1
+_SPECTRUM = 20  # eigenvalues, log-uniform in [μ, L], where a problem does not state its own
+_PARTS = (
+    ("optimisation", style.PALETTE["theory"], ""),
+    ("privacy noise", style.PALETTE["spent"], "/"),
+    ("batch noise", style.PALETTE["second"], "."),
+)
+
+
+def momentum_rates(
+    strong_convexity: float, smoothness: float, *, published: bool = False, height: int = style.HEIGHT
+) -> go.Figure:
+    """Contraction rate on quadratics against momentum β, for three step sizes: heavy ball and Nesterov, best β marked.
+
+    Heavy ball has its optimum at (1-q)², Nesterov's method at (1-q)/(1+q), q = √(μα); both then contract by 1-q.
+    published : adds the paper's formula (26) for heavy ball, which is Nesterov's rate (erratum E2).
+    """
+    momentum = np.linspace(0.0, 0.99, 199)
+    lines: list[Line] = []
+    marks: list[Mark] = []
+    for relative, color in zip(RELATIVE_STEPS, style.HUES, strict=False):
+        step = relative / smoothness
+        own, nesterov = (
+            quadratic.rate(kind, step, momentum, strong_convexity, smoothness) for kind in ("heavy_ball", "nesterov")
+        )
+        if published:
+            paper = ArmStyle(style.GREY, "dot")
+            name = "heavy ball by the paper's (26)"
+            first = relative == RELATIVE_STEPS[0]
+            lines.append(Line(momentum, nesterov, name, paper, width=6.0, group=name, legend=first))
+        lowest = 1 - float(np.sqrt(strong_convexity * step))
+        for name, rates, rule, dash in (
+            ("heavy ball", own, theory.heavy_ball_momentum, "solid"),
+            ("Nesterov", nesterov, theory.nesterov_momentum, "dash"),
+        ):
+            best = float(rule(step, strong_convexity))
+            text = f"{name}, α = {relative:g}/L: best β = {best:.3f}"
+            lines.append(Line(momentum, rates, text, ArmStyle(color, dash)))
+            marks.append(Mark(best, lowest, text, color))
+    return line_figure(lines, x_title="Momentum β", y_title="Rate ρ per step", log_y=False, marks=marks, height=height)
+
+
+def momenta(step_size: float, strong_convexity: float) -> dict[str, float]:
+    """The momentum values of the paper's figure 1, and heavy ball's optimum, by name."""
+    return {
+        "β = 0": 0.0,
+        "β = 0.3": 0.3,
+        "β = 0.7": 0.7,
+        "β = (1-q)/(1+q)": float(theory.nesterov_momentum(step_size, strong_convexity)),
+        "β = (1-q)²": float(theory.heavy_ball_momentum(step_size, strong_convexity)),
+    }
+
+
+def heavy_ball_on_quadratic(
+    strong_convexity: float,
+    step_size: float,
+    noise_per_step: float,
+    *,
+    iterations: int = 250,
+    published: bool = False,
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """Exact error of heavy ball after T steps on diag(μ, 1), against T, for the momenta of `momenta`; best T marked.
+
+    The noise variance per coordinate is (T noise_per_step)²: the budget is shared by T steps (paper, figure 1).
+    published : adds the paper's curve, which is not a bound on this error (errata E2, E10).
+    """
+    lines: list[Line] = []
+    marks: list[Mark] = []
+    looks = [ArmStyle(hue, dash) for hue, dash in zip((*style.HUES, style.GREY), (*style.DASHES, "dash"), strict=True)]
+    horizons = np.arange(iterations + 1)
+    for (name, momentum), look in zip(momenta(step_size, strong_convexity).items(), looks, strict=True):
+        steps = theory.heavy_ball(iterations, step_size, momentum)
+        gap = quadratic.expected_gap_by_iterations(
+            steps, "heavy_ball", [strong_convexity, 1.0], START, noise_per_step**2, "laplace"
+        ).total
+        best = int(np.argmin(gap))
+        text = f"{name}: T* = {best}"
+        lines.append(Line(horizons, gap, text, look, group=name))
+        marks.append(Mark(best, float(gap[best]), text, look.color))
+        if published:
+            log_bound = quadratic.published_log_bound(iterations, step_size, momentum, noise_per_step, strong_convexity)
+            curve = np.exp(np.minimum(log_bound, 100.0))
+            lines.append(Line(horizons[1:], curve, f"{name}, paper", look, width=1.0, group=name, legend=False))
+    return line_figure(
+        lines,
+        x_title="Number of steps T",
+        y_title="Expected error E F(x_T) - F*",
+        log_y=True,
+        log_x=True,
+        marks=marks,
+        notes=["thin lines: the paper's curve, not a bound on this error"] if published else [],
+        height=height,
+    )
+
+
+def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, height: int = style.HEIGHT) -> go.Figure:
+    """What the error of a plan is made of after each step: optimisation, privacy noise, batch noise; stacked areas.
+
+    The parts are those of the error bound, which counts the batch noise at its worst. exact : those of the exact error
+    on a quadratic instead: the problem's own, or one with a log-uniform spectrum in [μ, L] that starts, all coordinates
+    equal, at the bound on the initial gap.
+    """
+    title = "Error on a quadratic" if exact else "Bound on the excess loss"
+    parts = _quadratic_parts(method, plan) if exact else _bound_parts(method, plan)
+    if parts is None:
+        empty = f"No error bound is known for {method.title}."
+        return line_figure([], x_title="Step t", y_title=title, log_y=False, if_empty=empty, height=height)
+    total = np.minimum(parts.sum(axis=0), 1e12)
+    steps = downsample(np.arange(len(total)), total)
+    traces = [_area(steps, part[steps], *looks) for part, looks in zip(parts, _PARTS, strict=True) if part.any()]
+    frame = style.layout("Step t", title, from_zero=True, legend_entries=len(traces), height=height)
+    return go.Figure({"data": traces, "layout": frame})
+
+
+def _area(steps: np.ndarray, part: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": steps.astype(np.int16),
+        "y": np.minimum(part, 1e12).astype(np.float32),
+        "name": name,
+        "stackgroup": "error",
+        "line": {"color": color, "width": 1},
+        "fillcolor": style.with_opacity(color, 0.5),
+        "fillpattern": {"shape": pattern, "fillmode": "overlay", "size": 6, "solidity": 0.2},
+        "hovertemplate": "%{y:.4~g}",
+    }
+
+
+def _half_variances(method: GradientMethod, plan: Plan) -> tuple[SmoothFacts, np.ndarray, np.ndarray]:
+    """Facts, and half the expected squared norm of each step's privacy noise and batch noise, (T,) each."""
+    facts = plan.facts
+    assert isinstance(facts, SmoothFacts)
+    total = planning.half_variance(method, facts, plan)
+    batch = theory.sampling_variance(facts.gradient_bound("l2"), method.batch_size(facts), facts.n) / 2
+    return facts, np.maximum(total - batch, 0.0), np.full(plan.iterations, batch)
+
+
+def _bound_parts(method: GradientMethod, plan: Plan) -> np.ndarray | None:
+    """(3, T+1) the bound's parts, which add up to it because it is linear in the noise; None without a bound."""
+    facts, privacy, batch = _half_variances(method, plan)
+    recursion = method.recursion(facts, method.steps(facts, plan.iterations))
+    if recursion is None:
+        return None
+    noise_only = recursion._replace(initial=0.0)
+    return np.array([theory.bound(recursion, 0.0), theory.bound(noise_only, privacy), theory.bound(noise_only, batch)])
+
+
+def _quadratic_parts(method: GradientMethod, plan: Plan) -> np.ndarray:
+    """(3, T+1) the parts of the exact error, which is linear in the noise, too."""
+    facts, privacy, batch = _half_variances(method, plan)
+    spectrum, start = _quadratic(facts)
+    steps = method.steps(facts, plan.iterations)
+
+    def error(x_0: float, half_variance: np.ndarray) -> np.ndarray:
+        return quadratic.expected_gap(steps, method.dynamics, spectrum, x_0, 2 * half_variance / facts.d).total
+
+    return np.array([error(start, 0 * batch), error(0.0, privacy), error(0.0, batch)])
+
+
+def _quadratic(facts: SmoothFacts) -> tuple[np.ndarray, float]:
+    """Spectrum (k,) and start, the same in every coordinate, of the quadratic that stands for a problem."""
+    if facts.eigenvalues:
+        return np.array(facts.eigenvalues), facts.start
+    spectrum = np.geomspace(facts.strong_convexity, facts.smoothness, _SPECTRUM)
+    return spectrum, float(np.sqrt(2 * facts.initial_gap / spectrum.sum()))
+
+
+def worst_case(
+    method: HeavyBall, plan: Plan, certificate: Certificate | None, *, height: int = style.HEIGHT
+) -> go.Figure:
+    """Heavy ball's certified bound after each step (Proposition 3.4, corrected), above its exact error on a quadratic.
+
+    The certificate counts the largest noise of the plan in every step. None draws the quadratic alone and says that
+    there is no certificate: then nothing is known of other objectives.
+    """
+    facts, privacy, batch = _half_variances(method, plan)
+    lines = [
+        Line(
+            np.arange(plan.iterations + 1),
+            _quadratic_parts(method, plan).sum(axis=0),
+            "exact, on a quadratic",
+            ArmStyle(style.PALETTE["private"], "solid"),
+        )
+    ]
+    if certificate is not None:
+        # E₀ + μ/2 ‖x₀ - x*‖² ≤ V₀ is all that is known of the start; the bound is linear in both, so one end is worst.
+        noise = float(2 * (privacy + batch).max())
+        far = certificate.bound(2 * facts.lyapunov / facts.strong_convexity, 0.0, noise, plan.iterations)
+        high = certificate.bound(0.0, facts.lyapunov, noise, plan.iterations)
+        green = ArmStyle(style.PALETTE["theory"], "dash")
+        lines.append(Line(np.arange(plan.iterations + 1), np.maximum(far, high), "certified, worst case", green))
+    return line_figure(
+        lines,
+        x_title="Step t",
+        y_title="Expected error E F(x_t) - F*",
+        log_y=True,
+        notes=[] if certificate else ["no worst-case certificate; exact curve for quadratics only"],
+        height=height,
+    )

@@ -1,0 +1,299 @@
+"""From a table to a data set: every unusable choice gets its sentence, and what is delivered is what was chosen."""
+
+import hashlib
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpviz.datasets import (
+    ColumnInfo,
+    UploadedTable,
+    describe_columns,
+    encode_target,
+    prepare,
+    read_table,
+    suggested_bounds,
+    target_candidates,
+    target_classes,
+)
+from dpviz.errors import UserError
+from dpviz.specification import Specification
+
+BOUNDS = {"age": (0.0, 120.0), "income": (0.0, 1e5)}
+SECRET = "s3cret"
+
+
+def frame(**changes: object) -> pd.DataFrame:
+    """Forty rows: two features, a target with two classes and one with three, and columns that cannot be used."""
+    n = 40
+    columns = {
+        "age": np.linspace(18.0, 90.0, n),
+        "income": np.arange(n) * 1000.0,
+        "label": ["no", "yes"] * (n // 2),
+        "three": np.arange(n) % 3,
+        "text": ["1.5"] * 16 + [SECRET] * 24,
+        "day": pd.date_range("2020-01-01", periods=n),
+        "same": [7] * n,
+    }
+    return pd.DataFrame(columns | changes)
+
+
+def with_cell(column: str, row: int, value: object) -> pd.DataFrame:
+    table = frame()
+    table.loc[row, column] = value
+    return table
+
+
+def refused(table: pd.DataFrame, drop_missing: bool = False, **choice: object) -> tuple[str, str]:
+    """(title, message) of the UserError that preparing must raise; it never quotes a cell."""
+    arguments = {"target": "label", "positive": "yes", "features": ["age", "income"], "bounds": BOUNDS} | choice
+    with pytest.raises(UserError) as caught:
+        prepare(table, drop_missing=drop_missing, **arguments)  # type: ignore[arg-type]
+    assert SECRET not in caught.value.title + str(caught.value)
+    return caught.value.title, str(caught.value)
+
+
+BAD_CHOICES = {
+    "no feature": (frame(), {"features": []}, "No feature is chosen", "at least one"),
+    "unknown column": (frame(), {"features": ["height"]}, "The file has no column 'height'", "again"),
+    "unknown target": (frame(), {"target": "height"}, "The file has no column 'height'", "again"),
+    "feature twice": (frame(), {"features": ["age", "age"]}, "A feature is chosen twice", "once"),
+    "target as feature": (frame(), {"target": "age"}, "Column 'age' is both target and feature", "Take it out"),
+    "text": (frame(), {"features": ["text"], "bounds": {"text": (0, 1)}}, "Column 'text' has text in it", "Row 17 "),
+    "dates": (frame(), {"features": ["day"], "bounds": {"day": (0, 1)}}, "Column 'day' has no numbers", "another"),
+    "constant": (
+        frame(),
+        {"features": ["same"], "bounds": {"same": (0, 9)}},
+        "Column 'same' is constant",
+        "Leave it out",
+    ),
+    "no range": (frame(), {"bounds": {"age": (0, 120)}}, "Column 'income' needs a range", "below the highest"),
+    "range upside down": (
+        frame(),
+        {"bounds": BOUNDS | {"age": (9, 3)}},
+        "Column 'age' needs a range",
+        "below the highest",
+    ),
+    "empty range": (frame(), {"bounds": BOUNDS | {"age": (3, 3)}}, "Column 'age' needs a range", "below the highest"),
+    "endless range": (frame(), {"bounds": BOUNDS | {"age": (0, math.inf)}}, "Column 'age' needs a range", "1e+100"),
+    "missing feature": (with_cell("income", 4, None), {}, "1 row has missing values", "Row 5 below the header"),
+    "missing target": (with_cell("label", 2, None), {}, "1 row has missing values", "column 'label'"),
+    "infinite": (with_cell("age", 9, math.inf), {}, "Column 'age' has infinite values", "Row 10 "),
+    "one class": (frame(label="yes"), {}, "Column 'label' has one class only", "two classes"),
+    "three classes": (frame(), {"target": "three", "positive": None}, "Column 'three' has 3 classes", "all others"),
+    "many classes": (
+        frame(),
+        {"target": "age", "features": ["income"], "positive": None},
+        "has 40 classes",
+        "Or choose",
+    ),
+    "no such class": (frame(), {"positive": "maybe"}, "The positive class does not occur", "Choose one"),
+    "too few": (frame().iloc[:19], {}, "Only 19 rows", "At least 20"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_CHOICES)
+def test_every_bad_choice_gets_its_sentence(case: str) -> None:
+    table, choice, title, fragment = BAD_CHOICES[case]
+    found = refused(table, **choice)  # type: ignore[arg-type]
+    assert title in found[0] and fragment in found[1]
+
+
+def test_missing_rows_are_counted_once_each_and_dropped_on_demand_only() -> None:
+    table = frame()
+    table.loc[[3, 7, 11], "age"] = np.nan
+    table.loc[[7, 20], "income"] = np.nan
+    table.loc[25, "label"] = None
+    title, message = refused(table)
+    assert title == "5 rows have missing values" and "Row 4 below the header is the first, in column 'age'" in message
+    ready = prepare(table, "label", "yes", ["age", "income"], BOUNDS, drop_missing=True)
+    kept = [row for row in range(40) if row not in (3, 7, 11, 20, 25)]
+    assert ready.dropped == 5 and np.array_equal(ready.table[:, 1], np.array(kept) * 1000.0)
+
+
+def test_dropping_can_leave_too_little() -> None:
+    table = frame()
+    table.loc[5:, "age"] = np.nan
+    assert refused(table, drop_missing=True)[0] == "Only 5 rows are left"
+    table = frame()
+    table.loc[table["label"] == "yes", "age"] = np.nan
+    assert refused(table, drop_missing=True, positive=None)[0] == "Column 'label' has one class only"
+    table = frame()
+    table.loc[1:15, "income"] = 0.0
+    table.loc[16:, "income"] = np.nan
+    table = pd.concat([table] * 2, ignore_index=True)
+    assert refused(table, drop_missing=True)[0] == "Column 'income' is constant"
+
+
+def test_row_numbers_are_those_of_the_file_in_a_sample_too() -> None:
+    table = with_cell("income", 35, None).iloc[10:]
+    assert "Row 36 below the header" in refused(table)[1]
+
+
+def test_what_is_prepared_is_what_was_chosen() -> None:
+    ready = prepare(frame(), "label", None, ["income", "age"], BOUNDS, drop_missing=False)
+    expected = np.column_stack([np.arange(40) * 1000.0, np.linspace(18, 90, 40), np.tile([-1.0, 1.0], 20)])
+    assert np.array_equal(ready.table, expected) and ready.dropped == 0
+    assert not ready.table.flags.writeable and ready.table.dtype == np.float64
+    specification = ready.specification
+    assert specification.sha256 == hashlib.sha256(expected.tobytes()).hexdigest()
+    assert specification.names == ("income", "age") and specification.bounds == ((0.0, 1e5), (0.0, 120.0))
+    assert not specification.public and Specification.from_json(specification.to_json()) == specification
+    # Nothing of an upload, not even a column name, may get into a share link.
+    assert specification.query("page") == {} and "39000" not in specification.to_json()
+
+
+def test_declared_ranges_clip_the_upload_and_leave_the_table_alone() -> None:
+    ready = prepare(frame(), "label", "no", ["age"], {"age": (30.0, 40.0)}, drop_missing=False)
+    before = ready.table.copy()
+    data = ready.specification.load({ready.specification.sha256: ready.table})
+    assert np.array_equal(data.features[:, 0], before[:, 0].clip(30.0, 40.0))
+    assert np.array_equal(data.labels, np.tile([1.0, -1.0], 20))
+    assert np.array_equal(ready.table, before)
+
+
+def test_other_ranges_keep_the_hash_of_the_same_rows() -> None:
+    narrow, wide = (
+        prepare(frame(), "label", "yes", ["age"], {"age": (0.0, high)}, drop_missing=False).specification
+        for high in (50.0, 120.0)
+    )
+    assert narrow.sha256 == wide.sha256 and narrow.content_hash() != wide.content_hash()
+
+
+def test_a_table_that_is_gone_or_another_one_is_a_sentence() -> None:
+    ready = prepare(frame(), "label", "yes", ["age"], BOUNDS, drop_missing=False)
+    for tables in (
+        {},
+        {"0" * 64: ready.table},
+        {ready.specification.sha256: ready.table[:30]},
+        {ready.specification.sha256: ready.table[:, :1]},
+        {ready.specification.sha256: ready.table.astype(np.float32)},
+    ):
+        with pytest.raises(UserError, match="Upload the file again"):
+            ready.specification.load(tables)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sha256": "A" * 64},
+        {"sha256": "a" * 63},
+        {"n": 5},
+        {"n": 2_000_000},
+        {"bounds": [[0, 1]]},
+        {"bounds": [[0, 1], [2, 1]]},
+        {"bounds": [[0, 1], [0, 1e300]]},
+        {"names": ["a", "a"]},
+        {"names": ["a", ""]},
+        {"names": ["a", "b" * 300]},
+    ],
+)
+def test_hostile_settings_of_an_upload_are_sentences(changes: dict[str, object]) -> None:
+    good = {"sha256": "a" * 64, "n": 30, "bounds": [[0, 1], [0, 1]], "names": ["a", "b"]}
+    assert UploadedTable.model_validate(good).facts().d == 2
+    text = str(good | changes | {"kind": "datasets.upload.table"}).replace("'", '"')
+    with pytest.raises(UserError):
+        Specification.from_json(text)
+
+
+def test_columns_are_described_without_a_value() -> None:
+    table = with_cell("age", 3, math.inf)
+    table.loc[5, "income"] = np.nan
+    found = {column.name: column for column in describe_columns(table)}
+    assert found["age"] == ColumnInfo("age", numeric=True, missing=0, infinite=1, distinct=40)
+    assert found["income"] == ColumnInfo("income", numeric=True, missing=1, infinite=0, distinct=39)
+    assert found["text"] == ColumnInfo("text", numeric=False, missing=0, infinite=0, distinct=2)
+    assert found["same"].constant and not found["label"].constant and not found["day"].numeric
+    assert SECRET not in repr(found)
+
+
+def test_distinct_values_are_counted_up_to_a_hundred_wherever_they_are() -> None:
+    late = np.zeros(30_000)
+    late[-60:] = np.arange(60)
+    columns = describe_columns(pd.DataFrame({"late": late, "many": np.arange(30_000), "late many": np.sort(late)}))
+    assert [column.distinct for column in columns] == [60, 100, 60]
+
+
+def test_numbers_that_pandas_keeps_as_objects_are_numbers() -> None:
+    # Whole numbers beyond 64 bits, the largest beyond float64 too, and true/false with gaps.
+    table = pd.DataFrame({"big": [10**20, 10**400, -(10**400), 5], "flag": [True, None, False, True]}, dtype=object)
+    big, flag = describe_columns(table)
+    assert big.numeric and big.infinite == 2 and big.distinct == 4
+    assert flag.numeric and flag.missing == 1 and flag.distinct == 2
+    assert suggested_bounds(table, ["flag"]) == {"flag": (0.0, 1.0)}
+
+
+def test_targets_with_two_classes_come_first() -> None:
+    assert target_candidates(describe_columns(frame())) == ("label", "text", "three")
+
+
+@pytest.mark.parametrize(
+    ("values", "classes", "first"),
+    [
+        ([0, 1] * 10, ("0", "1"), -1.0),
+        ([1.0, 0.0] * 10, ("0", "1"), 1.0),
+        ([-1.0, 1.0] * 10, ("-1", "1"), -1.0),
+        ([0.25, 0.5] * 10, ("0.25", "0.5"), -1.0),
+        ([True, False] * 10, ("False", "True"), 1.0),
+        (["yes", "no"] * 10, ("no", "yes"), 1.0),
+        (pd.Categorical(["b", "a"] * 10, categories=["b", "unused", "a"]), ("a", "b"), 1.0),
+        (pd.array([2, 1] * 10, dtype="Int64"), ("1", "2"), 1.0),
+    ],
+)
+def test_two_classes_become_minus_and_plus_one(values: object, classes: tuple[str, ...], first: float) -> None:
+    series = pd.Series(values, name="target")
+    expected = np.tile([first, -first], 10)
+    assert target_classes(series) == classes
+    assert np.array_equal(encode_target(series), expected)
+    assert np.array_equal(encode_target(series, classes[1]), expected)
+    assert np.array_equal(encode_target(series, classes[0]), -expected)
+
+
+def test_one_class_against_the_rest() -> None:
+    series = pd.Series([3, 1, 2, 2], name="target")
+    assert np.array_equal(encode_target(series, "2"), [-1.0, -1.0, 1.0, 1.0])
+
+
+def test_of_many_classes_the_most_frequent_twenty_are_shown() -> None:
+    series = pd.Series(np.repeat(np.arange(50), np.arange(50) + 1))
+    assert target_classes(series) == tuple(str(value) for value in range(30, 50))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=20))
+def test_suggested_bounds_are_a_usable_range_around_the_values(values: list[float]) -> None:
+    suggested = suggested_bounds(pd.DataFrame({"x": values}), ["x"])
+    finite = [value for value in values if math.isfinite(value)]
+    assert bool(suggested) == bool(finite)
+    if finite:
+        low, high = suggested["x"]
+        assert -1e100 <= low < high <= 1e100
+        size = max(abs(value) for value in finite)
+        # Up to the rounding of a decimal step to binary.
+        assert low <= max(min(finite), -1e100) + 1e-12 * size and high >= min(max(finite), 1e100) - 1e-12 * size
+
+
+def test_suggested_bounds_are_round_numbers() -> None:
+    table = pd.DataFrame({"a": [17.3, 89.1], "b": [0.0, 0.4268], "c": [5.0, 5.0], "d": ["x", "y"], "e": [-1234, 988]})
+    assert suggested_bounds(table, list("abcde")) == {
+        "a": (10.0, 90.0),
+        "b": (0.0, 0.5),
+        "c": pytest.approx((5.0 - 1e-6, 5.0 + 1e-6)),
+        "e": (-2000.0, 1000.0),
+    }
+
+
+def test_from_the_bytes_of_a_file_to_a_loaded_data_set() -> None:
+    generator = np.random.default_rng(1)
+    original = pd.DataFrame(generator.normal(size=(300, 2)), columns=["x", "y"])
+    original["class"] = generator.choice(["spam", "ham"], 300)
+    table = read_table(original.to_csv(index=False, sep=";").encode(), "mail.csv")
+    ready = prepare(table, "class", "spam", ["x", "y"], {"x": (-1, 1), "y": (-5, 5)}, drop_missing=False)
+    data = ready.specification.load({ready.specification.sha256: ready.table})
+    expected = np.column_stack([original["x"].clip(-1, 1), original["y"].clip(-5, 5)])
+    np.testing.assert_allclose(data.features, expected, rtol=1e-12, atol=0.0)  # as test_csv_round_trip
+    assert np.array_equal(data.labels > 0, original["class"] == "spam")
