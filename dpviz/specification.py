@@ -59,13 +59,14 @@ def number(
     scale: Scale = "linear",
 ) -> Any:
     """Declare a numeric field with its closed range [low, high]; `scale` says how a slider should be spaced."""
-    extra = {"symbol": symbol, "unit": unit, "scale": scale}
+    extra: Any = {"symbol": symbol, "unit": unit, "scale": scale}
     return Field(default, ge=low, le=high, title=label, description=help, json_schema_extra=extra)
 
 
 def choice(default: str, options: Mapping[str, str], *, label: str, help: str) -> Any:
     """Declare a field (annotated with a Literal) that takes one of `options`, a mapping of value to visible label."""
-    return Field(default, title=label, description=help, json_schema_extra={"options": dict(options)})
+    extra: Any = {"options": dict(options)}
+    return Field(default, title=label, description=help, json_schema_extra=extra)
 
 
 def switch(default: bool, *, label: str, help: str) -> Any:

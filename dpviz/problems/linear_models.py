@@ -248,14 +248,14 @@ class LogisticProblem(SmoothProblem):
             }
 
     def _diagnostics(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """F(x) (R,), its gradient (R, d) and the share of rows on the right side (R,), in one pass."""
-        loss, correct, total = np.zeros(len(x)), np.zeros(len(x)), np.zeros_like(x)
+        """F(x) (R,), its gradient (R, d) and the share of rows on the right side (R,), ties counting half; one pass."""
+        loss, signs, total = np.zeros(len(x)), np.zeros(len(x)), np.zeros_like(x)
         for rows, margins, caps in self._blocks(x):
             loss += _losses(margins, caps).sum(axis=1)
-            correct += (margins > 0).sum(axis=1)
+            signs += np.sign(margins).sum(axis=1)
             total += _slopes(margins, caps) @ rows
         n, regulariser = self.facts.n, self._regularisation * (x**2).sum(axis=1)
-        return loss / n + regulariser, self.regulariser_gradient(x) - total / n, correct / n
+        return loss / n + regulariser, self.regulariser_gradient(x) - total / n, (1 + signs / n) / 2
 
     @cached_property
     def optimum(self) -> float:

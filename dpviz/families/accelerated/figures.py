@@ -143,7 +143,7 @@ def _area(steps: np.ndarray, part: np.ndarray, name: str, color: str, pattern: s
         "stackgroup": "error",
         "line": {"color": color, "width": 1},
         "fillcolor": style.with_opacity(color, 0.5),
-        "fillpattern": {"shape": pattern, "fillmode": "overlay", "size": 6, "solidity": 0.2},
+        "fillpattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": color, "size": 6, "solidity": 0.2},
         "hovertemplate": "%{y:.4~g}",
     }
 

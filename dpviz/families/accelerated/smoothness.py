@@ -1,7 +1,7 @@
 """Where the smoothness L of logistic regression comes from: an estimate from the data, or a private release.
 
-Both use λ_max(UᵀU/n), the largest eigenvalue of the rows' second moment: L = λ_max/4 + 2λ, because the logistic loss has
-a second derivative of at most 1/4. Too small an L costs accuracy, never privacy.
+Both use λ_max(UᵀU/n), the largest eigenvalue of the rows' second moment: L = λ_max/4 + 2λ, because the logistic loss
+has a second derivative of at most 1/4. Too small an L costs accuracy, never privacy.
 """
 
 import math
@@ -41,7 +41,8 @@ def released(
     event = Laplace(epsilon)
     query = _without_smoothness(problem, tables).curvature()
     scale = noise_scale(event, float(query.sensitivity))
-    (noisy,) = Mechanisms(Ledger(Sequence((event,)), 1), seed).laplace(query, event)
+    mechanisms = Mechanisms(Ledger(Sequence((event,)), 1), seed)
+    (noisy,) = mechanisms.laplace(query, event)
     margin = scale * math.log(1 / (2 * UNDERESTIMATE))
     return _smoothness(min(max(float(noisy) + margin, 0.0), problem.feature_radius("l2") ** 2), problem)
 

@@ -1,0 +1,154 @@
+"""Downloads of a run: the numbers as CSV, and a program that computes them again."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import dpviz
+from dpviz.datasets.upload import UploadedTable
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.trace import Trace
+from dpviz.privacy.accounting import Currency
+from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP
+from dpviz.specification import Specification
+
+NOT_PRIVATE = "_nonprivate"
+_INDEX = ("algorithm", "replicate", "iteration")
+
+
+def file_name(page: str, experiment: Experiment, extension: str) -> str:
+    """`dpviz_<page>_<first digits of the settings' hash>.<extension>`: one name per settings."""
+    return f"dpviz_{page}_{experiment.content_hash()[:8]}.{extension}"
+
+
+def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan]) -> str:
+    """Every recorded value, one row per algorithm, replicate and iteration; read it with pandas and comment="#".
+
+    Header lines start with "#": version, settings as JSON, and what the columns mean. Columns that read raw data end in
+    _nonprivate. The privacy spent is that of one replicate: spent_epsilon, spent_mu or spent_rho, by the budget.
+    """
+    parts = [_rows(trace, label, plan) for label, plan in plans.items()]
+    columns = dict.fromkeys([*_INDEX, *(name for part in parts for name in part)])
+    frame = pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True).reindex(columns=list(columns))
+    out = io.StringIO()
+    out.writelines(f"# {line}\n" for line in _header(experiment))
+    # Text is quoted, so that a "#" in a label does not start a comment.
+    frame.to_csv(out, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    return out.getvalue()
+
+
+def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
+    """The columns of one arm, one entry per iteration and replicate."""
+    lane = trace.lanes[label]
+    series = {metric: trace.series(label, metric.name) for metric in lane.metrics}
+    series = {metric: found for metric, found in series.items() if len(found[0])}
+    if not series:
+        return {}
+    # A trace that is growing may have one more row of some metrics than of others.
+    recorded, values = min(series.values(), key=lambda found: len(found[0]))
+    count, replicates = values.shape
+    iterations = np.repeat(recorded, replicates)
+    table = {
+        "algorithm": label,
+        "replicate": np.tile(np.arange(replicates), count),
+        "iteration": iterations,
+    }
+    currency = _additive_currency(plan.budget)
+    if currency is not None:
+        table[f"spent_{currency}"] = plan.spent(currency)[iterations]
+    if "noise_scale" in plan.schedule:
+        table["noise_scale"] = np.append(np.nan, plan.schedule["noise_scale"])[iterations]
+    for metric, (_, found) in series.items():
+        table[metric.name + ("" if metric.released else NOT_PRIVATE)] = found[:count].ravel()
+    return table
+
+
+def _header(experiment: Experiment) -> Iterator[str]:
+    yield f"dpviz {dpviz.__version__}"
+    yield f"settings: {experiment.to_json()}"
+    yield f"columns ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
+    yield f"{experiment.replicates} replicates: publishing more than one of them composes their privacy costs"
+
+
+def _additive_currency(budget: Budget) -> Currency | None:
+    """The currency in which steps add up: the budget's own, and ρ for (ε, δ), which has none."""
+    if isinstance(budget, NoPrivacy):
+        return None
+    return "epsilon" if isinstance(budget, PureDP) else "mu" if isinstance(budget, GaussianDP) else "rho"
+
+
+_SCRIPT = '''\
+"""Computes a dpviz experiment again and prints its final table. Made by dpviz {version}; run it with
+
+    python {name}{argument}
+"""
+import json
+{imports}
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.results import final_table
+
+SETTINGS = {settings}
+
+experiment = Experiment.from_json(json.dumps(SETTINGS))
+{load}trace = experiment.run({tables})
+table = final_table(trace, experiment.plans())
+print(table.drop(columns="seconds").to_string(index=False))
+'''
+_LOAD = """\
+# The uploaded rows are not part of the settings. Pass them as a float64 array of shape ({rows}, {columns}) in an .npy
+# file: the columns that SETTINGS names, in that order, then the label, -1 or +1. The hash tells if they are the same.
+rows = np.ascontiguousarray(np.load(sys.argv[1], allow_pickle=False))
+digest = hashlib.sha256(rows.data).hexdigest()
+if digest != "{digest}":
+    sys.exit(f"This is another table: its SHA-256 is {{digest}}.")
+"""
+
+
+def to_script(experiment: Experiment, page: str = "experiment") -> str:
+    """A plain Python program that runs the experiment with `dpviz` and prints the final table of the same seed.
+
+    An uploaded table does not travel in it: the program takes an .npy file and checks its hash.
+    """
+    upload = next(_uploads(experiment), None)
+    parts = {"argument": "", "imports": "", "load": "", "tables": ""}
+    if upload is not None:
+        parts = {
+            "argument": " table.npy",
+            "imports": "import hashlib\nimport sys\n\nimport numpy as np\n",
+            "load": _LOAD.format(rows=upload.n, columns=len(upload.names) + 1, digest=upload.sha256),
+            "tables": "{digest: rows}",
+        }
+    return _SCRIPT.format(
+        version=dpviz.__version__,
+        name=file_name(page, experiment, "py"),
+        settings=_literal(json.loads(experiment.to_json())),
+        **parts,
+    )
+
+
+def _literal(settings: Mapping[str, Any]) -> str:
+    """Plain data as a Python literal, one line per setting and per arm; repr quotes whatever a label contains."""
+    lines = ["{"]
+    for name, value in settings.items():
+        if isinstance(value, list):
+            lines += [f"    {name!r}: [", *(f"        {item!r}," for item in value), "    ],"]
+        else:
+            lines.append(f"    {name!r}: {value!r},")
+    return "\n".join([*lines, "}"])
+
+
+def _uploads(specification: Specification) -> Iterator[UploadedTable]:
+    """The uploaded tables that a specification names, at any depth."""
+    if isinstance(specification, UploadedTable):
+        yield specification
+    for name in type(specification).model_fields:
+        value = getattr(specification, name)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Specification):
+                yield from _uploads(item)

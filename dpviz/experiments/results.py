@@ -1,0 +1,133 @@
+"""What came out of a run: summaries over the replicates, and the table of final numbers."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.trace import Trace
+from dpviz.privacy import accounting
+from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+
+HEADLINES = ("objective_gap", "objective", "accuracy")  # the metrics of the final table; the first one has a band
+LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
+_LARGEST = 1e300  # differences of values up to here are still finite
+
+
+@dataclass(frozen=True)
+class Column:
+    """What the table's reader must know of a column.
+
+    released : False for a diagnostic, which reads raw data or, like the time, is not covered by the guarantee.
+    """
+
+    label: str
+    released: bool
+    help: str = ""
+
+
+COLUMNS: Mapping[str, Column] = {
+    "algorithm": Column("Algorithm", True),
+    "steps": Column("Steps", True, "Steps completed."),
+    "spent": Column("Budget spent", True, "After the last step, in the budget's own currency."),
+    "currency": Column("Currency", True),
+    "epsilon_at_delta": Column("ε at δ", True, "By the tightest accountant."),
+    "accountant": Column("Accountant", True, "The one that proves this ε."),
+    "diverged": Column("Diverged", True, "Repeats that diverged; judged by the released iterates alone."),
+    "seconds": Column("Time [s]", False, "Running time of this method on this machine."),
+}
+
+
+def columns(trace: Trace, headlines: Sequence[str] = HEADLINES) -> dict[str, Column]:
+    """`COLUMNS` and those of the metrics that the trace records, in the order of `final_table`."""
+    found = {name: COLUMNS[name] for name in ("algorithm", "steps")}
+    for position, name in enumerate(metric for metric in headlines if metric in trace.metrics):
+        metric = trace.metrics[name]
+        found[name] = Column(metric.label, metric.released, "Median over the repeats, after the last step.")
+        if position == 0:
+            found[f"{name}_low"] = Column(f"{metric.label}, 10 %", metric.released)
+            found[f"{name}_high"] = Column(f"{metric.label}, 90 %", metric.released)
+            found["best_step"] = Column("Best step", metric.released, f"Where the median was lowest: {metric.label}.")
+    return found | {name: column for name, column in COLUMNS.items() if name not in found}
+
+
+def quantiles(values: np.ndarray) -> np.ndarray:
+    """(k, 3) 10 % quantile, median and 90 % quantile over the replicates of a recorded series (k, R).
+
+    A replicate that stops delivering numbers keeps its last one; a row is nan while any replicate has none yet.
+    """
+    kept = np.where(np.isnan(values), 0, np.arange(len(values))[:, None])
+    filled = np.take_along_axis(values, np.maximum.accumulate(kept, axis=0), axis=0) if len(values) else values
+    clipped = np.clip(filled, -_LARGEST, _LARGEST)
+    return np.quantile(clipped, (LOW, MEDIAN, HIGH), axis=1).T if len(values) else np.empty((0, 3))
+
+
+def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
+    """What a run has spent after an iteration, in the currency of its budget, and the symbol of that currency.
+
+    Pure ε, ρ and μ compose by themselves. For (ε, δ) it is the tightest ε at the budget's δ.
+    """
+    budget = plan.budget
+    if isinstance(budget, PureDP):
+        return float(plan.spent("epsilon")[iteration]), "ε"
+    if isinstance(budget, ZeroConcentratedDP):
+        return float(plan.spent("rho")[iteration]), "ρ"
+    if isinstance(budget, GaussianDP):
+        return float(plan.spent("mu")[iteration]), "μ"
+    if isinstance(budget, ApproximateDP):
+        return reading(plan, iteration, budget.delta).epsilon, f"ε at δ = {budget.delta:.4g}"
+    return math.inf, NoPrivacy.name.lower()
+
+
+def reading(plan: Plan, iteration: int, delta: float) -> accounting.Reading:
+    """ε at δ of everything released up to an iteration, before the run included, by the tightest accountant."""
+    count = int(np.searchsorted(plan.charged_at, iteration, side="right"))
+    return accounting.tightest((*plan.facts.released, *plan.events[:count]), delta)
+
+
+def final_table(
+    trace: Trace, plans: Mapping[str, Plan], *, delta: float | None = None, headlines: Sequence[str] = HEADLINES
+) -> pd.DataFrame:
+    """One row per arm at its last recorded iteration; the columns are those of `columns`, as far as they apply.
+
+    Works on a trace that is growing or was stopped: what was spent is what the plan had spent by then.
+    delta : adds ε at this δ by the tightest accountant, and its name.
+    """
+    names = [name for name in headlines if name in trace.metrics]
+    rows = [_row(trace, label, plan, delta, names) for label, plan in plans.items()]
+    order = [name for name in columns(trace, headlines) if name in rows[0]] if rows else []
+    return pd.DataFrame(rows, columns=order)
+
+
+def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Sequence[str]) -> dict[str, Any]:
+    lane = trace.lanes[label]
+    iterations = lane.iterations[:]
+    steps = iterations[-1] if iterations else 0
+    spent, currency = budget_spent(plan, steps)
+    row: dict[str, Any] = {"algorithm": label, "steps": steps}
+    for position, name in enumerate(names):
+        row |= _metric(trace, label, name, with_band=position == 0)
+    row |= {"spent": spent, "currency": currency}
+    if delta is not None:
+        found = reading(plan, steps, delta)
+        proven = math.isfinite(found.epsilon)
+        row |= {
+            "epsilon_at_delta": found.epsilon,
+            "accountant": accounting.METHOD_NAMES[found.method] if proven else "none",
+        }
+    return row | {"diverged": lane.status.count("diverged"), "seconds": lane.seconds}
+
+
+def _metric(trace: Trace, label: str, name: str, with_band: bool) -> dict[str, float]:
+    iterations, values = trace.series(label, name)
+    series = quantiles(values)
+    known = ~np.isnan(series[:, 1])
+    low, median, high = series[known][-1].tolist() if known.any() else (math.nan,) * 3
+    if not with_band:
+        return {name: median}
+    best = float(iterations[known][np.argmin(series[known, 1])]) if known.any() else math.nan
+    return {name: median, f"{name}_low": low, f"{name}_high": high, "best_step": best}

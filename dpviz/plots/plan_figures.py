@@ -1,0 +1,193 @@
+"""Figures of plans: what a budget buys, drawn before anything runs. They depend on settings only, never on data."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dpviz.experiments.plan import Plan
+from dpviz.plots import style
+from dpviz.plots.lines import Limit, Line, Mark, line_figure
+from dpviz.plots.style import ArmStyle
+from dpviz.privacy import accounting
+from dpviz.privacy.accounting import Currency, Method
+from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
+from dpviz.privacy.events import Laplace, inner_events
+
+STEP = "Step t"
+CHECKPOINTS = 25  # iterations at which the accountants are asked
+_SPENT: Mapping[Currency, tuple[str, str]] = MappingProxyType(
+    {"epsilon": ("ε", "Cumulative ε"), "rho": ("ρ", "Cumulative ρ (zCDP)"), "mu": ("μ", "Cumulative μ (Gaussian DP)")}
+)
+_METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
+    {
+        "basic": ArmStyle(style.GREY, "dot"),
+        "zcdp": ArmStyle(style.PALETTE["spent"], "longdash"),
+        "rdp": ArmStyle(style.PALETTE["second"], "dash"),
+        "gdp": ArmStyle(style.PALETTE["theory"], "dashdot"),
+        "pld": ArmStyle(style.PALETTE["private"], "solid"),
+    }
+)
+
+
+def noise_schedule(
+    plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
+) -> go.Figure:
+    """Scale of the noise in each step, on a log axis: b_t of Laplace noise, standard deviation σ_t of Gaussian noise.
+
+    Arms without privacy draw no noise and are left out.
+    """
+    shown = {label: plan for label, plan in plans.items() if _is_private(plan) and "noise_scale" in plan.schedule}
+    symbols = sorted({"b_t" if _is_laplace(plan) else "σ_t" for plan in shown.values()})
+    lines = [
+        Line(np.arange(1, plan.iterations + 1), plan.schedule["noise_scale"], label, styles[label])
+        for label, plan in shown.items()
+    ]
+    return line_figure(
+        lines,
+        x_title=STEP,
+        y_title=f"Noise scale {' or '.join(symbols)}".rstrip(),
+        log_y=True,
+        if_empty="No method adds noise.",
+        height=height,
+    )
+
+
+def privacy_spent(
+    plans: Mapping[str, Plan],
+    styles: Mapping[str, ArmStyle],
+    currency: Currency,
+    limit: float | None,
+    *,
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """Privacy spent after each step in a currency that adds up by itself, with the budget's limit drawn and labelled.
+
+    Left out: arms without privacy, and arms whose events cost infinity in this currency. Starts at what was released
+    before the run, to learn one of the problem's constants.
+    """
+    symbol, title = _SPENT[currency]
+    lines = []
+    for label, plan in plans.items():
+        if _is_private(plan):
+            spent = plan.spent(currency)
+            if np.isfinite(spent[-1]):
+                lines.append(Line(np.arange(len(spent)), spent, label, styles[label]))
+    return line_figure(
+        lines,
+        x_title=STEP,
+        y_title=title,
+        log_y=False,
+        from_zero=True,
+        limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {limit:.4g}")],
+        if_empty=f"No method has a finite {symbol}.",
+        height=height,
+    )
+
+
+def accountants(plan: Plan, delta: float, *, height: int = style.HEIGHT) -> go.Figure:
+    """ε at δ spent after each step of one plan, by every accountant that applies; the tightest at the end is bold.
+
+    The value at step t is the guarantee if one had planned to stop there. All are upper bounds on the same loss.
+    """
+    steps = np.unique(np.append(np.linspace(1, plan.iterations, CHECKPOINTS).round().astype(int), 1))
+    events = (*plan.facts.released, *plan.events)
+    counts = len(plan.facts.released) + np.searchsorted(plan.charged_at, steps, side="right")
+    curves = {}
+    for method in accounting.METHODS:
+        curve = accounting.epsilon_curve(events, delta, method, tuple(counts.tolist()))
+        if np.isfinite(curve[-1]):
+            curves[method] = curve
+    tightest = min(curves, key=lambda method: curves[method][-1], default=None)
+    lines = [
+        Line(
+            steps,
+            curve,
+            accounting.METHOD_NAMES[method] + (" (tightest)" if method == tightest else ""),
+            _METHOD_STYLES[method],
+            width=4.0 if method == tightest else 1.5,
+        )
+        for method, curve in curves.items()
+    ]
+    return line_figure(
+        lines,
+        x_title=STEP,
+        y_title=f"ε at δ = {delta:.4g}",
+        log_y=False,
+        from_zero=True,
+        limits=_epsilon_limit(plan, delta),
+        if_empty="No accountant gives a finite ε: this method has no privacy.",
+        height=height,
+    )
+
+
+def error_bounds(
+    bounds: Mapping[str, np.ndarray],
+    styles: Mapping[str, ArmStyle],
+    *,
+    y_title: str = "Bound on the excess loss",
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """Upper bound on the expected error after each step t = 0..T, on a log axis; bounds (T+1,) per arm."""
+    lines = [Line(np.arange(len(bound)), bound, label, styles[label]) for label, bound in bounds.items()]
+    return line_figure(
+        lines,
+        x_title=STEP,
+        y_title=y_title,
+        log_y=True,
+        if_empty="No error bound is known for these methods.",
+        height=height,
+    )
+
+
+def bound_by_horizon(
+    curves: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    styles: Mapping[str, ArmStyle],
+    *,
+    y_title: str = "Bound on the final excess loss",
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """Error bound after the last step against the number of steps T that share the budget; log axes.
+
+    The best T of each private arm is marked, and named in the legend. curves : numbers of steps (k,) and the bound for
+    each (k,), per arm.
+    """
+    lines, marks = [], []
+    for label, (horizons, bound) in curves.items():
+        if not np.isfinite(bound).any():
+            continue
+        if styles[label].reference:  # without noise, more steps are always better
+            lines.append(Line(horizons, bound, label, styles[label]))
+            continue
+        best = int(np.nanargmin(bound))
+        text = f"{label}: T* = {horizons[best]:.0f}"
+        lines.append(Line(horizons, bound, text, styles[label]))
+        marks.append(Mark(float(horizons[best]), float(bound[best]), text, styles[label].color))
+    return line_figure(
+        lines,
+        x_title="Number of steps T",
+        y_title=y_title,
+        log_y=True,
+        log_x=True,
+        marks=marks,
+        if_empty="No error bound is known for these methods.",
+        height=height,
+    )
+
+
+def _is_private(plan: Plan) -> bool:
+    return not isinstance(plan.budget, NoPrivacy)
+
+
+def _is_laplace(plan: Plan) -> bool:
+    return isinstance(inner_events(plan.events[0])[0], Laplace)
+
+
+def _epsilon_limit(plan: Plan, delta: float) -> list[Limit]:
+    """The budget, where it is an ε that these curves must stay below."""
+    budget = plan.budget
+    same_delta = isinstance(budget, ApproximateDP) and budget.delta == delta
+    if isinstance(budget, PureDP) or (isinstance(budget, ApproximateDP) and same_delta):
+        return [Limit(budget.epsilon, f"budget ε = {budget.epsilon:.4g}")]
+    return []

@@ -1,0 +1,126 @@
+"""What every figure has in common: colours by role, the style of each arm, layout and chart menu.
+
+Titles are headings of the page, and colours of background and text are the theme's, so no figure sets them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from types import MappingProxyType
+from typing import Any
+
+from dpviz.experiments.experiment import Arm
+from dpviz.privacy.budgets import NoPrivacy
+
+# Hues with a contrast of at least 3:1 on the light and on the dark page, apart for colour-blind readers.
+PALETTE: Mapping[str, str] = MappingProxyType(
+    {
+        "private": "#0072B2",
+        "spent": "#D55E00",
+        "theory": "#009E73",
+        "second": "#CC79A7",
+        "no privacy": "#6B7280",
+    }
+)
+GREY = PALETTE["no privacy"]
+HUES = tuple(color for color in PALETTE.values() if color != GREY)
+DASHES = ("solid", "dash", "longdash", "dashdot")
+DOTS = ("dot", "1px,6px", "4px,4px", "1px,3px")  # without privacy
+HEIGHT = 320  # pixels, of charts in two columns; 380 alone
+# The chart's own menu: no upload of the figure to a third party, which Plotly offers unless told otherwise.
+PLOT_CONFIG: dict[str, Any] = {
+    "showSendToCloud": False,
+    "displaylogo": False,
+    "toImageButtonOptions": {"format": "png", "scale": 2},
+}
+_NOTE = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right", "yanchor": "bottom"} | {
+    "showarrow": False,
+    "align": "right",
+    "font": {"size": 11},
+}
+
+_LEGEND = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0} | {
+    "itemwidth": 40,  # two periods of every dash
+    "font": {"size": 11},
+}
+
+
+@dataclass(frozen=True)
+class ArmStyle:
+    """Colour and dash of one arm: the same in every figure, and no two arms alike.
+
+    reference : an arm without privacy. It may leave the first view of a log axis, so that private arms fill it.
+    """
+
+    color: str
+    dash: str
+    reference: bool = False
+
+
+def arm_styles(arms: Sequence[Arm]) -> dict[str, ArmStyle]:
+    """A style per label: hue = update rule (kind of algorithm), dash = variant of it, dotted = without privacy.
+
+    Hues go to kinds in order of appearance. A kind none of whose arms is private is grey. Sixteen private arms and
+    twenty without privacy can be told apart; a kind with more than four variants borrows from another's hue.
+    """
+    private = {arm.algorithm.kind for arm in arms if not isinstance(arm.budget, NoPrivacy)}
+    hues: dict[str, str] = {}
+    styles: dict[str, ArmStyle] = {}
+    for arm in arms:
+        kind, plain = arm.algorithm.kind, isinstance(arm.budget, NoPrivacy)
+        if kind in private and kind not in hues:
+            hues[kind] = HUES[len(hues) % len(HUES)]
+        styles[arm.label] = _free(hues.get(kind, GREY), plain, set(styles.values()))
+    return styles
+
+
+def _free(hue: str, reference: bool, taken: set[ArmStyle]) -> ArmStyle:
+    """The first style that is not taken: a dash in the preferred hue, else in another."""
+    hues = (hue, *(other for other in HUES if other != hue))
+    styles = [ArmStyle(color, dash, reference) for color, dash in product(hues, DOTS if reference else DASHES)]
+    return next((style for style in styles if style not in taken), styles[0])
+
+
+def with_opacity(color: str, opacity: float) -> str:
+    """The colour "#RRGGBB" as rgba text."""
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity:g})"
+
+
+def layout(
+    x_title: str,
+    y_title: str,
+    *,
+    log_x: bool = False,
+    log_y: bool = False,
+    from_zero: bool = False,
+    notes: Sequence[str] = (),
+    legend_entries: int = 0,
+    height: int = HEIGHT,
+) -> dict[str, Any]:
+    """The layout of a figure with one pair of axes.
+
+    from_zero : the linear y axis starts at 0. notes : small print above the axes, one line each. legend_entries : no
+    legend for fewer than two; many make the figure higher, not the axes smaller. height : pixels.
+    """
+    legend_rows = -(-legend_entries // 3)  # in one of two columns
+    y_axis = _axis(y_title, log_y)
+    if from_zero:
+        y_axis["rangemode"] = "tozero"
+    return {
+        "height": height + 20 * max(0, legend_rows - 2),
+        "margin": {"l": 72, "r": 16, "t": 20 + 14 * len(notes), "b": 48},
+        "annotations": [_NOTE | {"text": "<br>".join(notes)}] if notes else [],
+        "hovermode": "x unified",
+        "hoverlabel": {"namelength": -1},
+        "legend": _LEGEND,
+        "showlegend": legend_entries > 1,
+        "uirevision": f"{x_title}|{y_title}",  # zoom and hidden lines survive new data on the same axes
+        "xaxis": _axis(x_title, log_x) | {"unifiedhovertitle": {"text": f"{x_title} = %{{x:.5~g}}"}},
+        "yaxis": y_axis,
+    }
+
+
+def _axis(title: str, log: bool) -> dict[str, Any]:
+    axis: dict[str, Any] = {"title": {"text": title}, "type": "log" if log else "linear"}
+    return axis | {"exponentformat": "power"} if log else axis

@@ -1,0 +1,128 @@
+import math
+
+import numpy as np
+import pytest
+
+from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.results import budget_spent, columns, final_table, quantiles, reading
+from dpviz.experiments.trace import Trace
+from dpviz.families.accelerated import GradientDescent, Nesterov
+from dpviz.privacy import accounting
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.problems.quadratic import Quadratic
+
+
+@pytest.fixture(scope="module")
+def experiment() -> Experiment:
+    return Experiment(
+        problem=Quadratic(rows=2000, dimension=3),
+        arms=(
+            Arm(label="DP-GD", algorithm=GradientDescent(iterations=20)),
+            Arm(label="DP-NAG", algorithm=Nesterov(iterations=12), budget=PureDP(epsilon=5.0)),
+            Arm(label="GD, no privacy", algorithm=GradientDescent(iterations=20), budget=NoPrivacy()),
+        ),
+        budget=PureDP(epsilon=2.0),
+        replicates=7,
+    )
+
+
+def test_one_row_per_arm_with_the_final_numbers(experiment: Experiment) -> None:
+    trace = experiment.run()
+    table = final_table(trace, experiment.plans()).set_index("algorithm")
+    assert list(table.index) == ["DP-GD", "DP-NAG", "GD, no privacy"]
+    assert list(table["steps"]) == [20, 12, 20]
+    for label, row in table.iterrows():
+        iterations, values = trace.series(label, "objective_gap")
+        low, median, high = np.quantile(values[-1], (0.1, 0.5, 0.9))
+        assert row["objective_gap"] == pytest.approx(median)
+        assert row["objective_gap_low"] == pytest.approx(low) and row["objective_gap_high"] == pytest.approx(high)
+        assert row["best_step"] == iterations[np.argmin(np.median(values, axis=1))]
+        assert row["seconds"] > 0 and row["diverged"] == 0
+    assert table["spent"].tolist() == pytest.approx([2.0, 5.0, math.inf])
+    assert table["currency"].tolist() == ["ε", "ε", "no privacy"]
+
+
+def test_metrics_that_a_problem_does_not_have_are_left_out(experiment: Experiment) -> None:
+    table = final_table(experiment.run(), experiment.plans())
+    assert "accuracy" not in table and "epsilon_at_delta" not in table
+
+
+def test_the_table_and_the_guide_to_its_columns_agree(experiment: Experiment) -> None:
+    trace = experiment.run()
+    guide, table = columns(trace), final_table(trace, experiment.plans(), delta=1e-6)
+    assert list(guide) == list(table.columns)
+    assert not guide["objective_gap"].released and not guide["objective_gap_low"].released
+    assert not guide["best_step"].released
+    assert guide["spent"].released and guide["steps"].released and guide["diverged"].released
+
+
+def test_epsilon_at_delta_is_the_tightest_reading(experiment: Experiment) -> None:
+    plans = experiment.plans()
+    table = final_table(experiment.run(), plans, delta=1e-6).set_index("algorithm")
+    expected = accounting.tightest(plans["DP-NAG"].events, 1e-6)
+    assert table.loc["DP-NAG", "epsilon_at_delta"] == expected.epsilon < 5.0
+    assert table.loc["DP-NAG", "accountant"] == accounting.METHOD_NAMES[expected.method]
+    assert table.loc["GD, no privacy", "epsilon_at_delta"] == math.inf
+    assert table.loc["GD, no privacy", "accountant"] == "none"
+
+
+def test_a_stopped_run_has_spent_what_its_plan_had_spent_by_then(experiment: Experiment) -> None:
+    plans, stream = experiment.plans(), experiment.stream()
+    for step in stream:
+        if step.label == "DP-GD" and step.snapshot.iteration == 5:
+            break
+    stream.close()
+    table = final_table(step.trace, plans, delta=1e-6).set_index("algorithm")
+    for label in ("DP-GD", "DP-NAG"):
+        steps = table.loc[label, "steps"]
+        assert steps == step.trace.lanes[label].iterations[-1]
+        assert table.loc[label, "spent"] == plans[label].spent("epsilon")[steps]
+    assert table.loc["DP-GD", "steps"] == 5 and table.loc["DP-GD", "spent"] == pytest.approx(0.5)
+
+
+def test_before_the_first_step_nothing_is_spent_and_nothing_is_known(experiment: Experiment) -> None:
+    finished = experiment.run()
+    empty = Trace({label: lane.metrics for label, lane in finished.lanes.items()})
+    table = final_table(empty, experiment.plans())
+    assert table["steps"].tolist() == [0, 0, 0] and table["spent"].tolist()[:2] == [0, 0]
+    assert table["objective_gap"].isna().all() and table["best_step"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("budget", "noise", "symbol", "size"),
+    [
+        (PureDP(epsilon=2.0), "laplace", "ε", 2.0),
+        (ZeroConcentratedDP(rho=0.3), "gaussian", "ρ", 0.3),
+        (GaussianDP(mu=0.7), "gaussian", "μ", 0.7),
+        (ApproximateDP(epsilon=1.5, delta=1e-6), "gaussian", "ε at δ = 1e-06", 1.5),
+        (ApproximateDP(epsilon=1.5, delta=1e-6), "laplace", "ε at δ = 1e-06", 1.5),
+    ],
+)
+def test_the_budget_is_spent_in_its_own_currency(budget: Budget, noise: str, symbol: str, size: float) -> None:
+    algorithm = Nesterov(iterations=10, noise=noise)
+    plan = algorithm.plan(Quadratic(rows=2000, dimension=3).facts(), budget)
+    spent, currency = budget_spent(plan, 10)
+    # Calibration by bisection leaves less than 1e-4 of an (ε, δ) budget unused, and exceeds none.
+    assert currency == symbol and size * (1 - 1e-4) <= spent <= size * (1 + 1e-9)
+    assert 0 < budget_spent(plan, 5)[0] < spent and budget_spent(plan, 0)[0] == 0
+    assert reading(plan, 10, 1e-6).epsilon <= reading(plan, 10, 1e-8).epsilon
+
+
+def test_quantiles_keep_the_last_number_of_a_replicate_that_ends() -> None:
+    values = np.array([[np.nan, np.nan], [1.0, 4.0], [2.0, np.nan], [np.inf, np.nan]])
+    result = quantiles(values)
+    assert np.isnan(result[0]).all()
+    np.testing.assert_allclose(result[1:3, 1], [2.5, 3.0])
+    assert np.isfinite(result[3]).all() and result[3, 0] < result[3, 1] < result[3, 2]
+    assert quantiles(np.empty((0, 5))).shape == (0, 3) and quantiles(np.empty(0)).shape == (0, 3)
+
+
+def test_diverged_replicates_are_counted_and_not_dropped(experiment: Experiment) -> None:
+    finished = experiment.run()
+    trace = Trace({label: lane.metrics for label, lane in finished.lanes.items()})
+    status = ("running", "diverged", "diverged")
+    snapshot = Snapshot(1, {"x": np.zeros((3, 3))}, status=status)
+    trace.lanes["DP-GD"].append(snapshot, {"objective_gap": np.array([1.0, 1e190, 1e200])}, 0.1)
+    row = final_table(trace, experiment.plans()).set_index("algorithm").loc["DP-GD"]
+    assert row["diverged"] == 2 and row["objective_gap"] == 1e190

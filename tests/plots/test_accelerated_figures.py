@@ -1,0 +1,164 @@
+"""Figures of the accelerated family: specification, sections 5.4, 5.5, 7 (P1), errata E2, E10, E16."""
+
+import time
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, quadratic, theory
+from dpviz.families.accelerated.certificate import certify
+from dpviz.families.accelerated.figures import decomposition, heavy_ball_on_quadratic, momentum_rates, worst_case
+from dpviz.privacy.budgets import NoPrivacy, PureDP
+from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.quadratic import Quadratic
+
+BUDGET = PureDP(epsilon=2.0)
+METHODS = [
+    GradientDescent(iterations=50),
+    Nesterov(iterations=50, schedule="optimal", batch_fraction=0.1),
+    MultistageNesterov(iterations=300),
+]
+
+
+def lines(figure: go.Figure) -> list:
+    return [trace for trace in figure.data if trace.mode == "lines"]
+
+
+def test_rates_are_lowest_at_the_best_momentum_of_each_method(check_finite) -> None:
+    figure = momentum_rates(0.1, 1.0)
+    check_finite(figure)
+    *rates, marks = figure.data
+    assert len(rates) == len(marks.x) == 6
+    for line, best, lowest in zip(rates, marks.x, marks.y, strict=True):
+        grid = line.x[1] - line.x[0]
+        assert abs(line.x[np.argmin(line.y)] - best) <= grid
+        assert line.y.min() >= lowest - 1e-6 and f"best β = {best:.3f}" in line.name
+    # P1 at α = 1, μ = 0.1: heavy ball contracts by 0.9 without momentum, and by √0.5 at β = 0.5.
+    heavy_ball = next(line for line in rates if line.name.startswith("heavy ball, α = 1/L"))
+    assert heavy_ball.y[0] == pytest.approx(0.9) and np.interp(0.5, heavy_ball.x, heavy_ball.y) == pytest.approx(
+        0.5**0.5, abs=1e-4
+    )
+
+
+def test_the_papers_rate_of_heavy_ball_is_nesterovs() -> None:
+    own, published = momentum_rates(0.1, 1.0), momentum_rates(0.1, 1.0, published=True)
+    nesterov = [line.y for line in lines(own) if line.name.startswith("Nesterov")]
+    paper = [line for line in lines(published) if "paper" in line.name]
+    assert len(lines(published)) == len(lines(own)) + 3 and sum(line.showlegend for line in paper) == 1
+    for line, expected in zip(paper, nesterov, strict=True):
+        np.testing.assert_array_equal(line.y, expected)
+        assert line.line.dash == "dot"
+
+
+@pytest.mark.parametrize(
+    ("step_size", "noise", "best"),
+    [
+        (1.0, 1e-2, [(5, 2.69e-3), (6, 3.81e-3), (9, 3.44e-2), (3, 2.28e-3), (4, 1.93e-3)]),
+        (0.5, 1e-2, [(11, 4.86e-3), (7, 2.18e-3), (10, 1.26e-2), (6, 1.88e-3), (7, 2.70e-3)]),
+        (0.1, 1e-2, [(48, 1.65e-2), (35, 1.21e-2), (16, 5.40e-3), (18, 5.00e-3), (19, 5.83e-3)]),
+        (1.0, 1e-4, [(11, 1.16e-6), (11, 1.58e-6), (26, 2.29e-5), (8, 6.56e-7), (8, 6.34e-7)]),
+    ],
+)
+def test_exact_optima_of_figure_1(step_size: float, noise: float, best: list, check_finite) -> None:
+    figure = heavy_ball_on_quadratic(0.5, step_size, noise)
+    check_finite(figure)
+    marks = figure.data[-1]
+    assert list(marks.x) == [steps for steps, _ in best]
+    np.testing.assert_allclose(marks.y, [error for _, error in best], rtol=5e-3)
+    assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
+    assert [line.name.rpartition("T* = ")[2] for line in lines(figure)] == [str(steps) for steps, _ in best]
+
+
+def test_the_papers_log_bound_is_shown_on_demand_and_named_for_what_it_is() -> None:
+    figure = heavy_ball_on_quadratic(0.1, 1.0, 1e-2, published=True)
+    thin = [line for line in lines(figure) if line.line.width == 1]
+    assert len(thin) == 5 and not any(line.showlegend for line in thin)
+    expected = quadratic.published_log_bound(250, 1.0, 0.3, 1e-2, 0.1)
+    np.testing.assert_allclose(np.log(thin[1].y), expected, atol=1e-5)
+    assert "not a bound" in figure.layout.annotations[0].text
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.title)
+@pytest.mark.parametrize("problem", [LogisticRegression(), Quadratic(rows=5000, dimension=4)])
+def test_the_parts_add_up_to_the_bound(method, problem, check_finite) -> None:
+    plan = method.plan(problem.facts(), BUDGET)
+    figure = decomposition(method, plan)
+    check_finite(figure)
+    assert all(trace.stackgroup == "error" for trace in figure.data)
+    total = sum(trace.y.astype(float) for trace in figure.data)
+    np.testing.assert_allclose(total, method.error_bound(plan)[figure.data[0].x], rtol=1e-5)
+    names = [trace.name for trace in figure.data]
+    assert ("batch noise" in names) == (method.batch_fraction < 1)
+    assert len({trace.fillpattern.shape for trace in figure.data}) == len(names)  # never colour alone
+    assert figure.layout.yaxis.type == "linear"
+
+
+@pytest.mark.parametrize("method", [*METHODS, HeavyBall(iterations=50, batch_fraction=0.2)], ids=lambda m: m.title)
+def test_the_exact_parts_add_up_to_the_exact_error(method, check_finite) -> None:
+    plan = method.plan(Quadratic(rows=5000, dimension=4).facts(), BUDGET)
+    facts = plan.facts
+    batch = theory.sampling_variance(facts.gradient_bound_l2, method.batch_size(facts), facts.n)
+    variance = 2 * plan.schedule["noise_scale"] ** 2 + batch / facts.d
+    steps, spectrum = method.steps(facts, plan.iterations), facts.eigenvalues
+    expected = quadratic.expected_gap(steps, method.dynamics, spectrum, facts.start, variance).total
+    figure = decomposition(method, plan, exact=True)
+    check_finite(figure)
+    np.testing.assert_allclose(sum(t.y.astype(float) for t in figure.data), expected[figure.data[0].x], rtol=1e-5)
+
+
+def test_the_quadratic_that_stands_for_a_problem_starts_at_its_initial_gap() -> None:
+    problem = LogisticRegression()
+    plan = Nesterov(iterations=20).plan(problem.facts(), BUDGET)
+    optimisation, *_ = decomposition(Nesterov(iterations=20), plan, exact=True).data
+    assert optimisation.name == "optimisation" and optimisation.y[0] == pytest.approx(np.log(2))
+
+
+def test_decomposition_without_a_bound_or_without_noise(check_finite) -> None:
+    facts = LogisticRegression().facts()
+    method = HeavyBall(iterations=20)
+    figure = decomposition(method, method.plan(facts, BUDGET))
+    assert not figure.data and figure.layout.annotations[0].text == "No error bound is known for DP-HB."
+    plain = decomposition(GradientDescent(iterations=20), GradientDescent(iterations=20).plan(facts, NoPrivacy()))
+    check_finite(plain)
+    assert [trace.name for trace in plain.data] == ["optimisation"]
+
+
+def test_the_certificate_stays_above_the_exact_error(check_finite) -> None:
+    problem = Quadratic(rows=5000, dimension=4, strong_convexity=0.5, smoothness=1.0)
+    method = HeavyBall(iterations=30, momentum_rule="optimal")
+    facts = problem.facts()
+    certificate = certify(facts.strong_convexity, facts.smoothness, 1 / facts.smoothness, (1 - 0.5**0.5) ** 2)
+    assert certificate is not None
+    figure = worst_case(method, method.plan(facts, BUDGET), certificate)
+    check_finite(figure)
+    exact, certified = lines(figure)
+    assert certified.name == "certified, worst case" and (certified.y >= exact.y).all()
+    assert figure.layout.yaxis.type == "log"
+
+
+def test_a_missing_certificate_is_said_in_words() -> None:
+    method = HeavyBall(iterations=30)
+    figure = worst_case(method, method.plan(LogisticRegression().facts(), BUDGET), None)
+    assert len(lines(figure)) == 1
+    assert "no worst-case certificate; exact curve for quadratics only" in figure.layout.annotations[0].text
+
+
+def test_every_figure_is_quick_at_a_thousand_steps() -> None:
+    method = Nesterov(iterations=1000, batch_fraction=0.1)
+    plan = method.plan(LogisticRegression().facts(), BUDGET)
+    heavy_ball = HeavyBall(iterations=1000)
+    own = heavy_ball.plan(LogisticRegression().facts(), BUDGET)
+    for build in (
+        lambda: momentum_rates(0.1, 1.0, published=True),
+        lambda: heavy_ball_on_quadratic(0.5, 1.0, 1e-2, iterations=1000, published=True),
+        lambda: decomposition(method, plan),
+        lambda: decomposition(method, plan, exact=True),
+        lambda: worst_case(heavy_ball, own, None),
+    ):
+        seconds = []
+        for _ in range(5):
+            began = time.perf_counter()
+            build()
+            seconds.append(time.perf_counter() - began)
+        assert min(seconds) < 0.05

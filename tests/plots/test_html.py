@@ -1,0 +1,36 @@
+import re
+
+from dpviz.plots.html import to_html
+from dpviz.plots.plan_figures import noise_schedule, privacy_spent
+from dpviz.plots.run_figures import convergence
+from dpviz.plots.style import arm_styles
+
+
+def test_one_page_with_everything_in_it(experiment, trace) -> None:
+    plans, styles = experiment.plans(), arm_styles(experiment.arms)
+    figures = [
+        ("Noise <scale>", noise_schedule(plans, styles), "Depends on settings only."),
+        ("Spent", privacy_spent(plans, styles, "epsilon", 2.0), "At most ε = 2."),
+        ("Loss", convergence(trace, "objective_gap", styles), "**Not private**: reads <raw> data."),
+    ]
+    page = to_html(figures, '{"label": "<script>alert(1)</script>"}', title="dpviz & co")
+    assert page.startswith("<!doctype html>") and "<title>dpviz &amp; co</title>" in page
+    assert [f'id="figure-{i}"' in page for i in range(4)] == [True, True, True, False]
+    assert "<h2>Noise &lt;scale&gt;</h2>" in page
+    assert "<strong>Not private</strong>: reads &lt;raw&gt; data." in page
+    assert "<script>alert(1)" not in page and "&lt;script&gt;alert(1)" in page
+    assert page.count("plotly.js v") == 1 and 4e6 < len(page) < 6e6
+    assert page.count('"showSendToCloud": false') == 3 and '"showSendToCloud": true' not in page
+
+
+def test_the_page_loads_nothing_from_elsewhere(experiment) -> None:
+    page = to_html([("Noise", noise_schedule(experiment.plans(), arm_styles(experiment.arms)), "")], "")
+    assert "default-src 'none'" in page
+    assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", page)
+
+
+def test_figures_keep_their_own_template(experiment) -> None:
+    figure = noise_schedule(experiment.plans(), arm_styles(experiment.arms))
+    before = figure.to_json()
+    to_html([("Noise", figure, "")], "")
+    assert figure.to_json() == before

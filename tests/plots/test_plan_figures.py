@@ -1,0 +1,155 @@
+import time
+from collections.abc import Callable
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.families.accelerated import Nesterov, planning
+from dpviz.plots.plan_figures import accountants, bound_by_horizon, error_bounds, noise_schedule, privacy_spent
+from dpviz.plots.style import arm_styles
+from dpviz.privacy import accounting
+from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.problems.quadratic import Quadratic
+
+PRIVATE = ["DP-GD", "DP-HB", "DP-NAG", "DP-NAG-opt", "DP-MASG", "DP-MASG-opt"]
+
+
+def single(algorithm: Nesterov, budget: object) -> Experiment:
+    return Experiment(
+        problem=Quadratic(rows=2000, dimension=3), arms=(Arm(label="a", algorithm=algorithm),), budget=budget
+    )
+
+
+def named(figure: go.Figure) -> dict[str, object]:
+    return {trace.name: trace for trace in figure.data if trace.name}
+
+
+def test_noise_schedule_shows_the_noise_of_the_plan(experiment, check_finite) -> None:
+    plans = experiment.plans()
+    figure = noise_schedule(plans, arm_styles(experiment.arms))
+    check_finite(figure)
+    assert [trace.name for trace in figure.data] == PRIVATE  # references draw no noise
+    for label, trace in named(figure).items():
+        np.testing.assert_array_equal(trace.x, np.arange(1, plans[label].iterations + 1))
+        np.testing.assert_allclose(trace.y, plans[label].schedule["noise_scale"], rtol=1e-6)
+    assert figure.layout.yaxis.type == "log" and figure.layout.xaxis.type == "linear"
+    assert figure.layout.yaxis.title.text == "Noise scale b_t"
+
+
+def test_noise_schedule_names_the_kind_of_noise() -> None:
+    gaussian = single(Nesterov(iterations=10, noise="gaussian"), ZeroConcentratedDP(rho=0.1))
+    figure = noise_schedule(gaussian.plans(), arm_styles(gaussian.arms))
+    assert figure.layout.yaxis.title.text == "Noise scale σ_t"
+    plain = single(Nesterov(iterations=10), NoPrivacy())
+    empty = noise_schedule(plain.plans(), arm_styles(plain.arms))
+    assert not empty.data and empty.layout.annotations[0].text == "No method adds noise."
+
+
+def test_privacy_spent_climbs_to_the_limit_and_leaves_out_references(experiment, check_finite) -> None:
+    figure = privacy_spent(experiment.plans(), arm_styles(experiment.arms), "epsilon", 2.0)
+    check_finite(figure)
+    *lines, limit = figure.data
+    assert [line.name for line in lines] == PRIVATE
+    for line in lines:
+        assert line.x[0] == 0 and line.y[0] == 0 and (np.diff(line.y) > 0).all()
+        assert line.y[-1] == pytest.approx(2.0, rel=1e-6)
+    assert (limit.y == 2).all() and limit.text[0] == "budget ε = 2"
+    assert figure.layout.yaxis.type == "linear" and figure.layout.yaxis.rangemode == "tozero"
+    assert figure.layout.yaxis.title.text == "Cumulative ε"
+
+
+def test_privacy_spent_leaves_out_a_currency_that_does_not_exist(experiment) -> None:
+    gaussian = single(Nesterov(iterations=10, noise="gaussian"), ZeroConcentratedDP(rho=0.1))
+    styles = arm_styles(gaussian.arms)
+    assert not privacy_spent(gaussian.plans(), styles, "epsilon", None).data
+    (rho,) = privacy_spent(gaussian.plans(), styles, "rho", None).data
+    assert rho.y[-1] == pytest.approx(0.1, rel=1e-6)
+
+
+@pytest.mark.parametrize("schedule", ["uniform", "optimal"])
+def test_accountants_agree_with_the_accounting_and_embolden_the_tightest(schedule: str, check_finite) -> None:
+    plan = single(Nesterov(iterations=60, schedule=schedule), PureDP(epsilon=2.0)).plans()["a"]
+    figure = accountants(plan, 1e-6)
+    check_finite(figure)
+    *lines, limit = figure.data
+    assert {line.name.removesuffix(" (tightest)") for line in lines} == set(accounting.METHOD_NAMES.values())
+    last = {line.name.removesuffix(" (tightest)"): line.y[-1] for line in lines}
+    reading = accounting.tightest(plan.events, 1e-6)
+    for method, value in reading.by_method.items():
+        assert last[accounting.METHOD_NAMES[method]] == pytest.approx(value, rel=1e-6)
+    (bold,) = [line for line in lines if line.name.endswith("(tightest)")]
+    assert bold.y[-1] == min(last.values()) and bold.line.width > max(o.line.width for o in lines if o is not bold)
+    assert len({line.line.dash for line in lines}) == len(lines)
+    assert all(len(line.x) <= 26 and line.x[-1] == 60 for line in lines)
+    assert limit.text[0] == "budget ε = 2" and figure.layout.yaxis.title.text == "ε at δ = 1e-06"
+
+
+def test_accountants_draw_a_limit_only_where_it_is_that_limit() -> None:
+    algorithm = Nesterov(iterations=10, noise="gaussian")
+    plan = single(algorithm, ApproximateDP(epsilon=1.0, delta=1e-6)).plans()["a"]
+    assert any(trace.text for trace in accountants(plan, 1e-6).data)
+    assert not any(trace.text for trace in accountants(plan, 1e-5).data)
+    assert not accountants(single(Nesterov(iterations=5), NoPrivacy()).plans()["a"], 1e-6).data
+
+
+def test_error_bounds_start_at_zero_steps(experiment, check_finite) -> None:
+    plans = experiment.plans()
+    bounds = {}
+    for arm in experiment.arms:
+        bound = arm.algorithm.error_bound(plans[arm.label])
+        if bound is not None:
+            bounds[arm.label] = bound
+    figure = error_bounds(bounds, arm_styles(experiment.arms))
+    check_finite(figure)
+    for label, trace in named(figure).items():
+        np.testing.assert_array_equal(trace.x, np.arange(len(bounds[label])))
+        np.testing.assert_allclose(trace.y, np.maximum(bounds[label], 1e-12), rtol=1e-6)
+    assert figure.layout.yaxis.type == "log" and "DP-HB" not in named(figure)
+
+
+def test_bound_by_horizon_marks_the_best_number_of_steps(experiment, check_finite) -> None:
+    curves, best = {}, {}
+    for arm in experiment.arms:
+        if arm.label in ("DP-GD", "DP-NAG", "DP-NAG-opt", "NAG, no privacy"):
+            budget = arm.budget or experiment.budget
+            if isinstance(budget, NoPrivacy):
+                curves[arm.label] = (np.arange(1, 41), 0.5 ** np.arange(40.0))
+                continue
+            *curve, best[arm.label] = planning.bound_by_horizon(arm.algorithm, experiment.problem.facts(), budget)
+            curves[arm.label] = tuple(curve)
+    figure = bound_by_horizon(curves, arm_styles(experiment.arms))
+    check_finite(figure)
+    *lines, marks = figure.data
+    assert [line.name for line in lines] == [
+        *(f"{label}: T* = {steps}" for label, steps in best.items()),
+        "NAG, no privacy",  # more steps are always better
+    ]
+    np.testing.assert_array_equal(marks.x, list(best.values()))
+    np.testing.assert_allclose(marks.y, [curves[label][1].min() for label in best], rtol=1e-6)
+    assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
+
+
+def test_every_figure_of_six_long_plans_is_quick_and_small(long_experiment, check_finite) -> None:
+    plans, styles = long_experiment.plans(), arm_styles(long_experiment.arms)
+    bounds = {label: np.geomspace(1, 1e-3, 1001) * (i + 1) for i, label in enumerate(plans)}
+    curves = {label: (np.arange(1, 1001), bound[1:]) for label, bound in bounds.items()}
+    accountants(plans["DP-NAG-opt"], 1e-6)  # the accountants cache their curves
+    builders: list[Callable[[], go.Figure]] = [
+        lambda: noise_schedule(plans, styles),
+        lambda: privacy_spent(plans, styles, "epsilon", 2.0),
+        lambda: accountants(plans["DP-NAG-opt"], 1e-6),
+        lambda: error_bounds(bounds, styles),
+        lambda: bound_by_horizon(curves, styles),
+    ]
+    for build in builders:
+        figure = build()
+        check_finite(figure)
+        assert len(figure.to_json()) < 80_000
+        seconds = []
+        for _ in range(5):
+            began = time.perf_counter()
+            build()
+            seconds.append(time.perf_counter() - began)
+        assert min(seconds) < 0.05
