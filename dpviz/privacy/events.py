@@ -51,13 +51,19 @@ class Sub:
     inner: "Event"
 
     def __post_init__(self) -> None:
-        if self.kind != "wor" or not 1 <= self.m < self.n:
-            raise ValueError(f"Sub needs kind 'wor' and 1 <= m < n, got {self.kind!r}, m={self.m}, n={self.n}")
-        if isinstance(self.inner, Sub):
+        whole = isinstance(self.m, int) and isinstance(self.n, int)
+        if self.kind != "wor" or not whole or not 1 <= self.m < self.n:
+            raise ValueError(f"Sub needs kind 'wor' and whole 1 <= m < n, got {self.kind!r}, m={self.m}, n={self.n}")
+        if draws_batch(self.inner):
             raise ValueError("a batch of a batch is not supported")
 
 
 Event = Laplace | Gaussian | Seq | Sub
+
+
+def draws_batch(event: Event) -> bool:
+    """Whether a batch is drawn anywhere inside the event."""
+    return isinstance(event, Sub) or (isinstance(event, Seq) and any(draws_batch(part) for part in event.events))
 
 
 def inner_events(event: Event) -> tuple[Event, ...]:

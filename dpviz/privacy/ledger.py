@@ -68,9 +68,19 @@ class Ledger:
 
 
 def times_of(rows: Iterable[int] | None, replicates: int) -> np.ndarray | None:
-    """The `times` argument of `Ledger.charge` for a call that addresses `rows` (None = all replicates)."""
+    """The `times` argument of `Ledger.charge` for a call that addresses `rows` (None = all replicates).
+
+    Raises LedgerError unless rows are different replicates: one that is named twice would get two releases for one.
+    """
     if rows is None:
         return None
+    chosen = np.asarray(rows)
+    if chosen.size and not (
+        np.issubdtype(chosen.dtype, np.integer)
+        and len(np.unique(chosen)) == len(chosen)
+        and 0 <= chosen.min() <= chosen.max() < replicates
+    ):
+        raise LedgerError(f"rows must name different replicates below {replicates}, not {rows}")
     times = np.zeros(replicates, dtype=int)
-    times[np.asarray(rows)] = 1
+    times[chosen.astype(int)] = 1
     return times

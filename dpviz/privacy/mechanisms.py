@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from dpviz.privacy.events import Event, Gaussian, Laplace, inner_events
+from dpviz.privacy.events import Event, Gaussian, Laplace, Sub, draws_batch, inner_events
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
 from dpviz.privacy.queries import Norm, Query
 
@@ -57,6 +57,8 @@ class Mechanisms:
 
     def batch(self, event: Event, rows: Sequence[int] | np.ndarray | None = None) -> "Batch":
         """Open a batch: charges all of `event` now, and draws the indices if it is a `Sub`."""
+        if draws_batch(event) and not isinstance(event, Sub):
+            raise LedgerError(f"{event} draws a batch inside; open one batch at a time")
         self._ledger.charge(event, times_of(rows, self.replicates))
         return Batch(self, event, range(self.replicates) if rows is None else rows)
 
@@ -82,11 +84,12 @@ class Batch:
         self.indices = self._drawn(event)
 
     def _drawn(self, event: Event) -> np.ndarray | None:
-        m, n = getattr(event, "m", None), getattr(event, "n", None)
-        if m is None or n is None:
+        if not isinstance(event, Sub):
             return None
-        generators = self._mechanisms._batches
-        return np.stack([generators[r].choice(n, m, replace=False, shuffle=False) for r in self._rows])
+        indices = np.empty((len(self._rows), event.m), dtype=np.int64)
+        for i, r in enumerate(self._rows):
+            indices[i] = self._mechanisms._batches[r].choice(event.n, event.m, replace=False, shuffle=False)
+        return indices
 
     def laplace(self, query: Query) -> np.ndarray:
         """Release the query with the batch's next declared event, which must be Laplace; (R', ...)."""
@@ -116,6 +119,7 @@ class Batch:
             raise LedgerError(f"the sensitivity {query.sensitivity} is not a finite number")
         if parameter == np.inf:
             return query.value
-        shape = query.value.shape[1:]
-        noise = np.stack([getattr(self._mechanisms._noise[r], distribution)(size=shape) for r in self._rows])
-        return query.value + noise * (scale.reshape(-1, *[1] * len(shape)) if scale.ndim else scale)
+        noise = np.empty(query.value.shape)
+        for i, r in enumerate(self._rows):
+            noise[i] = getattr(self._mechanisms._noise[r], distribution)(size=noise.shape[1:])
+        return query.value + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if scale.ndim else scale)

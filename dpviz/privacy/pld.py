@@ -95,7 +95,7 @@ def from_profile(profile: Profile, high: float, h: float) -> PLD:
     al. 2022, Algorithm 1). Written in differences of δ, so that no e^ε appears. The pair must be symmetric, as all are
     under replace-one: then p_{-i} = e^{-hi} p_i, whereas δ at negative losses, near 1, drowns small p in round-off.
     """
-    cells = math.ceil(high / h - 1e-9)
+    cells = max(1, math.ceil(high / h - 1e-9))
     delta = profile(h * np.arange(cells + 1))
     falls = -np.diff(delta)
     above = falls / -math.expm1(-h)
