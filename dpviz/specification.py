@@ -6,6 +6,7 @@ all read it from there.
 
 import hashlib
 import importlib
+import inspect
 import json
 import re
 import types
@@ -100,14 +101,17 @@ class Specification(BaseModel):
     @classmethod
     def _subclass_by_kind(cls, value: Any, handler: Any) -> Any:
         if not (isinstance(value, dict) and "kind" in value):
-            if isinstance(value, dict) and not cls.kind:
+            if isinstance(value, dict) and (inspect.isabstract(cls) or (not cls.kind and cls.__subclasses__())):
                 raise ValueError(f"a {cls.__name__} needs a 'kind'")
             return handler(value)
         value = dict(value)
         target = kind_named(value.pop("kind"))
         if not issubclass(target, cls):
             raise ValueError(f"{target.kind!r} is not a {cls.__name__}")
-        return handler(value) if target is cls else target.model_validate(value)
+        try:
+            return handler(value) if target is cls else target.model_validate(value)
+        except ValidationError as error:  # said here, where it is known which kind's ranges were broken
+            raise _Explained(" ".join(_explained(error, target))) from None
 
     def to_json(self) -> str:
         """Canonical text: sorted keys, every field, a "kind" at each level."""
@@ -118,7 +122,7 @@ class Specification(BaseModel):
         """Rebuild from `to_json`. Raises UserError if the text is not such a specification."""
         try:
             value = json.loads(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             raise UserError("These settings are not valid JSON. Export them again and paste all of the text.") from None
         with sentences(cls):
             return cls.model_validate(value)
@@ -148,9 +152,9 @@ def kind_named(kind: str) -> type[Specification]:
 
     Raises ValueError if the address is malformed or nothing is registered there.
     """
+    if not isinstance(kind, str) or not _ADDRESS.fullmatch(kind):
+        raise ValueError(f"unknown kind {kind!r}")
     if kind not in _kinds:
-        if not isinstance(kind, str) or not _ADDRESS.fullmatch(kind):
-            raise ValueError(f"unknown kind {kind!r}")
         package = "dpviz." + kind.rpartition(".")[0]
         try:
             importlib.import_module(package)
@@ -181,10 +185,18 @@ class sentences:
             raise UserError(" ".join(_explained(error, self.cls))) from None
 
 
+class _Explained(ValueError):
+    """A nested specification's mistakes, already in sentences."""
+
+
 def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str]:
+    controls = {control.name: control for control in cls.controls()}
     for item in error.errors(include_url=False):
-        name = next((str(part) for part in reversed(item["loc"]) if isinstance(part, str)), "")
-        control = next((c for owner in (cls, *_kinds.values()) for c in owner.controls() if c.name == name), None)
+        if isinstance(item.get("ctx", {}).get("error"), _Explained):
+            yield str(item["ctx"]["error"])
+            continue
+        name = next((str(part) for part in item["loc"] if isinstance(part, str)), "")
+        control = controls.get(name)
         value = item.get("input")
         shown = f" (got {value!r})" if isinstance(value, (int, float, str)) and len(str(value)) < 40 else ""
         if control is not None and control.low is not None:

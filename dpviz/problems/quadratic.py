@@ -1,7 +1,7 @@
 """The quadratic test bench: everything about it is known in closed form."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class Quadratic(ProblemSpecification):
     smoothness: float = number(
         1.0, 1e-4, 1000.0, label="Smoothness", symbol="L", scale="log", help="The largest eigenvalue."
     )
-    spacing: str = choice(
+    spacing: Literal["log", "ends"] = choice(
         "log", {"log": "Log-uniform", "ends": "Only μ and L"}, label="Spectrum", help="How eigenvalues are spread."
     )
     clip: float = number(

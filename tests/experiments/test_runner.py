@@ -1,0 +1,181 @@
+"""The runner: a bounded number of jobs at a time, each of which ends in a state that can be shown."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from dpviz.datasets import UploadedTable
+from dpviz.errors import UserError
+from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.runner import Job, Runner
+from dpviz.families.accelerated import Nesterov
+from dpviz.privacy.budgets import Budget, NoPrivacy
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.problems.base import Facts, Problem
+from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.quadratic import Quadratic
+
+BENCH = Quadratic(rows=100, dimension=2)
+PATIENCE = 20.0  # seconds until a test gives up
+
+
+class Gate:
+    """Lets a test hold a run between two steps, and see how many runs are held."""
+
+    def __init__(self) -> None:
+        self.open, self.entered = threading.Event(), threading.Semaphore(0)
+        self.inside, self.most, self._lock = 0, 0, threading.Lock()
+
+    def wait(self) -> None:
+        with self._lock:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        self.entered.release()
+        assert self.open.wait(PATIENCE)
+        with self._lock:
+            self.inside -= 1
+
+
+GATES: dict[int, Gate] = {}
+
+
+class Held(Algorithm[Problem, Facts]):
+    """Waits at a gate after its first snapshot, then runs on without end, or fails."""
+
+    title = "Held"
+    gate: int
+    failure: str = ""
+
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        if self.failure == "plan":
+            raise UserError("This plan cannot be. Change it.")
+        return Plan.fixed(facts, budget, Nesterov(iterations=10_000).plan(BENCH.facts(), NoPrivacy()).events)
+
+    def run(self, problem: Problem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        yield Snapshot(0, {"x": np.ones((mechanisms.replicates, 2))})
+        GATES[self.gate].wait()
+        if self.failure == "run":
+            raise ZeroDivisionError("secret row 17")
+        for t, event in enumerate(plan.events, 1):
+            mechanisms.batch(event)
+            yield Snapshot(t, {"x": np.ones((mechanisms.replicates, 2))})
+
+
+@pytest.fixture
+def gate() -> Iterator[int]:
+    key = len(GATES)
+    GATES[key] = Gate()
+    yield key
+    GATES[key].open.set()
+
+
+def held(gate: int, failure: str = "") -> Experiment:
+    algorithm = Held(gate=gate, failure=failure)
+    return Experiment(problem=BENCH, arms=(Arm(label="held", algorithm=algorithm),), replicates=1, budget=NoPrivacy())
+
+
+def short(iterations: int = 20) -> Experiment:
+    return Experiment(problem=BENCH, arms=(Arm(label="short", algorithm=Nesterov(iterations=iterations)),), replicates=2)
+
+
+def ended(job: Job) -> Job:
+    limit, pause = time.monotonic() + PATIENCE, threading.Event()
+    while job.active and time.monotonic() < limit:
+        pause.wait(0.005)
+    assert not job.active, f"still {job.state}"
+    return job
+
+
+def test_a_job_runs_to_its_end_in_the_background() -> None:
+    job = ended(Runner().submit(short()))
+    assert (job.state, job.message, job.progress) == ("done", "", 1.0)
+    assert job.trace is not None and job.trace.series("short", "objective_gap")[0][-1] == 20
+    assert job.seconds > 0 and job.seconds_left == 0.0
+
+
+def test_waiting_for_a_job_gives_the_same_numbers_as_the_background() -> None:
+    runner = Runner()
+    here, there = runner.submit(short(), wait=True), ended(runner.submit(short()))
+    assert here.state == "done"
+    one, two = (job.trace.series("short", "objective_gap")[1] for job in (here, there))  # type: ignore[union-attr]
+    assert np.array_equal(one, two)
+
+
+def test_a_running_job_stops_soon_and_keeps_what_it_has(gate: int) -> None:
+    job = Runner().submit(held(gate))
+    assert GATES[gate].entered.acquire(timeout=PATIENCE)
+    assert job.state == "running" and job.active and job.trace is not None
+    assert job.seconds_left is None, "no estimate from a single step"
+    job.stop()
+    GATES[gate].open.set()
+    assert ended(job).state == "stopped"
+    iterations = job.trace.lanes["held"].iterations
+    assert iterations[0] == 0 and iterations[-1] <= 1, "at most the step that was under way"
+
+
+def test_a_job_in_line_can_be_stopped_before_it_starts(gate: int) -> None:
+    runner = Runner(slots=1)
+    first, second = runner.submit(held(gate)), runner.submit(short())
+    assert GATES[gate].entered.acquire(timeout=PATIENCE)
+    assert second.state == "queued" and runner.waiting == 1
+    second.stop(), first.stop()
+    GATES[gate].open.set()
+    assert ended(second).state == "stopped" and second.trace is None
+    assert ended(first).state == "stopped"
+
+
+def test_no_more_jobs_run_at_once_than_there_are_slots(gate: int) -> None:
+    runner = Runner(slots=2)
+    jobs = [runner.submit(held(gate)) for _ in range(6)]
+    for _ in range(2):
+        assert GATES[gate].entered.acquire(timeout=PATIENCE)
+    assert [job.state for job in jobs].count("running") == 2 and runner.waiting == 4
+    for job in jobs:
+        job.stop()
+    GATES[gate].open.set()
+    assert {ended(job).state for job in jobs} == {"stopped"} and GATES[gate].most <= 2
+
+
+def test_a_job_past_its_time_ends_with_what_it_has(gate: int) -> None:
+    GATES[gate].open.set()
+    job = ended(Runner(max_seconds=0.0).submit(held(gate)))
+    assert job.state == "timeout" and job.trace is not None
+    assert job.trace.lanes["held"].iterations == [0]
+    assert 0 <= job.progress < 1
+
+
+def test_a_users_mistake_is_a_sentence_and_a_bug_gives_nothing_away(gate: int, caplog: pytest.LogCaptureFixture) -> None:
+    GATES[gate].open.set()
+    mistake = ended(Runner().submit(held(gate, "plan")))
+    assert (mistake.state, mistake.message) == ("failed", "This plan cannot be. Change it.")
+    bug = ended(Runner().submit(held(gate, "run")))
+    assert bug.state == "failed" and "secret" not in bug.message and bug.message.endswith(".")
+    assert "secret row 17" in caplog.text, "the log keeps the traceback"
+    assert bug.trace is not None and bug.trace.lanes["held"].iterations == [0], "what was computed is kept"
+
+
+def test_a_failed_job_does_not_take_its_worker_along(gate: int) -> None:
+    GATES[gate].open.set()
+    runner = Runner(slots=1)
+    jobs = [runner.submit(held(gate, failure)) for failure in ("run", "plan", "run")]
+    assert ended(runner.submit(short())).state == "done"
+    assert {job.state for job in jobs} == {"failed"}
+
+
+def test_an_upload_does_not_outlive_its_run(gate: int) -> None:
+    sha = "b" * 64
+    table = np.column_stack([np.linspace(0, 1, 30), np.tile([-1.0, 1.0], 15)])
+    data = UploadedTable(sha256=sha, n=30, bounds=((0.0, 1.0),), names=("a",))
+    of = Experiment(
+        problem=LogisticRegression(data=data), arms=(Arm(label="A", algorithm=Nesterov(iterations=3)),), replicates=1
+    )
+    runner = Runner()
+    job = ended(runner.submit(of, {sha: table}))
+    assert job.state == "done" and not job._tables
+    lost = ended(runner.submit(of))
+    assert lost.state == "failed" and "Upload the file again" in lost.message and not lost._tables
