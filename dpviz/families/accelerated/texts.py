@@ -131,9 +131,11 @@ def composition(noise: str, sampled: bool) -> str:
     return f"{step} in every step{amplified}; {total}. Number of steps and schedule are fixed before the run."
 
 
-def constants(source: str | None) -> str:
-    """Which constants are declared, estimated or released."""
+def constants(source: str | None, ranges_from_data: bool = False) -> str:
+    """Which constants are declared, estimated or released; source : of the smoothness, None on a quadratic."""
     common = "Ranges of the features, the clip C, n and d are declared; clipping enforces them whatever the data are. "
+    if ranges_from_data:
+        common = "The ranges of the features were taken from the data: **not private**. Clip C, n and d are declared. "
     smoothness = {
         None: "μ and L are those of the quadratic.",
         "bounds": "L = R²/4 + 2λ follows from the declared ranges. The starting error is a bound for every data set.",

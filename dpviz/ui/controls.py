@@ -1,0 +1,275 @@
+"""Widgets from declared ranges: a Specification says what can be set, this module draws it.
+
+A number is a slider for dragging and an input for the exact value. The input holds the value and is part of the
+address; the slider shows the nearest point of its grid and writes the input.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from dpviz.errors import UserError
+from dpviz.specification import Control, Specification, sentences
+
+S = TypeVar("S", bound=Specification)
+
+LOG_POINTS = 45  # at most, on a logarithmic slider
+LINEAR_POINTS = 60
+# Round numbers within a decade, from fine to coarse: a slider takes the finest that keeps it short enough.
+MANTISSAS = (
+    (1, 1.1, 1.2, 1.3, 1.5, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9),
+    (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8),
+    (1, 1.5, 2, 3, 5, 7),
+    (1, 2, 5),
+)
+SEGMENTS = 5  # the most options that a segmented control shows
+SEGMENTS_LENGTH = 30  # characters of their labels that fit side by side in the sidebar
+
+
+@dataclass(frozen=True)
+class Settings(Generic[S]):
+    """What was set for a Specification, to be built when all controls have been drawn: a mistake must hide none."""
+
+    cls: type[S]
+    values: Mapping[str, Any]
+
+    def build(self) -> S:
+        """The Specification; raises UserError if the values do not go together."""
+        with sentences(self.cls):
+            return self.cls(**self.values)
+
+
+class Panel:
+    """The controls of one page in one rerun.
+
+    page : prefix of all keys, which are also the names in the address.
+    query : the address that restores what was set, without defaults; complete after the last control was drawn.
+    mistakes : sentences about numbers out of range, each also shown at its control.
+    """
+
+    def __init__(self, page: str) -> None:
+        self.page = page
+        self.query: dict[str, str | list[str]] = {}
+        self.mistakes: list[str] = []
+
+    def key(self, name: str) -> str:
+        """The key of a control: `<page>_<name>`."""
+        return f"{self.page}_{name}"
+
+    def specification(self, cls: type[Specification], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
+        """Draw the controls `names` of a Specification; their values by field name. Keys: `<page>_<prefix><field>`."""
+        declared = {control.name: control for control in cls.controls()}
+        return {name: self.control(declared[name], prefix + name) for name in names}
+
+    def control(self, control: Control, name: str) -> Any:
+        """Draw one control under the given name and return its value."""
+        if control.options:
+            return self.choice(name, control.title, control.options, control.default, control.help)
+        if control.type is bool:
+            return self.switch(name, control.title, control.default, control.help)
+        return self.number(control, name)
+
+    def number(self, control: Control, name: str, disabled: bool = False) -> float | int | None:
+        """Slider and input; only an input where a value is optional or the range is that of a seed."""
+        points = () if control.optional else grid(control)
+        if not points:
+            value = self._input(control, name, visible=True, disabled=disabled)
+        else:
+            left, right = st.columns([5, 3], gap="small", vertical_alignment="bottom", wrap=False)
+            with right:
+                value = self._input(control, name, visible=False)
+            with left:
+                self._slider(control, name, points, value)
+        problem = mistake(control, value)
+        if problem:
+            st.error(problem)
+            self.mistakes.append(problem)
+        return value
+
+    def _input(self, control: Control, name: str, visible: bool, disabled: bool = False) -> float | int | None:
+        default: Any = None if control.default is None else float(control.default)
+        value = st.number_input(
+            control.title if visible else f"{control.title}, exact value",
+            value=default,
+            step=_step(control),
+            format="%.10g" if control.type is int else "%.4g",  # a whole number is a float here: so 1e400 cannot crash
+            key=self.key(name),
+            help=control.help if visible else None,
+            label_visibility="visible" if visible else "collapsed",
+            placeholder="by theory" if control.optional else None,
+            disabled=disabled,
+            bind="query-params",
+        )
+        value = _whole(value) if control.type is int else value
+        if value != control.default:
+            self.query[self.key(name)] = "" if value is None else repr(value)
+        return value
+
+    def _slider(self, control: Control, name: str, points: tuple[float, ...], value: float | None) -> None:
+        key = self.key(f"{name}_slider")
+        shown = nearest(points, control.default if value is None else value)
+        if st.session_state.get(key) != shown:
+            st.session_state[key] = shown
+        st.select_slider(
+            control.title,
+            options=points,
+            key=key,
+            format_func=_short,
+            help=control.help,
+            on_change=_copy,
+            args=(key, self.key(name)),
+        )
+
+    def choice(self, name: str, label: str, options: Mapping[str, str], default: str, help: str) -> str:
+        """One of `options` (value -> label): side by side if they are few and short, else a menu."""
+        key, values = self.key(name), list(options)
+        side_by_side = len(options) <= SEGMENTS and sum(map(len, options.values())) <= SEGMENTS_LENGTH
+        if side_by_side:
+            value = st.segmented_control(
+                label,
+                values,
+                default=default,
+                required=True,
+                format_func=options.__getitem__,
+                key=key,
+                help=help,
+                bind="query-params",
+            )
+        else:
+            value = st.selectbox(
+                label,
+                values,
+                index=values.index(default),
+                format_func=options.__getitem__,
+                key=key,
+                help=help,
+                bind="query-params",
+            )
+        if value != default:
+            self.query[key] = options[value]
+        return value
+
+    def switch(self, name: str, label: str, default: bool, help: str) -> bool:
+        """On or off; the label says what "on" means."""
+        value = st.toggle(label, value=default, key=self.key(name), help=help, bind="query-params")
+        if value != default:
+            self.query[self.key(name)] = str(value).lower()
+        return value
+
+    def several(self, name: str, label: str, options: Sequence[str], default: Sequence[str], help: str) -> list[str]:
+        """Any number of `options`, in their own order."""
+        chosen = st.pills(
+            label,
+            options,
+            selection_mode="multi",
+            default=list(default),
+            key=self.key(name),
+            help=help,
+            bind="query-params",
+        )
+        if set(chosen) != set(default):
+            self.query[self.key(name)] = [option for option in options if option in chosen]
+        return [option for option in options if option in chosen]
+
+    def check(self) -> None:
+        """Raise UserError if a number drawn so far is out of range."""
+        if self.mistakes:
+            raise UserError(" ".join(self.mistakes))
+
+    def write(self, settings: Mapping[str, Any]) -> None:
+        """Set controls from code; for callbacks only, before the controls are drawn."""
+        for name, value in settings.items():
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            st.session_state[self.key(name)] = float(value) if whole else value
+
+
+@contextmanager
+def in_place(place: DeltaGenerator | None = None, go_on: bool = True) -> Iterator[None]:
+    """Show a UserError raised inside as a message at `place` (or here); go on after the block, or raise it again."""
+    try:
+        yield
+    except UserError as error:
+        (place or st).error(str(error), title=error.title)
+        if not go_on:
+            raise
+
+
+def mistake(control: Control, value: float | int | None) -> str:
+    """What is wrong with a number, in a sentence; empty if nothing is."""
+    if value is None:
+        return "" if control.optional else f"{control.label} needs a number."
+    if control.low is not None and control.high is not None and not control.low <= value <= control.high:
+        return f"{control.label} must be between {control.low:g} and {control.high:g}."
+    if control.type is int and not isinstance(value, int):
+        return f"{control.label} must be a whole number."
+    return ""
+
+
+def grid(control: Control) -> tuple[float, ...]:
+    """The slider's points: round numbers, 1-2-5 where they are whole; both ends and the default are among them.
+
+    Empty for a range so wide that a slider is of no use (a seed).
+    """
+    low, high = control.low, control.high
+    if low is None or high is None:
+        return ()
+    whole = control.type is int
+    if control.scale == "log":
+        points = _decades(low, high, MANTISSAS[-1]) if whole else _log_points(low, high)
+    elif whole and high - low > 1000:
+        return ()
+    else:
+        count = min(LINEAR_POINTS, int(high - low)) if whole else LINEAR_POINTS
+        points = [round(x) if whole else _rounded(x) for x in np.linspace(low, high, count + 1)]
+    ends = [low, high] if control.default is None else [low, high, control.default]
+    kind = int if whole else float
+    return tuple(sorted({kind(x) for x in [*points, *ends] if low <= x <= high}))
+
+
+def nearest(points: Sequence[float], value: float) -> float:
+    """The grid point nearest to a value; by ratio, where all points are positive."""
+    if points[0] > 0:
+        return min(points, key=lambda x: abs(math.log(x / max(value, points[0] / 10))))
+    return min(points, key=lambda x: abs(x - value))
+
+
+def _log_points(low: float, high: float) -> list[float]:
+    candidates = [_decades(low, high, mantissas) for mantissas in MANTISSAS]
+    return next((points for points in candidates if len(points) <= LOG_POINTS), candidates[-1])
+
+
+def _decades(low: float, high: float, mantissas: Sequence[float]) -> list[float]:
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    points = [float(f"{mantissa}e{power}") for power in powers for mantissa in mantissas]
+    return [point for point in points if low <= point <= high]
+
+
+def _rounded(x: float) -> float:
+    return float(f"{x:.3g}")
+
+
+def _short(x: float) -> str:
+    return f"{x:,}" if isinstance(x, int) else f"{x:.3g}"
+
+
+def _step(control: Control) -> float:
+    """What one press of the input's plus adds."""
+    if control.type is int:
+        return 1.0
+    if control.scale == "log" and control.default:
+        return float(10.0 ** (math.floor(math.log10(control.default)) - 1))
+    return 0.01
+
+
+def _whole(value: float | None) -> float | int | None:
+    return int(value) if value is not None and float(value).is_integer() else value
+
+
+def _copy(source: str, target: str) -> None:
+    st.session_state[target] = float(st.session_state[source])

@@ -1,0 +1,79 @@
+"""Taking results away: data, figures, a program, and a link that restores the page."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from urllib.parse import urlencode
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from dpviz.experiments import export
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.trace import Trace
+from dpviz.plots.html import to_html
+from dpviz.ui.controls import Panel
+from dpviz.ui.run_panel import Run
+
+
+def script(page: str, experiment: Experiment) -> None:
+    """A program that runs the experiment without the dashboard."""
+    st.download_button(
+        "Python script",
+        partial(_script, experiment, page),
+        file_name=export.file_name(page, experiment, "py"),
+        mime="text/x-python",
+        key=f"{page}_script",
+        icon=":material/code:",
+        help="Runs these settings with the same seed and prints the same table, without a browser.",
+        on_click="ignore",
+    )
+
+
+def run_files(page: str, run: Run, trace: Trace, figures: Callable[[], Sequence[tuple[str, go.Figure, str]]]) -> None:
+    """All recorded values as CSV, and the figures (heading, figure, caption) as a page."""
+    experiment = run.experiment
+    st.download_button(
+        "Data (CSV)",
+        partial(_csv, trace, run),
+        file_name=export.file_name(page, experiment, "csv"),
+        mime="text/csv",
+        key=f"{page}_csv",
+        icon=":material/table:",
+        help="Every recorded value; columns that read raw data end in _nonprivate.",
+        on_click="ignore",
+    )
+    st.download_button(
+        "Figures (HTML)",
+        partial(_html, figures, experiment),
+        file_name=export.file_name(page, experiment, "html"),
+        mime="text/html",
+        key=f"{page}_html",
+        icon=":material/insert_chart:",
+        help="All charts of this page in one file. For a PNG, use the camera in a chart's own menu.",
+        on_click="ignore",
+    )
+
+
+def link(panel: Panel) -> None:
+    """The address that restores the controls, to copy."""
+    with st.popover("Copy link", icon=":material/link:", key=panel.key("link")):
+        st.markdown("This link restores every control of this page. It holds settings only, never data.")
+        st.code(address(panel), language=None, wrap_lines=True)
+
+
+def address(panel: Panel) -> str:
+    """The page's address with all settings that are not the default."""
+    base = (st.context.url or "").split("?")[0].split("#")[0]
+    return base + ("?" + urlencode(panel.query, doseq=True) if panel.query else "")
+
+
+def _script(experiment: Experiment, page: str) -> bytes:
+    return export.to_script(experiment, page).encode()
+
+
+def _csv(trace: Trace, run: Run) -> bytes:
+    return export.to_csv(trace, run.experiment, run.plans).encode()
+
+
+def _html(figures: Callable[[], Sequence[tuple[str, go.Figure, str]]], experiment: Experiment) -> bytes:
+    return to_html(figures(), experiment.to_json(), title="dpviz").encode()

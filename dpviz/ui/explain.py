@@ -1,0 +1,73 @@
+"""Words that pages share: what is private, what is assumed, and the caption below a chart."""
+
+from collections.abc import Iterable, Sequence
+
+import streamlit as st
+
+from dpviz.privacy.budgets import Budget
+
+UNIT = "one row replaced"
+SETTINGS_ONLY = "Depends only on your settings, not on data."
+
+
+def short(x: float) -> str:
+    """A number with three significant digits, without needless zeros in its exponent."""
+    text = f"{x:.3g}"
+    mantissa, e, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if e else text
+
+
+def private_badge() -> None:
+    """Marks what the mechanism releases."""
+    st.badge("private", icon=":material/lock:", color="green")
+
+
+def diagnostic_badge() -> None:
+    """Marks what is computed from the raw data."""
+    st.badge("not private", icon=":material/visibility:", color="orange")
+
+
+def caption(what: str, certainty: str = "", privacy: str = SETTINGS_ONLY) -> None:
+    """One line below a chart: what it shows, how certain it is, and whether it is private."""
+    st.caption(" ".join(part for part in (what, certainty, privacy) if part))
+
+
+def spread(replicates: int) -> str:
+    """How the curves of R runs are drawn."""
+    if replicates == 1:
+        return "One run; results vary."
+    return f"Median of {replicates} runs, 10-90 % band."
+
+
+def diagnostic(replicates: int, public: bool) -> str:
+    """The privacy status of a curve that reads the raw data."""
+    if public:
+        return "**Not private**: it reads the raw data, which are public here."
+    compose = f", and {replicates} runs compose" if replicates > 1 else ""
+    return f"**Not private**: it reads your raw data{compose}."
+
+
+def released(budget: Budget, replicates: int) -> str:
+    """The privacy status of a curve that is a function of what each run releases."""
+    if replicates == 1:
+        return f"Private at {budget.describe()} for {UNIT}."
+    return f"Each run is private at {budget.describe()} for {UNIT}; publishing all {replicates} would compose."
+
+
+def assumptions(protected: str, batches: str, composition: str, constants: str, screen: str) -> None:
+    """The box that every page has: who is protected and what that rests on."""
+    with st.container(border=True):
+        st.subheader("Assumptions")
+        rows = {
+            "Who is protected": protected,
+            "Batches": batches,
+            "Composition": composition,
+            "Constants": constants,
+            "On this screen": screen,
+        }
+        st.markdown("\n".join(f"- **{name}.** {text}" for name, text in rows.items()))
+
+
+def errata(items: Sequence[tuple[str, str]] | Iterable[tuple[str, str]]) -> None:
+    """Where the tool departs from the publication: (code, plain words)."""
+    st.markdown("\n".join(f"- **{code}.** {text}" for code, text in items))

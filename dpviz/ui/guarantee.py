@@ -1,0 +1,115 @@
+"""The guarantee line: what the budget is, what it means in other currencies, and what an attacker can do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import streamlit as st
+
+from dpviz.experiments.plan import Plan
+from dpviz.privacy import accounting
+from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy
+from dpviz.privacy.events import Event
+from dpviz.ui.controls import Panel
+from dpviz.ui.explain import UNIT, short
+
+FALSE_ALARMS = 0.01  # the attacker's rate of wrong accusations for the attack reading
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What the events of one plan mean: infinite where a currency does not exist.
+
+    epsilon_at_delta, accountant : the smallest ε at δ that any accountant proves, and its name.
+    detection : largest rate at which an attacker recognises a member, at a rate of false alarms of 1 %.
+    """
+
+    pure: float
+    rho: float
+    mu: float
+    epsilon_at_delta: float
+    accountant: str
+    detection: float
+
+
+def readings(events: tuple[Event, ...], delta: float) -> Readings:
+    """All readings of a run; upper bounds, except that Gaussian noise on all rows is exact. The accountants cache."""
+    tightest = accounting.tightest(events, delta)
+    return Readings(
+        pure=accounting.total(events, "epsilon"),
+        rho=accounting.total(events, "rho"),
+        mu=accounting.total(events, "mu"),
+        epsilon_at_delta=tightest.epsilon,
+        accountant=accounting.METHOD_NAMES[tightest.method],
+        detection=1 - float(accounting.tradeoff(events, FALSE_ALARMS)),
+    )
+
+
+def private(plans: Mapping[str, Plan]) -> dict[str, Plan]:
+    """The plans that have a budget."""
+    return {label: plan for label, plan in plans.items() if not isinstance(plan.budget, NoPrivacy)}
+
+
+def telling(plans: Mapping[str, Plan]) -> str:
+    """The method whose readings to show first: one whose noise changes over the steps, if there is one."""
+    changing = (label for label, plan in plans.items() if np.ptp(plan.schedule["noise_scale"]) > 0)
+    return next(changing, next(iter(plans)))
+
+
+def delta(panel: Panel) -> float:
+    """The δ at which runs are read; used wherever the budget has none of its own."""
+    (_, control) = ApproximateDP.controls()
+    control = replace(control, label="δ of the readings", symbol="", help="At which δ budgets are read as (ε, δ).")
+    value = panel.number(control, "delta_reading")
+    assert control.low is not None and control.high is not None
+    return min(max(value or control.default, control.low), control.high)
+
+
+def line(budget: Budget, plans: Mapping[str, Plan], delta: float) -> None:
+    """Budget, reading at δ, noise scale and attack reading of one method, side by side."""
+    shown = private(plans)
+    label = telling(shown)
+    plan, noise = shown[label], shown[label].schedule["noise_scale"]
+    read = readings((*plan.facts.released, *plan.events), delta)
+    scale = short(noise[0]) if noise[0] == noise[-1] else f"{short(noise[0])} → {short(noise[-1])}"
+    cards = (
+        (
+            "Budget of each method",
+            budget.describe(),
+            f"{budget.name}, {UNIT}",
+            f"The whole run of each method meets this guarantee; protected is {UNIT}.",
+        ),
+        (
+            "Reading as (ε, δ)",
+            f"ε ≤ {short(read.epsilon_at_delta)}",
+            f"at δ = {short(delta)}",
+            f"Of {label}, by the tightest of our accountants: {read.accountant}. An upper bound.",
+        ),
+        (
+            "Noise, first → last step",
+            scale,
+            f"{label}, {plan.iterations:,} steps",
+            "Scale of the noise that is added to each coordinate of the mean gradient.",
+        ),
+        ("Attack reading", f"≤ {100 * read.detection:.3g} %", "at 1 % false alarms", consequence(read)),
+    )
+    row = st.container(horizontal=True, gap="small")
+    for name, value, below, help in cards:
+        row.metric(name, value, below, border=True, help=help, delta_color="off", delta_arrow="off")
+    st.caption(f"{consequence(read)} {currencies(label, read)}")
+
+
+def consequence(read: Readings) -> str:
+    """The attack reading as a sentence."""
+    return (
+        "An attacker who must be wrong at most 1 % of the time recognises a member at most "
+        f"{100 * read.detection:.3g} % of the time."
+    )
+
+
+def currencies(label: str, read: Readings) -> str:
+    """The same run in the other currencies; a dash and a reason where a currency does not exist."""
+    pure = f"ε = {short(read.pure)}" if np.isfinite(read.pure) else "— (Gaussian noise has no pure ε)"
+    rho = f"ρ ≤ {short(read.rho)}" if np.isfinite(read.rho) else "— (no amplified ρ is known for batches)"
+    mu = f"μ ≤ {short(read.mu)}" if np.isfinite(read.mu) else "— (no finite μ is known for batches)"
+    return f"{label} in other currencies: pure {pure}; zCDP {rho}; GDP {mu}."

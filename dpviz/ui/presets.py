@@ -1,0 +1,72 @@
+"""The menu of presets: shows which one the settings are, and writes all settings when another is picked."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.preset import Preset
+from dpviz.ui.controls import Panel
+
+OWN = "Your own settings"
+SettingsOf = Callable[[Experiment], Mapping[str, Any]]
+
+
+def apply_pending(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) -> None:
+    """Write the settings of a preset that another page asked for; before any control is drawn."""
+    name = st.session_state.pop(panel.key("pending_preset"), None)
+    if name is not None:
+        _write(panel, presets, settings_of, name)
+
+
+def open_with(page: str, name: str) -> None:
+    """Ask the page with this prefix to begin with a preset."""
+    st.session_state[f"{page}_pending_preset"] = name
+
+
+def menu(
+    panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf, experiment: Experiment | None
+) -> Preset | None:
+    """The menu, drawn when the experiment is known; the preset that was picked last, if any.
+
+    It follows the settings: whoever changes them sees "Your own settings" and can pick the preset again.
+    """
+    key = panel.key("preset")
+    matching = next((preset.name for preset in presets if preset.experiment == experiment), OWN)
+    if st.session_state.get(key) != matching:
+        st.session_state[key] = matching
+    if matching != OWN:
+        st.session_state[panel.key("last_preset")] = matching
+    st.selectbox(
+        "Preset",
+        [*(preset.name for preset in presets), OWN],
+        key=key,
+        on_change=_pick,
+        args=(panel, presets, settings_of),
+        help="Sets all controls at once. Picking a preset never starts a run.",
+    )
+    last = st.session_state.get(panel.key("last_preset"))
+    return next((preset for preset in presets if preset.name == last), None)
+
+
+def sentence(preset: Preset | None, experiment: Experiment | None) -> None:
+    """What to look for in the preset, and what was reported."""
+    if preset is None:
+        return
+    changed = "" if preset.experiment == experiment else " *(Some settings have been changed.)*"
+    st.markdown(
+        f":small[**{preset.name}.** {preset.look_for}{changed}] "
+        f":small[:gray[{preset.reported} *Source: {preset.source}.*]]"
+    )
+
+
+def _pick(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) -> None:
+    _write(panel, presets, settings_of, st.session_state[panel.key("preset")])
+
+
+def _write(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf, name: str) -> None:
+    preset = next((preset for preset in presets if preset.name == name), None)
+    if preset is not None:
+        panel.write(settings_of(preset.experiment))
+        st.session_state.pop(panel.key("smoothness_for"), None)  # a preset's L is a stated number

@@ -1,0 +1,224 @@
+"""Run, Stop, progress and live charts of a background job; the state of the jobs of all pages."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import streamlit as st
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.runner import Job, Runner
+from dpviz.experiments.trace import Trace
+
+POLL = 0.5  # seconds between two looks at a running job
+LONG = 20.0  # seconds from which a run is announced with a warning
+_SUFFIX = "_job"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A job with the plans that it executes, kept until the next one replaces it."""
+
+    job: Job
+    plans: Mapping[str, Plan]
+    page: str  # prefix of its keys
+    title: str
+
+    @property
+    def experiment(self) -> Experiment:
+        return self.job.experiment
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Steps done so far and steps in all, over all methods."""
+        total = sum(plan.iterations for plan in self.plans.values())
+        if self.job.trace is None:
+            return 0, total
+        return round(self.job.progress * total), total
+
+
+@st.cache_resource
+def runner() -> Runner:
+    """The one runner of this server, for all its visitors."""
+    return Runner()
+
+
+def current(page: str) -> Run | None:
+    """The run that this page shows."""
+    return st.session_state.get(page + _SUFFIX)
+
+
+def bar(
+    page: str,
+    title: str,
+    experiment: Experiment | None,
+    plans: Mapping[str, Plan] | None,
+    tables: Mapping[str, np.ndarray],
+) -> bool:
+    """Run and Stop, how long it will take, and what keeps it from running. Outside any fragment, so that Run polls.
+
+    experiment, plans : None while the settings do not make an experiment; a run that is under way can still be stopped.
+    Returns whether a run is under way, as the buttons show it: the run may end while the page is being drawn.
+    """
+    run = current(page)
+    active = run is not None and run.job.active
+    limit = runner().max_seconds
+    ready = experiment is not None and plans is not None
+    seconds = experiment.estimated_seconds(plans) if experiment is not None and plans is not None else 0.0
+    row = st.container(horizontal=True, vertical_alignment="center")
+    row.button(
+        "Run",
+        key=f"{page}_run",
+        type="primary",
+        icon=":material/play_arrow:",
+        disabled=active or not ready or seconds > limit,
+        on_click=_start,
+        args=(page, title, experiment, plans, tables),
+    )
+    row.button("Stop", key=f"{page}_stop", icon=":material/stop:", disabled=not active, on_click=_stop, args=(page,))
+    row.toggle(
+        "Pause chart updates",
+        key=f"{page}_pause",
+        persist_state="session",
+        help="A chart that is redrawn loses its zoom. Pause, look, and go on; the run itself does not pause.",
+    )
+    if experiment is not None and plans is not None:
+        row.caption(f"{_counts(experiment, plans)}, about {duration(seconds)}.", width="content")
+        _warn(experiment, plans, seconds, limit)
+    return active
+
+
+def _warn(experiment: Experiment, plans: Mapping[str, Plan], seconds: float, limit: float) -> None:
+    """Say before the run that it will take long, or too long."""
+    if seconds > limit:
+        st.error(
+            f"Runs end after {duration(limit)}. {_advice(experiment, plans, seconds / limit)}",
+            title=f"This run would take about {duration(seconds)}",
+        )
+    elif seconds > LONG:
+        st.warning(
+            f"You can stop it at any time and keep what was computed. {_advice(experiment, plans, seconds / LONG)}",
+            title=f"This run will take about {duration(seconds)}",
+        )
+
+
+def live(page: str, active: bool, draw: Callable[[Run, Trace], None]) -> None:
+    """Progress of the page's run and, while it is running, a small chart; polls by itself.
+
+    active : what `bar` returned; when the run has ended since, the page is drawn again, so that Run is enabled.
+    """
+
+    @st.fragment(run_every=POLL if active else None)
+    def poll(was_active: bool) -> None:
+        run = current(page)
+        if run is None:
+            st.caption("No run yet. The plan above needs no data; press Run to see what happens on the data.")
+            return
+        _progress(run)
+        if run.job.active:
+            if run.job.trace is not None and not st.session_state.get(f"{page}_pause"):
+                draw(run, run.job.trace)
+        elif was_active:
+            st.rerun()  # the whole page: Run is enabled again, polling ends, all charts are drawn
+
+    poll(active)
+
+
+def changed(page: str, experiment: Experiment | None) -> None:
+    """Say so if the results on the page belong to other settings than those that are set now."""
+    run = current(page)
+    if run is not None and not run.job.active and run.experiment != experiment:
+        st.info(
+            "Settings changed since this run. The results below belong to the settings it was started with.",
+            icon=":material/history:",
+        )
+
+
+def sidebar_status() -> None:
+    """The state of every page's run, on every page."""
+    runs = [value for name, value in st.session_state.items() if str(name).endswith(_SUFFIX)]
+    active = [run for run in runs if isinstance(run, Run) and run.job.active]
+    if not active:
+        return
+
+    @st.fragment(run_every=2.0)
+    def poll() -> None:
+        for run in active:
+            done, total = run.steps
+            state = f"{done:,} of {total:,} steps" if run.job.active else _ended(run)
+            st.caption(f":material/directions_run: {run.title}: {state}")
+
+    with st.sidebar:
+        poll()
+
+
+def duration(seconds: float) -> str:
+    """A time in words: "less than a second", "8 seconds", "3 minutes"."""
+    if seconds < 1:
+        return "less than a second"
+    if seconds < 90:
+        return f"{round(seconds)} second{'s' if round(seconds) != 1 else ''}"
+    return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def _start(
+    page: str, title: str, experiment: Experiment, plans: Mapping[str, Plan], tables: Mapping[str, np.ndarray]
+) -> None:
+    st.session_state[page + _SUFFIX] = Run(runner().submit(experiment, tables), plans, page, title)
+
+
+def _stop(page: str) -> None:
+    run = current(page)
+    if run is not None:
+        run.job.stop()
+
+
+def _progress(run: Run) -> None:
+    job, (done, total) = run.job, run.steps
+    if job.state == "queued":
+        st.progress(0.0, text=f"Waiting for a free place. Runs in line: {runner().waiting}.")
+    elif job.state == "running":
+        left = f", about {duration(job.seconds_left)} left" if job.seconds_left is not None else ""
+        st.progress(min(1.0, job.progress), text=f"{done:,} of {total:,} steps{left}")
+    elif job.state == "failed":
+        st.error(job.message, title="The run failed")
+    else:
+        st.progress(min(1.0, job.progress), text=_ended(run))
+        _diverged(run)
+
+
+def _ended(run: Run) -> str:
+    job, (done, total) = run.job, run.steps
+    if job.state == "done":
+        return f"Done: {total:,} steps in {job.seconds:.1f} s"
+    reason = "Stopped" if job.state == "stopped" else "Stopped at the time limit"
+    return f"{reason} after {done:,} of {total:,} steps ({job.seconds:.1f} s). What was computed is kept."
+
+
+def _diverged(run: Run) -> None:
+    if run.job.trace is None:
+        return
+    for label, lane in run.job.trace.lanes.items():
+        lost = sum(status == "diverged" for status in lane.status)
+        if lost:
+            st.warning(
+                "The curves keep their last values. Choose a smaller step size c or less momentum.",
+                title=f"{label}: {lost} of {len(lane.status)} runs diverged",
+            )
+
+
+def _counts(experiment: Experiment, plans: Mapping[str, Plan]) -> str:
+    steps, runs = sum(plan.iterations for plan in plans.values()), experiment.replicates
+    methods = f"{len(plans)} method{'s' if len(plans) != 1 else ''}"
+    return f"{methods}, {steps:,} steps in all, {runs} run{'s' if runs != 1 else ''} of each"
+
+
+def _advice(experiment: Experiment, plans: Mapping[str, Plan], factor: float) -> str:
+    """Which control to lower, and to what."""
+    longest = max(plan.iterations for plan in plans.values())
+    if experiment.replicates > factor:
+        return f"With {max(1, int(experiment.replicates / factor))} repeats it would fit."
+    if longest > factor:
+        return f"With one repeat and T = {max(1, int(longest * experiment.replicates / factor))} it would fit."
+    return "Use fewer rows, fewer methods, or a smaller batch."

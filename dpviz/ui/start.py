@@ -1,0 +1,103 @@
+"""The parts of the start page: doors, a card per family, and the live demonstration."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.families.accelerated import presets
+from dpviz.plots import plan_figures
+from dpviz.privacy.budgets import PureDP
+from dpviz.problems.linear_models import LogisticRegression
+from dpviz.ui import accelerated_plan, charts
+from dpviz.ui import presets as preset_menu
+from dpviz.ui.controls import Panel, mistake
+from dpviz.ui.explain import SETTINGS_ONLY, short
+
+
+@dataclass(frozen=True)
+class Family:
+    """A page, as the start page introduces it; prefix : of the page's keys; preset : where to begin."""
+
+    page: str
+    prefix: str
+    icon: str
+    title: str
+    guarantee: str
+    question: str
+    preset: str
+
+
+FAMILIES = (
+    Family(
+        page="pages/accelerated.py",
+        prefix="accel",
+        icon=":material/rocket_launch:",
+        title="Accelerated gradient",
+        guarantee="Pure ε with Laplace noise; (ε, δ), ρ-zCDP or μ-GDP with Gaussian noise. One row replaced.",
+        question="Momentum needs fewer steps but amplifies noise. For your data and budget: which method, how many "
+        "steps, and how should the budget be spread over them?",
+        preset=presets.PRESETS[0].name,
+    ),
+)
+
+
+def door(key: str, icon: str, title: str, text: str, label: str, family: Family, preset: str | None) -> None:
+    """One way into the tool: what it is for, and a button that opens the page."""
+    with st.container(border=True, height="stretch"):
+        st.subheader(f"{icon} {title}", anchor=False)
+        st.markdown(text)
+        _open(key, label, family, preset)
+
+
+def card(family: Family) -> None:
+    """What a family of methods is about."""
+    with st.container(border=True, height="stretch"):
+        st.subheader(f"{family.icon} {family.title}", anchor=False)
+        st.markdown(family.question)
+        st.caption(f"**Guarantee.** {family.guarantee}")
+        _open(f"card_{family.prefix}", "Try the preset", family, family.preset)
+
+
+def _open(key: str, label: str, family: Family, preset: str | None) -> None:
+    if st.button(label, key=f"home_{key}", icon=":material/arrow_forward:"):
+        if preset is not None:
+            preset_menu.open_with(family.prefix, preset)
+        st.switch_page(family.page)
+
+
+@st.fragment
+def demonstration() -> None:
+    """One slider, one curve: how many steps a privacy budget allows."""
+    panel = Panel("home")
+    (control,) = PureDP.controls()
+    left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
+    with left:
+        st.subheader("Try it: how many steps can you afford?", anchor=False)
+        st.markdown("Each step of learning adds noise. Move the budget and watch the best number of steps.")
+        epsilon = panel.number(control, "epsilon")
+        st.caption("Smaller = more privacy, more noise.")
+    if mistake(control, epsilon):
+        return
+    arms = presets.arms(["DP-GD-opt", "DP-NAG-T*", "DP-NAG-opt"], iterations=1000)
+    experiment = Experiment(problem=LogisticRegression(), arms=arms, budget=PureDP(epsilon=epsilon or 1.0))
+    shown = accelerated_plan.view(experiment.to_json())
+    best = shown.plans["DP-NAG-opt"].iterations
+    with left:
+        st.metric(
+            "Best number of steps, DP-NAG-opt",
+            f"T = {best}",
+            f"error at most {short(float(shown.bounds['DP-NAG-opt'][-1]))}",
+            delta_color="off",
+            delta_arrow="off",
+        )
+    with right:
+        charts.plain(
+            plan_figures.bound_by_horizon(shown.by_horizon, shown.styles),
+            "home_chart",
+            f"Error bound against the number of steps; at this budget {best} steps are best",
+        )
+        st.caption(
+            "Upper bound on the error of logistic regression, n = 10,000, if the whole budget is spread over T steps. "
+            f"Too few steps learn little; too many drown in noise. {SETTINGS_ONLY}"
+        )

@@ -1,0 +1,57 @@
+"""The start page: what dpviz is, three ways in, the families, and a small demonstration."""
+
+import streamlit as st
+
+from dpviz.families.accelerated import presets
+from dpviz.ui import start
+from dpviz.ui.navigation import ensure_shell
+
+ensure_shell()
+
+st.title("See what privacy costs", anchor=False)
+st.markdown(
+    "dpviz shows what differential privacy costs an optimisation algorithm: more privacy means more noise in every "
+    "step, and all steps share one budget. Plan a budget before anything touches data, run the algorithms live, and "
+    "see privacy and accuracy side by side."
+)
+
+accelerated = start.FAMILIES[0]
+doors = st.columns(3)
+with doors[0]:
+    start.door(
+        "learn",
+        ":material/school:",
+        "Learn with a preset",
+        "Figures of published papers as one-click experiments, with what to look for and what was reported.",
+        "Open Figure 3",
+        accelerated,
+        next(preset.name for preset in presets.PRESETS if preset.name.startswith("Figure 3")),
+    )
+with doors[1]:
+    start.door(
+        "plan",
+        ":material/tune:",
+        "Plan a budget",
+        "Noise per step, privacy spent, and an error bound, at every move of a slider. No data needed.",
+        "Plan",
+        accelerated,
+        None,
+    )
+with doors[2]:
+    start.door(
+        "run",
+        ":material/play_arrow:",
+        "Run a method",
+        "Watch private algorithms converge on synthetic data, on bundled tables, or on your own file.",
+        "Run on real data",
+        accelerated,
+        next(preset.name for preset in presets.PRESETS if preset.name.startswith("Real data")),
+    )
+
+with st.container(border=True):
+    start.demonstration()
+
+st.header("Methods", anchor=False)
+for column, family in zip(st.columns(2), start.FAMILIES, strict=False):
+    with column:
+        start.card(family)

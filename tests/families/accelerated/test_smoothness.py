@@ -1,0 +1,93 @@
+"""L from the data, estimated or released: the numbers of the specification, and what the release costs."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpviz.datasets import UploadedTable
+from dpviz.errors import UserError
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.families.accelerated import Nesterov, smoothness
+from dpviz.privacy import accounting
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import Laplace
+from dpviz.problems.linear_models import LogisticRegression
+
+CENTRED = LogisticRegression(scaling="centred")
+BUDGETS = (PureDP(epsilon=2.0), ApproximateDP(), ZeroConcentratedDP(rho=0.1), GaussianDP(mu=0.5))
+
+
+def test_the_estimate_is_that_of_the_specification() -> None:
+    """Section 10, item 4: λ_max of the centred default data is 0.0863; L = λ_max/4 + 2λ."""
+    assert smoothness.estimated(CENTRED) == pytest.approx(0.0863 / 4 + 0.02, abs=2e-5)
+
+
+def test_the_release_adds_noise_and_the_margin_of_the_specification() -> None:
+    """Section 10, item 4 gives 0.1026 for one seed: noise of scale b = R²/(n ε), and b ln 500 upwards."""
+    scale = 2.5 / (10_000 * 0.1)
+    margin = scale * math.log(500)
+    released = [(smoothness.released(CENTRED, 0.1, seed) - 0.02) * 4 for seed in range(200)]
+    exact = (smoothness.estimated(CENTRED) - 0.02) * 4
+    noise = np.array(released) - exact - margin
+    # Standard error of a mean of 200 Laplace draws is √2 b/√200; that of the mean size |noise| = b is b/√200.
+    assert abs(noise.mean()) < 4 * math.sqrt(2) * scale / math.sqrt(200)
+    assert abs(np.abs(noise).mean() - scale) < 4 * scale / math.sqrt(200)
+    assert abs(exact + margin - 0.1026) < 1e-3
+    assert released[0] == (smoothness.released(CENTRED, 0.1, 0) - 0.02) * 4
+
+
+@pytest.mark.parametrize("epsilon", [1e-5, 50.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_release_stays_within_what_any_data_can_have(epsilon: float, seed: int) -> None:
+    assert 0.02 <= smoothness.released(CENTRED, epsilon, seed) <= 2.5 / 4 + 0.02 + 1e-12
+
+
+def test_an_earlier_smoothness_does_not_matter() -> None:
+    declared = CENTRED.replaced(smoothness=3.0, smoothness_source="declared")
+    assert smoothness.released(declared, 0.1, 3) == smoothness.released(CENTRED, 0.1, 3)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.name)
+def test_the_release_is_paid_from_the_budget_of_the_plan(budget: Budget) -> None:
+    cost = smoothness.suggested_cost(budget)
+    value = smoothness.released(CENTRED, cost, 0)
+    problem = CENTRED.replaced(smoothness=value, smoothness_source="released", smoothness_cost=cost)
+    experiment = Experiment(problem=problem, arms=(Arm(label="NAG", algorithm=Nesterov(iterations=20)),), budget=budget)
+    plan = experiment.plans()["NAG"]
+    assert plan.facts.released == (Laplace(cost),) and plan.facts.smoothness == value
+    events = (*plan.facts.released, *plan.events)
+    spent = {
+        PureDP: lambda: accounting.total(events, "epsilon") / 2.0,
+        ApproximateDP: lambda: accounting.tightest(events, 1e-6).epsilon / 2.0,
+        ZeroConcentratedDP: lambda: accounting.total(events, "rho") / 0.1,
+        GaussianDP: lambda: accounting.total(events, "mu") / 0.5,
+    }[type(budget)]()
+    assert 0.9 < spent <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("budget", "currency", "whole"),
+    [
+        (PureDP(epsilon=2.0), "epsilon", 2.0),
+        (ZeroConcentratedDP(rho=0.1), "rho", 0.1),
+        (GaussianDP(mu=0.5), "mu", 0.5**2),
+    ],
+    ids=lambda value: str(value),
+)
+def test_the_suggested_cost_is_five_percent_at_most(
+    budget: Budget, currency: accounting.Currency, whole: float
+) -> None:
+    spent = accounting.total((Laplace(smoothness.suggested_cost(budget)),), currency)
+    share = (spent**2 if currency == "mu" else spent) / whole
+    assert 0.04 < share <= 0.05 + 1e-12
+
+
+def test_what_cannot_be_is_said_in_a_sentence() -> None:
+    with pytest.raises(UserError):
+        smoothness.released(CENTRED, 0.0, 0)
+    with pytest.raises(UserError):
+        smoothness.suggested_cost(NoPrivacy())
+    missing = LogisticRegression(data=UploadedTable(sha256="0" * 64, n=100, bounds=((0.0, 1.0),), names=("a",)))
+    with pytest.raises(UserError, match="Upload the file again"):
+        smoothness.estimated(missing)

@@ -1,0 +1,385 @@
+"""The page of the accelerated methods: controls, plan, run, results, links."""
+
+import json
+import time
+from collections.abc import Callable
+from urllib.parse import parse_qs
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz.experiments.preset import Preset
+from dpviz.families.accelerated import presets
+from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.quadratic import Quadratic
+from dpviz.specification import Control
+from dpviz.ui import data_panel, problem_controls
+
+Load = Callable[..., AppTest]
+TINY = {"accel_uniform_rows": "500", "accel_iterations": "5", "accel_replicates": "2"}
+
+
+def said(app: AppTest) -> str:
+    return " ".join(f"{getattr(error.proto, 'title', '')} {error.value}" for error in [*app.error, *app.warning])
+
+
+def text(app: AppTest) -> str:
+    return " ".join(element.value for element in [*app.markdown, *app.caption, *app.info, *app.subheader])
+
+
+def charts(app: AppTest) -> dict[str, dict]:
+    """Specifications of all charts on the page, by text alternative."""
+    found = app.get("plotly_chart")
+    assert all(chart.proto.alt for chart in found)
+    return {chart.proto.alt: json.loads(chart.proto.spec) for chart in found}
+
+
+def run(app: AppTest, until: str = "done", seconds: float = 30.0) -> AppTest:
+    """Press Run and poll until the job has ended."""
+    app.button(key="accel_run").click().run()
+    assert not app.exception
+    end = time.monotonic() + seconds
+    job = app.session_state["accel_job"].job
+    while job.active and time.monotonic() < end:
+        app.run()
+        assert not app.exception
+    app.run()
+    assert not app.exception and job.state == until, job.message
+    return app
+
+
+# ------------------------------------------------------------------------------------------------------------- the plan
+
+
+def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
+    app = load("accelerated")
+    assert not app.error and not app.warning
+    assert [metric.value for metric in app.metric][:2] == ["ε = 2", "ε ≤ 1.5"]
+    assert "recognises a member at most 2.48 %" in text(app)
+    found = charts(app)
+    assert len(found) == 4
+    noise = next(spec for alt, spec in found.items() if alt.startswith("Scale of the noise"))
+    assert noise["layout"]["yaxis"]["type"] == "log" and len(noise["data"]) == 6
+    assert "DP-NAG-opt beats DP-NAG" in text(app) and "one row replaced" in text(app) + str(app.metric[0].delta)
+
+
+def test_the_plan_follows_a_control_without_a_run(load: Load) -> None:
+    app = load("accelerated")
+    before = [metric.value for metric in app.metric]
+    app.number_input(key="accel_epsilon").set_value(1.0).run()
+    assert not app.exception
+    after = [metric.value for metric in app.metric]
+    assert after[0] == "ε = 1" and after[2] != before[2]
+    assert app.selectbox(key="accel_preset").value == "Your own settings"
+    assert "accel_job" not in app.session_state
+
+
+@pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name)
+def test_a_preset_sets_every_control_and_says_what_to_look_for(load: Load, preset: Preset) -> None:
+    app = load("accelerated")
+    app.selectbox(key="accel_preset").set_value(preset.name).run()
+    assert not app.exception and not app.error
+    assert app.selectbox(key="accel_preset").value == preset.name  # so the controls rebuild exactly its experiment
+    assert preset.look_for in text(app) and preset.reported in text(app)
+    assert "accel_job" not in app.session_state
+
+
+def test_a_changed_preset_is_named_and_can_be_picked_again(load: Load) -> None:
+    app = load("accelerated")
+    name = presets.PRESETS[3].name
+    app.selectbox(key="accel_preset").set_value(name).run()
+    app.number_input(key="accel_iterations").set_value(50).run()
+    assert app.selectbox(key="accel_preset").value == "Your own settings" and "have been changed" in text(app)
+    app.selectbox(key="accel_preset").set_value(name).run()
+    assert not app.exception and app.number_input(key="accel_iterations").value == 100
+
+
+@pytest.mark.parametrize("currency", [PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP], ids=lambda c: c.__name__)
+@pytest.mark.parametrize("noise", ["Laplace", "Gaussian"])
+def test_every_currency_with_every_noise_plans_or_says_why_not(load: Load, currency: type, noise: str) -> None:
+    app = load("accelerated", accel_currency=currency.name, accel_noise=noise, **TINY)
+    if (currency, noise) == (PureDP, "Gaussian"):
+        assert "never gives pure ε-DP" in said(app) and len(charts(app)) == 0
+    else:
+        assert not app.error and len(charts(app)) == 4
+        assert app.metric[0].value.startswith(("ε", "ρ", "μ"))
+
+
+def shared_numbers() -> list:
+    declared = {c.name: c for method in presets.METHODS.values() for c in type(method).controls() if c.low is not None}
+    budgets = [
+        (cls, control) for cls in (PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP) for control in cls.controls()
+    ]
+    found = [pytest.param({}, control, id=name) for name, control in declared.items() if name != "momentum"]
+    found += [pytest.param({"accel_currency": cls.name}, c, id=f"{cls.__name__}-{c.name}") for cls, c in budgets]
+    momentum = declared["momentum"]
+    return [*found, pytest.param({"accel_momentum_rule": "My own β"}, momentum, id="momentum")]
+
+
+@pytest.mark.parametrize(("others", "control"), shared_numbers())
+def test_both_ends_of_every_number_give_a_plan_or_a_sentence(load: Load, others: dict, control: Control) -> None:
+    app = load("accelerated", **others)
+    for value in (control.low, control.high):
+        app.number_input(key=f"accel_{control.name}").set_value(float(value or 0.0)).run()
+        assert not app.exception
+        assert len(app.metric) == 4 or app.error
+
+
+def problem_numbers() -> list:
+    kinds = {**data_panel.GENERATORS, problem_controls.QUADRATIC: Quadratic}
+    found = [
+        pytest.param(source, f"{source}_{control.name}", control, id=f"{source}-{control.name}")
+        for source, cls in kinds.items()
+        for control in cls.controls()
+        if control.low is not None
+    ]
+    model = [control for control in LogisticRegression.controls() if control.name in problem_controls.MODEL]
+    return found + [pytest.param("uniform", c.name, c, id=f"model-{c.name}") for c in model if c.low is not None]
+
+
+@pytest.mark.parametrize(("source", "name", "control"), problem_numbers())
+def test_both_ends_of_every_number_of_the_problem(load: Load, source: str, name: str, control: Control) -> None:
+    app = load("accelerated", accel_data=problem_controls.SOURCES[source])
+    for value in (control.low, control.high):
+        app.number_input(key=f"accel_{name}").set_value(float(value or 0.0)).run()
+        assert not app.exception
+        assert len(app.metric) == 4 or app.error
+
+
+def shared_choices() -> list:
+    declared = {c.name: c for method in presets.METHODS.values() for c in type(method).controls() if c.options}
+    return [
+        pytest.param(name, label, id=f"{name}-{value}")
+        for name, c in declared.items()
+        for value, label in c.options.items()
+    ]
+
+
+@pytest.mark.parametrize(("name", "label"), shared_choices())
+def test_every_choice_gives_a_plan_or_a_sentence(load: Load, name: str, label: str) -> None:
+    app = load("accelerated", **{f"accel_{name}": label})
+    assert len(app.metric) == 4 or app.error
+
+
+@pytest.mark.parametrize("source", ["uniform", "correlated", "heavy", "paper", "bundled", "quadratic"])
+def test_every_data_set_gives_a_plan(load: Load, source: str) -> None:
+    app = load("accelerated")
+    app.selectbox(key="accel_data").set_value(source).run()
+    assert not app.exception and not app.error and len(app.metric) == 4
+
+
+def test_one_method_or_none(load: Load) -> None:
+    app = load("accelerated")
+    app.pills(key="accel_methods").set_value(["DP-HB"]).run()
+    assert not app.exception and not app.error and "No bound is known for DP-HB" in text(app)
+    app.pills(key="accel_methods").set_value([]).run()
+    assert not app.exception and "No method is chosen" in said(app)
+    app.pills(key="accel_methods").set_value(["DP-GD", "DP-NAG"]).run()
+    assert not app.exception and not app.error
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_an_impossible_budget_is_named_at_its_control_and_at_the_plan(load: Load, value: float) -> None:
+    app = load("accelerated")
+    app.number_input(key="accel_epsilon").set_value(value).run()
+    assert not app.exception
+    assert said(app).count("Privacy budget must be between 0.01 and 50") == 2
+    assert app.number_input(key="accel_epsilon").value == value and not app.metric
+
+
+@pytest.mark.parametrize("key", ["uniform_rows", "epsilon", "iterations", "regularisation", "replicates"])
+def test_a_mistake_hides_no_other_control(load: Load, key: str) -> None:
+    app = load("accelerated", accel_seed="7", accel_relative_step="0.5", accel_clip="3")
+    before = {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control, *app.pills]}
+    app.number_input(key=f"accel_{key}").set_value(-5.0).run()
+    assert not app.exception and said(app).count("must be between") == 2 and not app.metric
+    assert {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control, *app.pills]} == before
+    app.number_input(key=f"accel_{key}").set_value(1000.0 if key == "uniform_rows" else 1.0).run()
+    assert not app.error and len(app.metric) == 4
+    assert app.number_input(key="accel_seed").value == 7 and app.number_input(key="accel_clip").value == 3
+
+
+def test_a_batch_larger_than_the_table_is_named(load: Load) -> None:
+    app = load("accelerated")
+    app.number_input(key="accel_batch_fraction").set_value(1.5).run()
+    assert not app.exception and "Batch must be between 0.0001 and 1" in said(app)
+    app.number_input(key="accel_batch_fraction").set_value(0.1).run()
+    assert not app.error and "m = 1,000 of n = 10,000 rows" in text(app)
+
+
+@pytest.mark.parametrize("tab", ["Tighter accountants", "What limits accuracy", "Heavy ball on quadratics"])
+def test_closer_looks_are_drawn_only_while_open(load: Load, tab: str) -> None:
+    app = load("accelerated")
+    app.session_state["accel_tabs"] = tab
+    app.run()
+    assert not app.exception
+    found = charts(app)
+    assert found and not any(alt.startswith("Scale of the noise") for alt in found)
+
+
+def test_the_certificate_is_solved_on_demand(load: Load) -> None:
+    app = load("accelerated")
+    app.session_state["accel_tabs"] = "Worst-case certificate"
+    app.run()
+    assert not app.exception and not charts(app)
+    app.button(key="accel_certify").click().run()
+    assert not app.exception and "No worst-case certificate" in said(app) and len(charts(app)) == 1
+
+
+# -------------------------------------------------------------------------------------------------------------- the run
+
+
+def test_a_run_draws_curves_and_a_table(load: Load) -> None:
+    app = run(load("accelerated", **TINY))
+    alts = " ".join(charts(app))
+    assert "Excess loss" in alts and "Gradient norm" in alts
+    table = app.dataframe[-1].value
+    assert list(table["Algorithm"]) == list(presets.DEFAULT_METHODS)
+    assert {"Steps", "Excess loss", "Best step", "Training accuracy", "Spent ε", "Time [s]"} <= set(table.columns)
+    np.testing.assert_allclose(table["Spent ε"], 2.0)
+    assert "Not private" in text(app)
+
+
+def test_results_stay_when_settings_change_and_say_so(load: Load) -> None:
+    app = run(load("accelerated", **TINY))
+    app.number_input(key="accel_epsilon").set_value(3.0).run()
+    assert not app.exception
+    assert "Settings changed since this run" in text(app) and len(app.dataframe) == 1
+
+
+def test_stop_keeps_what_was_computed(load: Load) -> None:
+    app = load("accelerated", accel_iterations="10000", accel_uniform_rows="500", accel_replicates="2")
+    app.button(key="accel_run").click().run()
+    job = app.session_state["accel_job"].job
+    while job.trace is None or job.progress < 0.001:
+        app.run()
+        assert not app.exception and job.active
+    app.button(key="accel_stop").click().run()
+    while job.active:
+        app.run()
+        assert not app.exception
+    app.run()
+    assert not app.exception and job.state == "stopped"
+    assert 0 < app.dataframe[-1].value["Steps"].max() < 10_000
+
+
+def test_a_run_can_be_stopped_while_the_settings_are_wrong(load: Load) -> None:
+    app = load("accelerated", accel_iterations="10000", accel_uniform_rows="500", accel_replicates="2")
+    app.button(key="accel_run").click().run()
+    app.number_input(key="accel_epsilon").set_value(-1.0).run()
+    assert not app.exception and app.button(key="accel_run").disabled and not app.button(key="accel_stop").disabled
+    app.button(key="accel_stop").click().run()
+    job = app.session_state["accel_job"].job
+    while job.active:
+        app.run()
+    app.run()
+    assert not app.exception and job.state == "stopped"
+
+
+def test_axis_second_chart_and_bound_can_be_changed(load: Load) -> None:
+    app = run(load("accelerated", **TINY))
+    app.segmented_control(key="accel_axis").set_value("spent")
+    app.segmented_control(key="accel_overlay").set_value("bound")
+    app.run()
+    assert not app.exception and any("against privacy spent" in alt for alt in charts(app))
+    app.selectbox(key="accel_second").set_value("distance").run()
+    assert not app.exception and any(alt.startswith("Distance travelled") for alt in charts(app))
+
+
+def test_references_without_privacy_run_beside_the_private_methods(load: Load) -> None:
+    app = run(load("accelerated", accel_references="true", **TINY))
+    table = app.dataframe[-1].value
+    assert sum("no privacy" in label for label in table["Algorithm"]) == 4
+
+
+def test_a_long_run_is_announced_and_too_long_a_run_refused(load: Load) -> None:
+    app = load("accelerated", accel_uniform_rows="1000000", accel_iterations="100")
+    assert "would take about" in said(app) and app.button(key="accel_run").disabled
+    assert "repeats" in said(app)
+
+
+# ----------------------------------------------------------------------------------------------------------- the upload
+
+
+def table(rows: int = 200) -> bytes:
+    x = np.random.default_rng(0).random((rows, 3))
+    frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(label=(x[:, 0] > x[:, 1]).astype(int))
+    return frame.to_csv(index=False).encode()
+
+
+def upload(load: Load) -> AppTest:
+    app = load("accelerated", accel_data="Your own file", accel_iterations="5", accel_replicates="2")
+    app.file_uploader[0].upload("mine.csv", table(), "text/csv")
+    app.run()
+    assert not app.exception
+    app.button(key="accel_upload_fill").click().run()
+    assert not app.exception and not app.error
+    return app
+
+
+def test_an_uploaded_table_runs_through_all_methods_and_hides_diagnostics(load: Load) -> None:
+    app = upload(load)
+    app.pills(key="accel_methods").set_value(list(presets.METHODS)).run()
+    app = run(app)
+    alts = " ".join(charts(app))
+    assert "Distance travelled" in alts and "Excess loss" not in alts
+    assert "Excess loss" not in app.dataframe[-1].value.columns and len(app.dataframe[-1].value) == len(presets.METHODS)
+    app.toggle(key="accel_diagnostics").set_value(True).run()
+    assert not app.exception
+    assert "Excess loss" in " ".join(charts(app)) and "Excess loss" in app.dataframe[-1].value.columns
+
+
+def test_nothing_of_an_upload_goes_into_the_link(load: Load) -> None:
+    app = upload(load)
+    link = next(code.value for code in app.code if "accel_" in code.value)
+    assert "accel_data=Your+own+file" in link
+    assert not any(word in link for word in ("mine", "label", "_upload", "smoothness"))
+
+
+# ----------------------------------------------------------------------------------------------------- smoothness, link
+
+
+def test_the_smoothness_is_released_privately_and_paid_for(load: Load) -> None:
+    app = load("accelerated", accel_smoothness_source="Released privately")
+    assert "Until there is a value" in text(app)
+    app.button(key="accel_release").click().run()
+    assert not app.exception and not app.error
+    assert app.number_input(key="accel_smoothness_cost").value == pytest.approx(0.1)
+    assert 0.5 < app.number_input(key="accel_smoothness").value < 2.52
+    assert "released privately" in text(app) and app.metric[0].value == "ε = 2"
+    app.number_input(key="accel_uniform_dimension").set_value(5).run()
+    assert not app.exception and "changed after this L" in said(app)
+
+
+def test_the_smoothness_estimated_from_data_is_labelled(load: Load) -> None:
+    app = load("accelerated", accel_smoothness_source="Estimated from data (not private)")
+    app.button(key="accel_estimate").click().run()
+    assert not app.exception and not app.error
+    assert 0.5 < app.number_input(key="accel_smoothness").value < 2.52
+    assert "**not private**" in text(app)
+
+
+def test_a_smoothness_below_the_convexity_is_named(load: Load) -> None:
+    app = load("accelerated", accel_smoothness_source="My own value", accel_smoothness="0.01")
+    assert "is below μ" in said(app) and app.number_input(key="accel_smoothness").value == 0.01
+
+
+def test_a_link_restores_the_page(load: Load) -> None:
+    app = load("accelerated")
+    app.selectbox(key="accel_preset").set_value("Figure 4: batches of 1000").run()
+    app.number_input(key="accel_seed").set_value(7).run()
+    link = next(code.value for code in app.code if "accel_" in code.value)
+    again = load("accelerated", **parse_qs(link.partition("?")[2]))
+    assert next(code.value for code in again.code if "accel_" in code.value) == link
+    assert again.number_input(key="accel_seed").value == 7
+    assert [metric.value for metric in again.metric] == [metric.value for metric in app.metric]
+
+
+@pytest.mark.parametrize("text", ["1e400", "abc", "-5", "nan", "<script>"])
+def test_a_hostile_link_gives_a_page(load: Load, text: str) -> None:
+    names = [c.name for c in GradientMethod.controls()] + ["epsilon", "methods", "data", "seed", "replicates", "clip"]
+    load("accelerated", **{f"accel_{name}": text for name in names})

@@ -1,0 +1,43 @@
+"""The start page: doors that open pages, a card per family, a demonstration with one slider."""
+
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz.ui.start import FAMILIES
+
+Load = Callable[..., AppTest]
+
+
+def test_the_demonstration_answers_at_once(load: Load) -> None:
+    app = load("home")
+    assert app.title[0].value == "See what privacy costs"
+    assert [metric.value for metric in app.metric] == ["T = 31"]
+    app.number_input(key="home_epsilon").set_value(0.5).run()
+    assert not app.exception and int(app.metric[0].value.removeprefix("T = ")) < 31
+    assert app.get("plotly_chart")[0].proto.alt
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, 1e9])
+def test_an_impossible_budget_is_named(load: Load, value: float) -> None:
+    app = load("home")
+    app.number_input(key="home_epsilon").set_value(value).run()
+    assert not app.exception and "must be between" in app.error[0].value and not app.metric
+
+
+@pytest.mark.parametrize(
+    ("button", "preset"),
+    [
+        ("home_learn", "Figure 3: logistic regression, all rows"),
+        ("home_run", "Real data: doctor visits"),
+        ("home_plan", None),
+    ]
+    + [(f"home_card_{family.prefix}", family.preset) for family in FAMILIES],
+)
+def test_every_door_opens_the_page_with_its_preset(load: Load, button: str, preset: str | None) -> None:
+    app = load("home")
+    app.button(key=button).click().run()
+    assert not app.exception
+    assert app.title[0].value == "Accelerated gradient"
+    assert preset is None or app.selectbox(key="accel_preset").value == preset

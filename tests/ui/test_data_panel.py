@@ -1,0 +1,163 @@
+"""The panel for a user's file: every bad file gets a sentence, nothing is dropped or guessed silently."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+
+def script() -> None:
+    import streamlit as st
+
+    from dpviz.ui import data_panel
+
+    st.session_state["dataset"], st.session_state["tables"] = data_panel.uploaded("p")
+
+
+def table(rows: int = 60) -> pd.DataFrame:
+    x = np.arange(rows, dtype=float)
+    return pd.DataFrame({"age": x % 7, "height": x % 11, "sick": np.where(x % 3 == 0, "yes", "no")})
+
+
+def csv(frame: pd.DataFrame) -> bytes:
+    return frame.to_csv(index=False).encode()
+
+
+@pytest.fixture
+def app() -> AppTest:
+    return AppTest.from_function(script, default_timeout=30).run()
+
+
+def upload(app: AppTest, data: bytes, name: str = "table.csv") -> AppTest:
+    app.file_uploader[0].upload(name, data, "text/csv")
+    app.run()
+    assert not app.exception
+    return app
+
+
+def fill(app: AppTest) -> AppTest:
+    app.button(key="p_upload_fill").click().run()
+    assert not app.exception
+    return app
+
+
+def said(app: AppTest) -> str:
+    return " ".join(str(getattr(error.proto, "title", "")) + " " + error.value for error in app.error)
+
+
+def test_without_a_file_the_panel_says_what_it_is_for(app: AppTest) -> None:
+    assert not app.exception and app.session_state["dataset"] is None
+    assert "Not a release tool" in app.info[0].value
+
+
+def test_ranges_must_be_declared_and_may_be_filled_with_a_warning(app: AppTest) -> None:
+    upload(app, csv(table()))
+    assert app.session_state["dataset"] is None and "needs a range" in said(app)
+    fill(app)
+    dataset, tables = app.session_state["dataset"], app.session_state["tables"]
+    assert not app.error
+    assert dataset.n == 60 and dataset.names == ("age", "height") and dataset.bounds == ((0.0, 6.0), (0.0, 10.0))
+    assert list(tables) == [dataset.sha256] and tables[dataset.sha256].shape == (60, 3)
+    assert "not private" in " ".join(markdown.value for markdown in app.markdown)
+    assert set(dataset.load(tables).labels) == {-1.0, 1.0}
+
+
+def test_parquet_is_read_too(app: AppTest) -> None:
+    buffer = io.BytesIO()
+    table().to_parquet(buffer)
+    fill(upload(app, buffer.getvalue(), "table.parquet"))
+    assert app.session_state["dataset"].n == 60
+
+
+@pytest.mark.parametrize(
+    ("data", "title"),
+    [
+        (b"", "empty"),
+        (b"   \n", "empty"),
+        (b"\xff\xfe\x00\x81", "could not be read"),
+        (b"just some words\nand more\n", "not a table"),
+        (csv(table(5)), "Only 5 rows"),
+        (csv(table().iloc[:0]), "no rows"),
+        (csv(table().assign(sick="yes", age=1.0, height=1.0)), "No column can be the target"),
+        (
+            csv(table().assign(sick=np.arange(60), age=np.arange(60), height=np.arange(60))),
+            "No column can be the target",
+        ),
+    ],
+)
+def test_a_bad_file_gets_a_sentence(app: AppTest, data: bytes, title: str) -> None:
+    upload(app, data)
+    assert title in said(app) and app.session_state["dataset"] is None
+
+
+def test_a_target_with_too_many_classes_names_those_that_fit(app: AppTest) -> None:
+    upload(app, csv(table().assign(number=np.arange(60.0))))
+    app.selectbox(key="p_upload_target").set_value("number").run()
+    assert not app.exception
+    assert "too many classes" in said(app) and "sick" in said(app)
+    assert app.selectbox(key="p_upload_target").value == "number"
+
+
+def test_of_several_classes_one_is_the_positive_one(app: AppTest) -> None:
+    frame = table().drop(columns="sick").assign(kind=np.resize(["a", "b", "c"], 60))
+    upload(app, csv(frame))
+    app.selectbox(key="p_upload_target").set_value("kind")
+    app.run()
+    app.selectbox(key="p_upload_positive").set_value("b")
+    app.run()
+    fill(app)
+    dataset = app.session_state["dataset"]
+    assert (dataset.load(app.session_state["tables"]).labels == 1).sum() == 20
+
+
+def test_text_constant_and_infinite_columns_are_left_out_and_named(app: AppTest) -> None:
+    frame = table().assign(name=[f"row {i}" for i in range(60)], same=1.0, huge=np.r_[np.inf, np.arange(59.0)])
+    upload(app, csv(frame))
+    captions = " ".join(caption.value for caption in app.caption)
+    assert all(part in captions for part in ("'name' (text)", "'same' (constant)", "'huge' (1 infinite values)"))
+    for column, words in {"name": "has text in it", "same": "is constant", "huge": "has infinite values"}.items():
+        app.multiselect(key="p_upload_features").set_value(["age", column])
+        app.run()
+        assert not app.exception
+        fill(app)
+        assert column in said(app) and (words in said(app) or "needs a range" in said(app))
+
+
+def test_missing_values_are_counted_and_dropped_only_if_asked(app: AppTest) -> None:
+    frame = table()
+    frame.loc[[2, 5, 9], "age"] = np.nan
+    fill(upload(app, csv(frame)))
+    assert "3 rows have missing values" in said(app)
+    assert app.toggle(key="p_upload_drop").label == "Drop the 3 rows with missing values"
+    app.toggle(key="p_upload_drop").set_value(True).run()
+    assert not app.exception and not app.error
+    assert app.session_state["dataset"].n == 57 and "3 dropped" in app.success[0].value
+
+
+def test_two_million_rows_are_refused_with_the_limit_and_a_sample_is_offered(app: AppTest) -> None:
+    lines = b"a,b,target\n" + b"1,2,0\n3,4,1\n" * 1_000_001
+    upload(app, lines)
+    assert "More than 1,000,000 rows" in said(app)
+    app.button[0].click().run()
+    assert not app.exception
+    fill(app)
+    assert app.session_state["dataset"].n == 1_000_000
+
+
+def test_removing_the_file_forgets_it_and_a_new_one_starts_afresh(app: AppTest) -> None:
+    fill(upload(app, csv(table())))
+    upload(app, csv(table().rename(columns={"age": "years"})))
+    assert app.session_state["dataset"] is None and "'years' needs a range" in said(app)
+    fill(app)
+    assert app.session_state["dataset"].names == ("years", "height")
+
+
+def test_choices_survive_a_wrong_one(app: AppTest) -> None:
+    fill(upload(app, csv(table())))
+    app.multiselect(key="p_upload_features").set_value([]).run()
+    assert "No feature is chosen" in said(app)
+    app.multiselect(key="p_upload_features").set_value(["age", "height"]).run()
+    assert not app.exception and not app.error
+    assert app.session_state["dataset"].bounds == ((0.0, 6.0), (0.0, 10.0))

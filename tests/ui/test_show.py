@@ -1,0 +1,116 @@
+"""Readings, tables, captions and files: what is shown of plans and runs."""
+
+import csv
+import io
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz.datasets import UploadedTable
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.runner import Runner
+from dpviz.families.accelerated import presets
+from dpviz.plots.lines import Line, line_figure
+from dpviz.plots.style import ArmStyle
+from dpviz.privacy.budgets import ApproximateDP
+from dpviz.problems.linear_models import LogisticRegression
+from dpviz.ui import charts, downloads, explain, guarantee, results, run_panel
+from dpviz.ui.run_panel import Run
+
+TINY = Experiment(
+    problem=LogisticRegression(),
+    arms=presets.arms(["DP-GD", "DP-NAG-opt"], references=True, iterations=4),
+    replicates=3,
+)
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return Run(Runner().submit(TINY, wait=True), MappingProxyType(TINY.plans()), "accel", "Accelerated gradient")
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(1e-6, "1e-6"), (0.0514312, "0.0514"), (2.0, "2"), (1.23e12, "1.23e12"), (100000, "1e5")]
+)
+def test_numbers_are_short(number: float, words: str) -> None:
+    assert explain.short(number) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "less than a second"), (1.2, "1 second"), (8, "8 seconds"), (540, "9 minutes"), (7200, "2.0 hours")],
+)
+def test_times_are_words(seconds: float, words: str) -> None:
+    assert run_panel.duration(seconds) == words
+
+
+def test_readings_of_laplace_noise_exist_in_every_currency_and_of_gaussian_noise_not_as_pure_epsilon() -> None:
+    laplace = guarantee.readings(TINY.plans()["DP-GD"].events, 1e-6)
+    assert laplace.pure == pytest.approx(2.0) and laplace.epsilon_at_delta <= 2.0
+    assert "pure ε = 2" in guarantee.currencies("DP-GD", laplace)
+    arms = presets.arms(["DP-GD"], iterations=4, noise="gaussian")
+    gaussian = TINY.replaced(arms=arms, budget=ApproximateDP(epsilon=2.0, delta=1e-6)).plans()["DP-GD"]
+    read = guarantee.readings(gaussian.events, 1e-6)
+    assert read.epsilon_at_delta == pytest.approx(2.0, rel=1e-6) and read.mu == pytest.approx(0.44833, rel=1e-4)
+    assert "pure — (Gaussian noise has no pure ε)" in guarantee.currencies("DP-GD", read)
+
+
+def test_the_method_shown_first_is_one_whose_noise_changes() -> None:
+    assert guarantee.telling(guarantee.private(TINY.plans())) == "DP-NAG-opt"
+
+
+def test_hidden_diagnostics_leave_released_series_only(run: Run) -> None:
+    assert run.job.state == "done" and run.job.trace is not None
+    shown = results.metrics(run.job.trace, diagnostics=True)
+    assert next(iter(shown)) == "objective_gap"
+    assert all(metric.released for metric in results.metrics(run.job.trace, diagnostics=False).values())
+
+
+def test_a_chart_can_be_taken_as_numbers() -> None:
+    x = np.arange(3)
+    line = Line(x, x + 1.0, "a", ArmStyle("#0072B2", "solid"), low=x + 0.5, high=x + 1.5)
+    table = charts.numbers(line_figure([line], x_title="Step t", y_title="Loss", log_y=False))
+    assert list(table.columns) == ["curve", "Step t", "Loss"]
+    assert list(dict.fromkeys(table["curve"])) == ["a, lower edge of the band", "a, upper edge of the band", "a"]
+    np.testing.assert_allclose(table.loc[table["curve"] == "a", "Loss"], x + 1.0)
+
+
+def test_files_hold_the_run(run: Run) -> None:
+    trace = run.job.trace
+    assert trace is not None
+    frame = pd.read_csv(io.BytesIO(downloads._csv(trace, run)), comment="#", quoting=csv.QUOTE_NONNUMERIC)
+    assert set(frame["algorithm"]) == set(run.plans) and any(name.endswith("_nonprivate") for name in frame)
+    compile(downloads._script(TINY, "accelerated"), "script", "exec")
+    figure = line_figure([], x_title="x", y_title="y", log_y=False)
+    page = downloads._html(lambda: [("Heading", figure, "Caption")], TINY).decode()
+    assert "Heading" in page and "Caption" in page and '"replicates":3' in page.replace("&quot;", '"')
+
+
+def script() -> None:
+    import streamlit as st
+
+    from dpviz.ui import results
+
+    st.session_state["shown"] = results.diagnostics_toggle(st.session_state["panel"], st.session_state["experiment"])
+
+
+def test_diagnostics_of_an_upload_are_off_until_asked_for() -> None:
+    from dpviz.ui.controls import Panel
+
+    table = UploadedTable(sha256="0" * 64, n=100, bounds=((0.0, 1.0),), names=("a",))
+    app = AppTest.from_function(script)
+    app.session_state["panel"] = Panel("p")
+    app.session_state["experiment"] = TINY.replaced(problem=LogisticRegression(data=table))
+    app.run()
+    assert not app.exception and app.session_state["shown"] is False
+    app.toggle(key="p_diagnostics").set_value(True).run()
+    assert app.session_state["shown"] is True
+
+
+def test_a_run_says_how_far_it_got(run: Run) -> None:
+    done, total = run.steps
+    assert done == total == sum(plan.iterations for plan in run.plans.values())
+    assert run_panel._ended(run).startswith(f"Done: {total} steps")
