@@ -59,7 +59,7 @@ def kinds(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, type[Specificat
     yield copy
 
 
-# ----------------------------------------------------------------------------------------- every kind in the registry
+# ------------------------------------------------------------------------------------------- every kind in the registry
 
 
 @pytest.mark.parametrize("cls", KINDS, ids=lambda cls: cls.kind)
@@ -137,11 +137,13 @@ def test_a_share_link_holds_what_differs_from_the_defaults_and_restores_it(cls: 
         assert made(cls, **read) == instance
 
 
-# --------------------------------------------------------------------------------------------------- text and identity
+# ---------------------------------------------------------------------------------------------------- text and identity
 
 
 def test_equal_settings_have_one_text_however_they_were_written() -> None:
-    assert PureDP(epsilon=2).to_json() == PureDP(epsilon=2.0).to_json() == '{"epsilon":2.0,"kind":"privacy.budgets.pure"}'
+    assert (
+        PureDP(epsilon=2).to_json() == PureDP(epsilon=2.0).to_json() == '{"epsilon":2.0,"kind":"privacy.budgets.pure"}'
+    )
     assert PureDP.model_validate({"epsilon": "2"}).content_hash() == PureDP(epsilon=2).content_hash()
     assert PureDP(epsilon=2).content_hash() != PureDP(epsilon=np.nextafter(2.0, 3.0)).content_hash()
     assert PureDP(epsilon=2).content_hash() != ApproximateDP(epsilon=2).content_hash()
@@ -192,8 +194,9 @@ def test_replaced_validates_and_leaves_the_original_alone() -> None:
     "kind",
     [
         "", " ", ".", "..", "privacy", "privacy.", ".budgets.pure", "privacy..pure", "privacy.budgets.Pure",
-        "privacy.budgets.__class__", "os.system", "../privacy.budgets.pure", "privacy.budgets.pure\n", "privacy/budgets",
-        "privacy.budgets.nope", "no.such.place", "privacy.budgets.pure.epsilon", None, 5, True, [], {}, ["a.b"],
+        "privacy.budgets.__class__", "os.system", "../privacy.budgets.pure", "privacy.budgets.pure\n",
+        "privacy/budgets", "privacy.budgets.nope", "no.such.place", "privacy.budgets.pure.epsilon",
+        None, 5, True, [], {}, ["a.b"],
     ],
 )  # fmt: skip
 def test_a_kind_that_is_none_is_refused_with_a_sentence(kind: object) -> None:

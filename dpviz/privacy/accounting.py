@@ -4,10 +4,10 @@ All functions consume events and know nothing else. A release without noise cost
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from types import MappingProxyType
 from typing import Literal, get_args
 
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from dpviz.privacy import closed_forms, pld
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.closed_forms import Floats
-from dpviz.privacy.events import Event, Gaussian, inner_events
+from dpviz.privacy.events import Event, Gaussian, Laplace, Seq
 
 Currency = Literal["epsilon", "rho", "mu"]
 Method = Literal["basic", "zcdp", "rdp", "gdp", "pld"]
@@ -31,6 +31,8 @@ METHOD_NAMES = MappingProxyType(
         "pld": "privacy loss distribution",
     }
 )
+
+MOST_EXACT = 50  # so many different events are composed as they are; more are rounded up to fewer
 
 
 @dataclass(frozen=True)
@@ -47,20 +49,15 @@ def spent(events: Sequence[Event], currency: Currency) -> Floats:
 
     epsilon : basic composition of pure DP; rho : zCDP; both add up. mu : Gaussian DP, whose squares add up.
     """
-    cost: dict[Event, float] = {}
     price: Callable[[Event], float] = {"epsilon": closed_forms.pure, "rho": closed_forms.rho, "mu": closed_forms.mu}[
         currency
     ]
-    each = np.empty(len(events) + 1)
-    each[0] = 0.0
+    each = np.zeros(len(events) + 1)
     last: Event | None = None
     value = 0.0
     for i, event in enumerate(events, 1):
         if event is not last:  # a uniform schedule repeats one object
-            last = event
-            if event not in cost:
-                cost[event] = price(event)
-            value = cost[event]
+            last, value = event, price(event)
         each[i] = value
     return np.sqrt(np.cumsum(each**2)) if currency == "mu" else np.cumsum(each)
 
@@ -75,15 +72,20 @@ def epsilon(events: Sequence[Event], delta: float, method: Method) -> float:
     return float(epsilon_curve(tuple(events), delta, method, (len(events),))[0]) if events else 0.0
 
 
-def tightest(events: Sequence[Event], delta: float) -> Reading:
-    """The smallest proven ε at δ, and what every method that applies says."""
-    found = {method: epsilon(events, delta, method) for method in METHODS}
+def tightest(events: Sequence[Event], delta: float, before: Sequence[Event] = ()) -> Reading:
+    """The smallest proven ε at δ, and what every method that applies says.
+
+    before : releases on whose outcome the choice of `events` depends. Of the methods, only basic composition allows
+    that (Rogers, Roth, Ullman, Vadhan 2016), so their pure ε is added.
+    """
+    paid = total(before, "epsilon")
+    found = {method: paid + epsilon(events, delta, method) for method in METHODS}
     applies: dict[Method, float] = {method: value for method, value in found.items() if value < math.inf}
-    best = min(applies, key=lambda method: applies[method], default="basic")
+    best: Method = min(applies, key=applies.__getitem__, default="basic")
     return Reading(found[best], best, MappingProxyType(applies))
 
 
-@lru_cache(512)
+@lru_cache(128)
 def epsilon_curve(events: tuple[Event, ...], delta: float, method: Method, checkpoints: tuple[int, ...]) -> Floats:
     """(len(checkpoints),) ε at δ after the first t events, for each t. Read-only, cached.
 
@@ -92,6 +94,11 @@ def epsilon_curve(events: tuple[Event, ...], delta: float, method: Method, check
     result = np.array(_CURVES[method](events, delta, np.array(checkpoints, dtype=int)), dtype=float)
     result.setflags(write=False)
     return result
+
+
+def pld_epsilon(events: Sequence[Event], delta: float) -> float:
+    """ε at δ of all events from their privacy loss distributions; infinite where these do not apply. Not cached."""
+    return float(_pld_curve(tuple(events), delta, np.array([len(events)]))[0])
 
 
 def _basic_curve(events: tuple[Event, ...], delta: float, checkpoints: np.ndarray) -> Floats:
@@ -108,23 +115,47 @@ def _gdp_curve(events: tuple[Event, ...], delta: float, checkpoints: np.ndarray)
 
 
 def _rdp_curve(events: tuple[Event, ...], delta: float, checkpoints: np.ndarray) -> Floats:
+    runs, ends = _runs(events)
+    row: dict[Event, int] = {}
+    owner = np.array([row.setdefault(event, len(row)) for event, _ in runs])
+    divergences = _divergences(list(row))
+    at_orders = divergences(closed_forms.ORDERS)
+    lengths = np.array([length for _, length in runs])
+    starts = np.cumsum(lengths) - lengths
+
     def at(count: int) -> float:
-        counts = Counter(events[:count])
+        times = np.bincount(owner, np.clip(ends[count] - starts, 0, lengths), len(row))
+        used = times > 0  # 0 · ∞ is not a number
         return closed_forms.rdp_epsilon(
-            lambda orders: sum(
-                (times * closed_forms.rdp(event, orders) for event, times in counts.items()), np.zeros_like(orders)
-            ),
-            delta,
+            lambda orders: times[used] @ divergences(orders)[used], delta, times[used] @ at_orders[used]
         )
 
     return np.array([at(int(count)) if count else 0.0 for count in checkpoints])
 
 
+def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:
+    """The function from k orders to the (len(events), k) Rényi divergences of events without `Seq`."""
+    pure = np.array([[closed_forms.pure(event)] for event in events])
+    mu = np.array([[event.mu if isinstance(event, Gaussian) else math.nan] for event in events])
+    is_laplace = np.array([isinstance(event, Laplace) for event in events])
+    finite = pure[:, 0] < math.inf
+    laplace, other = is_laplace & finite, ~is_laplace & finite
+
+    def table(orders: Floats) -> Floats:
+        result = np.where(np.isnan(mu), math.inf, orders * mu**2 / 2)
+        result[laplace] = closed_forms.laplace_rdp(pure[laplace], orders)
+        result[other] = closed_forms.pure_rdp(pure[other], orders)
+        return result
+
+    return table
+
+
 def _pld_curve(events: tuple[Event, ...], delta: float, checkpoints: np.ndarray) -> Floats:
     if not checkpoints.any():
         return np.zeros(len(checkpoints))
+    runs, ends = _runs(events)
     try:
-        return pld.curve(pld.grouped(events), checkpoints, delta)
+        return pld.curve(runs, ends[checkpoints], delta)
     except pld.AccountingLimit:
         return np.full(len(checkpoints), math.inf)
 
@@ -137,58 +168,91 @@ _CURVES: dict[Method, Callable[[tuple[Event, ...], float, np.ndarray], Floats]] 
     "pld": _pld_curve,
 }
 
+
+def _runs(events: Sequence[Event]) -> tuple[list[tuple[Event, int]], np.ndarray]:
+    """Runs (release, count) in time order that dominate the events, and the number of releases after each event.
+
+    Releases have no `Seq`. Where very many differ, nearly equal ones are rounded up to a common one.
+    """
+    releases: list[Event] = []
+    ends = [0]
+    for event in events:
+        if isinstance(event, Laplace | Gaussian):
+            releases.append(event)
+        else:
+            releases.extend(_releases(event))
+        ends.append(len(releases))
+    runs = [(release, len(list(same))) for release, same in groupby(releases)]
+    if len({release for release, _ in runs}) > MOST_EXACT:
+        runs = pld.grouped(releases)
+    return runs, np.array(ends)
+
+
+def _releases(event: Event) -> list[Event]:
+    """One event as releases that are composed: those of a `Seq`, one by one; else itself."""
+    if isinstance(event, Seq):
+        return [release for part in event.events for release in _releases(part)]
+    return [closed_forms.dominating(event)]
+
+
 # ----------------------------------------------------------------------------------------------------- attack readings
 
 
 def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike) -> Floats:
     """Smallest false negative rate that a test between two neighbouring data sets can have at each false positive rate.
 
-    f(α) = max(0, sup_ε 1 - δ(ε) - e^ε α) over the composed privacy profile (Dong, Roth, Su 2019); exact for Gaussian
-    noise on all rows, a lower bound on f (pessimistic) otherwise.
+    f(α) = max(0, sup_ε 1 - δ(ε) - e^ε α) over the composed privacy profile (Dong, Roth, Su 2019). Exact for Gaussian
+    noise on all rows and for one Laplace release; otherwise never above the true f, so an attack looks stronger.
     """
     alpha = np.asarray(false_positive_rates, dtype=float)
-    profile = _composed_profile(tuple(events))
-    grid = np.concatenate([-np.geomspace(60, 1e-4, 400), [0.0], np.geomspace(1e-4, 60, 400)])
-    heights = 1 - profile(grid)[:, None] - np.exp(grid)[:, None] * alpha.ravel()
-    return np.clip(heights.max(axis=0), 0.0, 1.0).reshape(alpha.shape)
+    if not events:
+        return 1 - alpha
+    pure, mu = total(events, "epsilon"), total(events, "mu")
+    bounds = [closed_forms.pure_tradeoff(pure, alpha), closed_forms.gdp_tradeoff(mu, alpha)]
+    if len(events) == 1 and isinstance(events[0], Laplace):
+        bounds.append(closed_forms.laplace_tradeoff(pure, alpha))
+    elif profile := _composed_profile(tuple(events)):
+        bounds.append(_tradeoff_of_profile(profile, alpha.ravel()).reshape(alpha.shape))
+    return np.max(bounds, axis=0)
+
+
+def _tradeoff_of_profile(profile: closed_forms.Profile, alpha: Floats) -> Floats:
+    """f at each α, (k,). What is maximised is concave in e^ε, so the best interval of a coarse grid is refined."""
+    reach = 1.0
+    while reach < 512 and profile(reach) > profile(2 * reach) + 1e-12:
+        reach *= 2
+    low, high = np.full(len(alpha), -reach), np.full(len(alpha), reach)
+    rows = np.arange(len(alpha))
+    for _ in range(5):
+        grid = np.linspace(low, high, 65, axis=-1)
+        heights = 1 - profile(grid) - np.exp(grid) * alpha[:, None]
+        best = heights.argmax(axis=1)
+        low, high = grid[rows, np.maximum(best - 1, 0)], grid[rows, np.minimum(best + 1, 64)]
+    return np.clip(heights.max(axis=1) - 1e-15, 0.0, 1.0)  # rounding adds nothing
 
 
 def advantage(events: Sequence[Event]) -> float:
     """The largest TPR - FPR of any such test: δ(0)."""
-    return float(_composed_profile(tuple(events))(np.zeros(1))[0])
+    if not events:
+        return 0.0
+    bounds = [closed_forms.pure_delta(total(events, "epsilon"), 0.0), closed_forms.gdp_delta(total(events, "mu"), 0.0)]
+    if profile := _composed_profile(tuple(events)):
+        bounds.append(profile(0.0))
+    return float(min(bounds))
 
 
-@lru_cache(64)
-def _composed_profile(events: tuple[Event, ...]) -> closed_forms.Profile:
-    """δ(ε) of all events together, for all real ε."""
-    releases = [release for event in events for release in inner_events(event)]
-    if all(isinstance(release, Gaussian) for release in releases) and total(events, "mu") < math.inf:
-        return closed_forms.profile(Gaussian(total(events, "mu")))
-    if len(events) == 1:
-        return closed_forms.profile(events[0])
+@lru_cache(16)
+def _composed_profile(events: tuple[Event, ...]) -> closed_forms.Profile | None:
+    """δ(ε) of all events together, for all real ε, accurate to about 1e-8; None where nothing tells or GDP is exact."""
+    runs, _ = _runs(events)
+    if all(isinstance(release, Gaussian) for release, _ in runs):
+        return None
+    if len(runs) == 1 and runs[0][1] == 1:
+        return closed_forms.profile(runs[0][0])
     try:
-        composed = pld.compose(Counter(events) if len(set(events)) < 50 else pld.grouped(events), 1e-6)
+        return closed_forms.mirrored(pld.compose(runs, 1e-6).delta)
     except pld.AccountingLimit:
-        pure = total(events, "epsilon")
-        return lambda values: np.array([_pure_profile(pure, float(value)) for value in np.ravel(values)])
-    return _symmetric(composed.delta)
-
-
-def _pure_profile(pure: float, value: float) -> float:
-    """The profile of any ε-DP algorithm at one real ε."""
-    if pure == math.inf:
-        return 1.0
-    size = closed_forms.pure_delta(pure, abs(value))
-    return size if value >= 0 else -math.expm1(value) + math.exp(value) * size
-
-
-def _symmetric(positive: Callable[[Floats], Floats]) -> closed_forms.Profile:
-    def delta(values: ArrayLike) -> Floats:
-        values = np.asarray(values, dtype=float)
-        size = np.minimum(positive(np.abs(values)), 1.0)
-        return np.where(values >= 0, size, -np.expm1(-np.abs(values)) + np.exp(-np.abs(values)) * size)
-
-    return delta
+        return None
 
 
 # --------------------------------------------------------------------------------------------------------- conversions
@@ -200,13 +264,11 @@ def convert(budget: Budget, delta: float) -> dict[str, float | None]:
     Keys: epsilon (pure), epsilon_at_delta, rho, mu. Upper bounds; a plan's own events usually read tighter.
     """
     if isinstance(budget, PureDP):
-        pure = budget.epsilon
-        at_delta = 0.0 if closed_forms.pure_delta(pure, 0.0) <= delta else _pure_epsilon(pure, delta)
         return {
-            "epsilon": pure,
-            "epsilon_at_delta": at_delta,
-            "rho": closed_forms.pure_to_rho(pure),
-            "mu": closed_forms.pure_to_mu(pure),
+            "epsilon": budget.epsilon,
+            "epsilon_at_delta": closed_forms.pure_epsilon(budget.epsilon, delta),
+            "rho": closed_forms.pure_to_rho(budget.epsilon),
+            "mu": closed_forms.pure_to_mu(budget.epsilon),
         }
     if isinstance(budget, ZeroConcentratedDP):
         at_delta = closed_forms.zcdp_epsilon(budget.rho, delta)
@@ -215,12 +277,10 @@ def convert(budget: Budget, delta: float) -> dict[str, float | None]:
         at_delta = closed_forms.gdp_epsilon(budget.mu, delta)
         return {"epsilon": None, "epsilon_at_delta": at_delta, "rho": budget.mu**2 / 2, "mu": budget.mu}
     if isinstance(budget, ApproximateDP):
-        at_delta_or_none = budget.epsilon if delta >= budget.delta else None
-        return {"epsilon": None, "epsilon_at_delta": at_delta_or_none, "rho": None, "mu": None}
+        if delta < budget.delta:
+            return {"epsilon": None, "epsilon_at_delta": None, "rho": None, "mu": None}
+        # The worst case fails openly with probability budget.delta and is ε-DP otherwise (Kairouz, Oh, Viswanath 2015).
+        at_delta = closed_forms.pure_epsilon(budget.epsilon, (delta - budget.delta) / (1 - budget.delta))
+        return {"epsilon": None, "epsilon_at_delta": at_delta, "rho": None, "mu": None}
     assert isinstance(budget, NoPrivacy)
     return {"epsilon": None, "epsilon_at_delta": None, "rho": None, "mu": None}
-
-
-def _pure_epsilon(pure: float, delta: float) -> float:
-    """The ε at δ of any ε₀-DP algorithm: inverse of `closed_forms.pure_delta`."""
-    return pure + math.log1p(-delta * (1 + math.exp(-pure)))

@@ -1,17 +1,20 @@
 """The planner: budgets to events. How much of a budget each step gets, and the noise that follows."""
 
 import math
-from functools import lru_cache
-from typing import Literal
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Literal, NoReturn
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dpviz.errors import UserError
-from dpviz.privacy import accounting, closed_forms, pld
+from dpviz.privacy import accounting, closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.closed_forms import Floats
 from dpviz.privacy.events import Event, Gaussian, Laplace, Sub
+
+_WASTE = 1e-6  # the share of a budget that may be left over where no closed form uses it up
+_WASTE_BY_LOSSES = 1e-5  # and where the cost is found on a grid, whose choice moves it by 1e-6
 
 
 def laplace_events(epsilon: Floats, m: int, n: int) -> tuple[Event, ...]:
@@ -46,7 +49,6 @@ def calibrate_laplace(budget: Budget, weights: Floats, m: int, n: int, prior: tu
     shares = np.asarray(weights, dtype=float) / np.sum(weights)
     if isinstance(budget, PureDP):
         return shares * left(budget, prior)
-
     delta = budget.delta if isinstance(budget, ApproximateDP) else None
     return shares * _largest_multiple("laplace", tuple(shares.tolist()), m, n, type(budget), delta, left(budget, prior))
 
@@ -75,29 +77,31 @@ def calibrate_gaussian(budget: Budget, weights: Floats, m: int, n: int, prior: t
             "budget as (ε, δ).",
             title="No amplification in this currency",
         )
-
     return shares * _largest_multiple("gaussian", tuple(shares.tolist()), m, n, ApproximateDP, budget.delta, remaining)
 
 
 def left(budget: Budget, prior: tuple[Event, ...]) -> float:
-    """What prior events leave of a budget, in a unit that adds up: ε, ρ, or μ². Raises UserError if nothing."""
+    """What prior events leave of a budget, in a unit that adds up: ε, ρ, or μ². Raises UserError if nothing.
+
+    The run may depend on what those events released, and pure ε adds up to (ε, δ) even then: basic composition.
+    """
     if isinstance(budget, (PureDP, ApproximateDP)):
-        remaining = budget.epsilon - accounting.total(prior, "epsilon")
+        whole, used = budget.epsilon, accounting.total(prior, "epsilon")
     elif isinstance(budget, ZeroConcentratedDP):
-        remaining = budget.rho - accounting.total(prior, "rho")
+        whole, used = budget.rho, accounting.total(prior, "rho")
     else:
         assert isinstance(budget, GaussianDP)
-        remaining = budget.mu**2 - accounting.total(prior, "mu") ** 2
-    if not remaining > 0:
+        whole, used = budget.mu**2, accounting.total(prior, "mu") ** 2
+    if not whole - used > 1e-9 * whole:  # the rest would be a rounding error
         raise UserError(
             "What was released before the run has used up the whole budget. Raise the budget, or go back to constants "
             "that cost nothing.",
             title="Nothing is left for the run",
         )
-    return remaining
+    return whole - used
 
 
-@lru_cache(512)
+@lru_cache(128)
 def _largest_multiple(
     noise: Literal["laplace", "gaussian"],
     shares: tuple[float, ...],
@@ -107,23 +111,82 @@ def _largest_multiple(
     delta: float | None,
     target: float,
 ) -> float:
-    """The largest multiple of the shares (which sum to 1) whose events cost at most `target`, rounded down."""
+    """A multiple of the shares (which sum to 1) whose events cost at most `target`, and next to nothing less.
+
+    Raises UserError if no accountant can tell the cost, or if nothing costs as much.
+    """
     build = laplace_events if noise == "laplace" else gaussian_events
     weights = np.array(shares)
 
-    def excess(log_multiple: float) -> float:
-        return _cost(build(weights * math.exp(log_multiple), m, n), currency, delta) - target
+    def excess(weights: Floats, log_multiple: float) -> float:
+        cost = _cost(build(weights * math.exp(log_multiple), m, n), currency, delta)
+        return math.log(max(cost, 1e-300) / target) if cost < math.inf else 100.0
 
-    high = math.log(target)
-    while excess(high) < 0:
-        high += 1.0
-    low = high - 1.0
-    while excess(low) > 0:
-        low -= 1.0
-    found = float(brentq(excess, low, high, xtol=1e-7, rtol=1e-14))
-    while excess(found) > 0:  # the root is known to 1e-7; the budget must not be exceeded
-        found -= 1e-7
-    return math.exp(found)
+    guess = _first_guess(noise, weights, currency, delta, target)
+    if delta is None:
+        return math.exp(_largest_feasible(partial(excess, weights), guess, _WASTE))
+    if len(set(shares)) > accounting.MOST_EXACT:  # a cheap look at fewer different shares first
+        rough = np.exp(np.round(np.log(np.maximum(weights, weights.max() / 1000)), 1))
+        guess = _largest_feasible(partial(excess, rough), guess, 1e-3)
+    return math.exp(_largest_feasible(partial(excess, weights), guess, _WASTE_BY_LOSSES))
+
+
+def _first_guess(
+    noise: Literal["laplace", "gaussian"], shares: Floats, currency: type[Budget], delta: float | None, target: float
+) -> float:
+    """About the logarithm of the multiple that uses up the budget, were there no amplification by sampling."""
+    if delta is None:
+        rho = target if currency is ZeroConcentratedDP else target / 2
+    else:
+        rho = closed_forms.zcdp_rho(target, delta)
+    if noise == "gaussian":
+        return math.log(rho)
+    # Laplace noise has a ρ of about ε²/2, and at most ε.
+    return max(math.log(2 * rho / float(shares @ shares)) / 2, math.log(target if delta else rho))
+
+
+def _largest_feasible(excess: Callable[[float], float], guess: float, waste: float) -> float:
+    """About the largest x with excess(x) <= 0, of an increasing and nearly linear function.
+
+    Either -waste <= excess(x), or the function jumps and x is known to `waste`.
+    Regula falsi. It returns a point that was tried and found feasible, never an estimate.
+    """
+    low, high, value = guess, guess, excess(guess)
+    low_value = high_value = value
+    step = min(max(abs(value), 1e-3), 2.0)
+    while low_value > 0 or high_value <= 0:
+        if step > 200:
+            _refuse(too_dear=low_value > 0)
+        if low_value > 0:
+            high, high_value, low = low, low_value, low - step
+            low_value = excess(low)
+        else:
+            low, low_value, high = high, high_value, high + step
+            high_value = excess(high)
+        step *= 2
+    left, right, last = low_value, high_value, 0  # a side that stays is counted half: the Illinois rule
+    while low_value < -waste and high - low > waste:
+        value = excess(middle := low + (high - low) * (left + waste / 2) / (left - right))
+        if value <= 0:
+            low, low_value, left = middle, value, value
+            right, last = (right / 2 if last < 0 else right), -1
+        else:
+            high, right = middle, value
+            left, last = (left / 2 if last > 0 else left), 1
+    return low
+
+
+def _refuse(too_dear: bool) -> NoReturn:
+    if too_dear:
+        raise UserError(
+            "No accountant can tell what so many steps cost at so small a δ. Raise δ or take fewer steps.",
+            title="The budget cannot be planned",
+        )
+    raise UserError(
+        "δ is larger than the probability that a given row is drawn at all, so this budget would allow releasing whole "
+        "batches without any noise. Choose a smaller δ, far below 1/n.",
+        title="This budget protects nobody",
+    )
 
 
 def _cost(events: tuple[Event, ...], currency: type[Budget], delta: float | None) -> float:
@@ -133,10 +196,7 @@ def _cost(events: tuple[Event, ...], currency: type[Budget], delta: float | None
     if currency is GaussianDP:
         return accounting.total(events, "mu") ** 2
     assert delta is not None
-    groups = pld.grouped(events)
-    bounds = [accounting.total(events, "epsilon")]
-    try:
-        bounds.append(pld.epsilon_at(groups, delta))
-    except pld.AccountingLimit:
-        bounds.append(closed_forms.zcdp_epsilon(accounting.total(events, "rho"), delta))
-    return min(bounds)
+    basic, by_losses = accounting.total(events, "epsilon"), accounting.pld_epsilon(events, delta)
+    if by_losses == math.inf:
+        by_losses = accounting.epsilon(events, delta, "rdp")
+    return min(basic, by_losses)

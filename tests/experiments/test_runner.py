@@ -80,7 +80,9 @@ def held(gate: int, failure: str = "") -> Experiment:
 
 
 def short(iterations: int = 20) -> Experiment:
-    return Experiment(problem=BENCH, arms=(Arm(label="short", algorithm=Nesterov(iterations=iterations)),), replicates=2)
+    return Experiment(
+        problem=BENCH, arms=(Arm(label="short", algorithm=Nesterov(iterations=iterations)),), replicates=2
+    )
 
 
 def ended(job: Job) -> Job:
@@ -149,7 +151,9 @@ def test_a_job_past_its_time_ends_with_what_it_has(gate: int) -> None:
     assert 0 <= job.progress < 1
 
 
-def test_a_users_mistake_is_a_sentence_and_a_bug_gives_nothing_away(gate: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_users_mistake_is_a_sentence_and_a_bug_gives_nothing_away(
+    gate: int, caplog: pytest.LogCaptureFixture
+) -> None:
     GATES[gate].open.set()
     mistake = ended(Runner().submit(held(gate, "plan")))
     assert (mistake.state, mistake.message) == ("failed", "This plan cannot be. Change it.")

@@ -88,7 +88,10 @@ def test_the_tidy_table_has_one_row_per_value_and_says_what_was_released() -> No
     assert len(frame) == 2 * 2 * 3 and set(frame["algorithm"]) == {"A"}
     gap = frame[(frame["metric"] == "objective_gap") & (frame["iteration"] == 4)]
     assert gap["value"].tolist() == [400, 401, 402] and gap["replicate"].tolist() == [0, 1, 2]
-    assert dict(frame.groupby("metric")["released"].unique().map(list)) == {"objective_gap": [False], "rho_spent": [True]}
+    assert dict(frame.groupby("metric")["released"].unique().map(list)) == {
+        "objective_gap": [False],
+        "rho_spent": [True],
+    }
     empty = recorded([]).to_frame()
     assert list(empty.columns) == list(frame.columns) and len(empty) == 0
 

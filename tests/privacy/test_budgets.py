@@ -30,8 +30,14 @@ def test_a_budget_survives_its_text_and_describes_itself(budget: Budget) -> None
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, 1e9, None])
 @pytest.mark.parametrize(
     ("kind", "field"),
-    [(PureDP, "epsilon"), (ApproximateDP, "epsilon"), (ApproximateDP, "delta"), (ZeroConcentratedDP, "rho"), (GaussianDP, "mu")],
-)  # fmt: skip
+    [
+        (PureDP, "epsilon"),
+        (ApproximateDP, "epsilon"),
+        (ApproximateDP, "delta"),
+        (ZeroConcentratedDP, "rho"),
+        (GaussianDP, "mu"),
+    ],
+)
 def test_no_guarantee_is_free_or_infinite(kind: type[Budget], field: str, value: float | None) -> None:
     with pytest.raises(ValidationError):
         kind(**{field: value})
@@ -46,7 +52,7 @@ def test_delta_is_small_but_within_what_the_accountants_resolve(delta: float) ->
 def test_require_returns_the_budget_or_names_both_currencies() -> None:
     budget = PureDP(epsilon=1.0)
     assert require(budget, PureDP) is budget
-    with pytest.raises(UserError, match="Pure ε.*μ-GDP") as caught:
+    with pytest.raises(UserError, match=r"Pure ε.*μ-GDP") as caught:
         require(GaussianDP(), PureDP)
     assert caught.value.title != UserError("").title
 

@@ -40,7 +40,9 @@ def units(draw: str, replicate: int, count: int, seed: int = SEED) -> np.ndarray
     ("event", "norm", "draw", "scale"),
     [(Laplace(0.5), "l1", "laplace", 4.0), (Gaussian(0.25), "l2", "standard_normal", 8.0)],
 )
-def test_the_noise_is_the_declared_scale_times_a_standard_draw(event: Event, norm: str, draw: str, scale: float) -> None:
+def test_the_noise_is_the_declared_scale_times_a_standard_draw(
+    event: Event, norm: str, draw: str, scale: float
+) -> None:
     source = mechanisms(event)
     asked = query(norm=norm)
     noisy = getattr(source, "laplace" if norm == "l1" else "gaussian")(asked, event)
@@ -89,7 +91,7 @@ def test_a_sensitivity_that_bounds_nothing_is_refused(sensitivity: float | np.nd
         source.laplace(query(sensitivity=sensitivity), A)
 
 
-# ------------------------------------------------------------------------------------------------------- charge, then draw
+# ---------------------------------------------------------------------------------------------------- charge, then draw
 
 
 @pytest.mark.parametrize(
@@ -201,7 +203,7 @@ def test_no_rows_at_all_is_an_empty_release() -> None:
     assert [source._ledger.booked(r) for r in range(3)] == [()] * 3
 
 
-# --------------------------------------------------------------------------------------------------------- random streams
+# ------------------------------------------------------------------------------------------------------- random streams
 
 
 def test_a_replicate_draws_the_same_numbers_whatever_the_others_do() -> None:

@@ -29,7 +29,9 @@ SETTINGS = [
 ]
 
 
-def specification(bounds: tuple[tuple[float, float], ...] = ((-1.0, 1.0),) * D, n: int = N, **settings) -> LogisticRegression:
+def specification(
+    bounds: tuple[tuple[float, float], ...] = ((-1.0, 1.0),) * D, n: int = N, **settings
+) -> LogisticRegression:
     names = tuple(f"c{j}" for j in range(len(bounds)))
     return LogisticRegression(data=UploadedTable(sha256=SHA, n=n, bounds=bounds, names=names), **settings)
 
@@ -126,7 +128,13 @@ def test_no_neighbour_moves_the_gradient_of_a_batch_by_more_than_declared(chosen
 def test_a_crafted_pair_attains_the_sensitivity(clipping: str, scaling: str, norm: str, m: int | None) -> None:
     """Nearly opposite rows, both badly misclassified: without this the bound might be loose and waste noise."""
     low = 0.0 if scaling == "unit" else -0.5
-    settings = {"bounds": ((low, low + 1),) * 2, "scaling": scaling, "clip": 0.3, "clip_norm": norm, "clipping": clipping}
+    settings = {
+        "bounds": ((low, low + 1),) * 2,
+        "scaling": scaling,
+        "clip": 0.3,
+        "clip_norm": norm,
+        "clipping": clipping,
+    }
     table = np.tile([0.0, 0.0, 1.0], (N, 1))
     other = table.copy()
     table[:, :] = [0.4, 0.001, -1.0]  # every row, so that each is in the batch whichever it draws
@@ -192,7 +200,7 @@ def test_the_curvatures_sensitivity_is_attained_by_one_outlier(chosen: dict) -> 
     assert two.value[0] - one.value[0] == pytest.approx(one.sensitivity, rel=1e-12)
 
 
-# ------------------------------------------------------------------------------------------ the objective that is minimised
+# -------------------------------------------------------------------------------------- the objective that is minimised
 
 
 def naive(problem: LogisticProblem, table: np.ndarray, x: np.ndarray, chosen: dict) -> float:
@@ -253,7 +261,7 @@ def test_the_optimum_is_the_one_that_another_solver_finds(chosen: dict) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_declared_initial_error_holds_for_any_data(seed: int) -> None:
-    """F(x₀) - F* ≤ initial_gap and V₀ ≤ lyapunov, also for a start away from 0, clips, and labels that are all equal."""
+    """F(x₀) - F* ≤ initial_gap and V₀ ≤ lyapunov, also for a start away from 0, clips, and equal labels."""
     generator = np.random.default_rng(seed)
     chosen = SETTINGS[int(generator.integers(len(SETTINGS)))]
     start = float(generator.choice([0.0, 0.7, -3.0, 10.0]))
@@ -313,7 +321,7 @@ def test_accuracy_counts_rows_on_the_right_side_and_ties_half() -> None:
     assert problem.evaluate({"x": x})["accuracy"] == pytest.approx(expected, abs=1e-15)
 
 
-# ----------------------------------------------------------------------------------------------------------------- facts
+# ---------------------------------------------------------------------------------------------------------------- facts
 
 
 def test_facts_look_at_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,7 +353,12 @@ def test_a_clip_in_one_norm_bounds_the_other_validly() -> None:
 
 
 def test_a_missing_or_different_table_is_refused_with_a_sentence() -> None:
-    for tables in ({}, {"0" * 64: mild_table(1)}, {SHA: mild_table(1, n=N + 1)}, {SHA: mild_table(1, n=N).astype("f4")}):
+    for tables in (
+        {},
+        {"0" * 64: mild_table(1)},
+        {SHA: mild_table(1, n=N + 1)},
+        {SHA: mild_table(1, n=N).astype("f4")},
+    ):
         with pytest.raises(UserError):
             specification().build(tables)
     for label in (0.0, np.nan, 2.0):

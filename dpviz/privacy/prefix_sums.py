@@ -1,0 +1,396 @@
+"""Running sums under Gaussian noise: factorisations of the prefix-sum matrix, and the noise that they give.
+
+y_1, …, y_T are queries of which one row of the data touches one, a *leaf*. What is wanted is A y, with A the T × T
+lower-triangular matrix of ones. A mechanism factors A = B C, releases C y + σ z (z standard normal, T values per
+coordinate), and reads off the prefix sums B (C y + σ z) = A y + σ B z. With leaf sensitivities s_i:
+
+- replacing a row moves C y by at most max_i s_i ‖C_i‖ (C_i: column i), so μ = max_i s_i ‖C_i‖ / σ;
+- the noise on prefix t has standard deviation σ ‖B_t‖ (B_t: row t) in every coordinate.
+
+B and C are lower-triangular, so the noise of prefix t needs the draws of the first t steps only, and the guarantee
+holds for queries chosen after seeing earlier sums (Denisov et al. 2022, theorem 2.1; Gaussian noise only).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import fft
+from scipy.linalg import cholesky, eigh_tridiagonal, solve_triangular, toeplitz
+
+from dpviz.errors import UserError
+
+Floats = NDArray[np.float64]
+Draw = Callable[[], Floats]
+
+LONGEST_DENSE = 1024  # steps; a matrix has 8 MB, and the optimal factorisation takes two seconds
+_DIRECT = 32  # steps; below this a product is faster than its FFT
+_GAP = 1e-5  # how far the optimised variance may be above the smallest possible, relative
+
+# ------------------------------------------------------------------------------------------------------ factorisations
+
+
+class Factorisation(ABC):
+    """A = B C for T steps: what the running sums of one tree, or of one matrix, cost and how noisy they are.
+
+    name : in words, for legends.
+    column_norms : (T,) ‖C_i‖, what one unit of change in leaf i moves.
+    row_norms : (T,) ‖B_t‖, the standard deviation of the noise on prefix t for σ = 1.
+    """
+
+    def __init__(self, name: str, column_norms: Floats) -> None:
+        self.name = name
+        self.column_norms = _frozen(column_norms)
+
+    @property
+    def length(self) -> int:
+        """T, the number of steps."""
+        return len(self.column_norms)
+
+    @property
+    @abstractmethod
+    def row_norms(self) -> Floats: ...
+
+    @abstractmethod
+    def encoder(self) -> Floats:
+        """C, (T, T), lower-triangular."""
+
+    @abstractmethod
+    def decoder(self) -> Floats:
+        """B, (T, T), lower-triangular."""
+
+    @abstractmethod
+    def stream(self, draw: Draw) -> Iterator[Floats]:
+        """B z step by step: the noise of prefixes 1, …, T for σ = 1; each asks `draw` once for a new array (R, ...).
+
+        Prefix t is computed from the first t draws and nothing else. The arrays are not to be written to.
+        """
+
+    def noise(self, normals: Floats) -> Floats:
+        """B z at once: (R, T, ...) standard normal draws to the noise of every prefix for σ = 1, (R, T, ...)."""
+        steps = iter(np.moveaxis(normals, 1, 0))
+        return np.stack(list(self.stream(lambda: next(steps))), axis=1)
+
+    def sensitivity(self, leaves: ArrayLike = 1.0, participations: int = 1) -> Floats:
+        """L2 sensitivity of everything released, C y: σ = sensitivity / μ.
+
+        leaves : sensitivity of each query under replace-one; a scalar, (T,) or (R, T), giving a scalar or (R,).
+        participations : in how many of the queries one row may take part. Beyond one this is a bound for the worst
+            choice of leaves: the triangle inequality, at most `participations` times the sensitivity for one.
+        """
+        moved = np.sort(np.asarray(leaves, dtype=float) * self.column_norms, axis=-1)
+        return moved[..., max(self.length - participations, 0) :].sum(axis=-1)
+
+    def pattern_sensitivity(self, touched: Sequence[int]) -> float:
+        """L2 sensitivity of C y if one row takes part in exactly the queries `touched` (from 0), each of sensitivity 1.
+
+        √Σ_ij |⟨C_i, C_j⟩| over i, j touched: exact where no two columns have a negative product, else an upper bound
+        (Choquette-Choo et al. 2023). A row that may change its leaf touches two.
+        """
+        columns = self.encoder()[:, list(touched)]
+        return float(np.sqrt(np.abs(columns.T @ columns).sum()))
+
+    def rms_error(self, leaves: ArrayLike = 1.0) -> Floats:
+        """(T,) standard deviation of the noise on each prefix, per coordinate, at μ = 1; `leaves` a scalar or (T,)."""
+        return self.row_norms * self.sensitivity(leaves)
+
+
+class ToeplitzFactorisation(Factorisation):
+    """C = K diag(w)⁻¹ with K a lower-triangular Toeplitz matrix: noise is a filter, a scaling and a running sum.
+
+    kernel, inverse : (T,) first columns of K and of K⁻¹. weights : (T,) w, or 1.
+    """
+
+    def __init__(self, name: str, kernel: Floats, inverse: Floats, weights: ArrayLike = 1.0) -> None:
+        self._kernel, self._inverse = kernel, inverse
+        self._weights = np.broadcast_to(np.asarray(weights, dtype=float), kernel.shape)
+        super().__init__(name, np.sqrt(np.cumsum(kernel**2)[::-1]) / self._weights)
+
+    @cached_property
+    def row_norms(self) -> Floats:
+        if np.ptp(self._weights) == 0:  # then B is Toeplitz, too
+            return _frozen(np.sqrt(np.cumsum((self._weights[0] * np.cumsum(self._inverse)) ** 2)))
+        row, norms = np.zeros(self.length), np.empty(self.length)
+        for t in range(self.length):
+            row[: t + 1] += self._weights[t] * self._inverse[t::-1]
+            norms[t] = np.sqrt(row @ row)
+        return _frozen(norms)
+
+    def encoder(self) -> Floats:
+        return toeplitz(self._kernel, np.zeros(self.length)) / self._weights
+
+    def decoder(self) -> Floats:
+        return np.cumsum(self._weights[:, None] * toeplitz(self._inverse, np.zeros(self.length)), axis=0)
+
+    def noise(self, normals: Floats) -> Floats:
+        """As above, O(T log T) by FFT; rounding mixes draws of all steps at the 1e-16 level, unlike in `stream`."""
+        size = fft.next_fast_len(2 * self.length - 1, real=True)
+        trailing = (-1,) + (1,) * (normals.ndim - 2)
+        spectrum = fft.rfft(normals, size, axis=1) * fft.rfft(self._inverse, size).reshape(trailing)
+        filtered = fft.irfft(spectrum, size, axis=1)[:, : self.length]
+        return np.cumsum(self._weights.reshape(trailing) * filtered, axis=1)
+
+    @cached_property
+    def _spectra(self) -> tuple[NDArray[np.complex128], ...]:
+        """Transforms of the first 2, 4, 8, … coefficients of K⁻¹."""
+        return tuple(fft.rfft(self._inverse[: 2 << j], 2 << j)[:, None] for j in range(self.length.bit_length()))
+
+    def stream(self, draw: Draw) -> Iterator[Floats]:
+        """As above, O(T log² T): within a block of 32 steps directly; at its end, the last b draws, b the largest power
+        of two that divides t, are convolved onto the next b steps. So each pair of steps meets once (relaxed
+        multiplication, van der Hoeven 2002)."""
+        for t in range(self.length):
+            drawn = draw()
+            if t == 0:
+                history = np.empty((self.length, drawn.size))
+                filtered = np.zeros((self.length, drawn.size))
+                total = np.zeros(drawn.shape)
+            history[t] = drawn.reshape(-1)
+            start = t - t % _DIRECT
+            filtered[t] += self._inverse[t - start :: -1] @ history[start : t + 1]
+            total = total + self._weights[t] * filtered[t].reshape(drawn.shape)
+            yield total
+            done = t + 1
+            block = done & -done
+            ahead = min(block, self.length - done)
+            if ahead and block >= _DIRECT:
+                spectrum = fft.rfft(history[done - block : done], 2 * block, axis=0)
+                spectrum *= self._spectra[block.bit_length() - 1]
+                filtered[done : done + ahead] += fft.irfft(spectrum, 2 * block, axis=0)[block : block + ahead]
+
+
+class BinaryTree(Factorisation):
+    """One noisy sum per dyadic block that ends at t and is as long as the largest power of two dividing t.
+
+    Prefix t adds up popcount(t) of them; the first leaf is in ⌈log₂(T + 1)⌉, the others in fewer (Dwork et al. 2010;
+    Chan, Shi, Song 2011; as a data structure, a Fenwick tree). Right children are never needed nor released.
+    """
+
+    def __init__(self, length: int) -> None:
+        blocks = np.arange(length) >> np.arange(tree_depth(length))[:, None]  # block of leaf i at each level, from 0
+        released = (blocks % 2 == 0) & ((blocks + 1) << np.arange(len(blocks))[:, None] <= length)
+        super().__init__("Binary tree", np.sqrt(released.sum(axis=0)))
+
+    @cached_property
+    def row_norms(self) -> Floats:
+        return _frozen(np.sqrt(np.bitwise_count(np.arange(1, self.length + 1)).astype(float)))
+
+    def encoder(self) -> Floats:
+        ends, leaves = np.arange(1, self.length + 1)[:, None], np.arange(1, self.length + 1)
+        return ((leaves <= ends) & (leaves > (ends & (ends - 1)))).astype(float)
+
+    def decoder(self) -> Floats:
+        matrix = np.zeros((self.length, self.length))
+        for t in range(1, self.length + 1):
+            matrix[t - 1, [last - 1 for _, last in tree_nodes(t)]] = 1.0
+        return matrix
+
+    def stream(self, draw: Draw) -> Iterator[Floats]:
+        """As above: one addition per step, and one array kept per level, because N_t = N_{t - block} + fresh noise."""
+        latest: dict[int, Floats] = {}  # noise of the last prefix t, by the largest power of two that divides t
+        for t in range(1, self.length + 1):
+            shorter = t & (t - 1)
+            drawn = draw()
+            latest[t & -t] = latest[shorter & -shorter] + drawn if shorter else drawn
+            yield latest[t & -t]
+
+
+class DenseFactorisation(Factorisation):
+    """Any lower-triangular C, given as a matrix; B = A C⁻¹, and noise costs O(T²)."""
+
+    def __init__(self, name: str, encoder: Floats) -> None:
+        self._encoder = _frozen(encoder)
+        ones = np.tril(np.ones(encoder.shape))
+        self._decoder = _frozen(np.tril(solve_triangular(encoder, ones.T, lower=True, trans="T").T))
+        super().__init__(name, np.linalg.norm(encoder, axis=0))
+
+    @cached_property
+    def row_norms(self) -> Floats:
+        return _frozen(np.linalg.norm(self._decoder, axis=1))
+
+    def encoder(self) -> Floats:
+        return self._encoder
+
+    def decoder(self) -> Floats:
+        return self._decoder
+
+    def noise(self, normals: Floats) -> Floats:
+        return (self._decoder @ normals.reshape(*normals.shape[:2], -1)).reshape(normals.shape)
+
+    def stream(self, draw: Draw) -> Iterator[Floats]:
+        for t in range(self.length):
+            drawn = draw()
+            if t == 0:
+                history = np.empty((self.length, drawn.size))
+            history[t] = drawn.reshape(-1)
+            yield (self._decoder[t, : t + 1] @ history[: t + 1]).reshape(drawn.shape)
+
+
+# ---------------------------------------------------------------------------------------------------------- the methods
+
+
+def tree_depth(length: int) -> int:
+    """⌈log₂(T + 1)⌉: in how many released blocks of a binary tree the first leaf is."""
+    return length.bit_length()
+
+
+def tree_nodes(t: int) -> tuple[tuple[int, int], ...]:
+    """The blocks (first, last) of a binary tree that prefix t adds up, the longest first: binary digits of t."""
+    nodes, last = [], t
+    while last:
+        nodes.append((last - (last & -last) + 1, last))
+        last &= last - 1
+    return tuple(reversed(nodes))
+
+
+@lru_cache(maxsize=64)
+def independent(length: int) -> Factorisation:
+    """C = I: every query gets its own noise, so that of prefix t is a random walk, variance t at μ = 1."""
+    impulse = np.zeros(_checked(length))
+    impulse[0] = 1.0
+    return ToeplitzFactorisation("Independent noise", impulse, impulse)
+
+
+@lru_cache(maxsize=64)
+def binary_tree(length: int) -> Factorisation:
+    """The binary tree mechanism; see BinaryTree."""
+    return BinaryTree(_checked(length))
+
+
+@lru_cache(maxsize=64)
+def square_root(length: int) -> Factorisation:
+    """B = C = √A, Toeplitz with c_k = binom(2k, k) 4⁻ᵏ; variance of prefix t at μ = 1: S_t S_T, S_t = Σ_{k<t} c_k².
+
+    Fichtenberger, Henzinger, Upadhyay 2023 (maximum); Henzinger, Upadhyay, Upadhyay 2023 (mean).
+    """
+    return ToeplitzFactorisation("Square root", *_root(_checked(length)))
+
+
+@lru_cache(maxsize=64)
+def normalised_square_root(length: int) -> Factorisation:
+    """√A with its columns scaled to norm 1: all leaves cost the same (Henzinger, Kalinin, Upadhyay 2025)."""
+    kernel, inverse = _root(_checked(length))
+    return ToeplitzFactorisation("Normalised square root", kernel, inverse, np.sqrt(np.cumsum(kernel**2)[::-1]))
+
+
+def _root(length: int) -> tuple[Floats, Floats]:
+    """First T coefficients of (1 - x)^(-1/2) and of (1 - x)^(1/2)."""
+    k = np.arange(1, length)
+    return np.cumprod(np.append(1.0, (2 * k - 1) / (2 * k))), np.cumprod(np.append(1.0, (2 * k - 3) / (2 * k)))
+
+
+@lru_cache(maxsize=8)
+def honaker_tree(length: int) -> Factorisation:
+    """The full binary tree, each block estimated from its own noisy sum and its children's (Honaker 2015, online).
+
+    Variance of prefix t: Σ over its blocks of 2^h / (2^(h+1) - 1), h the level. Only prefix sums are released, so it
+    costs what the square C = L⁻¹ A does, L Lᵀ = B Bᵀ: 7 % less noise than if every block were. UserError: T > 1 024.
+    """
+    _checked(length, LONGEST_DENSE)
+    rows, drawn = np.zeros((length, 2 * length)), 0
+    stack: list[tuple[int, Floats]] = []
+    for t in range(length):
+        estimate, level = np.zeros(2 * length), 0
+        estimate[drawn] = 1.0
+        drawn += 1
+        while stack and stack[-1][0] == level:
+            children = 2 * 2**level / (2 ** (level + 1) - 1)  # variance of the sum of both
+            estimate = (estimate + stack.pop()[1]) / (1 + children)
+            estimate[drawn] = children / (1 + children)
+            drawn, level = drawn + 1, level + 1
+        stack.append((level, estimate))
+        rows[t] = np.sum([part for _, part in stack], axis=0)
+    factor = cholesky(rows @ rows.T, lower=True)
+    return DenseFactorisation("Honaker's tree", solve_triangular(factor, np.tril(np.ones(factor.shape)), lower=True))
+
+
+# ----------------------------------------------------------------------------------------------- optimal factorisations
+
+
+@lru_cache(maxsize=8)
+def optimal_max(length: int) -> Factorisation:
+    """The smallest possible noise at the worst t, γ₂(A) (Matoušek et al. 2020), to 1e-5. UserError: T > 1 024."""
+    return DenseFactorisation("Optimal (maximum)", _optimal(_checked(length, LONGEST_DENSE), "max", np.ones(length)))
+
+
+def optimal_mean(length: int, first: float = 1.0) -> Factorisation:
+    """The smallest possible mean variance over t (Denisov et al. 2022), to 1e-5. UserError: T > 1 024.
+
+    first : sensitivity of the first query relative to the others', which are equal. It only steers the optimisation
+        (from 1/100 to 100; beyond, these): what the result costs is `sensitivity(leaves)`, whatever the leaves are.
+    """
+    return _optimal_mean(_checked(length, LONGEST_DENSE), float(np.clip(first, 0.01, 100.0)))
+
+
+@lru_cache(maxsize=8)
+def _optimal_mean(length: int, first: float) -> Factorisation:
+    leaves = np.ones(length)
+    leaves[0] = first
+    return DenseFactorisation("Optimal (mean)", _optimal(length, "mean", leaves / leaves.max()))
+
+
+def _optimal(length: int, objective: Literal["mean", "max"], leaves: Floats) -> Floats:
+    """C of the best factorisation, s_i ‖C_i‖ = 1 for all i; `leaves` (s, equal for "max") is (T,).
+
+    The variance is minimised over X = CᵀC under s_i² X_ii ≤ 1. With multipliers v = q² of these constraints and
+    weights p² of the rows (p = 1 for the mean; at the maximum they mirror v, because reversing rows and columns
+    transposes A), X = D⁻¹ (MᵀM)^(1/2) D⁻¹ with M = diag(p) A D, D = diag(s q). X_ii s_i² is the same for all i at the
+    optimum, and its largest value over its mean bounds the distance to it (duality).
+    The fixed-point iteration v_i ← v_i X_ii s_i² (Denisov et al. 2022) is taken in ln v, over-relaxed and extrapolated.
+    """
+    points: list[Floats] = []
+    residuals: list[Floats] = []
+    log_v = np.zeros(length)
+    for _ in range(100):
+        q = np.exp(log_v / 2)
+        singular, vectors = _right_singular(q[::-1] if objective == "max" else np.ones(length), leaves * q)
+        scaled = (vectors**2 @ singular) / q**2  # s_i² X_ii
+        mean = singular.sum() / (q @ q)
+        if scaled.max() <= (1 + _GAP / 2) * mean:
+            return _cholesky_reversed((vectors * singular) @ vectors.T) / (np.sqrt(scaled) * q * leaves)
+        points, residuals = [*points[-5:], log_v], [*residuals[-5:], np.log(scaled / mean)]
+        log_v = _extrapolated(points, residuals)
+    raise ArithmeticError(f"the optimal factorisation for {length} steps did not converge")
+
+
+def _right_singular(p: Floats, q: Floats) -> tuple[Floats, Floats]:
+    """Singular values (T,) and right singular vectors (T, T) of diag(p) A diag(q), in O(T²): as A⁻¹ is bidiagonal,
+    the inverse of its Gram matrix is tridiagonal."""
+    weights = p**-2
+    diagonal = weights + np.append(0.0, weights[:-1])
+    eigenvalues, vectors = eigh_tridiagonal(diagonal / q**2, -weights[:-1] / (q[:-1] * q[1:]))
+    return eigenvalues**-0.5, vectors
+
+
+def _cholesky_reversed(gram: Floats) -> Floats:
+    """Lower-triangular C with CᵀC = gram."""
+    return cholesky(gram[::-1, ::-1], lower=True).T[::-1, ::-1]
+
+
+def _extrapolated(points: list[Floats], residuals: list[Floats]) -> Floats:
+    """The next point of x ← x + 2 f(x), by Anderson's extrapolation from the last few."""
+    step = points[-1] + 2 * residuals[-1]
+    if len(points) == 1:
+        return step
+    d_points, d_residuals = np.diff(points, axis=0).T, np.diff(residuals, axis=0).T
+    return step - (d_points + 2 * d_residuals) @ np.linalg.lstsq(d_residuals, residuals[-1], rcond=None)[0]
+
+
+def _checked(length: int, longest: int | None = None) -> int:
+    if length < 1:
+        raise ValueError(f"a running sum needs at least one step, got {length}")
+    if longest is not None and length > longest:
+        raise UserError(
+            f"This factorisation is computed for up to {longest:,} steps, not {length:,}. Take fewer steps, "
+            "or the normalised square root, which is almost as good and has no limit.",
+            title="Too many steps",
+        )
+    return int(length)
+
+
+def _frozen(array: Floats) -> Floats:
+    array.setflags(write=False)
+    return array

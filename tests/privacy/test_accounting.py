@@ -1,0 +1,399 @@
+"""Accounting against reference values, exact formulas, an independent library, and its own monotonicity."""
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.privacy_accountant import NeighboringRelation
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpviz.privacy import accounting, closed_forms, pld
+from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
+
+DELTA = 1e-6
+PESSIMISM = 2e-3  # a loss distribution on its grid may overestimate ε by so much
+ALPHA = np.array([0.0, 1e-6, 0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 1.0])
+
+steady = settings(derandomize=True, deadline=None, max_examples=25)
+laplaces = st.floats(-3, 0.5).map(lambda x: Laplace(10**x))
+gaussians = st.floats(-3, 0.5).map(lambda x: Gaussian(10**x))
+sampled = st.builds(lambda m, inner: Sub("wor", m, 100, inner), st.integers(1, 99), laplaces | gaussians)
+pairs = st.builds(lambda *parts: Seq(parts), laplaces | gaussians, gaussians | laplaces)
+events_of_all_kinds = st.lists(laplaces | gaussians | sampled | pairs, min_size=1, max_size=6)
+
+MIXED: tuple[Event, ...] = (
+    *[Gaussian(0.3)] * 10,
+    *[Laplace(0.2)] * 20,
+    Seq((Laplace(0.1), Gaussian(0.2))),
+    *[Sub("wor", 10, 100, Gaussian(0.5))] * 30,
+)
+
+
+# ----------------------------------------------------------------------------------------------------- what was spent
+
+
+def test_spent_adds_up():
+    events = [Laplace(0.5), Laplace(0.5), Laplace(1.0), Sub("wor", 1, 10, Laplace(1.0))]
+    amplified = math.log1p(math.expm1(1.0) / 10)
+    np.testing.assert_allclose(accounting.spent(events, "epsilon"), [0, 0.5, 1.0, 2.0, 2.0 + amplified], rtol=1e-14)
+    rho = [closed_forms.rho(event) for event in events]
+    np.testing.assert_allclose(accounting.spent(events, "rho"), [0, *np.cumsum(rho)], rtol=1e-14)
+    mu = [closed_forms.mu(event) for event in events]
+    np.testing.assert_allclose(accounting.spent(events, "mu") ** 2, [0, *np.cumsum(np.square(mu))], rtol=1e-14)
+
+
+def test_spent_where_the_currency_does_not_exist():
+    events = [Laplace(0.5), Gaussian(1.0), Laplace(0.5)]
+    assert accounting.spent(events, "epsilon").tolist() == [0, 0.5, math.inf, math.inf]
+    assert math.isfinite(accounting.total(events, "rho")) and math.isfinite(accounting.total(events, "mu"))
+    on_batch = [Sub("wor", 1, 10, Gaussian(1.0))]
+    assert {accounting.total(on_batch, currency) for currency in ("epsilon", "rho", "mu")} == {math.inf}
+    assert accounting.total([], "mu") == accounting.total([], "epsilon") == 0.0
+
+
+def test_gaussian_schedule_costs_exactly_its_mu():
+    """Noise σ_t on a query of sensitivity Δ costs μ² = Σ Δ²/σ_t² = 2ρ, whatever the schedule."""
+    sigma = np.geomspace(0.5, 40, 50)
+    events = [Gaussian(0.3 / s) for s in sigma.tolist()]
+    assert accounting.total(events, "mu") ** 2 == pytest.approx(float((0.09 / sigma**2).sum()), rel=1e-12)
+    assert accounting.total(events, "rho") == pytest.approx(float((0.045 / sigma**2).sum()), rel=1e-12)
+    exact = closed_forms.gdp_epsilon(accounting.total(events, "mu"), DELTA)
+    reading = accounting.tightest(events, DELTA)
+    assert (reading.epsilon, reading.method) == (exact, "gdp")
+    assert 1 <= reading.by_method["pld"] / exact <= 1 + PESSIMISM
+
+
+# ------------------------------------------------------------------------------------------------------- ε at a given δ
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "steps", "at_1e5", "at_1e6"),
+    [(1.0, 100, 0.3367, 0.3913), (1.0, 1000, 0.0969, 0.1158), (2.0, 100, 0.7146, 0.8194), (4.0, 100, 1.5226, 1.7237)],
+)
+def test_what_a_nominal_pure_budget_really_costs(epsilon, steps, at_1e5, at_1e6):
+    events = (Laplace(epsilon / steps),) * steps
+    for delta, expected in ((1e-5, at_1e5), (1e-6, at_1e6)):
+        reading = accounting.tightest(events, delta)
+        assert reading.method == "pld"
+        assert -5e-4 <= reading.epsilon / expected - 1 <= PESSIMISM  # the table has four decimals
+
+
+def test_what_an_optimised_schedule_really_costs():
+    """136 steps of the accelerated method, κ = 255, whose shares grow by (1 - κ^-1/2)^(-1/3) a step. The reference
+    values have nearly equal shares rounded up by up to 2 %; so have ours, which costs 1 %."""
+    log_shares = -np.arange(136) / 3 * math.log1p(-(255.0**-0.5))
+    shares = np.exp(log_shares - log_shares.max())
+    events = tuple(Laplace(value) for value in (shares / shares.sum()).tolist())
+    assert len(set(events)) > accounting.MOST_EXACT
+    for delta, reference in ((1e-5, 0.3670), (1e-6, 0.4235)):
+        exact = pld.epsilon_at([(event, 1) for event in events], delta)
+        assert 0.99 * reference <= exact <= 1.001 * reference
+        assert exact <= accounting.epsilon(events, delta, "pld") <= 1.012 * exact
+
+
+def _accountant(kind, events: tuple[Event, ...], **options):
+    """The independent library's. It wants Python floats: an int or float32 makes it count an event once only."""
+    accountant = kind(neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE, **options)
+    for event in events:
+        laplace = isinstance(event, Laplace)
+        one = dp_event.LaplaceDpEvent(1 / event.eps) if laplace else dp_event.GaussianDpEvent(1 / event.mu)
+        accountant.compose(one)
+    return accountant
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        (Laplace(0.1),) * 60,
+        (Gaussian(0.2),) * 30,
+        (Laplace(1.0), Laplace(0.3), Laplace(0.7)),
+        (*[Laplace(0.2)] * 20, *[Gaussian(0.3)] * 10, Laplace(0.8)),
+    ],
+    ids=["Laplace", "Gaussian", "few", "mixed"],
+)
+def test_agrees_with_an_independent_library(events):
+    theirs = _accountant(PLDAccountant, events, value_discretization_interval=1e-3)
+    assert -1e-4 <= accounting.epsilon(events, DELTA, "pld") / theirs.get_epsilon(DELTA) - 1 <= PESSIMISM
+    assert -1e-4 <= accounting.advantage(events) / theirs.get_delta(0.0) - 1 <= PESSIMISM
+    theirs = _accountant(RdpAccountant, events, orders=closed_forms.ORDERS).get_epsilon(DELTA)
+    assert -1e-4 <= accounting.epsilon(events, DELTA, "rdp") / theirs - 1 <= 1e-9  # our best order is refined
+
+
+def test_rdp_of_a_gaussian_is_its_zcdp_bound():
+    """Same formula, best order: so the search over orders finds it. TV13."""
+    assert accounting.epsilon([Gaussian(1.0)], DELTA, "rdp") == pytest.approx(5.22153444453, rel=1e-9)
+    assert accounting.epsilon([Gaussian(0.1)] * 100, DELTA, "zcdp") == pytest.approx(5.22153444453, rel=1e-9)
+
+
+@steady
+@given(events=events_of_all_kinds, delta=st.floats(-9, -3).map(lambda x: 10**x))
+def test_the_tightest_method_wins_and_all_are_consistent(events, delta):
+    reading = accounting.tightest(events, delta)
+    assert reading.epsilon == min(reading.by_method.values()) == reading.by_method[reading.method]
+    assert reading.epsilon <= accounting.total(events, "epsilon")
+    # Few losses of different sizes do not all fit the grid.
+    assert reading.by_method["pld"] <= reading.by_method.get("rdp", math.inf) * 1.01 + 1e-9
+    assert reading.by_method.get("rdp", math.inf) <= reading.by_method.get("zcdp", math.inf) * (1 + 1e-9)
+
+
+@steady
+@given(events=events_of_all_kinds, more=st.floats(1.05, 4))
+def test_more_noise_and_larger_delta_never_cost_more(events, more):
+    def quieter(event: Event) -> Event:
+        """Less noise in every release."""
+        if isinstance(event, Laplace):
+            return Laplace(event.eps * more)
+        if isinstance(event, Gaussian):
+            return Gaussian(event.mu * more)
+        if isinstance(event, Seq):
+            return Seq(tuple(quieter(part) for part in event.events))
+        return Sub(event.kind, event.m, event.n, quieter(event.inner))
+
+    louder = tuple(quieter(event) for event in events)
+    slack = 1 + PESSIMISM
+    for method in accounting.METHODS:
+        value = accounting.epsilon(events, DELTA, method)
+        assert value <= accounting.epsilon(louder, DELTA, method) * slack + 1e-9
+        assert value >= accounting.epsilon(events, DELTA * more, method) / slack
+        assert value <= accounting.epsilon([*events, Laplace(0.1)], DELTA, method) * slack + 1e-9
+    for currency in ("epsilon", "rho", "mu"):
+        assert accounting.total(events, currency) <= accounting.total(louder, currency)
+    assert accounting.advantage(events) <= accounting.advantage(louder) * slack + 1e-9
+    assert (accounting.tradeoff(events, ALPHA) >= accounting.tradeoff(louder, ALPHA) - 1e-4).all()
+
+
+@steady
+@given(inner=laplaces | gaussians, m=st.integers(1, 900), n=st.integers(1000, 2000))
+def test_larger_batches_cost_more_and_more_rows_less(inner, m, n):
+    def cost(m: int, n: int, method: accounting.Method) -> float:
+        return accounting.epsilon((Sub("wor", m, n, inner),) * 40, DELTA, method)
+
+    for method in ("pld", "rdp", "basic"):
+        assert cost(m, n, method) <= cost(m + 50, n, method) * (1 + PESSIMISM) + 1e-9
+        assert cost(m, n + 100, method) <= cost(m, n, method) * (1 + PESSIMISM) + 1e-9
+
+
+@pytest.mark.parametrize("inner", [Laplace(0.2), Gaussian(0.2)], ids=str)
+def test_a_batch_of_almost_everything_is_everything(inner):
+    whole = accounting.epsilon((inner,) * 50, DELTA, "pld")
+    assert accounting.epsilon((Sub("wor", 10**8 - 1, 10**8, inner),) * 50, DELTA, "pld") == pytest.approx(
+        whole, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("method", accounting.METHODS)
+@pytest.mark.parametrize(
+    "events",
+    [MIXED, (Laplace(0.02),) * 200, tuple(Laplace(v) for v in np.geomspace(1e-3, 1e-2, 200).tolist())],
+    ids=["mixed", "uniform", "distinct"],
+)
+def test_curves_are_the_costs_of_their_prefixes(method, events):
+    checkpoints = (0, 1, 2, 5, len(events) // 2, len(events))
+    curve = accounting.epsilon_curve(events, DELTA, method, checkpoints)
+    assert curve[0] == 0.0 and (np.diff(curve[np.isfinite(curve)]) >= 0).all() and not curve.flags.writeable
+    rounded = 0.02 if len(set(events)) > accounting.MOST_EXACT else 0.0  # a prefix has few enough to be exact
+    for at, value in zip(checkpoints[1:], curve[1:], strict=True):
+        exact = accounting.epsilon(events[:at], DELTA, method)
+        assert value == exact == math.inf or -PESSIMISM <= value / exact - 1 <= PESSIMISM + rounded
+    assert curve[-1] == pytest.approx(accounting.epsilon(events, DELTA, method), rel=1e-9)
+
+
+def test_releases_that_the_run_depends_on_are_added_in_pure_epsilon():
+    """Their outcome chose the parameters of the run, so no loss distribution of both together may be quoted."""
+    events, before = (Laplace(0.02),) * 200, (Laplace(0.3), Laplace(0.1))
+    alone, both = accounting.tightest(events, DELTA), accounting.tightest(events, DELTA, before)
+    assert both.method == alone.method and both.epsilon == pytest.approx(0.4 + alone.epsilon, rel=1e-12)
+    assert both.epsilon > accounting.tightest(before + events, DELTA).epsilon
+    assert accounting.tightest(events, DELTA, (Gaussian(0.1),)).epsilon == math.inf
+
+
+def test_seq_costs_what_its_parts_cost():
+    together, apart = [Seq((Laplace(0.3), Gaussian(0.5)))] * 5, [Laplace(0.3), Gaussian(0.5)] * 5
+    for method in accounting.METHODS:
+        assert accounting.epsilon(together, DELTA, method) == pytest.approx(
+            accounting.epsilon(apart, DELTA, method), rel=1e-9
+        )
+    np.testing.assert_allclose(accounting.tradeoff(together, ALPHA), accounting.tradeoff(apart, ALPHA), atol=1e-9)
+
+
+def test_a_mixed_batch_has_a_valid_cost():
+    """No closed profile is known for it, so it is booked as a Gaussian batch of the same μ, never as less."""
+    mixed = [Sub("wor", 10, 100, Seq((Laplace(0.5), Gaussian(0.5))))] * 20
+    bound = accounting.tightest(mixed, DELTA)
+    alone = accounting.epsilon([Sub("wor", 10, 100, Gaussian(0.5))] * 20, DELTA, "pld")
+    assert alone < bound.epsilon < math.inf
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float64, int])
+def test_kinds_of_numbers_make_no_difference(number):
+    events, floats = [Gaussian(number(1))] * 4 + [Laplace(number(2))], [Gaussian(1.0)] * 4 + [Laplace(2.0)]
+    for method in accounting.METHODS:
+        assert accounting.epsilon(events, DELTA, method) == accounting.epsilon(floats, DELTA, method)
+
+
+def test_many_tiny_huge_and_distinct_events():
+    assert 0 <= accounting.tightest([Laplace(1e-60)] * 10, DELTA).epsilon <= 1e-58
+    assert accounting.tightest([Laplace(700.0)] * 3, DELTA).epsilon <= 2100.0
+    assert accounting.tightest([Gaussian(1e4)] * 3, DELTA).epsilon == pytest.approx(1.5e8, rel=0.01)
+    many = (Laplace(1e-3),) * 10_000
+    exact_enough = closed_forms.gdp_epsilon(math.sqrt(10_000) * 1e-3, DELTA)  # 10 000 small losses are normal
+    assert accounting.tightest(many, DELTA).epsilon == pytest.approx(exact_enough, rel=0.01)
+    distinct = tuple(Laplace(v) for v in np.geomspace(1e-9, 1e-2, 10_000).tolist())
+    reading = accounting.tightest(distinct, DELTA)
+    assert reading.epsilon <= reading.by_method["rdp"] < reading.by_method["basic"]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [Laplace(math.inf)],
+        [Gaussian(math.inf)] * 3,
+        [Sub("wor", 1, 10, Laplace(math.inf))] * 30,
+        [Laplace(1.0), Gaussian(math.inf)],
+        [Seq((Gaussian(1.0), Laplace(math.inf)))],
+    ],
+    ids=str,
+)
+def test_no_noise_costs_infinity(events):
+    reading = accounting.tightest(events, DELTA)
+    assert reading.epsilon == math.inf and not reading.by_method
+    for method in accounting.METHODS:
+        assert accounting.epsilon(events, DELTA, method) == math.inf
+    assert (accounting.tradeoff(events, ALPHA) == 0).all() and accounting.advantage(events) == 1.0
+
+
+def test_nothing_released_costs_nothing():
+    assert accounting.epsilon([], DELTA, "pld") == accounting.advantage([]) == 0.0
+    assert accounting.tightest([], DELTA).epsilon == 0.0
+    np.testing.assert_allclose(accounting.tradeoff([], ALPHA), 1 - ALPHA)
+
+
+# ----------------------------------------------------------------------------------------------------- attack readings
+
+
+@pytest.mark.parametrize("mu", [0.01, 1.0, 6.0, 40.0])
+def test_gaussian_tradeoff_is_exact(mu):
+    """TV48 and TV46 among them; whatever the number of releases."""
+    expected = closed_forms.gdp_tradeoff(mu, ALPHA)
+    np.testing.assert_allclose(accounting.tradeoff([Gaussian(mu)], ALPHA), expected, rtol=1e-12)
+    np.testing.assert_allclose(accounting.tradeoff([Gaussian(mu / 2)] * 4, ALPHA), expected, rtol=1e-12)
+    assert accounting.advantage([Gaussian(mu / 2)] * 4) == pytest.approx(math.erf(mu / math.sqrt(8)), rel=1e-9)
+
+
+@pytest.mark.parametrize("event", [Laplace(0.1), Laplace(2.0), Gaussian(0.3), Gaussian(4.0)], ids=str)
+def test_tradeoff_from_a_profile_is_exact(event):
+    """The general way, on events whose curve is known."""
+    found = accounting._tradeoff_of_profile(closed_forms.profile(event), ALPHA)
+    closed = closed_forms.laplace_tradeoff(event.eps, ALPHA) if isinstance(event, Laplace) else None
+    expected = closed_forms.gdp_tradeoff(event.mu, ALPHA) if closed is None else closed
+    assert ((expected - 1e-7 <= found) & (found <= expected + 1e-12)).all()
+
+
+@pytest.mark.parametrize(
+    ("events", "truth"),
+    [
+        ([Laplace(0.05)] * 400, closed_forms.gdp_tradeoff(1.0, ALPHA)),
+        ([Sub("wor", 10**6 - 1, 10**6, Gaussian(0.1))] * 100, closed_forms.gdp_tradeoff(1.0, ALPHA)),
+        ([Sub("wor", 10**8 - 1, 10**8, Laplace(2.0))], closed_forms.laplace_tradeoff(2.0, ALPHA)),
+    ],
+    ids=["many Laplace", "Gaussian batches", "Laplace batch"],
+)
+def test_composed_tradeoff_near_known_curves(events, truth):
+    np.testing.assert_allclose(accounting.tradeoff(events, ALPHA), truth, rtol=0, atol=8e-3)
+
+
+@steady
+@given(events=events_of_all_kinds)
+def test_tradeoff_is_never_above_the_truth(events):
+    """It is a trade-off curve (convex, decreasing, below 1 - α), in line with the advantage and every proven (ε, δ)."""
+    alpha = np.linspace(0, 1, 101)
+    f = accounting.tradeoff(events, alpha)
+    assert (np.diff(f) <= 1e-12).all() and (f <= 1 - alpha + 1e-12).all() and (f >= 0).all()
+    assert np.diff(f, 2).min() >= -1e-6
+    assert (1 - alpha - f).max() <= accounting.advantage(events) + 1e-9  # the largest TPR - FPR
+    for delta in (1e-9, 1e-6, 1e-3):
+        epsilon = accounting.tightest(events, delta).epsilon
+        assert (f >= 1 - delta - np.exp(epsilon * 1.01) * alpha - 1e-6).all()
+
+
+def test_tradeoff_of_batches_is_below_that_of_an_actual_attack():
+    """One record +1 among others at -1, one release on batches of 1 in 10: the best tests are known in closed form."""
+    q, mu = 0.1, 1.5
+    threshold = np.linspace(-4, 6, 400)
+    above, below = closed_forms.ndtr(-threshold), closed_forms.ndtr(threshold)
+    false_positive, false_negative = above, (1 - q) * below + q * closed_forms.ndtr(threshold - mu)
+    events = [Sub("wor", 1, 10, Gaussian(mu))]
+    assert (accounting.tradeoff(events, false_positive) <= false_negative + 1e-12).all()
+    assert (accounting.tradeoff(events, false_negative) <= false_positive + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (Laplace(1.0), -math.expm1(-0.5)),
+        (Gaussian(1.0), 0.382924922548),
+        (Gaussian(2.0), 0.682689492137),
+        (Sub("wor", 1, 4, Laplace(1.0)), -math.expm1(-0.5) / 4),
+        (Sub("wor", 1, 4, Gaussian(1.0)), 0.382924922548 / 4),
+    ],
+    ids=str,
+)
+def test_advantage(event, expected):
+    assert accounting.advantage([event]) == pytest.approx(expected, rel=1e-9)
+    assert expected <= accounting.advantage([event] * 3) * (1 + 1e-9) <= 3 * expected * (1 + 1e-4)
+
+
+def test_attacks_where_losses_are_too_large_for_the_grid():
+    """Then the better of the pure bound and the Gaussian one is left."""
+    assert accounting.epsilon([Laplace(700.0)] * 2, DELTA, "pld") == math.inf
+    assert accounting.advantage([Laplace(700.0)] * 2) == 1.0
+    np.testing.assert_array_equal(accounting.tradeoff([Laplace(700.0)] * 2, [0.0, 0.5]), [1.0, 0.0])
+
+
+# --------------------------------------------------------------------------------------------------------- conversions
+
+
+def test_conversions_of_bare_budgets():
+    pure = accounting.convert(PureDP(epsilon=1.0), 1e-5)
+    assert pure["epsilon"] == 1.0
+    assert pure["rho"] == pytest.approx(0.46211715726) and pure["mu"] == pytest.approx(1.23203538534)
+    assert pure["epsilon_at_delta"] == pytest.approx(math.log(math.e - 1e-5 * (1 + math.e)), rel=1e-12)
+    gaussian = accounting.convert(GaussianDP(mu=1.0), DELTA)
+    assert gaussian["epsilon"] is None and gaussian["rho"] == 0.5 and gaussian["mu"] == 1.0
+    assert gaussian["epsilon_at_delta"] == pytest.approx(4.88655411746, rel=1e-9)
+    concentrated = accounting.convert(ZeroConcentratedDP(rho=0.5), DELTA)
+    assert concentrated["epsilon"] is None and concentrated["mu"] is None  # no simple formula is valid
+    assert concentrated["epsilon_at_delta"] == pytest.approx(5.22153444453, rel=1e-9)
+
+
+def test_approximate_budgets_convert_upwards_in_delta_only():
+    budget = ApproximateDP(epsilon=1.0, delta=1e-5)
+    nothing = {"epsilon": None, "epsilon_at_delta": None, "rho": None, "mu": None}
+    assert accounting.convert(budget, 0.9e-5) == nothing  # the worst case fails openly with probability 1e-5
+    assert accounting.convert(budget, 1e-5) == {**nothing, "epsilon_at_delta": 1.0}
+    better = accounting.convert(budget, 1e-3)["epsilon_at_delta"]
+    assert better is not None and better < 1.0
+    # The worst case attains it: it fails openly with probability δ₀ and is randomised response otherwise.
+    assert 1e-5 + (1 - 1e-5) * float(closed_forms.pure_delta(1.0, better)) == pytest.approx(1e-3, rel=1e-9)
+    assert accounting.convert(NoPrivacy(), 1e-3) == nothing
+
+
+@steady
+@given(size=st.floats(-1.9, 1.2).map(lambda x: 10**x), delta=st.floats(-9, -3).map(lambda x: 10**x))
+def test_a_plan_reads_no_worse_than_its_bare_budget(size, delta):
+    """Converting the mechanism is never worse than converting the number."""
+    for budget, event in (
+        (PureDP(epsilon=size), Laplace(size)),
+        (GaussianDP(mu=size), Gaussian(size)),
+        (ZeroConcentratedDP(rho=size**2 / 2 if size < 14 else 98.0), Gaussian(size if size < 14 else 14.0)),
+    ):
+        bare = accounting.convert(budget, delta)
+        assert accounting.tightest([event], delta).epsilon <= bare["epsilon_at_delta"] * (1 + 1e-9)
+        for currency in ("epsilon", "rho", "mu"):
+            value = bare[currency]
+            assert value is None or accounting.total([event], currency) <= value * (1 + 1e-9)
