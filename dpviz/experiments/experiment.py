@@ -16,12 +16,12 @@ from dpviz.experiments.trace import Lane, Trace, recording_grid
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.base import Facts, Problem, ProblemSpecification
+from dpviz.problems.base import Problem, ProblemSpecification, check_facts
 from dpviz.specification import Specification, number
 
 # Rough cost of one pass, per element (row × replicate) and per product (row × replicate × parameter), measured on one
-# 2-core machine; only used to say in advance how long a run will take.
-SECONDS_PER_ELEMENT, SECONDS_PER_PRODUCT, SECONDS_PER_STEP = 4e-9, 0.25e-9, 1e-4
+# 2-core machine; only used to say in advance how long a run will take. Rows of a batch are drawn and gathered.
+SECONDS_PER_ELEMENT, SECONDS_PER_PRODUCT, SECONDS_PER_STEP, SECONDS_PER_DRAWN = 4e-9, 0.25e-9, 2e-4, 50e-9
 
 
 class Arm(Specification):
@@ -79,8 +79,9 @@ class Experiment(Specification):
         """About how long the run will take on one core, diagnostics included."""
         total = 0.0
         for plan in plans.values():
-            rows = float(plan.schedule["batch_size"].sum())
-            rows += 1.5 * plan.facts.n * len(recording_grid(plan.iterations))
+            sizes, n = plan.schedule["batch_size"], plan.facts.n
+            rows = float(sizes.sum()) + 1.5 * n * len(recording_grid(plan.iterations))
+            total += float(sizes[sizes < n].sum()) * self.replicates * SECONDS_PER_DRAWN
             total += rows * self.replicates * (SECONDS_PER_ELEMENT + SECONDS_PER_PRODUCT * plan.facts.d)
             total += plan.iterations * SECONDS_PER_STEP
         return total
@@ -147,12 +148,3 @@ class _Run:
             self._record(self._latest)
         self.finished = True
         self._snapshots.close()  # type: ignore[attr-defined]  # algorithms are generators
-
-
-def check_facts(problem: Problem, facts: Facts) -> None:
-    """Raise UserError unless the problem that was built is the one that was planned for."""
-    if problem.facts != facts:
-        raise UserError(
-            "The data do not have the size or bounds that the plan was made for. Load the data again.",
-            title="Data and plan differ",
-        )

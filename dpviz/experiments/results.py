@@ -86,7 +86,7 @@ def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
 def reading(plan: Plan, iteration: int, delta: float) -> accounting.Reading:
     """ε at δ of everything released up to an iteration, before the run included, by the tightest accountant."""
     count = int(np.searchsorted(plan.charged_at, iteration, side="right"))
-    return accounting.tightest((*plan.facts.released, *plan.events[:count]), delta)
+    return accounting.tightest(plan.events[:count], delta, before=plan.facts.released)
 
 
 def final_table(

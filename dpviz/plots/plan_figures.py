@@ -92,11 +92,11 @@ def accountants(plan: Plan, delta: float, *, height: int = style.HEIGHT) -> go.F
     The value at step t is the guarantee if one had planned to stop there. All are upper bounds on the same loss.
     """
     steps = np.unique(np.append(np.linspace(1, plan.iterations, CHECKPOINTS).round().astype(int), 1))
-    events = (*plan.facts.released, *plan.events)
-    counts = len(plan.facts.released) + np.searchsorted(plan.charged_at, steps, side="right")
+    before = accounting.total(plan.facts.released, "epsilon")  # the plan depends on it: only basic composition holds
+    counts = np.searchsorted(plan.charged_at, steps, side="right")
     curves = {}
     for method in accounting.METHODS:
-        curve = accounting.epsilon_curve(events, delta, method, tuple(counts.tolist()))
+        curve = before + accounting.epsilon_curve(plan.events, delta, method, tuple(counts.tolist()))
         if np.isfinite(curve[-1]):
             curves[method] = curve
     tightest = min(curves, key=lambda method: curves[method][-1], default=None)

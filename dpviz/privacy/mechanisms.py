@@ -8,6 +8,7 @@ import numpy as np
 
 from dpviz.privacy.events import Event, Gaussian, Laplace, Sub, draws_batch, inner_events
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
+from dpviz.privacy.prefix_sums import Factorisation
 from dpviz.privacy.queries import Norm, Query
 
 E = TypeVar("E", Laplace, Gaussian)
@@ -19,6 +20,7 @@ class Purpose(IntEnum):
     NOISE = 0
     BATCHES = 1
     PUBLIC = 2
+    FACTS = 3  # noise of a release before the run, to learn one of its facts: never the run's own numbers again
 
 
 def streams(seed: int, purpose: Purpose, replicates: int) -> list[np.random.Generator]:
@@ -45,9 +47,9 @@ class Mechanisms:
     that is booked and the noise that is shown cannot differ.
     """
 
-    def __init__(self, ledger: Ledger, seed: int) -> None:
+    def __init__(self, ledger: Ledger, seed: int, noise: Purpose = Purpose.NOISE) -> None:
         self._ledger = ledger
-        self._noise = streams(seed, Purpose.NOISE, ledger.replicates)
+        self._noise = streams(seed, noise, ledger.replicates)
         self._batches = streams(seed, Purpose.BATCHES, ledger.replicates)
         self.public = streams(seed, Purpose.PUBLIC, ledger.replicates)
 
@@ -69,6 +71,23 @@ class Mechanisms:
     def gaussian(self, query: Query, event: Event, rows: np.ndarray | None = None) -> np.ndarray:
         """The query's value plus i.i.d. Gaussian noise of standard deviation Δ₂/μ; (R', ...)."""
         return self.batch(event, rows).gaussian(query)
+
+    def prefix_sums(
+        self,
+        event: Event,
+        factorisation: Factorisation,
+        leaves: float | np.ndarray,
+        shape: tuple[int, ...] = (),
+        rows: Sequence[int] | np.ndarray | None = None,
+    ) -> "PrefixSums":
+        """Open running sums of up to `factorisation.length` queries of `shape`; charges all of `event` now.
+
+        leaves : L2 sensitivity of each query; a scalar, (T,) or (R', T). Declared now, because the noise of the first
+            sum must already cover the last query. One row of the data may take part in one of the queries only.
+        """
+        sums = PrefixSums(self, event, factorisation, leaves, shape, range(self.replicates) if rows is None else rows)
+        self._ledger.charge(event, times_of(rows, self.replicates))
+        return sums
 
 
 class Batch:
@@ -123,3 +142,58 @@ class Batch:
         for i, r in enumerate(self._rows):
             noise[i] = getattr(self._mechanisms._noise[r], distribution)(size=noise.shape[1:])
         return query.value + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if scale.ndim else scale)
+
+
+class PrefixSums:
+    """Running sums that have been paid for: `add` releases the noisy sum of all queries so far, T times at most.
+
+    noise_scale : (R',) standard deviation of the draws; prefix t gets factorisation.row_norms[t - 1] times as much.
+    """
+
+    def __init__(
+        self,
+        mechanisms: Mechanisms,
+        event: Event,
+        factorisation: Factorisation,
+        leaves: float | np.ndarray,
+        shape: tuple[int, ...],
+        rows: Sequence[int] | np.ndarray,
+    ) -> None:
+        if not isinstance(event, Gaussian):
+            raise LedgerError(f"running sums need a Gaussian event on the whole table, not {event}")
+        self._leaves = np.broadcast_to(np.asarray(leaves, dtype=float), (len(rows), factorisation.length))
+        if not (np.isfinite(self._leaves) & (self._leaves >= 0)).all():
+            raise LedgerError(f"the sensitivities {leaves} are not finite numbers")
+        self.noise_scale = factorisation.sensitivity(self._leaves) / event.mu
+        self._mechanisms, self._rows = mechanisms, rows
+        self._total = np.zeros((len(rows), *shape))
+        self._noise = factorisation.stream(self._drawn) if event.mu < np.inf else None
+        self._added = 0
+
+    def add(self, query: Query) -> np.ndarray:
+        """The noisy sum of this query and all before; (R', ...). Raises LedgerError if it is not as declared."""
+        self._check(query)
+        self._added += 1
+        self._total = self._total + query.value
+        if self._noise is None:
+            return self._total.copy()
+        return self._total + next(self._noise) * self.noise_scale.reshape(-1, *[1] * (self._total.ndim - 1))
+
+    def _drawn(self) -> np.ndarray:
+        normals = np.empty(self._total.shape)
+        for i, r in enumerate(self._rows):
+            normals[i] = self._mechanisms._noise[r].standard_normal(size=normals.shape[1:])
+        return normals
+
+    def _check(self, query: Query) -> None:
+        if self._added == self._leaves.shape[1]:
+            raise LedgerError(f"these running sums were opened for {self._added} queries; this is one more")
+        if query.norm != "l2":
+            raise LedgerError(f"Gaussian noise needs a sensitivity in l2, the query has {query.norm}")
+        if query.batch is not None:
+            raise LedgerError("a query must be released by the batch that it was computed on")
+        if query.value.shape != self._total.shape:
+            raise LedgerError(f"the query has shape {query.value.shape}, the running sums {self._total.shape}")
+        declared = self._leaves[:, self._added]
+        if not (np.asarray(query.sensitivity) <= declared * (1 + 1e-12)).all():  # rounding, if it was computed twice
+            raise LedgerError(f"query {self._added + 1} has sensitivity {query.sensitivity}, declared was {declared}")

@@ -316,7 +316,7 @@ def grouped(events: Sequence[Event], ratio: float = 1.02) -> list[tuple[Event, i
     for attempt in itertools.count():
         step = math.log(ratio) * 1.1 ** max(0, attempt - 1)
         for members, strength in zip(families.values(), strengths, strict=True):
-            heads[members] = np.array(members)[_heads(_flattened(strength) if attempt else strength, step)]
+            heads[members] = np.array(members)[_heads(strength, _flattened(strength) if attempt else strength, step)]
         if len(np.unique(heads)) <= max(MOST_GROUPS, len(families)):
             break
     rounded = {event: simplified[head] for event, head in zip(distinct, heads, strict=True)}
@@ -330,10 +330,11 @@ def grouped(events: Sequence[Event], ratio: float = 1.02) -> list[tuple[Event, i
     return runs
 
 
-def _heads(strengths: Floats, step: float) -> np.ndarray:
-    """For each entry, the index of one at least as strong and at most `step` stronger, such that few are used."""
+def _heads(strengths: Floats, distances: Floats, step: float) -> np.ndarray:
+    """For each entry, the index of one at least as strong and at most `step` away in `distances`, such that few are
+    used. `distances` are in the same order as strengths, but may tie where rounding hides the difference."""
     order = np.argsort(strengths, kind="stable")
-    ascending = strengths[order]
+    ascending = distances[order]
     heads = np.empty(len(order), dtype=int)
     last = len(order) - 1
     while last >= 0:
@@ -360,7 +361,8 @@ def _log_strength(event: Event) -> float:
     if isinstance(event.inner, Laplace):
         return math.log(math.log1p(event.m / event.n * math.expm1(min(parameter, 700.0))))
     chi_square = parameter**2 + math.log(-math.expm1(-(parameter**2)))  # in logarithms, e^{μ²} - 1
-    return math.log(event.m / event.n) + chi_square / 2
+    size = math.log(event.m / event.n) + chi_square / 2
+    return math.log(math.log1p(math.exp(size))) if -30 < size < 30 else (size if size < 0 else math.log(size))
 
 
 def _parameter(event: Event) -> float:

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.datasets.base import NO_TABLES
+from dpviz.errors import UserError
 from dpviz.privacy.events import Event
 from dpviz.privacy.mechanisms import Batch
 from dpviz.privacy.queries import Norm, Query
@@ -116,3 +117,12 @@ class SmoothProblem(Problem):
     @abstractmethod
     def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
         """Gradient of the data-independent part at x; (R', d)."""
+
+
+def check_facts(problem: Problem, facts: Facts) -> None:
+    """Raise UserError unless the problem that was built is the one that was planned for."""
+    if problem.facts != facts:
+        raise UserError(
+            "The data do not have the size or bounds that the plan was made for. Load the data again.",
+            title="Data and plan differ",
+        )

@@ -265,7 +265,7 @@ class LogisticProblem(SmoothProblem):
         for _ in range(100):
             step = np.linalg.solve(self._hessian(x), gradient[0])
             decrease = float(gradient[0] @ step)
-            if decrease < 1e-24:
+            if decrease < 1e-16 * value[0]:
                 break
             length = 1.0
             while True:

@@ -1,5 +1,6 @@
 """The guarantee line: what the budget is, what it means in other currencies, and what an attacker can do."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,6 @@ import streamlit as st
 from dpviz.experiments.plan import Plan
 from dpviz.privacy import accounting
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy
-from dpviz.privacy.events import Event
 from dpviz.ui.controls import Panel
 from dpviz.ui.explain import UNIT, short
 
@@ -32,16 +32,19 @@ class Readings:
     detection: float
 
 
-def readings(events: tuple[Event, ...], delta: float) -> Readings:
+def readings(plan: Plan, delta: float) -> Readings:
     """All readings of a run; upper bounds, except that Gaussian noise on all rows is exact. The accountants cache."""
-    tightest = accounting.tightest(events, delta)
+    before, events = plan.facts.released, plan.events
+    tightest = accounting.tightest(events, delta, before)
+    # After an ε-DP release the false alarms that a test of the run may use have grown by at most e^ε.
+    false_alarms = min(1.0, FALSE_ALARMS * math.exp(min(accounting.total(before, "epsilon"), 700.0)))
     return Readings(
-        pure=accounting.total(events, "epsilon"),
-        rho=accounting.total(events, "rho"),
-        mu=accounting.total(events, "mu"),
+        pure=accounting.total((*before, *events), "epsilon"),
+        rho=accounting.total((*before, *events), "rho"),
+        mu=accounting.total((*before, *events), "mu"),
         epsilon_at_delta=tightest.epsilon,
         accountant=accounting.METHOD_NAMES[tightest.method],
-        detection=1 - float(accounting.tradeoff(events, FALSE_ALARMS)),
+        detection=1 - float(accounting.tradeoff(events, false_alarms)),
     )
 
 
@@ -70,7 +73,7 @@ def line(budget: Budget, plans: Mapping[str, Plan], delta: float) -> None:
     shown = private(plans)
     label = telling(shown)
     plan, noise = shown[label], shown[label].schedule["noise_scale"]
-    read = readings((*plan.facts.released, *plan.events), delta)
+    read = readings(plan, delta)
     scale = short(noise[0]) if noise[0] == noise[-1] else f"{short(noise[0])} → {short(noise[-1])}"
     cards = (
         (

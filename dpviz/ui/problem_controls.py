@@ -113,7 +113,15 @@ def _computed(
         spend = smoothness.suggested_cost(budget) if cost is None else cost
         st.caption(f"Spends ε_L = {spend:.3g} before the run; the plan gets the rest.")
         compute = partial(smoothness.released, problem, spend, seed, tables)
-        st.button("Release L", key=panel.key("release"), on_click=_keep, args=(panel, about, spend, compute))
+        again = fields["smoothness"] is not None and st.session_state.get(panel.key("smoothness_for")) == about
+        st.button(
+            "Release L",
+            key=panel.key("release"),
+            on_click=_keep,
+            args=(panel, about, spend, compute),
+            disabled=again,
+            help="One release of the same data and model: a second one would cost the budget again.",
+        )
     error = st.session_state.pop(panel.key("smoothness_error"), None)
     if error is not None:
         st.error(str(error), title=error.title)

@@ -246,7 +246,7 @@ def test_profiles_are_profiles(event):
 @pytest.mark.parametrize(
     ("event", "density"),
     [(Laplace(0.7), laplace), (Laplace(4.0), laplace), (Gaussian(0.5), norm), (Gaussian(2.0), norm)],
-    ids=str,
+    ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_profiles_by_quadrature(event, density):
     shift = event.eps if isinstance(event, Laplace) else event.mu
@@ -364,7 +364,7 @@ def batch_sums(rows: np.ndarray, m: int) -> np.ndarray:
     return np.array([sum(batch) for batch in itertools.combinations(rows, m)])
 
 
-@pytest.mark.parametrize(("inner", "density"), [(Laplace(1.2), laplace), (Gaussian(1.2), norm)], ids=str)
+@pytest.mark.parametrize(("inner", "density"), [(Laplace(1.2), laplace), (Gaussian(1.2), norm)], ids=["laplace", "gaussian"])
 def test_sampling_without_replacement_against_all_batches(inner, density):
     """n = 5, m = 2, all ten batches. Rows lie in [-1, 1], so the sum has sensitivity 2, scaled to the inner event's."""
     random = np.random.default_rng(3)

@@ -17,7 +17,7 @@ from dpviz.families.accelerated import planning, quadratic, theory
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Norm
-from dpviz.problems.base import Metric, SmoothFacts, SmoothProblem
+from dpviz.problems.base import Metric, SmoothFacts, SmoothProblem, check_facts
 from dpviz.specification import choice, number
 
 DIVERGED = 1e100  # a coordinate beyond this marks a replicate; decided from the public iterates only
@@ -121,6 +121,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         return (f"Step size α = {steps.step_size.max():.3g} is above 1/L: stable on quadratics, but no error bound.",)
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
         start = problem.facts.starting_point(mechanisms.replicates)
         x = before = start
         diverged = np.zeros(len(x), dtype=bool)

@@ -14,7 +14,7 @@ from dpviz.errors import UserError
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.ledger import Ledger, Sequence
-from dpviz.privacy.mechanisms import Mechanisms, noise_scale
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale
 from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
 
 SHARE = 0.05  # of the budget, for the release
@@ -41,7 +41,7 @@ def released(
     event = Laplace(epsilon)
     query = _without_smoothness(problem, tables).curvature()
     scale = noise_scale(event, float(query.sensitivity))
-    mechanisms = Mechanisms(Ledger(Sequence((event,)), 1), seed)
+    mechanisms = Mechanisms(Ledger(Sequence((event,)), 1), seed, noise=Purpose.FACTS)
     (noisy,) = mechanisms.laplace(query, event)
     margin = scale * math.log(1 / (2 * UNDERESTIMATE))
     return _smoothness(min(max(float(noisy) + margin, 0.0), problem.feature_radius("l2") ** 2), problem)
