@@ -21,7 +21,7 @@ class Readings:
     """What the events of one plan mean: infinite where a currency does not exist.
 
     epsilon_at_delta, accountant : the smallest ε at δ that any accountant proves, and its name.
-    detection : largest rate at which an attacker recognises a member, at a rate of false alarms of 1 %.
+    detection : largest rate at which an attacker tells a replaced row from the real one, at a rate of false alarms of 1 %.
     """
 
     pure: float
@@ -105,7 +105,7 @@ def line(budget: Budget, plans: Mapping[str, Plan], delta: float) -> None:
 def consequence(read: Readings) -> str:
     """The attack reading as a sentence."""
     return (
-        "An attacker who must be wrong at most 1 % of the time recognises a member at most "
+        "An attacker who must be wrong at most 1 % of the time tells a replaced row from the real one at most "
         f"{100 * read.detection:.3g} % of the time."
     )
 
