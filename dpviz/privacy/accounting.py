@@ -169,10 +169,12 @@ _CURVES: dict[Method, Callable[[tuple[Event, ...], float, np.ndarray], Floats]] 
 }
 
 
-def _runs(events: Sequence[Event]) -> tuple[list[tuple[Event, int]], np.ndarray]:
+@lru_cache(64)
+def _runs(events: tuple[Event, ...]) -> tuple[list[tuple[Event, int]], np.ndarray]:
     """Runs (release, count) in time order that dominate the events, and the number of releases after each event.
 
-    Releases have no `Seq`. Where very many differ, nearly equal ones are rounded up to a common one.
+    Releases have no `Seq`. Where very many differ, nearly equal ones are rounded up to a common one. Cached, because
+    every accountant asks for the same events; not to be changed.
     """
     releases: list[Event] = []
     ends = [0]

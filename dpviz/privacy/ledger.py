@@ -33,6 +33,7 @@ class Ledger:
         self._events = terms.events
         self._next = 0
         self._left_at = np.full(replicates, -1)  # index of the first event that was skipped; -1 = still in
+        self._complete = True  # nobody has left
 
     @property
     def replicates(self) -> int:
@@ -50,7 +51,7 @@ class Ledger:
             raise LedgerError(f"release {self._next + 1} of the plan is {expected}, not {event}")
         if times is not None:
             self._leave(np.asarray(times))
-        elif (self._left_at >= 0).any():
+        elif not self._complete:
             raise LedgerError("a replicate that left the plan cannot come back; say which replicates are charged")
         self._next += 1
 
@@ -60,6 +61,7 @@ class Ledger:
         if ((self._left_at >= 0) & (times > 0)).any():
             raise LedgerError("a replicate that left the plan cannot come back")
         self._left_at[(self._left_at < 0) & (times == 0)] = self._next
+        self._complete = not (self._left_at >= 0).any()
 
     def booked(self, replicate: int) -> tuple[Event, ...]:
         """The events charged to one replicate so far, in order."""

@@ -21,7 +21,7 @@ class Readings:
     """What the events of one plan mean: infinite where a currency does not exist.
 
     epsilon_at_delta, accountant : the smallest ε at δ that any accountant proves, and its name.
-    detection : largest rate at which an attacker tells a replaced row from the real one, at a rate of false alarms of 1 %.
+    detection : largest rate at which an attacker tells a replaced row from the real one, at 1 % false alarms.
     """
 
     pure: float

@@ -139,6 +139,7 @@ def sidebar_status() -> None:
     """The state of every page's run, on every page."""
     runs = [value for name, value in st.session_state.items() if str(name).endswith(_SUFFIX)]
     active = [run for run in runs if isinstance(run, Run) and run.job.active]
+    place = st.sidebar.container()  # always there: a place that comes and goes would redraw every control below it
     if not active:
         return
 
@@ -149,7 +150,7 @@ def sidebar_status() -> None:
             state = f"{done:,} of {total:,} steps" if run.job.active else _ended(run)
             st.caption(f":material/directions_run: {run.title}: {state}")
 
-    with st.sidebar:
+    with place:
         poll()
 
 

@@ -364,7 +364,9 @@ def batch_sums(rows: np.ndarray, m: int) -> np.ndarray:
     return np.array([sum(batch) for batch in itertools.combinations(rows, m)])
 
 
-@pytest.mark.parametrize(("inner", "density"), [(Laplace(1.2), laplace), (Gaussian(1.2), norm)], ids=["laplace", "gaussian"])
+@pytest.mark.parametrize(
+    ("inner", "density"), [(Laplace(1.2), laplace), (Gaussian(1.2), norm)], ids=["laplace", "normal"]
+)
 def test_sampling_without_replacement_against_all_batches(inner, density):
     """n = 5, m = 2, all ten batches. Rows lie in [-1, 1], so the sum has sensitivity 2, scaled to the inner event's."""
     random = np.random.default_rng(3)

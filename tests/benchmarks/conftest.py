@@ -1,0 +1,83 @@
+"""Benchmarks measure and report; no time is asserted. Leave the machine alone meanwhile:
+
+    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python -m pytest tests/benchmarks --benchmark-only
+
+A ratio is taken against a baseline that runs in turns with what is measured, so a busy machine slows both alike.
+"""
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+LINES = pytest.StashKey[list[str]]()
+
+
+def threads() -> str:
+    """The number of BLAS threads that the environment asks for."""
+    return os.environ.get("OPENBLAS_NUM_THREADS", "unset: all cores")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[LINES] = []
+
+
+def pytest_report_header() -> str:
+    return f"benchmarks: BLAS threads {threads()}, {os.cpu_count()} cores, NumPy {np.__version__}"
+
+
+def pytest_benchmark_update_machine_info(machine_info: dict[str, object]) -> None:
+    machine_info |= {"blas_threads": threads(), "numpy": np.__version__, "system": platform.platform()}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.stash[LINES]:
+        terminalreporter.section("measured")
+        for line in config.stash[LINES]:
+            terminalreporter.write_line(line)
+
+
+class Report:
+    """What one benchmark found: into its `extra_info` (and so into --benchmark-json) and the summary."""
+
+    def __init__(self, benchmark: BenchmarkFixture) -> None:
+        self.benchmark = benchmark
+
+    def __call__(self, **values: float | str) -> None:
+        """Report numbers; a keyword ends in its unit (`_ms`, `_mib`) or is a ratio."""
+        self.benchmark.extra_info |= {
+            name: float(f"{v:.4g}") if isinstance(v, float) else v for name, v in values.items()
+        }
+
+    def in_turns(
+        self, measured: Callable[[], object], baselines: Mapping[str, Callable[[], object]], rounds: int = 15
+    ) -> dict[str, float]:
+        """Median seconds of `measured` (under "measured") and of every baseline, all called once in every round."""
+        seconds: dict[str, list[float]] = {name: [] for name in ("measured", *baselines)}
+
+        def clocked(name: str, function: Callable[[], object]) -> None:
+            began = time.perf_counter()
+            function()
+            seconds[name].append(time.perf_counter() - began)
+
+        def baselines_first() -> None:
+            for name, baseline in baselines.items():
+                clocked(name, baseline)
+
+        self.benchmark.pedantic(
+            lambda: clocked("measured", measured), setup=baselines_first, rounds=rounds, warmup_rounds=1
+        )
+        return {name: statistics.median(times[1:] or times) for name, times in seconds.items()}
+
+
+@pytest.fixture
+def report(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Iterator[Report]:
+    """Gives the benchmark a place for its ratios, and the summary a line."""
+    yield Report(benchmark)
+    found = ", ".join(f"{name} = {value}" for name, value in benchmark.extra_info.items())
+    request.config.stash[LINES].append(f"{request.node.name}: {found}")

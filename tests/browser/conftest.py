@@ -1,0 +1,71 @@
+"""One server and one Chromium per test process, a fresh visitor per test, and what a healthy page looks like."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Request, expect
+
+from tests.browser.serving import Server, chromium, serve
+
+SECONDS = 15.0  # patience with a machine that runs other tests at the same time
+SCREENSHOTS = Path(__file__).parent / "screenshots"
+
+Visit = Callable[..., Page]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    with serve() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=1000 * SECONDS)
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def visit(browser: Browser, server: Server) -> Iterator[Visit]:
+    """Open a page of the app as a new visitor; `visit("/accelerated?accel_seed=3", color_scheme="dark")`.
+
+    The test fails if the server logged a traceback meanwhile, or if a page asked another machine for anything.
+    """
+    before = len(server.printed())
+    contexts: list[BrowserContext] = []
+    elsewhere: set[str] = set()
+
+    def watch(request: Request) -> None:
+        if not request.url.startswith((server.url, "data:", "blob:")):
+            elsewhere.add(request.url)
+
+    def opened(path: str = "/", **settings: Any) -> Page:
+        context = browser.new_context(**{"viewport": {"width": 1400, "height": 1000}, **settings})
+        context.set_default_timeout(1000 * SECONDS)
+        context.on("request", watch)
+        contexts.append(context)
+        page = context.new_page()
+        page.goto(server.url + path)
+        ready(page)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert elsewhere == set()
+    assert "Traceback" not in server.printed()[before:], server.printed()[before:]
+
+
+def ready(page: Page) -> None:
+    """Wait until the page's script has come to its end, and check that it raised nothing."""
+    expect(page.locator('.stApp[data-test-script-state="notRunning"]')).to_be_visible()
+    expect(page.get_by_test_id("stException")).to_have_count(0)

@@ -1,0 +1,77 @@
+"""A dpviz server and a Chromium for the browser tests and the benchmarks, both started as a user would."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 60.0
+# Chromium's own errands (updates, sync) only fail where there is no network; in a container it needs no sandbox.
+ARGUMENTS = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server: its address, its process, and everything that it has printed so far."""
+
+    url: str
+    log: Path
+    process: "subprocess.Popen[bytes]"
+
+    def printed(self) -> str:
+        return self.log.read_text()
+
+
+@contextmanager
+def serve() -> Iterator[Server]:
+    """Start the app on a free port, by the README's command; stop it at the end."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "server.log"
+        with path.open("w") as log:
+            environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            server = Server(f"http://127.0.0.1:{port}", path, process)
+            _wait_until_healthy(server)
+            yield server
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+
+def _wait_until_healthy(server: Server) -> None:
+    ends = time.monotonic() + START_SECONDS
+    while time.monotonic() < ends and server.process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{server.url}/_stcore/health", timeout=1):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise RuntimeError(f"the server did not start:\n{server.printed()}")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The system's Chromium (or the one named by the variable CHROMIUM): nothing is downloaded."""
+    executable = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if executable is None:
+        raise RuntimeError("The browser tests need Chromium: apt-get install chromium, or its path in CHROMIUM.")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=list(ARGUMENTS))
+        yield browser
+        browser.close()

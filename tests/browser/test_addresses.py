@@ -1,0 +1,99 @@
+"""What an address promises: the page with exactly these settings, for the first visitor of a server, too."""
+
+import re
+from urllib.parse import urlencode
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import Visit, ready
+from tests.browser.serving import serve
+
+SETTINGS = {
+    "Rows n, exact value": "2000",
+    "Privacy budget ε, exact value": "0.7",
+    "Steps T, exact value": "42",
+    "Batch m/n, exact value": "0.25",
+    "Regularisation λ, exact value": "0.05",
+    "Repeats R, exact value": "3",
+    "Seed": "7",
+}
+ADDRESS = "/accelerated?" + urlencode(
+    {
+        "accel_uniform_rows": 2000,
+        "accel_epsilon": 0.7,
+        "accel_iterations": 42,
+        "accel_batch_fraction": 0.25,
+        "accel_regularisation": 0.05,
+        "accel_replicates": 3,
+        "accel_seed": 7,
+        "accel_scaling": "[-½, ½]",
+        "accel_methods": ["DP-GD", "DP-NAG-T*"],
+    },
+    doseq=True,
+)
+SUMMARY = re.compile(r"2 methods, \d+ steps in all, 3 runs of each")
+
+
+def shows_the_settings(page: Page) -> None:
+    """Numbers, a choice, and several choices; those in a closed expander, too."""
+    for label, value in SETTINGS.items():
+        expect(page.get_by_label(label, exact=True)).to_have_value(value)
+    for method, chosen in {"DP-GD": "true", "DP-NAG-T*": "true", "DP-NAG": "false", "DP-MASG": "false"}.items():
+        expect(page.get_by_role("button", name=method, exact=True)).to_have_attribute("aria-pressed", chosen)
+    expect(page.get_by_text(SUMMARY)).to_be_visible()
+    page.get_by_text("Advanced: model and clipping").click()
+    expect(page.get_by_role("radio", name="[-½, ½]")).to_be_checked()
+
+
+def test_cold_deep_link_shows_menu_and_values(browser: Browser) -> None:
+    """On a fresh server, Streamlit would run the page alone: without menu, for every visitor."""
+    with serve() as fresh:
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.goto(fresh.url + ADDRESS)
+        ready(page)
+        menu = page.get_by_role("navigation", name="App pages")
+        expect(menu.get_by_role("link", name="Accelerated gradient")).to_be_visible()
+        expect(menu.get_by_role("link")).to_have_text([re.compile("Start$"), re.compile("Accelerated gradient$")])
+        shows_the_settings(page)
+        page.close()
+        assert "Traceback" not in fresh.printed()
+
+
+def test_share_link_restores_the_settings_in_a_new_tab(visit: Visit) -> None:
+    page = visit(ADDRESS)
+    shows_the_settings(page)
+    page.get_by_label("Steps T, exact value").fill("55")
+    page.get_by_label("Steps T, exact value").press("Enter")
+    expect(page).to_have_url(re.compile("accel_iterations=55"))
+    page.get_by_role("button", name="Copy link").click()
+    link = page.get_by_test_id("stCode").get_by_text("http").inner_text()
+
+    with page.context.expect_page() as opened:
+        page.evaluate("link => window.open(link)", link)
+    tab = opened.value
+    ready(tab)
+    for label, value in {**SETTINGS, "Steps T, exact value": "55"}.items():
+        expect(tab.get_by_label(label, exact=True)).to_have_value(value)
+    expect(tab.get_by_text(SUMMARY)).to_have_text(page.get_by_text(SUMMARY).inner_text())
+
+
+def test_settings_survive_a_visit_to_another_page(visit: Visit) -> None:
+    page = visit(ADDRESS)
+    shows_the_settings(page)
+    menu = page.get_by_role("navigation", name="App pages")
+    menu.get_by_role("link", name="Start").click()
+    expect(page.get_by_role("heading", level=1)).not_to_have_text("Accelerated gradient")
+    expect(page).not_to_have_url(re.compile("accel_"))
+    menu.get_by_role("link", name="Accelerated gradient").click()
+    expect(page).to_have_url(re.compile("accel_iterations=42"))
+    shows_the_settings(page)
+
+
+def test_values_out_of_range_fall_back_to_a_page_that_works(visit: Visit) -> None:
+    page = visit("/accelerated?accel_iterations=nonsense&accel_epsilon=-3&accel_methods=unknown")
+    expect(page.get_by_label("Steps T, exact value")).to_have_value("100")
+    sidebar = page.get_by_test_id("stSidebar")
+    expect(sidebar.get_by_text("Privacy budget must be between 0.01 and 50.")).to_be_visible()
+    page.get_by_label("Privacy budget ε, exact value").fill("2")
+    page.get_by_label("Privacy budget ε, exact value").press("Enter")
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()

@@ -1,0 +1,102 @@
+"""How pages look: narrow and wide, light and dark. The pictures go to tests/browser/screenshots.
+
+DPVIZ_README_PICTURE=1 python -m pytest tests/browser/test_appearance.py    also renews .github/accelerated.png
+"""
+
+import os
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import SCREENSHOTS, Visit, ready
+from tests.browser.serving import ROOT
+
+SIZES = {"desktop": {"width": 1400, "height": 900}, "narrow": {"width": 390, "height": 844}}
+TALLEST = 8000  # pixels of a picture
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_start_page(visit: Visit, size: str, scheme: str) -> None:
+    page = visit("/", viewport=SIZES[size], color_scheme=scheme)
+    looks_right(page, f"start_{size}_{scheme}", scheme)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_accelerated_page_with_results(visit: Visit, size: str, scheme: str) -> None:
+    page = visit("/accelerated", viewport=SIZES[size], color_scheme=scheme)
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("main").get_by_text(re.compile("Done: "))).to_be_visible()
+    expect(page.get_by_role("heading", name="Results")).to_be_visible()
+    looks_right(page, f"accelerated_{size}_{scheme}", scheme)
+    if os.environ.get("DPVIZ_README_PICTURE") and (size, scheme) == ("desktop", "light"):
+        picture_for_the_readme(page)
+
+
+def looks_right(page: Page, name: str, scheme: str) -> None:
+    """Take the pictures, then check what can be checked: nothing sticks out or is covered, and the theme is used."""
+    ready(page)
+    drawn(page)
+    page.locator(".stMain").evaluate("element => element.scrollTo(0, 0)")
+    take(page, name)
+    assert overflow(page) == 0
+    assert (brightness(page) > 128) == (scheme == "light")
+    assert not title_is_covered(page)
+
+
+def drawn(page: Page) -> None:
+    """Wait until all charts of the page have their lines."""
+    expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
+    charts = page.get_by_test_id("stPlotlyChart")
+    expect(charts.first).to_be_attached()
+    for chart in charts.all():
+        expect(chart.locator("path.js-line").first).to_be_attached()
+
+
+def take(page: Page, name: str) -> None:
+    """A picture of the first screen, and one of the whole page."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png")
+    size = page.viewport_size
+    assert size is not None
+    height = int(page.locator(".stMain").evaluate("element => element.scrollHeight"))
+    page.set_viewport_size({"width": size["width"], "height": min(height, TALLEST)})
+    page.screenshot(path=SCREENSHOTS / f"{name}_full.png")
+    page.set_viewport_size(size)
+
+
+def overflow(page: Page) -> int:
+    """Pixels by which the page's content is wider than the window."""
+    return page.evaluate(
+        """() => Math.max(...[document.documentElement, ...document.querySelectorAll('.stMain')]
+            .map(element => element.scrollWidth - element.clientWidth))"""
+    )
+
+
+def brightness(page: Page) -> float:
+    """Brightness of the page's background, 0 to 255."""
+    colour = page.locator(".stApp").evaluate("element => getComputedStyle(element).backgroundColor")
+    return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
+
+
+def title_is_covered(page: Page) -> bool:
+    """Whether something, such as the tool bar, lies over the page's title before any scrolling."""
+    return page.get_by_role("heading", level=1).evaluate(
+        """title => {
+            const {left, top, height} = title.getBoundingClientRect();
+            const at = part => document.elementFromPoint(left + 5, top + part * height);
+            return [0.2, 0.5, 0.8].some(part => !title.contains(at(part)));
+        }"""
+    )
+
+
+def picture_for_the_readme(page: Page) -> None:
+    """Controls, the lower half of the plan, and the curves of a run, on one screen."""
+    page.set_viewport_size({"width": 1500, "height": 1240})
+    page.mouse.move(0, 0)  # away from the charts, which show their tools under it
+    page.get_by_role("heading", name="Predicted error").evaluate("heading => heading.scrollIntoView()")
+    page.locator(".stMain").evaluate("element => element.scrollBy(0, -60)")
+    drawn(page)
+    page.screenshot(path=ROOT / ".github" / "accelerated.png")

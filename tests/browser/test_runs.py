@@ -1,0 +1,131 @@
+"""Moving a control, running, stopping: what a visitor sees on the way."""
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import Visit, ready
+
+DONE = re.compile(r"Done: 462 steps in [\d.]+ s")
+UNDER_WAY = re.compile(r"[\d,]+ of [\d,]+ steps")
+LONG = "/accelerated?accel_iterations=10000"
+
+
+def chart(page: Page, alt: str) -> Locator:
+    return page.get_by_role("figure", name=re.compile(alt))
+
+
+def test_default_preset_runs_to_curves_and_table(visit: Visit) -> None:
+    page = visit("/accelerated")
+    run = page.get_by_role("button", name="Run", exact=True)
+    run.click()
+    expect(page.get_by_role("main").get_by_text(DONE)).to_be_visible()
+    expect(page.get_by_role("heading", name="Results")).to_be_visible()
+    gap = chart(page, "^Excess loss")
+    expect(gap.locator(".legendtext")).to_have_count(6)
+    expect(gap.locator("path.js-line").first).to_be_attached()
+    expect(page.get_by_test_id("stDataFrame")).to_be_visible()
+    expect(page.get_by_text("not private").first).to_be_visible()
+    for name in ("Data (CSV)", "Figures (HTML)", "Python script"):
+        expect(page.get_by_role("button", name=name)).to_be_enabled()
+    expect(run).to_be_enabled()
+    expect(page.get_by_text("Settings changed since this run")).to_have_count(0)
+    ready(page)
+
+
+def test_stop_keeps_the_partial_curves_and_enables_run(visit: Visit) -> None:
+    page = visit(LONG)
+    run, stop = (page.get_by_role("button", name=name, exact=True) for name in ("Run", "Stop"))
+    expect(stop).to_be_disabled()
+    run.click()
+    expect(page.get_by_role("main").get_by_text(re.compile(r"[\d,]+ of [\d,]+ steps, about .* left"))).to_be_visible()
+    expect(chart(page, "while the run goes on").locator("path.js-line").first).to_be_attached()
+    expect(run).to_be_disabled()
+    stop.click()
+    expect(
+        page.get_by_role("main").get_by_text(re.compile("Stopped after .* What was computed is kept."))
+    ).to_be_visible()
+    expect(run).to_be_enabled()
+    expect(stop).to_be_disabled()
+    expect(chart(page, "^Excess loss").locator("path.js-line").first).to_be_attached()
+    ready(page)
+
+
+def test_a_run_goes_on_while_its_visitor_looks_at_another_page(visit: Visit) -> None:
+    page = visit(LONG)
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("main").get_by_text(UNDER_WAY)).to_be_visible()
+    menu = page.get_by_role("navigation", name="App pages")
+    menu.get_by_role("link", name="Start").click()
+    expect(page.get_by_test_id("stSidebar").get_by_text(UNDER_WAY)).to_be_visible()
+    menu.get_by_role("link", name="Accelerated gradient").click()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.get_by_role("main").get_by_text(re.compile("Stopped after"))).to_be_visible()
+
+
+def test_what_is_being_typed_survives_the_end_of_a_run(visit: Visit) -> None:
+    """A run's state comes and goes in the sidebar; the controls below it must not be drawn anew."""
+    page = visit("/accelerated?accel_iterations=500")
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("main").get_by_text(UNDER_WAY)).to_be_visible()
+    steps = page.get_by_label("Steps T, exact value")
+    steps.press("End")
+    steps.press("5")
+    expect(page.get_by_role("heading", name="Results")).to_be_visible()
+    ready(page)
+    expect(steps).to_be_focused()
+    expect(steps).to_have_value("5005")
+
+
+def test_moving_a_control_changes_the_plan_and_runs_nothing(visit: Visit) -> None:
+    page = visit("/accelerated")
+    noise, spent = chart(page, "Scale of the noise"), chart(page, "Privacy spent after each step")
+    expect(noise.locator("path.js-line").first).to_be_attached()
+    expect(spent.get_by_text("budget ε = 2")).to_be_visible()
+
+    slider = page.get_by_role("slider", name="Privacy budget ε")
+    slider.press("ArrowLeft")
+    expect(page).to_have_url(re.compile("accel_epsilon=1"))
+    expect(page.get_by_label("Privacy budget ε, exact value")).not_to_have_value("2")
+    expect(spent.get_by_text("budget ε = 1")).to_be_visible()
+
+    page.get_by_label("Steps T, exact value").fill("1000")
+    page.get_by_label("Steps T, exact value").press("Enter")
+    expect(noise.locator(".xtick").get_by_text("1000")).to_be_visible()
+    expect(page.get_by_role("slider", name="Steps T")).to_have_attribute("aria-valuetext", "1,000")
+    expect(page.get_by_text("No run yet.")).to_be_visible()
+    ready(page)
+
+
+def test_bundled_table_runs_through_all_methods(visit: Visit) -> None:
+    page = visit("/accelerated")
+    page.get_by_role("combobox", name="Preset").click()
+    page.get_by_role("option", name=re.compile("Real data")).click()
+    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("1")
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("main").get_by_text(re.compile(r"Done: [\d,]+ steps"))).to_be_visible()
+    expect(chart(page, "^Excess loss").locator(".legendtext")).to_have_count(6)
+    ready(page)
+
+
+def test_results_of_other_settings_say_so(visit: Visit) -> None:
+    page = visit("/accelerated?accel_iterations=20")
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("heading", name="Results")).to_be_visible()
+    ready(page)
+    page.get_by_label("Steps T, exact value").fill("25")
+    page.get_by_label("Steps T, exact value").press("Enter")
+    expect(page.get_by_text("Settings changed since this run")).to_be_visible()
+    expect(page.get_by_role("heading", name="Results")).to_be_visible()
+
+
+def test_a_preset_writes_the_controls_and_runs_nothing(visit: Visit) -> None:
+    page = visit("/accelerated")
+    page.get_by_role("combobox", name="Preset").click()
+    page.get_by_role("option", name=re.compile("Figure 3: logistic regression")).click()
+    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("10")
+    expect(page.get_by_text("Kuru et al. 2022, Figure 3")).to_be_visible()
+    expect(page.get_by_text("No run yet.")).to_be_visible()
+    page.get_by_label("Steps T, exact value").fill("60")
+    page.get_by_label("Steps T, exact value").press("Enter")
+    expect(page.get_by_role("combobox", name="Preset")).to_have_value(re.compile("Your own settings"))

@@ -1,0 +1,54 @@
+"""The start page: doors and cards lead where they say, and its demonstration moves."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visit, ready
+
+PRESET = "Start here: six methods, one budget"
+
+
+def test_start_page_shows_doors_and_card(visit: Visit) -> None:
+    page = visit("/")
+    for title in ("Learn with a preset", "Plan a budget", "Run a method"):
+        expect(page.get_by_role("heading", name=re.compile(title))).to_be_visible()
+    main = page.get_by_role("main")
+    expect(main.get_by_role("heading", name=re.compile("Accelerated gradient"))).to_be_visible()
+    expect(main.get_by_text("Guarantee.")).to_be_visible()
+
+
+def test_preset_of_the_card_opens_on_its_page(visit: Visit) -> None:
+    page = visit("/")
+    page.get_by_role("button", name="Try the preset").click()
+    expect(page).to_have_url(re.compile("/accelerated"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("Accelerated gradient")
+    expect(page.get_by_role("combobox", name="Preset")).to_have_value(PRESET)
+    ready(page)
+
+
+def test_door_to_learning_writes_the_controls_of_its_preset(visit: Visit) -> None:
+    page = visit("/")
+    page.get_by_role("button", name="Open Figure 3").click()
+    expect(page.get_by_role("combobox", name="Preset")).to_have_value(re.compile("Figure 3"))
+    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("10")
+    expect(page.get_by_text("No run yet.")).to_be_visible()
+    ready(page)
+
+
+def test_one_slider_moves_the_demonstration(visit: Visit) -> None:
+    page = visit("/")
+    expect(page.get_by_text("T = 31")).to_be_visible()
+    page.get_by_role("slider", name="Privacy budget ε").press("Home")
+    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("0.01")
+    expect(page.get_by_text("T = 31")).to_have_count(0)
+    ready(page)
+
+
+def test_the_icon_of_the_tab_comes_from_this_server(visit: Visit) -> None:
+    """Streamlit asks Google for material icons: then a third party would learn of every visit."""
+    page = visit("/")
+    expect(page.locator("link[rel~=icon]")).not_to_have_attribute("href", re.compile("^https?://"))
+    page.get_by_role("button", name="Plan", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Accelerated gradient")
+    expect(page.locator("link[rel~=icon]")).not_to_have_attribute("href", re.compile("^https?://"))
