@@ -80,9 +80,11 @@ shown = None
 if experiment is not None:
     with in_place(plan):
         shown = accelerated_plan.view(experiment.to_json())
+        experiment = shown.experiment  # without the methods that have no plan
         with line:
             guarantee.line(experiment.budget, shown.plans, delta)
         with plan:
+            accelerated_plan.refusals(shown)
             st.header("Before you run", anchor=False)
             accelerated_tabs.tabs(panel, shown, delta)
         batch_note.caption(accelerated_plan.batch_note(shown))

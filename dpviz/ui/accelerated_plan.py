@@ -36,6 +36,7 @@ class PlanView:
 
     bounds, exact : (T+1,) error bound, and exact error where the problem is a quadratic, per arm.
     by_horizon : numbers of steps and the bound after each, per arm. without : the arms for which no bound is known.
+    refused : why there is no plan, for the arms that were asked for and are not in the experiment.
     """
 
     experiment: Experiment
@@ -45,13 +46,13 @@ class PlanView:
     exact: Mapping[str, np.ndarray]
     by_horizon: Mapping[str, tuple[np.ndarray, np.ndarray]]
     without: tuple[str, ...]
+    refused: Mapping[str, UserError]
 
 
 @st.cache_resource(max_entries=64, scope="session", show_spinner=False)
 def view(text: str) -> PlanView:
-    """The plans of an experiment, given as its JSON text, and their bounds. Raises UserError if there is no plan."""
-    experiment = Experiment.from_json(text)
-    plans = experiment.plans()
+    """The plans of an experiment, given as its JSON text, and their bounds. Raises UserError if no arm has a plan."""
+    experiment, plans, refused = _planned(Experiment.from_json(text))
     bounds, exact, by_horizon, without = {}, {}, {}, []
     for arm in experiment.arms:
         method, plan = arm.algorithm, plans[arm.label]
@@ -70,7 +71,28 @@ def view(text: str) -> PlanView:
             by_horizon[arm.label] = planning.bound_by_horizon(farther, plan.facts, plan.budget)[:2]
         except UserError:
             without.append(arm.label)  # no quick bound for this noise or schedule: the curve is left out
-    return PlanView(experiment, plans, arm_styles(experiment.arms), bounds, exact, by_horizon, tuple(without))
+    return PlanView(experiment, plans, arm_styles(experiment.arms), bounds, exact, by_horizon, tuple(without), refused)
+
+
+def _planned(experiment: Experiment) -> tuple[Experiment, dict[str, Plan], dict[str, UserError]]:
+    """The experiment with the arms that have a plan, the plans, and why the others have none."""
+    plans: dict[str, Plan] = {}
+    refused: dict[str, UserError] = {}
+    for arm in experiment.arms:
+        try:
+            plans[arm.label] = experiment.plan(arm)
+        except UserError as error:
+            refused[arm.label] = error
+    if not plans:
+        raise next(iter(refused.values()))
+    return experiment.replaced(arms=tuple(arm for arm in experiment.arms if arm.label in plans)), plans, refused
+
+
+def refusals(shown: PlanView) -> None:
+    """Say which of the chosen methods have no plan, and why, once per reason."""
+    for reason in dict.fromkeys(str(error) for error in shown.refused.values()):
+        labels = [label for label, error in shown.refused.items() if str(error) == reason]
+        st.warning(reason, title=f"Left out: {', '.join(labels)}")
 
 
 def native_currency(budget: Budget) -> tuple[Currency, float | None, str]:

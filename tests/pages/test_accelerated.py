@@ -383,3 +383,11 @@ def test_a_link_restores_the_page(load: Load) -> None:
 def test_a_hostile_link_gives_a_page(load: Load, text: str) -> None:
     names = [c.name for c in GradientMethod.controls()] + ["epsilon", "methods", "data", "seed", "replicates", "clip"]
     load("accelerated", **{f"accel_{name}": text for name in names})
+
+
+def test_a_method_without_a_plan_is_left_out_and_the_others_stay(load: Load) -> None:
+    app = load("accelerated", accel_currency="(ε, δ)", accel_noise="Gaussian", accel_batch_fraction="0.1")
+    assert not app.exception and not app.error
+    (warning,) = [warning for warning in app.warning if "all rows" in warning.value]
+    assert "DP-NAG-opt" in warning.proto.title and "DP-MASG-opt" in warning.proto.title
+    assert app.button(key="accel_run").disabled is False
