@@ -32,10 +32,9 @@ with doors[1]:
         "plan",
         ":material/tune:",
         "Plan a budget",
-        "Noise per step, privacy spent, and an error bound, at every move of a slider. No data needed.",
+        "What a guarantee is worth in every currency, and the noise, steps and rows that it buys. No data needed.",
         "Plan",
-        accelerated,
-        None,
+        start.PLANNER,
     )
 with doors[2]:
     start.door(

@@ -286,3 +286,35 @@ def convert(budget: Budget, delta: float) -> dict[str, float | None]:
         return {"epsilon": None, "epsilon_at_delta": at_delta, "rho": None, "mu": None}
     assert isinstance(budget, NoPrivacy)
     return {"epsilon": None, "epsilon_at_delta": None, "rho": None, "mu": None}
+
+
+def budget_tradeoff(budget: Budget, false_positive_rates: ArrayLike) -> Floats:
+    """Smallest false negative rate that a guarantee leaves an attacker at each false positive rate, for any algorithm.
+
+    Exact worst case for pure ε, (ε, δ) and μ; for ρ a lower bound, from the worst δ(ε) of any ρ-zCDP algorithm. Without
+    a guarantee it is 0.
+    """
+    alpha = np.asarray(false_positive_rates, dtype=float)
+    if isinstance(budget, PureDP):
+        return closed_forms.pure_tradeoff(budget.epsilon, alpha)
+    if isinstance(budget, GaussianDP):
+        return closed_forms.gdp_tradeoff(budget.mu, alpha)
+    if isinstance(budget, ApproximateDP):
+        grows, falls = math.exp(budget.epsilon), math.exp(-budget.epsilon)
+        left = 1 - budget.delta
+        return np.maximum(0.0, np.maximum(left - grows * alpha, falls * (left - alpha)))
+    if isinstance(budget, ZeroConcentratedDP):
+        worst = np.vectorize(lambda epsilon: closed_forms.zcdp_delta(budget.rho, float(epsilon)), otypes=[float])
+        return _tradeoff_of_profile(closed_forms.mirrored(worst), alpha.ravel()).reshape(alpha.shape)
+    return np.zeros_like(alpha)
+
+
+def budget_advantage(budget: Budget) -> float:
+    """The largest TPR - FPR that a guarantee leaves any test between two neighbouring data sets: the worst δ(0)."""
+    if isinstance(budget, PureDP):
+        return float(closed_forms.pure_delta(budget.epsilon, 0.0))
+    if isinstance(budget, GaussianDP):
+        return float(closed_forms.gdp_delta(budget.mu, 0.0))
+    if isinstance(budget, ApproximateDP):
+        return budget.delta + (1 - budget.delta) * float(closed_forms.pure_delta(budget.epsilon, 0.0))
+    return closed_forms.zcdp_delta(budget.rho, 0.0) if isinstance(budget, ZeroConcentratedDP) else 1.0

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Literal, NoReturn
+from typing import ClassVar, Literal, NoReturn
 
 import numpy as np
 
@@ -11,8 +11,10 @@ from dpviz.errors import UserError
 from dpviz.privacy import accounting, closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.closed_forms import Floats
-from dpviz.privacy.events import Event, Gaussian, Laplace, Sub
+from dpviz.privacy.events import Event, Gaussian, Laplace, Sub, inner_events
+from dpviz.specification import Specification, choice, number
 
+STEPS_LIMIT = 20_000  # affordable steps are counted up to here
 _WASTE = 1e-6  # the share of a budget that may be left over where no closed form uses it up
 _WASTE_BY_LOSSES = 1e-5  # and where the cost is found on a grid, whose choice moves it by 1e-6
 
@@ -200,3 +202,81 @@ def _cost(events: tuple[Event, ...], currency: type[Budget], delta: float | None
     if by_losses == math.inf:
         by_losses = accounting.epsilon(events, delta, "rdp")
     return min(basic, by_losses)
+
+
+class NoisyMeans(Specification):
+    """T releases of the mean of m clipped rows: what most private algorithms ask of their data."""
+
+    kind: ClassVar[str] = "privacy.planner.noisy_means"
+    rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
+    batch_fraction: float = number(
+        1.0,
+        0.0001,
+        1.0,
+        label="Batch",
+        symbol="m/n",
+        scale="log",
+        help="Share of the rows in each mean, drawn afresh without replacement. 1 = all rows, no sampling.",
+    )
+    iterations: int = number(
+        100, 1, 10_000, label="Steps", symbol="T", scale="log", help="Noisy means that share the budget."
+    )
+    clip: float = number(
+        1.0, 0.001, 1000.0, label="Clip", symbol="C", scale="log", help="Largest norm of one row's contribution."
+    )
+    noise: Literal["laplace", "gaussian"] = choice(
+        "laplace",
+        {"laplace": "Laplace", "gaussian": "Gaussian"},
+        label="Noise",
+        help="Laplace noise needs the clip in the L1 norm, Gaussian noise in the L2 norm.",
+    )
+
+    @property
+    def batch_size(self) -> int:
+        """m: rows in each mean."""
+        return max(1, round(self.batch_fraction * self.rows))
+
+    @property
+    def sensitivity(self) -> float:
+        """2C/m: one replaced row moves the mean from one end of the ball to the other at most."""
+        return 2 * self.clip / self.batch_size
+
+    def events(self, budget: Budget) -> tuple[Event, ...]:
+        """(T,) equal releases that use up the budget. Raises UserError where the noise cannot meet it."""
+        calibrate = calibrate_laplace if self.noise == "laplace" else calibrate_gaussian
+        build = laplace_events if self.noise == "laplace" else gaussian_events
+        shares = calibrate(budget, np.ones(self.iterations), self.batch_size, self.rows)
+        return build(shares, self.batch_size, self.rows)
+
+    def noise_scale(self, budget: Budget) -> float:
+        """b (Laplace) or σ (Gaussian) in every coordinate of each mean, if the budget is spread over T steps."""
+        (release,) = inner_events(self.events(budget)[0])
+        assert isinstance(release, Laplace | Gaussian)
+        return self.sensitivity / (release.eps if isinstance(release, Laplace) else release.mu)
+
+    def affordable_steps(self, budget: Budget, scale: float) -> int:
+        """The most steps with noise of this scale that the budget covers, counted up to STEPS_LIMIT; 0 if none."""
+        kind = Laplace if self.noise == "laplace" else Gaussian
+        parameter = self.sensitivity / scale
+        sampled = self.batch_size < self.rows
+        event = Sub("wor", self.batch_size, self.rows, kind(parameter)) if sampled else kind(parameter)
+        delta = budget.delta if isinstance(budget, ApproximateDP) else None
+        target = left(budget, ()) * (1 + 1e-9)
+
+        def covered(steps: int) -> bool:
+            if isinstance(budget, PureDP):
+                return steps * closed_forms.pure(event) <= target
+            return _cost((event,) * steps, type(budget), delta) <= target
+
+        low, high = 0, 1
+        while high <= STEPS_LIMIT and covered(high):
+            low, high = high, 2 * high
+        high = min(high, STEPS_LIMIT + 1)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if covered(middle) else (low, middle)
+        return low
+
+    def rows_needed(self, budget: Budget, scale: float) -> int:
+        """The fewest rows at which T steps have noise of at most this scale, at the same m/n: noise falls like 1/n."""
+        return math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))

@@ -45,7 +45,10 @@ def build() -> StreamlitPage:
     global _built
     page = st.navigation(
         {
-            "": [st.Page("pages/home.py", title="Start", icon=":material/home:", default=True)],
+            "": [
+                st.Page("pages/home.py", title="Start", icon=":material/home:", default=True),
+                st.Page("pages/budget_planner.py", title="Budget planner", icon=":material/tune:"),
+            ],
             "Algorithms": [
                 st.Page("pages/accelerated.py", title="Accelerated gradient", icon=":material/rocket_launch:"),
             ],

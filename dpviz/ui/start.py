@@ -42,12 +42,15 @@ FAMILIES = (
 )
 
 
-def door(key: str, icon: str, title: str, text: str, label: str, family: Family, preset: str | None) -> None:
-    """One way into the tool: what it is for, and a button that opens the page."""
+PLANNER = "pages/budget_planner.py"
+
+
+def door(key: str, icon: str, title: str, text: str, label: str, page: Family | str, preset: str | None = None) -> None:
+    """One way into the tool: what it is for, and a button that opens the page, of a family with a preset."""
     with st.container(border=True, height="stretch"):
         st.subheader(f"{icon} {title}", anchor=False)
         st.markdown(text)
-        _open(key, label, family, preset)
+        _open(key, label, page, preset)
 
 
 def card(family: Family) -> None:
@@ -59,11 +62,11 @@ def card(family: Family) -> None:
         _open(f"card_{family.prefix}", "Try the preset", family, family.preset)
 
 
-def _open(key: str, label: str, family: Family, preset: str | None) -> None:
+def _open(key: str, label: str, page: Family | str, preset: str | None) -> None:
     if st.button(label, key=f"home_{key}", icon=":material/arrow_forward:"):
-        if preset is not None:
-            preset_menu.open_with(family.prefix, preset)
-        st.switch_page(family.page)
+        if isinstance(page, Family) and preset is not None:
+            preset_menu.open_with(page.prefix, preset)
+        st.switch_page(page.page if isinstance(page, Family) else page)
 
 
 @st.fragment

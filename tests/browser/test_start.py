@@ -50,5 +50,5 @@ def test_the_icon_of_the_tab_comes_from_this_server(visit: Visit) -> None:
     page = visit("/")
     expect(page.locator("link[rel~=icon]")).not_to_have_attribute("href", re.compile("^https?://"))
     page.get_by_role("button", name="Plan", exact=True).click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Accelerated gradient")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Budget planner")
     expect(page.locator("link[rel~=icon]")).not_to_have_attribute("href", re.compile("^https?://"))

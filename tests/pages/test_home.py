@@ -31,13 +31,18 @@ def test_an_impossible_budget_is_named(load: Load, value: float) -> None:
     [
         ("home_learn", "Figure 3: logistic regression, all rows"),
         ("home_run", "Real data: doctor visits"),
-        ("home_plan", None),
     ]
     + [(f"home_card_{family.prefix}", family.preset) for family in FAMILIES],
 )
-def test_every_door_opens_the_page_with_its_preset(load: Load, button: str, preset: str | None) -> None:
+def test_every_door_opens_the_page_with_its_preset(load: Load, button: str, preset: str) -> None:
     app = load("home")
     app.button(key=button).click().run()
     assert not app.exception
     assert app.title[0].value == "Accelerated gradient"
-    assert preset is None or app.selectbox(key="accel_preset").value == preset
+    assert app.selectbox(key="accel_preset").value == preset
+
+
+def test_the_door_to_planning_opens_the_planner(load: Load) -> None:
+    app = load("home")
+    app.button(key="home_plan").click().run()
+    assert not app.exception and app.title[0].value == "Budget planner"

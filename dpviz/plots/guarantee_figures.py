@@ -1,0 +1,46 @@
+"""Figures about guarantees alone: what an attacker can do, and what each accountant says of the same noise."""
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dpviz.plots import style
+from dpviz.plots.lines import Line, line_figure
+from dpviz.plots.style import ArmStyle
+from dpviz.privacy.accounting import METHOD_NAMES, METHODS, Reading
+
+RATES = np.concatenate([np.linspace(0.0, 0.05, 51), np.linspace(0.06, 1.0, 95)])  # false positive rates
+
+
+def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None) -> go.Figure:
+    """False negative against false positive rate of the best attacker, at RATES: under the guarantee, and for a plan.
+
+    Below its curve no attack exists. The diagonal is guessing.
+    """
+    lines = [
+        Line(RATES, 1 - RATES, "guessing", ArmStyle(style.GREY, "dot"), width=1.5),
+        Line(RATES, guarantee, "any algorithm with this guarantee", ArmStyle(style.PALETTE["spent"], "solid")),
+    ]
+    if plan is not None:
+        lines.append(Line(RATES, plan, "the noise below", ArmStyle(style.PALETTE["private"], "dash")))
+    return line_figure(lines, x_title="False positive rate", y_title="False negative rate", log_y=False, from_zero=True)
+
+
+def accountants(reading: Reading) -> go.Figure:
+    """One bar per accountant that applies: ε at δ for the same events. The smallest is a guarantee as good as any."""
+    applies = [method for method in METHODS if method in reading.by_method]
+    colors = [style.PALETTE["private"] if method == reading.method else style.GREY for method in applies]
+    values = [reading.by_method[method] for method in applies]
+    frame = style.layout("Accountant", "ε", from_zero=True, legend_entries=0)
+    frame["xaxis"] = {"title": {"text": "Accountant"}, "type": "category"}
+    frame["hovermode"] = "closest"
+    bars = {
+        "type": "bar",
+        "x": np.array([METHOD_NAMES[method] for method in applies]),
+        "y": np.array(values, dtype=np.float32),
+        "marker": {"color": colors},
+        "text": [f"{value:.3g}" for value in values],
+        "textposition": "auto",
+        "hovertemplate": "%{x}: ε = %{y:.4g}<extra></extra>",
+        "showlegend": False,
+    }
+    return go.Figure({"data": [bars], "layout": frame})

@@ -1,0 +1,66 @@
+"""What-ifs about noisy means, against the specification's numbers and against each other."""
+
+import numpy as np
+import pytest
+
+from dpviz.errors import UserError
+from dpviz.privacy import accounting, closed_forms
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.planner import STEPS_LIMIT, NoisyMeans
+
+BUDGETS = [PureDP(epsilon=1.0), ApproximateDP(epsilon=1.0), ZeroConcentratedDP(), GaussianDP()]
+
+
+def test_specification_vectors() -> None:
+    """TV43, TV44 (noise) and TV45 (affordable steps)."""
+    small = NoisyMeans(rows=1000, batch_fraction=0.1)
+    large = NoisyMeans(rows=100_000, batch_fraction=0.01, iterations=1000)
+    assert small.noise_scale(PureDP(epsilon=1.0)) == pytest.approx(0.208842080822, rel=1e-9)
+    assert large.noise_scale(PureDP(epsilon=1.0)) == pytest.approx(0.0209741114665, rel=1e-9)
+    assert small.affordable_steps(PureDP(epsilon=1.0), 0.1) == 45
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.name)
+@pytest.mark.parametrize("fraction", [1.0, 0.1])
+def test_noise_steps_and_rows_agree(budget: Budget, fraction: float) -> None:
+    means = NoisyMeans(batch_fraction=fraction, iterations=60)
+    scale = means.noise_scale(budget)
+    assert means.affordable_steps(budget, scale * (1 + 1e-4)) in (60, 61)
+    assert means.affordable_steps(budget, scale * 0.99) < 60
+    needed = means.rows_needed(budget, scale / 3)
+    assert means.replaced(rows=needed).noise_scale(budget) <= scale / 3 * (1 + 1e-4)
+    assert needed == pytest.approx(3 * means.rows, rel=1e-3)
+
+
+def test_ends() -> None:
+    means = NoisyMeans()
+    assert means.affordable_steps(PureDP(epsilon=1.0), 1e6) == STEPS_LIMIT
+    assert means.affordable_steps(PureDP(epsilon=1.0), 1e-9) == 0
+    with pytest.raises(UserError, match="never gives pure"):
+        NoisyMeans(noise="gaussian").noise_scale(PureDP(epsilon=1.0))
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.name)
+def test_tradeoff_of_a_guarantee_is_below_that_of_noise_that_meets_it(budget: Budget) -> None:
+    rates = np.linspace(0.001, 0.999, 41)
+    bound = accounting.budget_tradeoff(budget, rates)
+    means = NoisyMeans(noise="laplace" if isinstance(budget, PureDP) else "gaussian", iterations=40)
+    assert (bound <= accounting.tradeoff(means.events(budget), rates) + 1e-9).all()
+    assert ((bound >= 0) & (bound <= 1 - rates + 1e-12)).all() and (np.diff(bound) <= 1e-12).all()
+
+
+def test_tradeoff_of_zcdp_is_a_valid_and_useful_bound() -> None:
+    """The specification's sharper route gives f(0.05) = 0.66442 at ρ = 0.5; the Gaussian with this ρ has 0.740489."""
+    found = float(accounting.budget_tradeoff(ZeroConcentratedDP(rho=0.5), [0.05])[0])
+    assert 0.63 < found <= 0.66442 < float(closed_forms.gdp_tradeoff(1.0, [0.05])[0])
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.name)
+def test_advantage_is_the_largest_gap_of_the_tradeoff(budget: Budget) -> None:
+    """TV47: (1, 1e-5) gives 0.462122536088; a fine grid reaches the largest 1 - α - f(α) from below."""
+    assert accounting.budget_advantage(ApproximateDP(epsilon=1.0, delta=1e-5)) == pytest.approx(0.462122536088)
+    rates = np.linspace(0, 1, 20_001)
+    gap = float((1 - rates - accounting.budget_tradeoff(budget, rates)).max())
+    assert gap <= accounting.budget_advantage(budget) + 1e-9
+    if not isinstance(budget, ZeroConcentratedDP):  # whose bounds at different ε do not belong to one algorithm
+        assert gap == pytest.approx(accounting.budget_advantage(budget), rel=1e-3)
