@@ -304,8 +304,13 @@ def budget_tradeoff(budget: Budget, false_positive_rates: ArrayLike) -> Floats:
         left = 1 - budget.delta
         return np.maximum(0.0, np.maximum(left - grows * alpha, falls * (left - alpha)))
     if isinstance(budget, ZeroConcentratedDP):
-        worst = np.vectorize(lambda epsilon: closed_forms.zcdp_delta(budget.rho, float(epsilon)), otypes=[float])
-        return _tradeoff_of_profile(closed_forms.mirrored(worst), alpha.ravel()).reshape(alpha.shape)
+        # Every ε gives a valid bound on f, so a grid of them does; the last has a δ that no longer matters.
+        top = min(700.0, closed_forms.zcdp_epsilon(budget.rho, 1e-12))
+        size = np.append(0.0, np.geomspace(top / 1e4, top, 400))
+        grid = np.concatenate([-size[:0:-1], size])
+        profile = closed_forms.mirrored(lambda epsilon: closed_forms.zcdp_profile(budget.rho, epsilon))
+        heights = 1 - profile(grid) - np.exp(grid) * alpha[..., None]
+        return np.clip(heights.max(axis=-1), 0.0, 1.0)
     return np.zeros_like(alpha)
 
 

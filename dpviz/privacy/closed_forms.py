@@ -109,6 +109,14 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     return math.exp(min(log_delta, 0.0))
 
 
+def zcdp_profile(rho: float, epsilon: ArrayLike) -> Floats:
+    """δ at every ε of any ρ-zCDP algorithm, (k,) in: `zcdp_delta` with the order chosen from a grid, so never below."""
+    a = np.geomspace(1e-3, 1e7, 400)
+    orders = a * (1 + a) * rho + a * np.log(a / (1 + a)) - np.log1p(a)
+    log_delta = (orders - a * np.asarray(epsilon, dtype=float)[..., None]).min(axis=-1)
+    return np.exp(np.minimum(log_delta, 0.0))
+
+
 @lru_cache(4096)
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """ε at δ of any ρ-zCDP algorithm (Canonne, Kamath, Steinke 2020); at most ρ + 2√(ρ ln(1/δ))."""
