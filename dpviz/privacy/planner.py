@@ -11,7 +11,8 @@ from dpviz.errors import UserError
 from dpviz.privacy import accounting, closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.closed_forms import Floats
-from dpviz.privacy.events import Event, Gaussian, Laplace, Sub, inner_events
+from dpviz.privacy.events import Event, Gaussian, Laplace, Sub
+from dpviz.privacy.mechanisms import noise_scale
 from dpviz.specification import Specification, choice, number
 
 STEPS_LIMIT = 20_000  # affordable steps are counted up to here
@@ -80,6 +81,20 @@ def calibrate_gaussian(budget: Budget, weights: Floats, m: int, n: int, prior: t
             title="No amplification in this currency",
         )
     return shares * _largest_multiple("gaussian", tuple(shares.tolist()), m, n, ApproximateDP, budget.delta, remaining)
+
+
+def calibrated_events(
+    noise: Literal["laplace", "gaussian"],
+    budget: Budget,
+    weights: Floats,
+    m: int,
+    n: int,
+    prior: tuple[Event, ...] = (),
+) -> tuple[Event, ...]:
+    """(T,) releases on m of n rows that use up the budget, step t in proportion to weights[t] of ε_t or ρ_t."""
+    if noise == "laplace":
+        return laplace_events(calibrate_laplace(budget, weights, m, n, prior), m, n)
+    return gaussian_events(calibrate_gaussian(budget, weights, m, n, prior), m, n)
 
 
 def left(budget: Budget, prior: tuple[Event, ...]) -> float:
@@ -193,6 +208,8 @@ def _refuse(too_dear: bool) -> NoReturn:
 
 def _cost(events: tuple[Event, ...], currency: type[Budget], delta: float | None) -> float:
     """The cost of events in the unit of `left`."""
+    if currency is PureDP:
+        return accounting.total(events, "epsilon")
     if currency is ZeroConcentratedDP:
         return accounting.total(events, "rho")
     if currency is GaussianDP:
@@ -243,29 +260,20 @@ class NoisyMeans(Specification):
 
     def events(self, budget: Budget) -> tuple[Event, ...]:
         """(T,) equal releases that use up the budget. Raises UserError where the noise cannot meet it."""
-        calibrate = calibrate_laplace if self.noise == "laplace" else calibrate_gaussian
-        build = laplace_events if self.noise == "laplace" else gaussian_events
-        shares = calibrate(budget, np.ones(self.iterations), self.batch_size, self.rows)
-        return build(shares, self.batch_size, self.rows)
+        return calibrated_events(self.noise, budget, np.ones(self.iterations), self.batch_size, self.rows)
 
     def noise_scale(self, budget: Budget) -> float:
         """b (Laplace) or σ (Gaussian) in every coordinate of each mean, if the budget is spread over T steps."""
-        (release,) = inner_events(self.events(budget)[0])
-        assert isinstance(release, Laplace | Gaussian)
-        return self.sensitivity / (release.eps if isinstance(release, Laplace) else release.mu)
+        return noise_scale(self.events(budget)[0], self.sensitivity)
 
     def affordable_steps(self, budget: Budget, scale: float) -> int:
         """The most steps with noise of this scale that the budget covers, counted up to STEPS_LIMIT; 0 if none."""
         kind = Laplace if self.noise == "laplace" else Gaussian
-        parameter = self.sensitivity / scale
-        sampled = self.batch_size < self.rows
-        event = Sub("wor", self.batch_size, self.rows, kind(parameter)) if sampled else kind(parameter)
+        (event,) = _events(np.array([self.sensitivity / scale]), kind, self.batch_size, self.rows)
         delta = budget.delta if isinstance(budget, ApproximateDP) else None
         target = left(budget, ()) * (1 + 1e-9)
 
         def covered(steps: int) -> bool:
-            if isinstance(budget, PureDP):
-                return steps * closed_forms.pure(event) <= target
             return _cost((event,) * steps, type(budget), delta) <= target
 
         low, high = 0, 1

@@ -10,7 +10,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, quadratic, theory
@@ -97,22 +96,22 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         return max(1, min(facts.n, round(self.batch_fraction * facts.n)))
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
-        split = planning.split_budget(self, facts, budget)
-        steps, m = self.steps(facts, split.iterations), self.batch_size(facts)
+        events = planning.split_budget(self, facts, budget)
+        steps, m = self.steps(facts, len(events)), self.batch_size(facts)
         sensitivity = facts.gradient_sensitivity(self.norm, m)
-        scales = {event: noise_scale(event, sensitivity) for event in set(split.events)}
+        scales = {event: noise_scale(event, sensitivity) for event in set(events)}
         return Plan.fixed(
             facts,
             budget,
-            split.events,
-            resolved={"iterations": split.iterations, "smoothness": facts.smoothness, "batch_size": m},
+            events,
+            resolved={"iterations": len(events), "smoothness": facts.smoothness, "batch_size": m},
             notes=self._notes(facts, steps),
             step_size=steps.step_size,
             momentum=steps.momentum,
             restart=steps.restart,
             stage=steps.stage,
-            noise_scale=np.array([scales[event] for event in split.events]),
-            batch_size=np.full(split.iterations, m),
+            noise_scale=np.array([scales[event] for event in events]),
+            batch_size=np.full(len(events), m),
         )
 
     def _notes(self, facts: SmoothFacts, steps: theory.Steps) -> tuple[str, ...]:
@@ -171,15 +170,6 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         return quadratic.expected_gap(
             steps, self.dynamics, spectrum, np.full(len(spectrum), facts.start), variance
         ).total
-
-    def check_schedule(self) -> None:
-        """Raise UserError if the method has no error bound but is asked to optimise one."""
-        if self.schedule == "optimal" or self.horizon == "bound":
-            raise UserError(
-                f"{self.title} has no error bound to optimise. Use the uniform schedule or 'Optimal (quadratics)', "
-                "and set T yourself.",
-                title="No bound for this method",
-            )
 
 
 def _norms(x: np.ndarray) -> np.ndarray:

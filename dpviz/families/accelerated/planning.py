@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,21 +18,12 @@ if TYPE_CHECKING:
     from dpviz.families.accelerated.algorithms import GradientMethod
 
 
-class Split(NamedTuple):
-    """The number of steps and one event per step."""
-
-    iterations: int
-    events: tuple[Event, ...]
-
-
-def split_budget(method: "GradientMethod", facts: SmoothFacts, budget: Budget) -> Split:
-    """Choose T (if the method leaves it to the bound) and spread the budget over the steps."""
+def split_budget(method: "GradientMethod", facts: SmoothFacts, budget: Budget) -> tuple[Event, ...]:
+    """Choose T (if the method leaves it to the bound) and spread the budget over the steps: one event per step."""
     iterations = best_iterations(method, facts, budget) if method.horizon == "bound" else method.iterations
     m, n = method.batch_size(facts), facts.n
     weights = shares(method, facts, budget, iterations)
-    calibrate = planner.calibrate_laplace if method.noise == "laplace" else planner.calibrate_gaussian
-    build = planner.laplace_events if method.noise == "laplace" else planner.gaussian_events
-    return Split(iterations, build(calibrate(budget, weights, m, n, facts.released), m, n))
+    return planner.calibrated_events(method.noise, budget, weights, m, n, facts.released)
 
 
 def shares(method: "GradientMethod", facts: SmoothFacts, budget: Budget, iterations: int) -> np.ndarray:
@@ -45,8 +36,11 @@ def shares(method: "GradientMethod", facts: SmoothFacts, budget: Budget, iterati
         return worst ** (1 / 3 if method.noise == "laplace" else 1 / 2)
     recursion = method.recursion(facts, steps)
     if recursion is None:
-        method.check_schedule()
-        raise AssertionError("a method without a bound refuses the optimal schedule")
+        raise UserError(
+            f"{method.title} has no error bound to optimise. Use the uniform schedule or 'Optimal (quadratics)', "
+            "and set T yourself.",
+            title="No bound for this method",
+        )
     m = method.batch_size(facts)
     if method.noise == "laplace" and m < facts.n and isinstance(budget, PureDP):
         return theory.sampled_split(recursion.log_weight, planner.left(budget, facts.released), facts.n / m)
