@@ -14,6 +14,7 @@ from dpviz.ui import (
     experiment_controls,
     explain,
     guarantee,
+    plan_view,
     problem_controls,
     results,
     run_panel,
@@ -84,7 +85,7 @@ if experiment is not None:
         with line:
             guarantee.line(experiment.budget, shown.plans, delta)
         with plan:
-            accelerated_plan.refusals(shown)
+            plan_view.refusals(shown.refused)
             st.header("Before you run", anchor=False)
             accelerated_tabs.tabs(panel, shown, delta)
         batch_note.caption(accelerated_plan.batch_note(shown))

@@ -33,6 +33,11 @@ REQUIRED = {
         "arms": [{"label": "A", "algorithm": {"kind": "families.accelerated.nesterov"}}],
     },
     "datasets.upload.table": {"sha256": "a" * 64, "n": 30, "bounds": [[0, 1]], "names": ["a"]},
+    "datasets.groups.upload": {
+        **{"sha256": "a" * 64, "n": 30, "bounds": [[0, 1]], "names": ["a"]},
+        **{"groups": ["x"], "shares": [1.0]},
+    },
+    "datasets.categories.upload": {"sha256": "a" * 64, "n": 30, "columns": [["a", ["x", "other"]]]},
 }
 CONTROLS = [(cls, control) for cls in KINDS for control in cls.controls()]
 NUMBERS = [(cls, control) for cls, control in CONTROLS if control.low is not None]

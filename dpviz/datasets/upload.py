@@ -102,7 +102,7 @@ def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
 def target_classes(series: pd.Series) -> tuple[str, ...]:
     """The classes of a target as text, sorted; of more than MAX_CLASSES_SHOWN, the most frequent. Not private."""
     counts = series.value_counts()
-    return tuple(_label(value) for value in sorted(counts[counts > 0].index[:MAX_CLASSES_SHOWN]))
+    return tuple(class_label(value) for value in sorted(counts[counts > 0].index[:MAX_CLASSES_SHOWN]))
 
 
 def encode_target(series: pd.Series, positive: str | None = None) -> np.ndarray:
@@ -126,8 +126,8 @@ def encode_target(series: pd.Series, positive: str | None = None) -> np.ndarray:
             "Or choose another column.",
             title=f"Column {name} has {len(classes):,} classes",
         )
-    labels = [_label(value) for value in classes]
-    chosen = _label(max(classes)) if positive is None else positive
+    labels = [class_label(value) for value in classes]
+    chosen = class_label(max(classes)) if positive is None else positive
     if chosen not in labels:
         raise UserError(
             f"Column {name} has no such class in the rows that are used. Choose one of its classes.",
@@ -258,7 +258,7 @@ def _number(value: Any) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def _label(value: Any) -> str:
+def class_label(value: Any) -> str:
     """A class as text: 1.0 is "1", because a column of whole numbers with gaps is read as floating-point."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 

@@ -13,6 +13,10 @@ from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Facts, Metric, Problem
 from dpviz.specification import Specification
 
+# Rough cost of one pass, per element (row × replicate) and per product (row × replicate × parameter), measured on one
+# 2-core machine; only used to say in advance how long a run will take. Rows of a batch are drawn and gathered.
+SECONDS_PER_ELEMENT, SECONDS_PER_PRODUCT, SECONDS_PER_STEP, SECONDS_PER_DRAWN = 4e-9, 0.25e-9, 2e-4, 50e-9
+
 P = TypeVar("P", bound=Problem)
 F = TypeVar("F", bound=Facts)
 
@@ -24,12 +28,15 @@ class Snapshot:
     iteration : 0 is the starting point, which is yielded first.
     output : (R, ...) arrays, {"x": (R, d)} for a minimiser.
     released : (R,) functions of releases, one per metric of the algorithm.
+    internal : (R, ...) arrays of the same names that are *not* released, such as an average of secret iterates; for
+        diagnostics only, which are recorded under "internal_<metric>".
     active : (R,) bool, None = all; status : one word per replicate: running, converged, budget, exhausted, diverged.
     """
 
     iteration: int
     output: Mapping[str, np.ndarray]
     released: Mapping[str, np.ndarray] = field(default_factory=dict)
+    internal: Mapping[str, np.ndarray] = field(default_factory=dict)
     active: np.ndarray | None = None
     status: tuple[str, ...] | None = None
 
@@ -39,6 +46,7 @@ class Algorithm(Specification, ABC, Generic[P, F]):
 
     title: ClassVar[str] = ""
     metrics: ClassVar[tuple[Metric, ...]] = ()
+    internal: ClassVar[bool] = False  # whether its snapshots have internal outputs
 
     @abstractmethod
     def plan(self, facts: F, budget: Budget) -> Plan:
@@ -51,11 +59,19 @@ class Algorithm(Specification, ABC, Generic[P, F]):
     def run(self, problem: P, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Execute the plan for all replicates at once; a generator, so a caller can stream, stop or interleave it."""
 
+    def estimated_seconds(self, plan: Plan, replicates: int, recorded: int) -> float:
+        """About how long a run will take on one core, with diagnostics at `recorded` iterations."""
+        sizes, n = plan.schedule["batch_size"], plan.facts.n
+        rows = float(sizes.sum()) + 1.5 * n * recorded
+        drawn = float(sizes[sizes < n].sum()) * replicates * SECONDS_PER_DRAWN
+        passes = rows * replicates * (SECONDS_PER_ELEMENT + SECONDS_PER_PRODUCT * plan.facts.d)
+        return drawn + passes + plan.iterations * SECONDS_PER_STEP
+
     @classmethod
     def facts_type(cls) -> type[Facts]:
         """The facts that the algorithm plans from: the F of the class's declaration."""
         for base in cls.__mro__:
-            arguments = getattr(base, "__pydantic_generic_metadata__", {}).get("args")
-            if arguments:
-                return arguments[1]
+            for argument in getattr(base, "__pydantic_generic_metadata__", {}).get("args", ()):
+                if isinstance(argument, type) and issubclass(argument, Facts):
+                    return argument
         return Facts

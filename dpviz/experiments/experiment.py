@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,12 +16,10 @@ from dpviz.experiments.trace import Lane, Trace, recording_grid
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.base import Problem, ProblemSpecification, check_facts
+from dpviz.problems.base import Metric, Problem, ProblemSpecification, check_facts
 from dpviz.specification import Specification, number
 
-# Rough cost of one pass, per element (row × replicate) and per product (row × replicate × parameter), measured on one
-# 2-core machine; only used to say in advance how long a run will take. Rows of a batch are drawn and gathered.
-SECONDS_PER_ELEMENT, SECONDS_PER_PRODUCT, SECONDS_PER_STEP, SECONDS_PER_DRAWN = 4e-9, 0.25e-9, 2e-4, 50e-9
+INTERNAL = "internal_"  # prefix of the diagnostics of iterates that are not released
 
 
 class Arm(Specification):
@@ -77,14 +75,11 @@ class Experiment(Specification):
 
     def estimated_seconds(self, plans: Mapping[str, Plan]) -> float:
         """About how long the run will take on one core, diagnostics included."""
-        total = 0.0
-        for plan in plans.values():
-            sizes, n = plan.schedule["batch_size"], plan.facts.n
-            rows = float(sizes.sum()) + 1.5 * n * len(recording_grid(plan.iterations))
-            total += float(sizes[sizes < n].sum()) * self.replicates * SECONDS_PER_DRAWN
-            total += rows * self.replicates * (SECONDS_PER_ELEMENT + SECONDS_PER_PRODUCT * plan.facts.d)
-            total += plan.iterations * SECONDS_PER_STEP
-        return total
+        return sum(
+            arm.algorithm.estimated_seconds(plan, self.replicates, len(recording_grid(plan.iterations)))
+            for arm in self.arms
+            if (plan := plans.get(arm.label)) is not None
+        )
 
     def run(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Trace:
         """Run all arms to their end and return what was recorded."""
@@ -100,7 +95,7 @@ class Experiment(Specification):
         plans = self.plans()
         problem = self.problem.build(tables)
         check_facts(problem, self.problem.facts())
-        trace = Trace({arm.label: (*problem.metrics, *arm.algorithm.metrics) for arm in self.arms})
+        trace = Trace({arm.label: recorded_metrics(problem, arm.algorithm) for arm in self.arms})
         runs = [_Run(arm, problem, plans[arm.label], self, trace.lanes[arm.label]) for arm in self.arms]
         total = sum(plan.iterations + 1 for plan in plans.values())
         try:
@@ -113,6 +108,15 @@ class Experiment(Specification):
         finally:
             for run in runs:
                 run.close()
+
+
+def recorded_metrics(problem: Problem, algorithm: Algorithm) -> tuple[Metric, ...]:
+    """What a run records: the problem's diagnostics, those of secret iterates if there are any, and released series."""
+    hidden = (
+        replace(metric, name=INTERNAL + metric.name, label=f"{metric.label}, internal iterate")
+        for metric in (problem.metrics if algorithm.internal else ())
+    )
+    return (*problem.metrics, *hidden, *algorithm.metrics)
 
 
 class _Run:
@@ -140,7 +144,11 @@ class _Run:
         return snapshot
 
     def _record(self, snapshot: Snapshot) -> None:
-        self._lane.append(snapshot, self._problem.evaluate(snapshot.output), self.seconds)
+        diagnostics = self._problem.evaluate(snapshot.output)
+        if snapshot.internal:
+            found = self._problem.evaluate(snapshot.internal)
+            diagnostics |= {INTERNAL + name: value for name, value in found.items()}
+        self._lane.append(snapshot, diagnostics, self.seconds)
 
     def close(self) -> None:
         """Record the last state, also of a run that was stopped in between."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from dpviz.privacy import accounting
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import Event
-from dpviz.privacy.ledger import Sequence
+from dpviz.privacy.events import ZCDP, Event, Gaussian, Pure
+from dpviz.privacy.ledger import Filter, Sequence
 from dpviz.problems.base import Facts
 
 
@@ -20,8 +20,9 @@ class Plan:
 
     facts : what was known; `run` refuses a problem with other facts.
     budget : the guarantee that was asked for; the events deliver it or a stronger one.
-    terms : what the ledger will allow.
-    charged_at : (len(events),) iteration at which each event is charged.
+    terms : what the ledger will allow: a fixed sequence of events, or a filter for an adaptive method.
+    charged_at : (len(events),) iteration at which each of `events` is charged.
+    iterations : exact, or the most that there can be.
     schedule : arrays (T,), read-only: step_size, noise_scale, batch_size, ...
     resolved : what "chosen by theory" became.
     notes : warnings in plain words.
@@ -29,7 +30,7 @@ class Plan:
 
     facts: Facts
     budget: Budget
-    terms: Sequence
+    terms: Sequence | Filter
     charged_at: np.ndarray
     iterations: int
     schedule: Mapping[str, np.ndarray]
@@ -43,30 +44,60 @@ class Plan:
         budget: Budget,
         events: tuple[Event, ...],
         *,
+        charged_at: np.ndarray | None = None,
+        iterations: int | None = None,
         resolved: Mapping[str, float] = MappingProxyType({}),
         notes: tuple[str, ...] = (),
         **schedule: np.ndarray,
     ) -> Self:
-        """A plan with one event per iteration. Each array of `schedule` is (T,)."""
+        """A plan whose events are fixed in advance. Each array of `schedule` is (T,).
+
+        charged_at : (len(events),) ascending, if it is not one event per iteration; then `iterations` says T.
+        """
+        times = np.arange(1, len(events) + 1) if charged_at is None else charged_at
+        steps = len(events) if iterations is None else iterations
+        return cls._made(facts, budget, Sequence(events), times, steps, resolved, notes, schedule)
+
+    @classmethod
+    def filtered(
+        cls,
+        facts: Facts,
+        budget: Budget,
+        terms: Filter,
+        iterations: int,
+        *,
+        resolved: Mapping[str, float] = MappingProxyType({}),
+        notes: tuple[str, ...] = (),
+        **schedule: np.ndarray,
+    ) -> Self:
+        """A plan under a filter, for a method that decides while it runs what comes next; `iterations` at most."""
+        return cls._made(facts, budget, terms, np.ones(1, dtype=int), iterations, resolved, notes, schedule)
+
+    @classmethod
+    def _made(
+        cls,
+        facts: Facts,
+        budget: Budget,
+        terms: Sequence | Filter,
+        charged_at: np.ndarray,
+        iterations: int,
+        resolved: Mapping[str, float],
+        notes: tuple[str, ...],
+        schedule: Mapping[str, np.ndarray],
+    ) -> Self:
         for values in schedule.values():
-            if values.shape != (len(events),):
-                raise ValueError(f"a schedule needs {len(events)} entries, not {values.shape}")
+            if values.shape != (iterations,):
+                raise ValueError(f"a schedule needs {iterations} entries, not {values.shape}")
             values.setflags(write=False)
-        return cls(
-            facts=facts,
-            budget=budget,
-            terms=Sequence(events),
-            charged_at=np.arange(1, len(events) + 1),
-            iterations=len(events),
-            schedule=MappingProxyType(schedule),
-            resolved=resolved,
-            notes=notes,
-        )
+        return cls(facts, budget, terms, charged_at, iterations, MappingProxyType(dict(schedule)), resolved, notes)
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """The events in the order of their release."""
-        return self.terms.events
+        """What accountants read: the events in the order of their release; under a filter, its ceiling as one event."""
+        if isinstance(self.terms, Sequence):
+            return self.terms.events
+        ceiling: dict[str, type[Pure | ZCDP | Gaussian]] = {"epsilon": Pure, "rho": ZCDP, "mu": Gaussian}
+        return (ceiling[self.terms.currency](self.terms.cap),)
 
     def spent(self, currency: accounting.Currency) -> np.ndarray:
         """(T+1,) privacy spent after each iteration, in a currency that composes by itself.

@@ -13,7 +13,18 @@ from dpviz.experiments.trace import Trace
 from dpviz.privacy import accounting
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 
-HEADLINES = ("objective_gap", "objective", "accuracy")  # the metrics of the final table; the first one has a band
+# The metrics of the final table, as far as they were recorded; the first one has a band.
+HEADLINES = (
+    "objective_gap",
+    "worst_query_error",
+    "duality_gap",
+    "internal_duality_gap",
+    "population_gap",
+    "worst_group_loss",
+    "mean_query_error",
+    "objective",
+    "accuracy",
+)
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
 _LARGEST = 1e300  # differences of values up to here are still finite
 

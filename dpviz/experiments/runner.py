@@ -1,4 +1,4 @@
-"""The runner: experiments in the background, with progress and stop, a bounded number at a time."""
+"""The runner: experiments and sweeps in the background, with progress and stop, a bounded number at a time."""
 
 import logging
 import queue
@@ -12,6 +12,7 @@ import numpy as np
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.sweep import Sweep, SweepResult, SweepStep
 from dpviz.experiments.trace import Trace
 
 State = Literal["queued", "running", "done", "stopped", "timeout", "failed"]
@@ -19,13 +20,19 @@ _log = logging.getLogger(__name__)
 
 
 class Job:
-    """One experiment on its way. The trace is append-only, so it may be read while the job runs."""
+    """One experiment or sweep on its way. What it has found is append-only, so it may be read while the job runs.
 
-    def __init__(self, experiment: Experiment, tables: Mapping[str, np.ndarray]) -> None:
-        self.experiment = experiment
+    task : what is run; experiment : the same, or the one that a sweep varies. trace : what an experiment has recorded;
+    result : what a sweep has found.
+    """
+
+    def __init__(self, task: Experiment | Sweep, tables: Mapping[str, np.ndarray]) -> None:
+        self.task = task
+        self.experiment = task.experiment if isinstance(task, Sweep) else task
         self.state: State = "queued"
         self.message = ""
         self.trace: Trace | None = None
+        self.result: SweepResult | None = None
         self.progress = 0.0
         self.seconds = 0.0
         self._tables = tables
@@ -46,7 +53,7 @@ class Job:
         self._stopping.set()
 
     def work(self, max_seconds: float) -> None:
-        """Run the experiment to its end, to a stop, or to the time limit. Never raises."""
+        """Run to the end, to a stop, or to the time limit. Never raises."""
         try:
             self.state = self._stream(max_seconds)
         except UserError as error:
@@ -62,11 +69,15 @@ class Job:
         if self._stopping.is_set():
             return "stopped"
         self.state, began = "running", time.monotonic()
-        steps = self.experiment.stream(self._tables)
+        steps = self.task.stream(self._tables)
         for step in steps:
-            self.trace, self.progress, self.seconds = step.trace, step.progress, time.monotonic() - began
+            if isinstance(step, SweepStep):
+                self.result = step.result
+            else:
+                self.trace = step.trace
+            self.progress, self.seconds = step.progress, time.monotonic() - began
             if self._stopping.is_set() or self.seconds > max_seconds:
-                steps.close()  # type: ignore[attr-defined]  # records the last state of every arm
+                steps.close()  # type: ignore[union-attr]  # records the last state of every arm
                 return "stopped" if self._stopping.is_set() else "timeout"
         return "done"
 
@@ -85,12 +96,12 @@ class Runner:
 
     def submit(
         self,
-        experiment: Experiment,
+        task: Experiment | Sweep,
         tables: Mapping[str, np.ndarray] = NO_TABLES,
         wait: bool = False,
     ) -> Job:
-        """Put an experiment in line; with `wait`, run it in the caller's thread instead."""
-        job = Job(experiment, tables)
+        """Put an experiment or a sweep in line; with `wait`, run it in the caller's thread instead."""
+        job = Job(task, tables)
         if wait:
             job.work(self.max_seconds)
         else:

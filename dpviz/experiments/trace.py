@@ -10,6 +10,7 @@ from dpviz.experiments.algorithm import Snapshot
 from dpviz.problems.base import Metric
 
 ROWS = 2_000  # the most rows that a trace keeps per arm
+PATH = 4_000_000  # numbers of the first replicate's path that are kept
 
 
 def recording_grid(iterations: int, points: int = 100) -> np.ndarray:
@@ -23,12 +24,17 @@ def recording_grid(iterations: int, points: int = 100) -> np.ndarray:
 
 @dataclass
 class Lane:
-    """One arm's part of a trace: iterations (k,) and, per metric, k arrays (R,). Append-only."""
+    """One arm's part of a trace: iterations (k,) and, per metric, k arrays (R,). Append-only.
+
+    path : the outputs of the first replicate at each recorded iteration, k arrays (d,) float32 per name; released.
+        Empty where they are too large to keep.
+    """
 
     metrics: tuple[Metric, ...]
     iterations: list[int] = field(default_factory=list)
     values: dict[str, list[np.ndarray]] = field(default_factory=dict)
     output: Mapping[str, np.ndarray] = field(default_factory=dict)
+    path: dict[str, list[np.ndarray]] = field(default_factory=dict)
     status: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -39,6 +45,10 @@ class Lane:
         for name, value in {**snapshot.released, **diagnostics}.items():
             self.values.setdefault(name, []).append(np.array(value, dtype=float))
         self.output = {name: np.array(value) for name, value in snapshot.output.items()}
+        for name, value in self.output.items():
+            kept = self.path.setdefault(name, [])
+            if len(kept) == len(self.iterations) and value[0].size * (len(kept) + 1) <= PATH:
+                kept.append(value[0].astype(np.float32))
         self.status = snapshot.status or ("running",) * len(next(iter(self.output.values())))
         self.seconds = seconds
         self.iterations.append(snapshot.iteration)

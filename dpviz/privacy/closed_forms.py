@@ -1,8 +1,9 @@
-"""Closed forms: what one event costs in every currency, and how a number in one currency reads in another.
+"""Closed forms: how a number in one currency reads in another, and what single mechanisms cost.
 
 Notation: ε, δ of (ε, δ)-DP; ρ of zCDP; μ of Gaussian DP; δ(ε) is the privacy profile. A conversion that does not exist
 gives infinity, never a guess. Sources: Dong, Roth, Su 2019 (GDP); Balle and Wang 2018 (Gaussian); Canonne, Kamath,
-Steinke 2020 (zCDP and RDP to (ε, δ)); Balle, Barthe, Gaboardi 2018 (sampling without replacement).
+Steinke 2020 (zCDP and RDP to (ε, δ)); Balle, Barthe, Gaboardi 2018 (sampling without replacement); Dong, Durfee,
+Rogers 2020 (bounded range).
 """
 
 import math
@@ -14,10 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfcx, erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
 
-from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
-
 Floats = NDArray[np.float64]
-Profile = Callable[[ArrayLike], Floats]
 
 # Orders at which Rényi divergences are first looked at; the best one is then refined between its neighbours.
 ORDERS = 1 + np.logspace(-2, 4, 400)
@@ -245,104 +243,72 @@ def amplified_inverse(epsilon: ArrayLike, m: int, n: int) -> Floats:
     return np.log1p(np.expm1(np.minimum(epsilon, 600.0)) * (n / m)) + np.maximum(epsilon - 600.0, 0.0)
 
 
-# ------------------------------------------------------------------------------------------------------ event by event
+# ------------------------------------------------------------------------------- the exponential mechanism, range η
 
 
-def pure(event: Event) -> float:
-    """ε of pure DP; infinite for Gaussian noise."""
-    if isinstance(event, Laplace):
-        return event.eps
-    if isinstance(event, Seq):
-        return sum(pure(part) for part in event.events)
-    if isinstance(event, Sub):  # `amplify` without the price of an array: plans ask this thousands of times
-        inner = pure(event.inner)
-        return math.log1p(math.expm1(min(inner, 700.0)) * (event.m / event.n)) + max(inner - 700.0, 0.0)
-    return math.inf
+def exponential_delta(eta: float, epsilon: ArrayLike) -> Floats:
+    """δ at ε ≥ 0 of a selection of bounded range η: (1 - e^{(ε-η)/2})² / (1 - e^-η), 0 above η."""
+    shortfall = np.expm1(np.minimum((np.asarray(epsilon, dtype=float) - eta) / 2, 0.0))
+    return shortfall**2 / -math.expm1(-eta)
 
 
-def rho(event: Event) -> float:
-    """Tight ρ of zCDP. Gaussian noise on a batch has none that is amplified, so infinity is returned for it."""
-    if isinstance(event, Laplace):
-        if event.eps < 1e-3:  # ε - 1 + e^-ε would cancel; the series breaks off just above it
-            return event.eps**2 * (1 / 2 - event.eps / 6 + event.eps**2 / 24)
-        return event.eps + math.expm1(-event.eps)
-    if isinstance(event, Gaussian):
-        return event.mu**2 / 2
-    if isinstance(event, Seq):
-        return sum(rho(part) for part in event.events)
-    epsilon = pure(event)
-    return pure_to_rho(epsilon) if epsilon < math.inf else math.inf
+def exponential_rdp(eta: ArrayLike, orders: Floats) -> Floats:
+    """Rényi divergence at each order > 1 of a selection of bounded range η, attained by a two-point pair; arguments
+    broadcast. With b = e^-η and u = (α-1)(1-b^α) / (α b (1-b^{α-1})): ln u + ln((1-b^α) / (α(1-b))) / (α-1)."""
+    eta = np.asarray(eta, dtype=float)
+    safe = np.maximum(eta, 1e-3)  # below, the logarithms cancel, and the bounds by zCDP and by η are exact to 1e-3
+
+    def log_one_minus_power(k: Floats | float) -> Floats:
+        return np.asarray(np.log(-np.expm1(-k * safe)))
+
+    log_u = np.log((orders - 1) / orders) + log_one_minus_power(orders) + safe - log_one_minus_power(orders - 1)
+    ratio = log_one_minus_power(orders) - np.log(orders) - log_one_minus_power(1.0)
+    return np.where(eta < 1e-3, np.minimum(eta, orders * eta**2 / 8), log_u + ratio / (orders - 1))
 
 
-def mu(event: Event) -> float:
-    """The smallest μ of Gaussian DP; infinite for Gaussian noise on a batch, for which no finite formula is known."""
-    if isinstance(event, Gaussian):
-        return event.mu
-    if isinstance(event, Laplace):
-        if event.eps < 1:  # ½ - ½ e^(-ε/2) would cancel
-            return math.sqrt(8) * float(erfinv(-math.expm1(-event.eps / 2)))
-        return float(-2 * ndtri_exp(-event.eps / 2 - math.log(2)))
-    if isinstance(event, Seq):
-        return math.hypot(*(mu(part) for part in event.events))
-    epsilon = pure(event)
-    return pure_to_mu(epsilon) if epsilon < math.inf else math.inf
+def exponential_rho(eta: ArrayLike) -> Floats:
+    """Tight ρ of a selection of bounded range η: r - 1 - ln r with r = η/(e^η - 1); at most η²/8."""
+    eta = np.asarray(eta, dtype=float)
+    large = np.maximum(eta, 0.03)
+    log_r = np.log(large) - large - np.log(-np.expm1(-large))
+    # Near 0 the terms cancel; the series η²/8 - η⁴/576 + η⁶/25920 - … alternates, so it may end after a positive term.
+    return np.where(eta < 0.03, eta**2 / 8 - eta**4 / 576 + eta**6 / 25920, np.expm1(log_r) - log_r)
 
 
-def rdp(event: Event, orders: Floats) -> Floats:
-    """Rényi divergence at each order > 1; infinite where no bound is known."""
-    if isinstance(event, Gaussian):
-        return orders * event.mu**2 / 2
-    if isinstance(event, Seq):
-        return sum((rdp(part, orders) for part in event.events), np.zeros_like(orders))
-    epsilon = pure(event)
-    if epsilon == math.inf:
-        return np.full_like(orders, math.inf)
-    return laplace_rdp(epsilon, orders) if isinstance(event, Laplace) else pure_rdp(epsilon, orders)
+def exponential_mu(eta: float) -> float:
+    """The smallest μ of Gaussian DP of a selection of bounded range η: that of pure DP at η/2."""
+    return pure_to_mu(eta / 2)
 
 
-def dominating(event: Event) -> Event:
-    """A Laplace or Gaussian event, or a `Sub` of one, whose privacy profile is nowhere below that of the event.
-
-    It is the event itself unless that contains a `Seq`. Gaussian releases make one Gaussian release, exactly. Laplace
-    releases are dominated by one with the sum of their ε: a shift in one coordinate tells more than the same shift
-    spread over several. A mixture is dominated by the Gaussian release with its μ (Dong, Roth, Su 2019).
-    """
-    if isinstance(event, Sub):
-        inner = dominating(event.inner)
-        return event if inner is event.inner else Sub(event.kind, event.m, event.n, inner)
-    if isinstance(event, Seq):
-        parts = [dominating(part) for part in event.events]
-        if len(parts) == 1:
-            return parts[0]
-        return Laplace(pure(event)) if all(isinstance(part, Laplace) for part in parts) else Gaussian(mu(event))
-    return event
+def exponential_tradeoff(eta: float, false_positive_rates: ArrayLike) -> Floats:
+    """The smallest false negative rate at each false positive rate: logistic noise shifted by η, (1-α)/(1+α(e^η-1))."""
+    alpha = np.asarray(false_positive_rates, dtype=float)
+    if eta > 700:
+        return np.where(alpha > 0, 0.0, 1.0)
+    return (1 - alpha) / (1 + alpha * math.expm1(eta))
 
 
-def profile(event: Event) -> Profile:
-    """The privacy profile ε ↦ δ(ε) of one event, for all real ε; an upper bound if a `Seq` holds Laplace noise."""
-    return mirrored(_profile_from_zero(dominating(event)))
+# ------------------------------------------------------------------------------------------------ area under the curve
 
 
-def mirrored(positive: Profile) -> Profile:
-    """The profile for all real ε, from that for ε ≥ 0, of a symmetric pair: δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
-
-    def delta(epsilon: ArrayLike) -> Floats:
-        epsilon = np.asarray(epsilon, dtype=float)
-        size = np.abs(epsilon)
-        value = np.clip(positive(size), 0.0, 1.0)
-        return np.where(epsilon >= 0, value, -np.expm1(-size) + np.exp(-size) * value)
-
-    return delta
+def pure_auc(epsilon: float) -> float:
+    """Largest area under the ROC curve of any attack on an ε-DP algorithm: e^ε/(1 + e^ε)."""
+    return 1 / (1 + math.exp(-epsilon))
 
 
-def _profile_from_zero(event: Event) -> Profile:
-    """The profile on ε ≥ 0 of an event without `Seq`."""
-    if isinstance(event, Laplace):
-        scale = event.eps
-        return lambda epsilon: -np.expm1(np.minimum((np.asarray(epsilon) - scale) / 2, 0.0))
-    if isinstance(event, Gaussian):
-        parameter = event.mu
-        return lambda epsilon: gdp_delta(parameter, epsilon)
-    assert isinstance(event, Sub)
-    q, m, n, inner = event.m / event.n, event.m, event.n, _profile_from_zero(event.inner)
-    return lambda epsilon: q * inner(amplified_inverse(epsilon, m, n))
+def laplace_auc(epsilon: float) -> float:
+    """The same for one release with Laplace noise: 1 - ½ e^-ε (1 + ε/2)."""
+    return 1 - math.exp(-epsilon) * (1 + epsilon / 2) / 2
+
+
+def exponential_auc(eta: float) -> float:
+    """The same for one selection of bounded range η: A (A - 1 - ln A)/(A - 1)², A = e^η."""
+    if eta < 1e-3:  # the terms cancel; the series breaks off after a negative cubic one
+        return 0.5 + eta / 6
+    inverse = math.exp(-eta)  # divided through by A², so that nothing overflows
+    return (1 - inverse - eta * inverse) / (1 - inverse) ** 2
+
+
+def gdp_auc(mu: float) -> float:
+    """The same for μ-GDP: Φ(μ/√2)."""
+    return float(ndtr(mu / math.sqrt(2)))

@@ -1,11 +1,16 @@
 """Events: what a release does to privacy, with the sensitivity already divided out.
 
 An event describes a mechanism completely; accountants consume events and know nothing else. All are frozen, hashable
-and relative to one neighbouring relation, replace-one (n is public, one row is exchanged), unless said otherwise.
+and relative to one neighbouring relation: replace-one (n is public, one row is exchanged) or add/remove-one. An event
+without sampling may be read under either, whichever its sensitivity was computed for; a sampled one fixes it.
 """
 
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
+
+Relation = Literal["replace-one", "add/remove-one"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +20,7 @@ class Laplace:
     eps: float
 
     def __post_init__(self) -> None:
-        if not self.eps > 0:
-            raise ValueError(f"eps must be positive, got {self.eps}")
+        _positive("eps", self.eps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +30,54 @@ class Gaussian:
     mu: float
 
     def __post_init__(self) -> None:
-        if not self.mu > 0:
-            raise ValueError(f"mu must be positive, got {self.mu}")
+        _positive("mu", self.mu)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpMech:
+    """One selection by the exponential mechanism, P(r) ∝ exp(eta u_r / Δ), Δ the range of the utilities' change.
+
+    More generally any release of bounded range eta: the log-ratio of its probabilities under two neighbouring data sets
+    takes values in an interval of length eta (Dong, Durfee, Rogers 2020); and any mixture of such releases whose
+    weights do not depend on the data, because hockey-stick and Rényi divergences are jointly quasi-convex.
+    """
+
+    eta: float
+
+    def __post_init__(self) -> None:
+        _positive("eta", self.eta)
+
+
+@dataclass(frozen=True, slots=True)
+class Pure:
+    """Any eps-DP release of which nothing else is known, such as the sparse vector technique."""
+
+    eps: float
+
+    def __post_init__(self) -> None:
+        _positive("eps", self.eps)
+
+
+@dataclass(frozen=True, slots=True)
+class ZCDP:
+    """Any rho-zCDP release of which nothing else is known, such as what a filter in ρ allows."""
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        _positive("rho", self.rho)
+
+
+@dataclass(frozen=True, slots=True)
+class ApproxDP:
+    """Any (eps, delta)-DP release of which nothing else is known. Its delta is never won back."""
+
+    eps: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not (self.eps >= 0 and 0 < self.delta < 1):
+            raise ValueError(f"ApproxDP needs eps >= 0 and 0 < delta < 1, got {self.eps} and {self.delta}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,35 +89,134 @@ class Seq:
     def __post_init__(self) -> None:
         if not self.events:
             raise ValueError("Seq needs at least one event")
+        relation(self.events)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The same kind of release, `times` in a row, each with fresh randomness."""
+
+    event: "Event"
+    times: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.times, int) or self.times < 1:
+            raise ValueError(f"Repeat needs a whole number of times, at least 1, got {self.times}")
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Releases on disjoint blocks of rows that were fixed without looking at the data: one row is in one block only.
+
+    Not for blocks that are chosen by the rows' values: a replaced row may then change its block.
+    """
+
+    events: "tuple[Event, ...]"
+
+    def __post_init__(self) -> None:
+        if not self.events:
+            raise ValueError("Parallel needs at least one event")
+        if any(draws_batch(event) for event in self.events):
+            raise ValueError("batches inside disjoint blocks are not supported")
 
 
 @dataclass(frozen=True, slots=True)
 class Sub:
-    """`inner` on a fresh uniform batch of m of the n rows, drawn without replacement ("wor"), m < n."""
+    """`inner` on a fresh random batch.
 
-    kind: Literal["wor"]
+    "wor" : a uniform batch of m of the n rows, drawn without replacement, m < n; holds under replace-one.
+    "poisson" : every row takes part with probability m/n by itself, so the size of the batch is random and stays
+        secret; sums are divided by the constant m. n is a declared constant, not the number of rows, which differs
+        between neighbours. Holds under add/remove-one, and so does the inner event.
+    """
+
+    kind: Literal["wor", "poisson"]
     m: int
     n: int
     inner: "Event"
 
     def __post_init__(self) -> None:
         whole = isinstance(self.m, int) and isinstance(self.n, int)
-        if self.kind != "wor" or not whole or not 1 <= self.m < self.n:
-            raise ValueError(f"Sub needs kind 'wor' and whole 1 <= m < n, got {self.kind!r}, m={self.m}, n={self.n}")
+        if self.kind not in ("wor", "poisson") or not whole or not 1 <= self.m < self.n:
+            raise ValueError(
+                f"Sub needs kind 'wor' or 'poisson' and whole 1 <= m < n, got {self.kind!r}, m={self.m}, n={self.n}"
+            )
         if draws_batch(self.inner):
             raise ValueError("a batch of a batch is not supported")
 
 
-Event = Laplace | Gaussian | Seq | Sub
+Event = Laplace | Gaussian | ExpMech | Pure | ZCDP | ApproxDP | Seq | Repeat | Parallel | Sub
+
+
+def _positive(name: str, value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"{name} must be positive, got {value}")
+
+
+def parts(event: Event) -> tuple[Event, ...]:
+    """The events directly inside a composite one; empty for a single release."""
+    if isinstance(event, Seq | Parallel):
+        return event.events
+    if isinstance(event, Repeat):
+        return (event.event,)
+    return (event.inner,) if isinstance(event, Sub) else ()
 
 
 def draws_batch(event: Event) -> bool:
     """Whether a batch is drawn anywhere inside the event."""
-    return isinstance(event, Sub) or (isinstance(event, Seq) and any(draws_batch(part) for part in event.events))
+    return isinstance(event, Sub) or any(draws_batch(part) for part in parts(event))
+
+
+def relation(events: Iterable[Event]) -> Relation | None:
+    """The neighbouring relation that sampled events fix; None if either will do.
+
+    Raises ValueError if some hold under replace-one and others under add/remove-one: what holds for two different
+    notions of a neighbour does not add up.
+    """
+    schemes = {scheme for event in set(events) for scheme in _schemes(event)}
+    if len(schemes) > 1:
+        raise ValueError("batches without replacement (replace-one) and Poisson (add/remove-one) do not compose")
+    if not schemes:
+        return None
+    return "replace-one" if "wor" in schemes else "add/remove-one"
+
+
+def _schemes(event: Event) -> Iterator[str]:
+    if isinstance(event, Sub):
+        yield event.kind
+    for part in parts(event):
+        yield from _schemes(part)
 
 
 def inner_events(event: Event) -> tuple[Event, ...]:
-    """The noise releases inside one event, in order: what a batch, once opened, allows."""
+    """The single releases inside one event, in order: what a batch, once opened, allows."""
+    if isinstance(event, Repeat):
+        return inner_events(event.event) * event.times
+    return tuple(e for part in parts(event) for e in inner_events(part)) or (event,)
+
+
+def grouped(event: Event, k: int) -> Event:
+    """The same releases as they protect a group of k rows (Dwork and Roth 2014, Theorem 2.2; for Gaussian noise μ grows
+    k-fold, for zCDP ρ k²-fold). Raises ValueError for sampled events, for which no simple rule exists.
+
+    Add/remove-one to replace-one is a group of 2.
+    """
     if isinstance(event, Sub):
-        return inner_events(event.inner)
-    return tuple(e for part in event.events for e in inner_events(part)) if isinstance(event, Seq) else (event,)
+        raise ValueError("a sampled event has no simple rule for groups; plan it with the group's sensitivity instead")
+    if isinstance(event, Laplace):
+        return Laplace(k * event.eps)
+    if isinstance(event, Gaussian):
+        return Gaussian(k * event.mu)
+    if isinstance(event, ExpMech):
+        return ExpMech(k * event.eta)
+    if isinstance(event, Pure):
+        return Pure(k * event.eps)
+    if isinstance(event, ZCDP):
+        return ZCDP(k**2 * event.rho)
+    if isinstance(event, ApproxDP):
+        growth = math.expm1(k * event.eps) / math.expm1(event.eps) if event.eps else k
+        return ApproxDP(k * event.eps, min(event.delta * growth, 1 - 1e-16))
+    if isinstance(event, Repeat):
+        return Repeat(grouped(event.event, k), event.times)
+    # The rows of a group may lie in several disjoint blocks; at worst all of them meet every block.
+    return Seq(tuple(grouped(part, k) for part in event.events))

@@ -1,11 +1,17 @@
-"""The ledger: what a run has been charged, refusing what its plan does not allow."""
+"""The ledger: what a run has been charged, refusing what its plan or its cap does not allow."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
+from dpviz.privacy import costs
 from dpviz.privacy.events import Event
+
+Additive = Literal["epsilon", "rho", "mu"]
+SLACK = 1e-9  # relative, for sums of rounded costs
 
 
 class LedgerError(Exception):
@@ -13,7 +19,7 @@ class LedgerError(Exception):
 
 
 class BudgetExceeded(LedgerError):
-    """A release after the last one that the plan allows."""
+    """A release after the last one that the plan allows, or beyond the cap."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +29,76 @@ class Sequence:
     events: tuple[Event, ...]
 
 
+@dataclass(frozen=True)
+class Filter:
+    """Terms of an adaptive plan: any of the allowed events, at any time, while their sum stays within the cap.
+
+    Which event comes next, and when to stop, may depend on what was released: ε of pure DP, ρ of zCDP and μ² of
+    Gaussian DP then still add up (Rogers, Roth, Ullman, Vadhan 2016; Feldman and Zrnic 2021; Whitehouse et al. 2023).
+    A privacy loss distribution would not, so it is no currency of a filter.
+
+    cap : in the unit of the currency: ε, ρ, or μ.
+    allowed : the events, by name; they and the cap are public and fixed in advance.
+    """
+
+    currency: Additive
+    cap: float
+    allowed: Mapping[str, Event]
+
+    def cost(self, event: Event) -> float:
+        """What one such event adds to the sum: ε, ρ, or μ²."""
+        return price(event, self.currency)
+
+    @property
+    def ceiling(self) -> float:
+        """The largest sum: ε, ρ, or μ²."""
+        return self.cap**2 if self.currency == "mu" else self.cap
+
+
+def price(event: Event, currency: Additive) -> float:
+    """What an event adds in a currency that composes by addition, even if it was chosen adaptively: ε, ρ, or μ²."""
+    if currency == "mu":
+        return costs.mu(event) ** 2
+    return costs.pure(event) if currency == "epsilon" else costs.rho(event)
+
+
 class Ledger:
     """The accounts of R replicates of one arm; each replicate has the whole budget to itself.
 
-    A replicate that skips an event has left for good: what it was charged is the prefix up to there.
+    Under a `Sequence`, a replicate that skips an event has left for good: what it was charged is the prefix up to
+    there. Under a `Filter`, every replicate has its own sum.
     """
+
+    def __init__(self, terms: Sequence | Filter, replicates: int) -> None:
+        self._accounts = (_Fixed if isinstance(terms, Sequence) else _Filtered)(terms, replicates)  # type: ignore[arg-type]
+        self.replicates = replicates
+
+    def charge(self, event: Event, times: np.ndarray | None = None) -> None:
+        """Book `event`; `times` (R,) int, how often for each replicate, 0 for those that do not take part; None = once.
+
+        Raises LedgerError, before anything is booked or drawn, unless `event` is the next one of the plan (then times
+        are 0 or 1), or allowed by the filter and within its cap for every replicate.
+        """
+        self._accounts.charge(event, times)
+
+    def affordable(self, event: Event, times: int | np.ndarray = 1) -> np.ndarray:
+        """(R,) bool: which replicates may be charged `event` so many times now."""
+        return self._accounts.affordable(event, times)
+
+    def spent(self, currency: Additive) -> np.ndarray:
+        """(R,) what each replicate has been charged so far: ε, ρ, or μ."""
+        events = {event for r in range(self.replicates) for event in self.booked(r)}
+        prices = {event: price(event, currency) for event in events}
+        total = np.array([math.fsum(prices[event] for event in self.booked(r)) for r in range(self.replicates)])
+        return np.sqrt(total) if currency == "mu" else total
+
+    def booked(self, replicate: int) -> tuple[Event, ...]:
+        """The events charged to one replicate so far, in order."""
+        return self._accounts.booked(replicate)
+
+
+class _Fixed:
+    """Accounts of a fixed plan."""
 
     def __init__(self, terms: Sequence, replicates: int) -> None:
         self._events = terms.events
@@ -35,15 +106,7 @@ class Ledger:
         self._left_at = np.full(replicates, -1)  # index of the first event that was skipped; -1 = still in
         self._complete = True  # nobody has left
 
-    @property
-    def replicates(self) -> int:
-        return len(self._left_at)
-
-    def charge(self, event: Event, times: np.ndarray | None = None) -> None:
-        """Book `event`; `times` (R,) int is 0 for the replicates that do not take part, 1 for the others.
-
-        Raises LedgerError, before anything is booked or drawn, unless `event` is the next one of the plan.
-        """
+    def charge(self, event: Event, times: np.ndarray | None) -> None:
         if self._next >= len(self._events):
             raise BudgetExceeded(f"the plan ends after {len(self._events)} releases; {event} is one more")
         expected = self._events[self._next]
@@ -55,6 +118,10 @@ class Ledger:
             raise LedgerError("a replicate that left the plan cannot come back; say which replicates are charged")
         self._next += 1
 
+    def affordable(self, event: Event, times: int | np.ndarray) -> np.ndarray:
+        due = self._next < len(self._events) and event == self._events[self._next]
+        return due & (self._left_at < 0) & (np.asarray(times) <= 1)
+
     def _leave(self, times: np.ndarray) -> None:
         if times.shape != self._left_at.shape or not np.isin(times, (0, 1)).all():
             raise LedgerError("under a fixed plan, times must be 0 or 1 for each replicate")
@@ -64,19 +131,50 @@ class Ledger:
         self._complete = not (self._left_at >= 0).any()
 
     def booked(self, replicate: int) -> tuple[Event, ...]:
-        """The events charged to one replicate so far, in order."""
         left = self._left_at[replicate]
         return self._events[: self._next if left < 0 else left]
 
 
-def times_of(rows: Iterable[int] | None, replicates: int) -> np.ndarray | None:
+class _Filtered:
+    """Accounts of an adaptive plan: one sum per replicate."""
+
+    def __init__(self, terms: Filter, replicates: int) -> None:
+        self._price = {event: terms.cost(event) for event in terms.allowed.values()}
+        self._limit = terms.ceiling * (1 + SLACK)
+        self._sum = np.zeros(replicates)
+        self._log: list[tuple[Event, np.ndarray]] = []
+
+    def charge(self, event: Event, times: np.ndarray | None) -> None:
+        chosen = np.ones(len(self._sum), dtype=int) if times is None else np.array(times)
+        if chosen.shape != self._sum.shape or not np.issubdtype(chosen.dtype, np.integer) or (chosen < 0).any():
+            raise LedgerError("times must be a whole number, at least 0, for each replicate")
+        after = self._after(event, chosen)
+        if not (after <= self._limit).all():
+            raise BudgetExceeded(f"{event} would lead to {after.max():.6g}; the filter ends at {self._limit:.6g}")
+        self._sum = after
+        self._log.append((event, chosen))
+
+    def affordable(self, event: Event, times: int | np.ndarray) -> np.ndarray:
+        return self._after(event, np.broadcast_to(times, self._sum.shape)) <= self._limit
+
+    def _after(self, event: Event, times: np.ndarray) -> np.ndarray:
+        if event not in self._price:
+            raise LedgerError(f"the filter does not allow {event}")
+        return np.where(times > 0, self._sum + np.maximum(times, 1) * self._price[event], self._sum)
+
+    def booked(self, replicate: int) -> tuple[Event, ...]:
+        return tuple(event for event, times in self._log for _ in range(times[replicate]))
+
+
+def times_of(rows: Iterable[int] | None, replicates: int, draws: int | np.ndarray = 1) -> np.ndarray | None:
     """The `times` argument of `Ledger.charge` for a call that addresses `rows` (None = all replicates).
 
+    draws : how often each of the rows is charged; a scalar or one number per row.
     Raises LedgerError unless rows are different replicates: one that is named twice would get two releases for one.
     """
-    if rows is None:
+    if rows is None and np.isscalar(draws) and draws == 1:
         return None
-    chosen = np.asarray(rows)
+    chosen = np.arange(replicates) if rows is None else np.asarray(rows)
     if chosen.size and not (
         np.issubdtype(chosen.dtype, np.integer)
         and len(np.unique(chosen)) == len(chosen)
@@ -84,5 +182,5 @@ def times_of(rows: Iterable[int] | None, replicates: int) -> np.ndarray | None:
     ):
         raise LedgerError(f"rows must name different replicates below {replicates}, not {rows}")
     times = np.zeros(replicates, dtype=int)
-    times[chosen.astype(int)] = 1
+    times[chosen.astype(int)] = draws
     return times

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from dpviz.privacy.events import Event, Gaussian, Laplace, Sub, draws_batch, inner_events
-from dpviz.privacy.ledger import Ledger, LedgerError, times_of
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Sub, draws_batch, inner_events
+from dpviz.privacy.ledger import Additive, Ledger, LedgerError, times_of
 from dpviz.privacy.prefix_sums import Factorisation
 from dpviz.privacy.queries import Norm, Query
 
@@ -64,6 +64,19 @@ class Mechanisms:
         self._ledger.charge(event, times_of(rows, self.replicates))
         return Batch(self, event, range(self.replicates) if rows is None else rows)
 
+    def blocks(self, event: Parallel, n: int) -> "list[Batch]":
+        """Open disjoint blocks of floor(n/k) consecutive rows, one for each of the k parts of `event`; charges it now.
+
+        Each block is released like a batch; a row is in one block at most, so the blocks compose in parallel.
+        """
+        size = n // len(event.events)
+        if size < 1:
+            raise LedgerError(f"{n} rows do not make {len(event.events)} blocks")
+        self._ledger.charge(event)
+        slices = (slice(i * size, (i + 1) * size) for i in range(len(event.events)))
+        parts = zip(event.events, slices, strict=True)
+        return [Batch(self, part, range(self.replicates), rows=rows) for part, rows in parts]
+
     def laplace(self, query: Query, event: Event, rows: np.ndarray | None = None) -> np.ndarray:
         """The query's value plus i.i.d. Laplace noise of scale Δ₁/ε; (R', ...)."""
         return self.batch(event, rows).laplace(query)
@@ -71,6 +84,113 @@ class Mechanisms:
     def gaussian(self, query: Query, event: Event, rows: np.ndarray | None = None) -> np.ndarray:
         """The query's value plus i.i.d. Gaussian noise of standard deviation Δ₂/μ; (R', ...)."""
         return self.batch(event, rows).gaussian(query)
+
+    def exponential(
+        self, query: Query, event: Event, draws: int | np.ndarray = 1, rows: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Select by the exponential mechanism: index j with probability ∝ exp(η u_j / Δ), Δ the range of the change.
+
+        query : utilities (R', k), or (R', selections, k) if each has its own, norm "range".
+        event : ExpMech(η), or a Repeat of it for several selections at once.
+        draws : under a filter, how many selections each replicate buys; a number or (R',).
+        Returns (R', most selections) indices; a replicate that bought fewer has -1 in the rest.
+        One selection is the argmax of u η/Δ plus Gumbel noise; several share one inverse distribution function.
+        """
+        selections = inner_events(event)
+        selection = selections[0]
+        if not isinstance(selection, ExpMech) or draws_batch(event) or len(set(selections)) > 1:
+            raise LedgerError(f"a selection needs an exponential-mechanism event on the whole table, not {event}")
+        if query.norm != "range":
+            raise LedgerError(f"a selection needs the range of the utilities' change, the query has {query.norm}")
+        if query.batch is not None:
+            raise LedgerError("selections on batches are not supported")
+        chosen = range(self.replicates) if rows is None else rows
+        sensitivity = np.broadcast_to(np.asarray(query.sensitivity, dtype=float), len(chosen))
+        if not (np.isfinite(sensitivity) & (sensitivity >= 0)).all():
+            raise LedgerError(f"the sensitivity {query.sensitivity} is not a finite number")
+        shape = query.value.shape
+        fits = len(shape) == 2 or (len(shape) == 3 and shape[1] == len(selections) and np.all(np.equal(draws, 1)))
+        if not fits or shape[0] != len(chosen) or not np.isfinite(query.value).all():
+            raise LedgerError(f"utilities must be finite, one row for each of {len(chosen)} replicates")
+        self._ledger.charge(event, times_of(rows, self.replicates, draws))
+        with np.errstate(divide="ignore"):
+            slope = selection.eta / sensitivity
+        times = np.broadcast_to(draws, len(chosen))
+        return self._selected(self._noise, query.value, slope, times, len(selections), chosen)
+
+    def sample(
+        self, log_weights: np.ndarray, draws: int | np.ndarray = 1, rows: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw indices with probabilities ∝ exp(log_weights), (R', k), public or released before: costs nothing.
+
+        Returns (R', most draws), filled with -1 where a replicate draws fewer.
+        """
+        chosen = range(self.replicates) if rows is None else rows
+        times = np.broadcast_to(draws, len(chosen))
+        return self._selected(self.public, log_weights, np.ones(len(chosen)), times, 1, chosen)
+
+    @staticmethod
+    def _selected(
+        generators: Sequence[np.random.Generator],
+        utilities: np.ndarray,
+        slope: np.ndarray,
+        times: np.ndarray,
+        each: int,
+        rows: Sequence[int] | np.ndarray,
+    ) -> np.ndarray:
+        """(R', most) indices, times × each of them for every replicate, with P(j) ∝ exp(slope · utility_j).
+
+        Utilities of zero slope do not matter; of infinite slope, only the best can be chosen.
+        """
+        counts = times * each
+        found = np.full((len(rows), max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
+        for i, r in enumerate(rows):
+            gaps = utilities[i] - utilities[i].max(axis=-1, keepdims=True)
+            # Utilities that one row cannot move at all (Δ = 0) are public: the best one is chosen, ties at random.
+            logits = slope[i] * gaps if slope[i] < np.inf else np.where(gaps < 0, -np.inf, 0.0)
+            if counts[i] == 1 or logits.ndim == 2:
+                found[i, : counts[i]] = np.argmax(logits + generators[r].gumbel(size=logits.shape), axis=-1)
+            elif counts[i] > 1:
+                sums = np.cumsum(np.exp(logits))
+                drawn = generators[r].random(size=counts[i]) * sums[-1]
+                last = np.searchsorted(sums, sums[-1])  # rounding may reach the end, but never an impossible index
+                found[i, : counts[i]] = np.minimum(np.searchsorted(sums, drawn, side="right"), last)
+        return found
+
+    def above_threshold(self, query: Query, event: Event, rows: np.ndarray | None = None) -> np.ndarray:
+        """The first index whose noisy value reaches 0, by the sparse vector technique with one positive answer; (R',),
+        -1 if none does. Only the index is released, whatever the number of values.
+
+        query : values minus thresholds (R', k), norm "linf". event : Pure(ε). The noisy threshold gets ε₁, the values
+        ε₂, ε₁ : ε₂ = 1 : 2^{2/3}, with Laplace noise of scale Δ/ε₁ and 2Δ/ε₂ (Lyu, Su, Li 2017, Algorithm 7, c = 1).
+        """
+        if not isinstance(event, Pure):
+            raise LedgerError(f"the sparse vector technique needs a Pure event, not {event}")
+        if query.norm != "linf" or query.batch is not None:
+            raise LedgerError(f"it needs a sensitivity in linf on the whole table, the query has {query.norm}")
+        chosen = range(self.replicates) if rows is None else rows
+        delta = np.broadcast_to(np.asarray(query.sensitivity, dtype=float), len(chosen))
+        if query.value.ndim != 2 or len(query.value) != len(chosen) or not np.isfinite(delta).all():
+            raise LedgerError("it needs one row of values for each replicate, and a finite sensitivity")
+        self._ledger.charge(event, times_of(rows, self.replicates))
+        first = event.eps / (1 + 2 ** (2 / 3))
+        second = event.eps - first
+        found = np.full(len(chosen), -1, dtype=np.int64)
+        for i, r in enumerate(chosen):
+            size = 1 + query.value.shape[1]
+            noise = self._noise[r].laplace(size=size) if event.eps < np.inf else np.zeros(size)
+            accepted = query.value[i] + 2 * delta[i] / second * noise[1:] >= delta[i] / first * noise[0]
+            if accepted.any():
+                found[i] = accepted.argmax()
+        return found
+
+    def affordable(self, event: Event, times: int | np.ndarray = 1) -> np.ndarray:
+        """(R,) bool: which replicates may still be charged `event` so many times."""
+        return self._ledger.affordable(event, times)
+
+    def spent(self, currency: Additive) -> np.ndarray:
+        """(R,) what each replicate has been charged so far: ε, ρ, or μ."""
+        return self._ledger.spent(currency)
 
     def prefix_sums(
         self,
@@ -93,12 +213,20 @@ class Mechanisms:
 class Batch:
     """A batch that has been paid for: its queries are released as declared, in order, or not at all.
 
-    indices : (R', m) rows of the table for each replicate, or None for the whole table. Secret: never show them.
+    indices : (R', m) rows of the table for each replicate, or None if none were drawn. Secret: never show them.
+    rows : the block of the table that it is, for all replicates; None for the whole table.
     """
 
-    def __init__(self, mechanisms: Mechanisms, event: Event, rows: Sequence[int] | np.ndarray) -> None:
+    def __init__(
+        self,
+        mechanisms: Mechanisms,
+        event: Event,
+        replicates: Sequence[int] | np.ndarray,
+        rows: slice | None = None,
+    ) -> None:
         self._mechanisms = mechanisms
-        self._rows = rows
+        self._rows = replicates
+        self.rows = rows
         self._declared = list(inner_events(event))
         self.indices = self._drawn(event)
 
@@ -125,7 +253,8 @@ class Batch:
             raise LedgerError(f"this batch does not allow {kind.__name__} now; declared: {self._declared}")
         if query.norm != norm:
             raise LedgerError(f"{kind.__name__} noise needs a sensitivity in {norm}, the query has {query.norm}")
-        if query.batch is not self and not (query.batch is None and self.indices is None):
+        whole = self.indices is None and self.rows is None
+        if query.batch is not self and not (query.batch is None and whole):
             raise LedgerError("a query must be released by the batch that it was computed on")
         if len(query.value) != len(self._rows):
             raise LedgerError(f"the query has {len(query.value)} replicates, the batch {len(self._rows)}")

@@ -97,6 +97,54 @@ def calibrated_events(
     return gaussian_events(calibrate_gaussian(budget, weights, m, n, prior), m, n)
 
 
+def calibrate_selections(
+    budget: Budget, ranges: Floats, times: Floats | int = 1, prior: tuple[Event, ...] = ()
+) -> float:
+    """The largest s for which selections of bounded range s · ranges[i], `times` each, cost at most the budget.
+
+    Under (ε, δ) the cost is the smaller of basic composition and Rényi divergences. Raises UserError if `prior` leaves
+    nothing.
+    """
+    if isinstance(budget, NoPrivacy):
+        return math.inf
+    target = left(budget, prior)
+    sizes, where = np.unique(np.asarray(ranges, dtype=float), return_inverse=True)
+    counts = np.zeros(len(sizes))
+    np.add.at(counts, where, times)
+    counts, sizes = counts[sizes > 0], sizes[sizes > 0]
+    if isinstance(budget, PureDP):
+        return target / float(counts @ sizes)
+
+    def excess(log_multiple: float) -> float:
+        cost = _selection_cost(math.exp(log_multiple) * sizes, counts, budget)
+        return math.log(max(cost, 1e-300) / target)
+
+    if isinstance(budget, ApproximateDP):
+        rho = closed_forms.zcdp_rho(target, budget.delta)
+        guess = max(math.log(8 * rho / float(counts @ sizes**2)) / 2, math.log(target / float(counts @ sizes)))
+    else:
+        rho = target if isinstance(budget, ZeroConcentratedDP) else target / 2
+        guess = math.log(8 * rho / float(counts @ sizes**2)) / 2
+    return math.exp(_largest_feasible(excess, guess, _WASTE))
+
+
+def _selection_cost(eta: Floats, counts: Floats, budget: Budget) -> float:
+    """The cost of counts[i] selections of range eta[i], in the unit of `left`."""
+    if isinstance(budget, ZeroConcentratedDP):
+        return float(counts @ closed_forms.exponential_rho(eta))
+    if isinstance(budget, GaussianDP):
+        return float(counts @ np.array([closed_forms.exponential_mu(value) for value in eta.tolist()]) ** 2)
+    assert isinstance(budget, ApproximateDP)
+    # Every order gives a valid ε. The best one is near that of zCDP, where (α-1)² ρ = ln(1/δ) roughly.
+    rho = float(counts @ closed_forms.exponential_rho(eta))
+    centre = math.sqrt(math.log(1 / budget.delta) / max(rho, 1e-12))
+    orders = 1 + centre * np.geomspace(0.3, 3.0, 24)
+    divergence = counts @ closed_forms.exponential_rdp(eta[:, None], orders)
+    log_delta = math.log(budget.delta)
+    epsilons = divergence + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
+    return min(float(counts @ eta), max(float(epsilons.min()), 0.0))
+
+
 def left(budget: Budget, prior: tuple[Event, ...]) -> float:
     """What prior events leave of a budget, in a unit that adds up: ε, ρ, or μ². Raises UserError if nothing.
 

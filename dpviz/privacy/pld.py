@@ -6,7 +6,6 @@ Ghazi, Kamath, Kumar, Manurangsi 2022): the result dominates the event, so what 
 finite window drops or wraps around is paid for as mass at +∞.
 """
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +17,11 @@ from scipy.linalg.blas import dtbsv
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from dpviz.privacy import closed_forms
-from dpviz.privacy.closed_forms import Floats, Profile
-from dpviz.privacy.events import Event, Gaussian, Laplace, Sub
+from dpviz.privacy import closed_forms, costs
+from dpviz.privacy.closed_forms import Floats
+from dpviz.privacy.costs import Profile
+from dpviz.privacy.events import ZCDP, ApproxDP, Event, Gaussian, Sub, relation
+from dpviz.privacy.rounding import blocks_of, log_strength, parameter, simplified
 
 Counts = Mapping[Event, int] | Sequence[tuple[Event, int]]
 
@@ -31,7 +32,6 @@ CELLS_PER_DEVIATION_FEW = 32
 LARGEST_LOSS = 600.0  # of one event: e^ε must be finite with room to spare
 MOST_CELLS = 2**17  # of one event: a rare large loss beside tiny ones makes the grid coarser, not the answer late
 LARGEST_WINDOW = 2**21  # cells of the composition
-MOST_GROUPS = 120  # distinct events that a long schedule is rounded to
 
 
 class AccountingLimit(ValueError):
@@ -88,62 +88,94 @@ def _sums_from_above(p: Floats, h: float) -> tuple[Floats, Floats]:
     return mass, dtbsv(1, bands, np.append(p, 0.0), diag=1)
 
 
-def from_profile(profile: Profile, high: float, h: float) -> PLD:
-    """The pessimistic PLD of one event with losses in [-high, high], by connecting the dots of its profile.
+def from_profiles(profiles: Sequence[Profile], highest: Sequence[float], h: float) -> tuple[PLD, ...]:
+    """The pessimistic PLDs of one event in its directions, by connecting the dots of the profiles.
+
+    profiles : one, if the pair is symmetric as all are under replace-one; or two, each that of the other's reverse
+        pair. Asked for ε ≥ 0 only. highest : the largest loss in each direction; minus the other's bounds it below.
+    """
+    halves = [_positive_losses(profile, high, h) for profile, high in zip(profiles, highest, strict=True)]
+    return tuple(_both_signs(*half, *reverse, h) for half, reverse in zip(halves, reversed(halves), strict=True))
+
+
+def _positive_losses(profile: Profile, high: float, h: float) -> tuple[Floats, Floats]:
+    """δ at 0, h, 2h, … from `high` on, and the masses at the losses h, 2h, …
 
     With a_i = e^{hi} and δ linear in a between grid points, p_i = a_i (s_i - s_{i-1}), s_i the slopes (Doroshenko et
-    al. 2022, Algorithm 1). Written in differences of δ, so that no e^ε appears. The pair must be symmetric, as all are
-    under replace-one: then p_{-i} = e^{-hi} p_i, whereas δ at negative losses, near 1, drowns small p in round-off.
+    al. 2022, Algorithm 1). Written in differences of δ, so that no e^ε appears.
     """
-    cells = max(1, math.ceil(high / h - 1e-9))
-    delta = profile(h * np.arange(cells + 1))
+    delta = profile(h * np.arange(max(1, math.ceil(high / h - 1e-9)) + 1))
     falls = -np.diff(delta)
     above = falls / -math.expm1(-h)
     above[:-1] -= falls[1:] / math.expm1(h)
-    middle = 1.0 - (math.exp(h) * delta[0] + delta[0] - 2 * delta[1]) / math.expm1(h)
-    below = above * np.exp(-h * np.arange(1, cells + 1))
+    return delta, above
+
+
+def _both_signs(delta: Floats, above: Floats, delta_reverse: Floats, above_reverse: Floats, h: float) -> PLD:
+    """The PLD of a pair from its positive losses and those of the reverse pair, as p(-L) = e^-L p_reverse(L): its own
+    δ at negative losses, near 1, drowns small masses in round-off."""
+    middle = 1.0 - (math.exp(h) * delta[0] + delta[0] - delta[1] - delta_reverse[1]) / math.expm1(h)
+    below = above_reverse * np.exp(-h * np.arange(1, len(above_reverse) + 1))
     p = np.concatenate([below[::-1], [middle], above])
-    return PLD(h, -cells, np.maximum(p, 0.0), float(delta[-1]))
+    return PLD(h, -len(below), np.maximum(p, 0.0), float(delta[-1]))
 
 
-def largest_loss(event: Event, tail: float) -> float:
-    """What the privacy loss of one event exceeds with a probability of at most `tail`; its negative bounds it below.
+def largest_losses(event: Event, tail: float) -> tuple[float, ...]:
+    """What the privacy loss of one event exceeds with a probability of at most `tail`, in each of its directions as
+    `costs.directions` has them; minus that of the reverse direction bounds the loss below.
 
-    Raises TypeError for a `Seq` that is not all Gaussian.
+    Raises AccountingLimit for a bare ρ, which has no distribution.
     """
-    event = _simplified(event)
-    if isinstance(event, Laplace):
-        return event.eps
-    if isinstance(event, Gaussian):
-        return event.mu**2 / 2 - event.mu * float(ndtri(tail))
-    assert isinstance(event, Sub)
-    return float(closed_forms.amplify(largest_loss(event.inner, tail), event.m, event.n))
+    event = simplified(event)
+    blocks = blocks_of(event)
+    if any(isinstance(block, ZCDP) for block in blocks):
+        raise AccountingLimit(f"{event} has no privacy loss distribution")
+    high = max(
+        block.mu**2 / 2 - block.mu * float(ndtri(tail)) if isinstance(block, Gaussian) else parameter(block)
+        for block in blocks
+    )
+    if not isinstance(event, Sub):
+        return (high,)
+    sampled = float(closed_forms.amplify(high, event.m, event.n))
+    if event.kind == "wor":
+        return (sampled,)
+    q = event.m / event.n
+    # Where the inner release fails openly, a row that is there shows; that none is, shows by chance 1 - q only.
+    fails = any(isinstance(block, ApproxDP) for block in blocks)
+    added = -math.log1p(-q if fails else q * math.expm1(-high))
+    return sampled, added
 
 
 # --------------------------------------------------------------------------------------------------------- composition
 
 
-def compose(counts: Counts, delta: float) -> PLD:
-    """The PLD of all events together, `count` times each, accurate for δ(ε) of the order of `delta` and above.
+def compose(counts: Counts, delta: float) -> tuple[PLD, ...]:
+    """The PLDs of all events together, `count` times each, accurate for δ(ε) of the order of `delta` and above: one, or
+    with Poisson batches two, for removing a row and for adding one, of which the worse counts.
 
-    Raises AccountingLimit if delta is below what the FFT resolves, max(1e-11, 1e-14 · number of events), or a loss is
-    too large; TypeError for a `Seq` that is not all Gaussian.
+    Raises AccountingLimit if delta is below what the FFT resolves, max(1e-11, 1e-14 · number of events), a loss is too
+    large, or an event is a bare ρ; ValueError for two kinds of batches, that hold for different notions of a neighbour.
     """
     merged = _merged(counts)
     if not merged:
         raise ValueError("there is nothing to compose")
+    relation(merged)
     return next(_compositions(list(merged), np.array([list(merged.values())]), delta))
 
 
 def epsilon_at(counts: Counts, delta: float) -> float:
     """ε at δ = delta of all events together; infinite if one of them has no noise. Raises as `compose`."""
     merged = _merged(counts)
-    if any(_parameter(event) == math.inf for event in merged):
+    if any(parameter(event) == math.inf for event in merged):
         return math.inf
     if sum(merged.values()) <= 1:
         return _closed_epsilon(next(iter(merged)), delta) if merged else 0.0
-    basic = sum(count * closed_forms.pure(event) for event, count in merged.items())
-    return min(basic, compose(merged, delta).epsilon(delta))  # rounded to the grid, few losses may add up to more
+    basic = sum(count * costs.pure(event) for event, count in merged.items())
+    return min(basic, _worst(compose(merged, delta), delta))  # rounded to the grid, few losses may add up to more
+
+
+def _worst(directions: Sequence[PLD], delta: float) -> float:
+    return max(direction.epsilon(delta) for direction in directions)
 
 
 def curve(groups: Sequence[tuple[Event, int]], checkpoints: ArrayLike, delta: float) -> Floats:
@@ -153,13 +185,14 @@ def curve(groups: Sequence[tuple[Event, int]], checkpoints: ArrayLike, delta: fl
     `compose`; ValueError for a checkpoint beyond the last event.
     """
     checkpoints = np.asarray(checkpoints, dtype=int)
-    groups = [(_simplified(event), count) for event, count in groups if count]
+    groups = [(simplified(event), count) for event, count in groups if count]
     events = list(dict.fromkeys(event for event, _ in groups))
+    relation(events)
     row = {event: i for i, event in enumerate(events)}
     ends = np.cumsum([0, *(count for _, count in groups)])
     if checkpoints.size and not 0 <= checkpoints.min() <= checkpoints.max() <= ends[-1]:
         raise ValueError(f"checkpoints must lie between 0 and {ends[-1]}")
-    noiseless = [i for i, (event, _) in enumerate(groups) if _parameter(event) == math.inf]
+    noiseless = [i for i, (event, _) in enumerate(groups) if parameter(event) == math.inf]
     finite_until = ends[noiseless[0]] if noiseless else ends[-1]
     result = np.where(checkpoints > finite_until, math.inf, 0.0)
     chosen = (checkpoints > 0) & (checkpoints <= finite_until)
@@ -178,7 +211,7 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
     used = np.flatnonzero(counts[-1])
     events, counts = [events[int(i)] for i in used], counts[:, used]
     steps = counts.sum(axis=1)
-    variance = counts @ np.exp(np.minimum([2 * _log_strength(event) for event in events], 600.0))  # roughly
+    variance = counts @ np.exp(np.minimum([2 * log_strength(event) for event in events], 600.0))  # roughly
     found = np.empty(len(counts))
     end = len(counts)
     while end:
@@ -191,25 +224,32 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
             found[start:end] = _closed_epsilon(events[now[0]], delta)
         else:
             rows = _compositions([events[i] for i in now], counts[start:end][:, now], delta)
-            found[start:end] = [composed.epsilon(delta) for composed in rows]
+            found[start:end] = [_worst(composed, delta) for composed in rows]
         end = start
-    pure = np.minimum([closed_forms.pure(event) for event in events], 1e300)  # finite, so that 0 times it is 0
-    return np.minimum(found, counts @ pure)
+    pure = np.array([costs.pure(event) for event in events])
+    bounded = np.isfinite(pure)
+    basic = counts @ np.where(bounded, pure, 0.0)
+    return np.where(counts @ ~bounded > 0, found, np.minimum(found, basic))
 
 
-def _compositions(events: Sequence[Event], counts: np.ndarray, delta: float) -> Iterator[PLD]:
-    """The PLD of each row of `counts` (rows, events); the last row must contain the others, it fixes the window."""
+def _compositions(events: Sequence[Event], counts: np.ndarray, delta: float) -> Iterator[tuple[PLD, ...]]:
+    """`compose` of each row of `counts` (rows, events); the last row must contain the others, it fixes the window."""
     most = counts[-1]
     steps = int(most.sum())
     if not max(1e-11, 1e-14 * steps) <= delta < 1:
         raise AccountingLimit(f"delta = {delta} is outside the range that {steps} events allow")
-    parts = _discretised(events, most, TAIL * delta / steps)
-    tail = TAIL * delta
-    half = _half_window(parts, most, tail)
-    size = max(2 * half + 1, *(len(part.p) for part in parts))
+    directions = _discretised(events, most, TAIL * delta / steps)
+    half = max(_half_window(parts, most, TAIL * delta) for parts in directions)
+    size = max(2 * half + 1, *(len(part.p) for part in directions[0]))
     if size > LARGEST_WINDOW:
         raise AccountingLimit(f"{size} cells are too many")
     size = next_fast_len(size, real=True)
+    yield from zip(*(_composed(parts, counts, half, size, TAIL * delta) for parts in directions), strict=True)
+
+
+def _composed(parts: Sequence[PLD], counts: np.ndarray, half: int, size: int, tail: float) -> Iterator[PLD]:
+    """The composition of each row of `counts` in one direction, on `size` cells from -`half` on, whose losses outside
+    have a probability of at most `tail`."""
     lowest = np.array([part.lo for part in parts])
     log_finite = np.log1p(-np.array([part.inf for part in parts]))
     for row, spectrum in zip(counts, _powers(parts, counts, size), strict=True):
@@ -231,19 +271,29 @@ def _powers(parts: Sequence[PLD], counts: np.ndarray, size: int) -> np.ndarray:
     return powers
 
 
-def _discretised(events: Sequence[Event], counts: np.ndarray, tail: float) -> list[PLD]:
-    """Each event on the same grid, fine enough for their composition. `tail`: see `largest_loss`."""
+def _discretised(events: Sequence[Event], counts: np.ndarray, tail: float) -> list[tuple[PLD, ...]]:
+    """Each event on the same grid, fine enough for their composition: in one direction or both. `tail`: see
+    `largest_losses`."""
     for event in events:
-        inner = largest_loss(event.inner if isinstance(event, Sub) else event, tail)
+        inner = largest_losses(event.inner if isinstance(event, Sub) else event, tail)[0]
         if inner > LARGEST_LOSS:
             raise AccountingLimit(f"{event} has losses up to {inner:.3g}")
-    bounded = [(closed_forms.profile(event), largest_loss(event, tail)) for event in events]
-    deviations = np.sqrt([from_profile(profile, high, high / 200).variance for profile, high in bounded])
-    h = max(_step(deviations, counts), 2 * max(high for _, high in bounded) / MOST_CELLS)
-    if len(events) == 1 and closed_forms.pure(events[0]) < math.inf:
-        high = bounded[0][1]
+    asked = [(costs.directions(event), largest_losses(event, tail)) for event in events]
+    sides = max(len(profiles) for profiles, _ in asked)
+    few = 200 if sides == 1 else 600  # one direction of a rare batch is more skewed than the worse of both
+    coarse = [_in_directions(from_profiles(*pair, max(pair[1]) / few), sides) for pair in asked]
+    top = max(max(highest) for _, highest in asked)
+    deviations = [np.sqrt([max(part.variance, 1e-300) for part in parts]) for parts in zip(*coarse, strict=True)]
+    h = max(2 * top / MOST_CELLS, min(_step(spread, counts) for spread in deviations))
+    if len(events) == 1 and not any(isinstance(block, Gaussian) for block in blocks_of(events[0])):
+        high = asked[0][1][0]
         h = high / math.ceil(high / h)  # otherwise the largest loss would be rounded up at every step
-    return [from_profile(profile, high, h) for profile, high in bounded]
+    return list(zip(*(_in_directions(from_profiles(*pair, h), sides) for pair in asked), strict=True))
+
+
+def _in_directions(found: tuple[PLD, ...], sides: int) -> tuple[PLD, ...]:
+    """The PLD of a symmetric pair is its own reverse."""
+    return found if len(found) == sides else found * sides
 
 
 def _step(deviations: Floats, counts: np.ndarray) -> float:
@@ -265,12 +315,13 @@ def _step(deviations: Floats, counts: np.ndarray) -> float:
 
 
 def _half_window(parts: Sequence[PLD], counts: np.ndarray, tail: float) -> int:
-    """Cells u such that the total loss of the events, or of any first part of them, is outside [-u h, u h] with
-    probability at most `tail`: Chernoff's bound, over 24 exponents from one that suits a single large loss (as of rare
-    sampling) to four times the one for a normal distribution."""
-    variance = float(counts @ np.array([part.variance for part in parts]))
+    """Cells u such that the total loss of the events, or of any first part of them, is above u h with probability at
+    most `tail`/2: Chernoff's bound, over 24 exponents from one that suits a single large loss (as of rare sampling) to
+    four times the one for a normal distribution. Below -u h it is even less likely than the reverse pair's is above."""
+    variance = max(float(counts @ np.array([part.variance for part in parts])), 1e-300)
     normal = math.sqrt(2 * math.log(2 / tail) / variance)
-    exponents = np.geomspace(min(normal / 16, 2 / -(parts[0].h * min(part.lo for part in parts))), 4 * normal, 24)
+    ends = np.array([(part.lo, part.lo + len(part.p) - 1) for part in parts])
+    exponents = np.geomspace(min(normal / 16, 2 / (parts[0].h * np.abs(ends).max())), 4 * normal, 24)
     cumulant = np.zeros(24)
     for count, part in zip(counts, parts, strict=True):
         held = part.p > 0
@@ -278,121 +329,32 @@ def _half_window(parts: Sequence[PLD], counts: np.ndarray, tail: float) -> int:
         top = terms.max(axis=1)
         cumulant += count * np.maximum(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)), 0.0)
     bound = float(((cumulant + math.log(2 / tail)) / exponents).min()) / parts[0].h
-    largest = -(counts @ np.array([part.lo for part in parts]))
-    return min(math.ceil(bound), int(largest))
+    return min(math.ceil(bound), int(np.abs(counts @ ends).max()))
 
 
 def _closed_epsilon(event: Event, delta: float) -> float:
-    """ε at δ of a single event with noise, from its closed profile."""
-    profile = closed_forms.profile(event)
+    """ε at δ of a single event with noise, from its closed profiles."""
+    highest = largest_losses(event, delta)
+    return max(_inverse(*side, delta) for side in zip(costs.directions(event), highest, strict=True))
+
+
+def _inverse(profile: Profile, high: float, delta: float) -> float:
+    """The smallest ε ≥ 0 with δ(ε) ≤ delta, at most `high`; infinite if there is none."""
 
     def excess(epsilon: float) -> float:
         return math.log(max(float(profile(epsilon)), 1e-300) / delta)
 
     if excess(0.0) <= 0:
         return 0.0
-    high = largest_loss(event, delta) * (1 + 1e-9)  # rounding must not hide the root at the largest loss
-    return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500))
-
-
-# -------------------------------------------------------------------------------------------------------------- events
-
-
-def grouped(events: Sequence[Event], ratio: float = 1.02) -> list[tuple[Event, int]]:
-    """Runs (event, count) in time order, nearly equal events rounded up to a common one, so that few are distinct.
-
-    Events of one kind, with the same (m, n), whose loss differs by less than the factor `ratio` become the largest of
-    them; `ratio` grows until at most MOST_GROUPS events are distinct. Equal events stay as they are.
-    """
-    distinct = list(dict.fromkeys(events))
-    simplified = [_simplified(event) for event in distinct]
-    families: dict[tuple[object, ...], list[int]] = {}
-    for i, event in enumerate(simplified):
-        inner = event.inner if isinstance(event, Sub) else event
-        family = (type(inner), event.m, event.n) if isinstance(event, Sub) else (type(inner),)
-        families.setdefault(family, []).append(i)
-    strengths = [np.array([_log_strength(simplified[i]) for i in members]) for members in families.values()]
-    heads = np.arange(len(distinct))
-    for attempt in itertools.count():
-        step = math.log(ratio) * 1.1 ** max(0, attempt - 1)
-        for members, strength in zip(families.values(), strengths, strict=True):
-            heads[members] = np.array(members)[_heads(strength, _flattened(strength) if attempt else strength, step)]
-        if len(np.unique(heads)) <= max(MOST_GROUPS, len(families)):
-            break
-    rounded = {event: simplified[head] for event, head in zip(distinct, heads, strict=True)}
-    runs: list[tuple[Event, int]] = []
-    for event in events:
-        event = rounded[event]
-        if runs and runs[-1][0] is event:
-            runs[-1] = (event, runs[-1][1] + 1)
-        else:
-            runs.append((event, 1))
-    return runs
-
-
-def _heads(strengths: Floats, distances: Floats, step: float) -> np.ndarray:
-    """For each entry, the index of one at least as strong and at most `step` away in `distances`, such that few are
-    used. `distances` are in the same order as strengths, but may tie where rounding hides the difference."""
-    order = np.argsort(strengths, kind="stable")
-    ascending = distances[order]
-    heads = np.empty(len(order), dtype=int)
-    last = len(order) - 1
-    while last >= 0:
-        first = min(int(np.searchsorted(ascending, ascending[last] - step)), last)
-        heads[order[first : last + 1]] = order[last]
-        last = first - 1
-    return heads
-
-
-def _flattened(strengths: Floats) -> Floats:
-    """In the same order, but closer together far below the typical one, where losses matter little."""
-    finite = strengths[np.isfinite(strengths)]
-    if not len(finite):
-        return strengths
-    typical = finite.max() + math.log(np.mean(np.exp(2 * (finite - finite.max())))) / 2
-    return np.logaddexp(strengths, math.log(0.1) + typical)
-
-
-def _log_strength(event: Event) -> float:
-    """Logarithm of the rough size of an event's loss; increases with its parameter."""
-    parameter = _parameter(event)
-    if not isinstance(event, Sub) or parameter == math.inf:
-        return math.log(parameter)
-    if isinstance(event.inner, Laplace):
-        return math.log(math.log1p(event.m / event.n * math.expm1(min(parameter, 700.0))))
-    chi_square = parameter**2 + math.log(-math.expm1(-(parameter**2)))  # in logarithms, e^{μ²} - 1
-    size = math.log(event.m / event.n) + chi_square / 2
-    return math.log(math.log1p(math.exp(size))) if -30 < size < 30 else (size if size < 0 else math.log(size))
-
-
-def _parameter(event: Event) -> float:
-    """The ε or μ of a simplified event, of the inner one under sampling."""
-    if isinstance(event, Sub):
-        return _parameter(event.inner)
-    assert isinstance(event, Laplace | Gaussian)
-    return event.eps if isinstance(event, Laplace) else event.mu
-
-
-def _simplified(event: Event) -> Event:
-    """The same event without `Seq`, its parameter a Python float."""
-    if isinstance(event, Laplace):
-        return event if type(event.eps) is float else Laplace(float(event.eps))
-    if isinstance(event, Gaussian):
-        return event if type(event.mu) is float else Gaussian(float(event.mu))
-    if isinstance(event, Sub):
-        inner = _simplified(event.inner)
-        return event if inner is event.inner else Sub(event.kind, event.m, event.n, inner)
-    parts = [_simplified(part) for part in event.events]
-    if not all(isinstance(part, Gaussian) for part in parts):
-        raise TypeError(f"{event} has no closed profile: only Gaussian releases may share a batch here")
-    return Gaussian(math.hypot(*(_parameter(part) for part in parts)))
+    high *= 1 + 1e-9  # rounding must not hide the root at the largest loss
+    return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500)) if excess(high) <= 0 else math.inf
 
 
 def _merged(counts: Counts) -> dict[Event, int]:
-    """Total count of each distinct event."""
+    """Total count of each distinct event, simplified."""
     merged: dict[Event, int] = {}
     for event, count in counts.items() if isinstance(counts, Mapping) else counts:
         if count:
-            event = _simplified(event)
+            event = simplified(event)
             merged[event] = merged.get(event, 0) + int(count)
     return merged

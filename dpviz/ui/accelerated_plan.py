@@ -13,11 +13,10 @@ from dpviz.families.accelerated import planning, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.plots import plan_figures
 from dpviz.plots.style import ArmStyle, arm_styles
-from dpviz.privacy.accounting import Currency
-from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear_models import LogisticRegression
-from dpviz.ui import charts, explain, guarantee
+from dpviz.ui import explain, guarantee, plan_view
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.results import Options, Shown
 
@@ -27,7 +26,6 @@ REMARKS = {
     "exact expectation": "The expectation is a mean; of so skewed a quantity the median lies below it.",
 }
 FARTHEST = 10_000  # steps
-SYMBOLS: Mapping[Currency, str] = {"epsilon": "ε", "rho": "ρ (zCDP)", "mu": "μ (Gaussian DP)"}
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class PlanView:
 @st.cache_resource(max_entries=64, scope="session", show_spinner=False)
 def view(text: str) -> PlanView:
     """The plans of an experiment, given as its JSON text, and their bounds. Raises UserError if no arm has a plan."""
-    experiment, plans, refused = _planned(Experiment.from_json(text))
+    experiment, plans, refused = plan_view.planned(Experiment.from_json(text))
     bounds, exact, by_horizon, without = {}, {}, {}, []
     for arm in experiment.arms:
         method, plan = arm.algorithm, plans[arm.label]
@@ -74,38 +72,6 @@ def view(text: str) -> PlanView:
     return PlanView(experiment, plans, arm_styles(experiment.arms), bounds, exact, by_horizon, tuple(without), refused)
 
 
-def _planned(experiment: Experiment) -> tuple[Experiment, dict[str, Plan], dict[str, UserError]]:
-    """The experiment with the arms that have a plan, the plans, and why the others have none."""
-    plans: dict[str, Plan] = {}
-    refused: dict[str, UserError] = {}
-    for arm in experiment.arms:
-        try:
-            plans[arm.label] = experiment.plan(arm)
-        except UserError as error:
-            refused[arm.label] = error
-    if not plans:
-        raise next(iter(refused.values()))
-    return experiment.replaced(arms=tuple(arm for arm in experiment.arms if arm.label in plans)), plans, refused
-
-
-def refusals(shown: PlanView) -> None:
-    """Say which of the chosen methods have no plan, and why, once per reason."""
-    for reason in dict.fromkeys(str(error) for error in shown.refused.values()):
-        labels = [label for label, error in shown.refused.items() if str(error) == reason]
-        st.warning(reason, title=f"Left out: {', '.join(labels)}")
-
-
-def native_currency(budget: Budget) -> tuple[Currency, float | None, str]:
-    """The currency in which a budget adds up over the steps, its limit there, and a remark."""
-    if isinstance(budget, PureDP):
-        return "epsilon", budget.epsilon, "Costs of the steps add up (basic composition)."
-    if isinstance(budget, ZeroConcentratedDP):
-        return "rho", budget.rho, "Costs of the steps add up (zCDP)."
-    if isinstance(budget, GaussianDP):
-        return "mu", budget.mu, "The squares of the costs add up (Gaussian DP)."
-    return "rho", None, "(ε, δ) does not add up step by step, ρ does; “Tighter accountants” shows ε at δ."
-
-
 def overlays(shown: PlanView) -> dict[str, Mapping[str, np.ndarray]]:
     """Curves of theory that a run can be compared with, by name."""
     found: dict[str, Mapping[str, np.ndarray]] = {"bound": shown.bounds}
@@ -114,15 +80,14 @@ def overlays(shown: PlanView) -> dict[str, Mapping[str, np.ndarray]]:
 
 def options(shown: PlanView, diagnostics: bool) -> Options:
     """How the curves of a run of this experiment are drawn."""
-    currency, _, _ = native_currency(shown.experiment.budget)
-    return Options(
-        currency, f"Privacy spent, {SYMBOLS[currency]}", diagnostics, "gradient_norm", overlays(shown), REMARKS
-    )
+    currency, _, _ = plan_view.native_currency(shown.experiment.budget)
+    title = f"Privacy spent, {plan_view.SYMBOLS[currency]}"
+    return Options(currency, title, diagnostics, "gradient_norm", overlays(shown), REMARKS)
 
 
 def drawings(shown: PlanView) -> Shown:
     """The four figures of the plan, with headings and captions."""
-    currency, limit, remark = native_currency(shown.experiment.budget)
+    currency, limit, remark = plan_view.native_currency(shown.experiment.budget)
     none = f" No bound is known for {', '.join(dict.fromkeys(shown.without))}." if shown.without else ""
     return [
         (
@@ -156,11 +121,7 @@ def figures(shown: PlanView) -> None:
         "Upper bound on the expected excess loss after each step, one line per method",
         "Error bound against the number of steps that share the budget; the best number is marked",
     )
-    columns = (*st.columns(2, gap="medium"), *st.columns(2, gap="medium"))
-    for number, (column, drawing, alt) in enumerate(zip(columns, drawings(shown), alts, strict=True)):
-        heading, figure, caption = drawing
-        with column:
-            charts.show(figure, f"accel_chart_plan_{number}", heading, alt, caption)
+    plan_view.draw(drawings(shown), alts, "accel_chart_plan")
 
 
 def batch_note(shown: PlanView) -> str:

@@ -1,9 +1,9 @@
 """Choosing data: generated, bundled, or a user's own file with declared ranges."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -40,24 +40,51 @@ GENERATORS: Mapping[str, type[DatasetSpecification]] = MappingProxyType(
     }
 )
 UPLOAD = "upload"
+CHOICES = ("target", "positive", "features", "drop", "group", "lowest", "highest")  # keys that a new file resets
+FILL = "Fill from the data (not private)"
 NOTICE = (
     "For learning and planning. Not a release tool: seeded pseudo-random noise and floating-point arithmetic do not "
     "protect real data."
 )
 
 
+Made = TypeVar("Made")
+
+
 @dataclass
 class Upload:
     """A file as it was read: its table, or what was wrong with it. Kept in the session, never on disk."""
 
+    page: str  # prefix of the panel's keys
     name: str
-    frame: pd.DataFrame | None = None
+    serial: int  # of the files that this panel read
+    frame: pd.DataFrame = field(default_factory=pd.DataFrame)
     columns: tuple[ColumnInfo, ...] = ()
     error: UserError | None = None
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # as declared so far
     filled: bool = False  # whether ranges were taken from the data
-    edition: int = 0  # of the ranges' table; a new one starts from `bounds`
-    prepared: tuple[Any, Prepared] | None = None  # the choice that it was made for, and the result
+    edition: int = 0  # of the tables to fill in; a new one starts from what was declared
+    starts: dict[str, pd.DataFrame] = field(default_factory=dict)  # of the tables to fill in, by key
+    made: tuple[Hashable, Any] | None = None  # the choice that it was made for, and the result
+
+    def once(self, choice: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` returns for a choice; made again only when the choice changes."""
+        if self.made is None or self.made[0] != choice:
+            self.made = (choice, make())
+        made: Made = self.made[1]
+        return made
+
+    def editor(self, name: str, rows: Hashable, start: Callable[[], pd.DataFrame], **options: Any) -> pd.DataFrame:
+        """A table to fill in, as edited. It starts from `start()`, again after a fill and wherever it was hidden."""
+        key = f"{self.page}_{name}_{self.serial}_{self.edition}_{hash(rows)}"
+        # What is edited is kept by the widget as changes to its start; so that changes only when the widget is new.
+        if key not in self.starts or key not in st.session_state:
+            self.starts[key] = start()
+        edited: pd.DataFrame = st.data_editor(self.starts[key], key=key, **options)
+        return edited
+
+
+Kind = TypeVar("Kind", bound=Upload)
 
 
 def generated(panel: Panel, source: str) -> Settings[DatasetSpecification]:
@@ -68,30 +95,40 @@ def generated(panel: Panel, source: str) -> Settings[DatasetSpecification]:
 
 def uploaded(page: str) -> tuple[DatasetSpecification | None, dict[str, np.ndarray]]:
     """The panel for a user's file; the data set and its table, or None as long as something is missing."""
+    upload = chosen_file(page, Upload)
+    if upload is not None:
+        with in_place():
+            prepared = _chosen(upload)
+            return prepared.specification, {prepared.specification.sha256: prepared.table}
+    return None, {}
+
+
+def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
+    """The part of a panel that reads a file; None as long as there is none that can be used.
+
+    page : prefix of the panel's keys. kind : the class that keeps the file and what is declared of it.
+    """
     st.info(NOTICE, icon=":material/info:")
-    key = f"{page}_file"
     st.file_uploader(
         "CSV or Parquet file with a header row, at most 50 MB",
         type=["csv", "txt", "tsv", "parquet", "pq"],
-        key=key,
+        key=f"{page}_file",
         max_upload_size=50,
         on_change=_read,
-        args=(page,),
+        args=(page, kind),
     )
-    upload: Upload | None = st.session_state.get(f"{page}_upload")
+    upload: Kind | None = st.session_state.get(f"{page}_upload")
     if upload is None:
         st.caption("The file stays in the memory of this server. It is never written to disk nor put into a link.")
-        return None, {}
+        return None
     if upload.error is not None:
         st.error(str(upload.error), title=upload.error.title)
         # Only this error can be mended by a sample.
         if upload.error.title == f"More than {MAX_ROWS:,} rows":
-            st.button(f"Use a random sample of {MAX_ROWS:,} rows", on_click=_read, args=(page, MAX_ROWS))
-        return None, {}
-    with in_place():
-        prepared = _chosen(page, upload)
-        return prepared.specification, {prepared.specification.sha256: prepared.table}
-    return None, {}
+            st.button(f"Use a random sample of {MAX_ROWS:,} rows", on_click=_read, args=(page, kind, MAX_ROWS))
+        return None
+    st.caption(f"**{upload.name}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
+    return upload
 
 
 def ranges_from_data(page: str) -> bool:
@@ -100,50 +137,57 @@ def ranges_from_data(page: str) -> bool:
     return upload is not None and upload.filled
 
 
-def _read(page: str, sample_rows: int | None = None) -> None:
+def _read(page: str, kind: type[Upload], sample_rows: int | None = None) -> None:
     """Read the file that was just chosen; forget the table if it was removed."""
     file = st.session_state.get(f"{page}_file")
     if file is None:
         st.session_state.pop(f"{page}_upload", None)
         return
-    upload = Upload(file.name)
+    serial = st.session_state[f"{page}_upload_serial"] = st.session_state.get(f"{page}_upload_serial", 0) + 1
+    upload = kind(page, file.name, serial)
     try:
         upload.frame = read_table(file.getvalue(), file.name, sample_rows=sample_rows)
         upload.columns = describe_columns(upload.frame)
     except UserError as error:
         upload.error = error
     st.session_state[f"{page}_upload"] = upload
-    for name in ("target", "positive", "features", "drop"):
+    for name in CHOICES:
         st.session_state.pop(f"{page}_upload_{name}", None)
 
 
-def _chosen(page: str, upload: Upload) -> Prepared:
+def _chosen(upload: Upload) -> Prepared:
     """Target, features, ranges and missing values: the table that the user's choices make. Raises UserError."""
-    frame = upload.frame
-    assert frame is not None
-    st.caption(f"**{upload.name}**: {len(frame):,} rows, {len(upload.columns)} columns")
-    target, positive = _target(page, upload, frame)
-    features = _features(page, upload, target)
-    bounds = _ranges(page, upload, features)
-    missing = int(frame[[target, *features]].isna().any(axis=1).sum())
-    drop = False
-    if missing:
-        drop = st.toggle(
-            "Drop the row with missing values" if missing == 1 else f"Drop the {missing:,} rows with missing values",
-            key=f"{page}_upload_drop",
-            persist_state="session",
-            help="Rows are never dropped silently. The number of rows that remain is treated as public.",
-        )
+    target, positive = choose_target(upload)
+    features = choose_features(upload, {target})
+    bounds = declare_ranges(upload, features)
+    drop = choose_dropping(upload, [target, *features])
     choice = (target, positive, tuple(features), tuple(sorted(bounds.items())), drop)
-    if upload.prepared is None or upload.prepared[0] != choice:
-        upload.prepared = (choice, prepare(frame, target, positive, features, bounds, drop))
-    prepared = upload.prepared[1]
-    dropped = f", {prepared.dropped:,} dropped" if prepared.dropped else ""
-    st.success(f"Ready: {len(prepared.table):,} rows{dropped}, {len(features)} features.", icon=":material/check:")
+    prepared = upload.once(choice, lambda: prepare(upload.frame, target, positive, features, bounds, drop))
+    ready(len(prepared.table), prepared.dropped, f"{len(features)} features")
     return prepared
 
 
-def _target(page: str, upload: Upload, frame: pd.DataFrame) -> tuple[str, str | None]:
+def choose_dropping(upload: Upload, columns: Sequence[str]) -> bool:
+    """Whether rows with missing values in these columns are dropped; asked only if there are any."""
+    missing = int(upload.frame[list(columns)].isna().any(axis=1).sum())
+    if not missing:
+        return False
+    return st.toggle(
+        "Drop the row with missing values" if missing == 1 else f"Drop the {missing:,} rows with missing values",
+        key=f"{upload.page}_upload_drop",
+        persist_state="session",
+        help="Rows are never dropped silently. The number of rows that remain is treated as public.",
+    )
+
+
+def ready(rows: int, dropped: int, contents: str) -> None:
+    """Say that the table can be used, and what is in it."""
+    left_out = f", {dropped:,} dropped" if dropped else ""
+    st.success(f"Ready: {rows:,} rows{left_out}, {contents}.", icon=":material/check:")
+
+
+def choose_target(upload: Upload) -> tuple[str, str | None]:
+    """The target column and its positive class. Raises UserError if the column cannot be a target."""
     candidates = target_candidates(upload.columns)
     if not candidates:
         raise UserError(
@@ -156,7 +200,7 @@ def _target(page: str, upload: Upload, frame: pd.DataFrame) -> tuple[str, str | 
         "Target column",
         names,
         index=names.index(candidates[0]),
-        key=f"{page}_upload_target",
+        key=f"{upload.page}_upload_target",
         persist_state="session",
         help="What is to be predicted: a column with two classes.",
     )
@@ -168,22 +212,28 @@ def _target(page: str, upload: Upload, frame: pd.DataFrame) -> tuple[str, str | 
             f"{', '.join(candidates)}.",
             title=f"Column '{target}' has {found}",
         )
-    classes = target_classes(frame[target].dropna())
+    classes = target_classes(upload.frame[target].dropna())
     positive = right.selectbox(
         "Positive class",
         classes,
         index=len(classes) - 1,
-        key=f"{page}_upload_positive",
+        key=f"{upload.page}_upload_positive",
         persist_state="session",
         help="Becomes the label +1; every other class becomes -1.",
     )
     return target, positive
 
 
-def _features(page: str, upload: Upload, target: str) -> list[str]:
+def choose_features(
+    upload: Upload,
+    taken: Collection[str],
+    label: str = "Feature columns",
+    help: str = "Numeric columns that predict the target.",
+) -> list[str]:
+    """Numeric columns other than those `taken`; at first, all that can be used."""
     usable, left_out = [], []
     for column in upload.columns:
-        if column.name == target:
+        if column.name in taken:
             continue
         problem = _unusable(column)
         if problem:
@@ -191,12 +241,12 @@ def _features(page: str, upload: Upload, target: str) -> list[str]:
         else:
             usable.append(column.name)
     features = st.multiselect(
-        "Feature columns",
-        [column.name for column in upload.columns if column.name != target],
+        label,
+        [column.name for column in upload.columns if column.name not in taken],
         default=usable,
-        key=f"{page}_upload_features",
+        key=f"{upload.page}_upload_features",
         persist_state="session",
-        help="Numeric columns that predict the target.",
+        help=help,
     )
     if left_out:
         st.caption(f"Left out at first: {', '.join(left_out[:8])}{' and more' if len(left_out) > 8 else ''}.")
@@ -211,21 +261,18 @@ def _unusable(column: ColumnInfo) -> str:
     return f"{column.infinite:,} infinite values" if column.infinite else ""
 
 
-def _ranges(page: str, upload: Upload, features: Sequence[str]) -> dict[str, tuple[float, float]]:
+def declare_ranges(upload: Upload, features: Sequence[str]) -> dict[str, tuple[float, float]]:
     """The declared ranges, as a table to fill in."""
     st.markdown("**Declared range of each feature.** Values outside are clipped to it, so that the guarantee holds.")
-    base = pd.DataFrame(
-        [upload.bounds.get(name, (np.nan, np.nan)) for name in features],
-        columns=["lowest", "highest"],
-        index=pd.Index(features, name="feature"),
-        dtype=float,
-    )
-    # What is edited is kept by the widget as changes to `base`; so `base` changes only together with the key.
-    signature = f"{page}_ranges_{upload.edition}_{hash(tuple(features))}"
-    base = st.session_state.setdefault(f"{signature}_base", base)
-    edited = st.data_editor(
-        base,
-        key=signature,
+    edited = upload.editor(
+        "ranges",
+        tuple(features),
+        lambda: pd.DataFrame(
+            [upload.bounds.get(name, (np.nan, np.nan)) for name in features],
+            columns=["lowest", "highest"],
+            index=pd.Index(features, name="feature"),
+            dtype=float,
+        ),
         column_config={
             "feature": st.column_config.TextColumn("Feature", disabled=True),
             "lowest": st.column_config.NumberColumn("Lowest value", help="Declare what you know, not what you see."),
@@ -236,18 +283,22 @@ def _ranges(page: str, upload: Upload, features: Sequence[str]) -> dict[str, tup
     )
     upload.bounds |= {name: (float(edited.at[name, "lowest"]), float(edited.at[name, "highest"])) for name in features}
     st.button(
-        "Fill from the data (not private)",
-        key=f"{page}_upload_fill",
+        FILL,
+        key=f"{upload.page}_upload_fill",
         on_click=_fill,
         args=(upload, list(features)),
         help="Minimum and maximum of each column, rounded outwards. They reveal something that no budget accounts for.",
     )
     if upload.filled:
-        st.badge("ranges taken from the data: not private", icon=":material/visibility:", color="orange")
+        taken_from_data("ranges")
     return {name: upload.bounds[name] for name in features}
 
 
+def taken_from_data(what: str) -> None:
+    """Marks declarations that were taken from the file itself."""
+    st.badge(f"{what} taken from the data: not private", icon=":material/visibility:", color="orange")
+
+
 def _fill(upload: Upload, features: Sequence[str]) -> None:
-    assert upload.frame is not None
     upload.bounds |= suggested_bounds(upload.frame, features)
     upload.filled, upload.edition = True, upload.edition + 1

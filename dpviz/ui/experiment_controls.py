@@ -64,14 +64,20 @@ class Chosen:
         return catalogue.arms(self.labels, references=self.references, **settings)
 
 
-def methods(panel: Panel, catalogue: Catalogue) -> tuple[str, ...]:
-    """Choose the methods to compare."""
+def methods(
+    panel: Panel,
+    catalogue: Catalogue,
+    offered: Sequence[str] | None = None,
+    default: Sequence[str] | None = None,
+    name: str = "methods",
+) -> tuple[str, ...]:
+    """Choose the methods to compare, among those offered (None = all), under a control of the given name."""
     return tuple(
         panel.several(
-            "methods",
+            name,
             "Methods",
-            list(catalogue.methods),
-            catalogue.default,
+            list(catalogue.methods if offered is None else offered),
+            catalogue.default if default is None else default,
             "Several at once: all get the same budget, the same data and the same random numbers.",
         )
     )
@@ -90,13 +96,13 @@ def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str]) -> dict[s
     return {name: panel.control(declared[name], name) for name in names}
 
 
-def budget(panel: Panel) -> Settings[Budget]:
+def budget(panel: Panel, default: str = "pure") -> Settings[Budget]:
     """Choose the currency and the size of the budget."""
     currency = panel.choice(
         "currency",
         "Guarantee",
         {name: cls.name for name, cls in CURRENCIES.items()},
-        "pure",
+        default,
         "Pure ε is the strictest kind. The others allow Gaussian noise and add up more slowly over many steps.",
     )
     cls = CURRENCIES[currency]

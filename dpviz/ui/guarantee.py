@@ -1,7 +1,7 @@
 """The guarantee line: what the budget is, what it means in other currencies, and what an attacker can do."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import streamlit as st
 from dpviz.experiments.plan import Plan
 from dpviz.privacy import accounting
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy
+from dpviz.privacy.readings import tradeoff
 from dpviz.ui.controls import Panel
 from dpviz.ui.explain import UNIT, short
 
@@ -44,7 +45,7 @@ def readings(plan: Plan, delta: float) -> Readings:
         mu=accounting.total((*before, *events), "mu"),
         epsilon_at_delta=tightest.epsilon,
         accountant=accounting.METHOD_NAMES[tightest.method],
-        detection=1 - float(accounting.tradeoff(events, false_alarms)),
+        detection=1 - float(tradeoff(events, false_alarms)),
     )
 
 
@@ -55,7 +56,7 @@ def private(plans: Mapping[str, Plan]) -> dict[str, Plan]:
 
 def telling(plans: Mapping[str, Plan]) -> str:
     """The method whose readings to show first: one whose noise changes over the steps, if there is one."""
-    changing = (label for label, plan in plans.items() if np.ptp(plan.schedule["noise_scale"]) > 0)
+    changing = (label for label, plan in plans.items() if np.ptp(plan.schedule.get("noise_scale", np.zeros(1))) > 0)
     return next(changing, next(iter(plans)))
 
 
@@ -68,13 +69,28 @@ def delta(panel: Panel) -> float:
     return min(max(value or control.default, control.low), control.high)
 
 
-def line(budget: Budget, plans: Mapping[str, Plan], delta: float) -> None:
-    """Budget, reading at δ, noise scale and attack reading of one method, side by side."""
+Card = tuple[str, str, str, str]  # name, value, what stands below, help
+
+
+def noise_card(label: str, plan: Plan) -> Card:
+    """The scale of the noise in the first and the last step."""
+    noise = plan.schedule["noise_scale"]
+    return (
+        "Noise, first → last step",
+        short(noise[0]) if noise[0] == noise[-1] else f"{short(noise[0])} → {short(noise[-1])}",
+        f"{label}, {plan.iterations:,} steps",
+        "Scale of the noise that is added to each coordinate of the mean gradient.",
+    )
+
+
+def line(
+    budget: Budget, plans: Mapping[str, Plan], delta: float, noise: Callable[[str, Plan], Card] = noise_card
+) -> None:
+    """Budget, reading at δ, noise and attack reading of one method, side by side."""
     shown = private(plans)
     label = telling(shown)
-    plan, noise = shown[label], shown[label].schedule["noise_scale"]
+    plan = shown[label]
     read = readings(plan, delta)
-    scale = short(noise[0]) if noise[0] == noise[-1] else f"{short(noise[0])} → {short(noise[-1])}"
     cards = (
         (
             "Budget of each method",
@@ -88,12 +104,7 @@ def line(budget: Budget, plans: Mapping[str, Plan], delta: float) -> None:
             f"at δ = {short(delta)}",
             f"Of {label}, by the tightest of our accountants: {read.accountant}. An upper bound.",
         ),
-        (
-            "Noise, first → last step",
-            scale,
-            f"{label}, {plan.iterations:,} steps",
-            "Scale of the noise that is added to each coordinate of the mean gradient.",
-        ),
+        noise(label, plan),
         ("Attack reading", f"≤ {100 * read.detection:.3g} %", "at 1 % false alarms", consequence(read)),
     )
     row = st.container(horizontal=True, gap="small")

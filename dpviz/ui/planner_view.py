@@ -6,7 +6,7 @@ import streamlit as st
 
 from dpviz.errors import UserError
 from dpviz.plots import guarantee_figures
-from dpviz.privacy import accounting
+from dpviz.privacy import accounting, readings
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.planner import STEPS_LIMIT, NoisyMeans
 from dpviz.specification import Control
@@ -36,7 +36,7 @@ NOTHING = {
 
 def currencies(budget: Budget, delta: float) -> None:
     """The same guarantee in the other currencies; a dash and the reason where it implies none."""
-    implied = accounting.convert(budget, delta)
+    implied = readings.convert(budget, delta)
     own = OWN.get(type(budget), "epsilon_at_delta")
     names = {
         "epsilon": "Pure ε",
@@ -60,9 +60,9 @@ def currencies(budget: Budget, delta: float) -> None:
 
 def consequences(budget: Budget) -> None:
     """The guarantee in words: the best attacker's success, and what a suspicion can become."""
-    missed = accounting.budget_tradeoff(budget, [FALSE_ALARMS])
+    missed = readings.budget_tradeoff(budget, [FALSE_ALARMS])
     detected = 1 - float(missed[0])
-    correct = (1 + accounting.budget_advantage(budget)) / 2
+    correct = (1 + readings.budget_advantage(budget)) / 2
     posterior = detected / (detected + FALSE_ALARMS)
     st.markdown(
         f"""
@@ -79,8 +79,8 @@ def attack_chart(budget: Budget, means: NoisyMeans) -> None:
     """The trade-off curve of the guarantee and, where the noise can meet it, of the noisy means."""
     rates, plan = guarantee_figures.RATES, None
     with suppress(UserError):  # said where the noise is shown
-        plan = accounting.tradeoff(means.events(budget), rates)
-    figure = guarantee_figures.tradeoff(accounting.budget_tradeoff(budget, rates), plan)
+        plan = readings.tradeoff(means.events(budget), rates)
+    figure = guarantee_figures.tradeoff(readings.budget_tradeoff(budget, rates), plan)
     charts.show(
         figure,
         "planner_tradeoff",

@@ -23,7 +23,6 @@ from dpviz.ui.run_panel import Run
 
 AXES = {"steps": "Steps", "spent": "Privacy spent"}
 NO_OVERLAY = "none"
-COMPARED = "objective_gap"  # the metric that theory speaks of
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Options:
     """How the curves of a run are to be drawn.
 
     diagnostics : whether curves that read the raw data may be shown. second : metric of the second chart at first.
-    overlays : further curves (T+1,) by name and arm. remarks : a sentence about them.
+    overlays : further curves (T+1,) by name and arm, of the metric `compared`. remarks : a sentence about them.
     """
 
     currency: Currency
@@ -40,6 +39,7 @@ class Options:
     second: str = ""
     overlays: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
+    compared: str = "objective_gap"
 
 
 Shown = list[tuple[str, go.Figure, str]]  # heading, figure, caption: as the HTML export takes them
@@ -93,7 +93,7 @@ def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
             "The quantity in the chart on the right.",
         )
         overlay = NO_OVERLAY
-        if options.overlays and first == COMPARED:
+        if options.overlays and first == options.compared:
             named = {NO_OVERLAY: "None", **{name: name.capitalize() for name in options.overlays}}
             overlay = panel.choice(
                 "overlay", "Thin lines", named, NO_OVERLAY, "Theory to compare the first chart with."

@@ -20,6 +20,7 @@ from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.plots.plan_figures import CHECKPOINTS
 from dpviz.privacy import accounting
 from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP
+from dpviz.privacy.readings import tradeoff
 from dpviz.problems.linear_models import LogisticRegression
 
 STEPS, DELTA = 1000, 1e-6
@@ -58,7 +59,7 @@ def accountants(plan: Plan) -> dict[str, np.ndarray]:
 
 def readings(plan: Plan) -> tuple[object, ...]:
     """The guarantee line: the tightest ε at δ, and what an attacker can do."""
-    return accounting.tightest(plan.events, DELTA), accounting.tradeoff(plan.events, 0.01)
+    return accounting.tightest(plan.events, DELTA), tradeoff(plan.events, 0.01)
 
 
 def horizon(method: GradientMethod, budget: Budget) -> object:

@@ -11,9 +11,8 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpviz.privacy import accounting, closed_forms, pld
-from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
+from dpviz.privacy import accounting, closed_forms, costs, pld, readings
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Seq, Sub, inner_events
 
 DELTA = 1e-6
 PESSIMISM = 2e-3  # a loss distribution on its grid may overestimate ε by so much
@@ -22,9 +21,18 @@ ALPHA = np.array([0.0, 1e-6, 0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 1.0])
 steady = settings(derandomize=True, deadline=None, max_examples=25)
 laplaces = st.floats(-3, 0.5).map(lambda x: Laplace(10**x))
 gaussians = st.floats(-3, 0.5).map(lambda x: Gaussian(10**x))
-sampled = st.builds(lambda m, inner: Sub("wor", m, 100, inner), st.integers(1, 99), laplaces | gaussians)
-pairs = st.builds(lambda *parts: Seq(parts), laplaces | gaussians, gaussians | laplaces)
-events_of_all_kinds = st.lists(laplaces | gaussians | sampled | pairs, min_size=1, max_size=6)
+singles = laplaces | gaussians | st.floats(-3, 0.5).map(lambda x: ExpMech(10**x) if x < -1 else Pure(10**x))
+several = st.lists(singles, min_size=1, max_size=3).map(tuple)
+composites = several.map(Seq) | several.map(Parallel) | st.builds(Repeat, several.map(Seq), st.integers(1, 5))
+
+
+def histories(kind: str) -> st.SearchStrategy[list[Event]]:
+    """Events of which those on batches have them drawn in one way, as one relation asks."""
+    sampled = st.builds(lambda m, inner: Sub(kind, m, 100, inner), st.integers(1, 99), singles | composites)
+    return st.lists(singles | composites | sampled, min_size=1, max_size=6)
+
+
+events_of_all_kinds = st.sampled_from(["wor", "poisson"]).flatmap(histories)
 
 MIXED: tuple[Event, ...] = (
     *[Gaussian(0.3)] * 10,
@@ -41,9 +49,9 @@ def test_spent_adds_up():
     events = [Laplace(0.5), Laplace(0.5), Laplace(1.0), Sub("wor", 1, 10, Laplace(1.0))]
     amplified = math.log1p(math.expm1(1.0) / 10)
     np.testing.assert_allclose(accounting.spent(events, "epsilon"), [0, 0.5, 1.0, 2.0, 2.0 + amplified], rtol=1e-14)
-    rho = [closed_forms.rho(event) for event in events]
+    rho = [costs.rho(event) for event in events]
     np.testing.assert_allclose(accounting.spent(events, "rho"), [0, *np.cumsum(rho)], rtol=1e-14)
-    mu = [closed_forms.mu(event) for event in events]
+    mu = [costs.mu(event) for event in events]
     np.testing.assert_allclose(accounting.spent(events, "mu") ** 2, [0, *np.cumsum(np.square(mu))], rtol=1e-14)
 
 
@@ -119,7 +127,7 @@ def _accountant(kind, events: tuple[Event, ...], **options):
 def test_agrees_with_an_independent_library(events):
     theirs = _accountant(PLDAccountant, events, value_discretization_interval=1e-3)
     assert -1e-4 <= accounting.epsilon(events, DELTA, "pld") / theirs.get_epsilon(DELTA) - 1 <= PESSIMISM
-    assert -1e-4 <= accounting.advantage(events) / theirs.get_delta(0.0) - 1 <= PESSIMISM
+    assert -1e-4 <= readings.advantage(events) / theirs.get_delta(0.0) - 1 <= PESSIMISM
     theirs = _accountant(RdpAccountant, events, orders=closed_forms.ORDERS).get_epsilon(DELTA)
     assert -1e-4 <= accounting.epsilon(events, DELTA, "rdp") / theirs - 1 <= 1e-9  # our best order is refined
 
@@ -136,9 +144,13 @@ def test_the_tightest_method_wins_and_all_are_consistent(events, delta):
     reading = accounting.tightest(events, delta)
     assert reading.epsilon == min(reading.by_method.values()) == reading.by_method[reading.method]
     assert reading.epsilon <= accounting.total(events, "epsilon")
-    # Few losses of different sizes do not all fit the grid.
-    assert reading.by_method["pld"] <= reading.by_method.get("rdp", math.inf) * 1.01 + 1e-9
-    assert reading.by_method.get("rdp", math.inf) <= reading.by_method.get("zcdp", math.inf) * (1 + 1e-9)
+    # Few losses of different sizes do not all fit the grid. Blocks and mixtures on a batch have no loss of their own,
+    # and the worst selection differs from order to order.
+    simple = {Laplace, Gaussian, Pure, Sub, Seq, Repeat} >= {type(event) for event in events}
+    if simple and {Laplace, Gaussian, Pure} >= {type(part) for event in events for part in inner_events(event)}:
+        mixed = any(isinstance(event, Sub) and isinstance(event.inner, (Seq, Repeat, Parallel)) for event in events)
+        assert mixed or reading.by_method["pld"] <= reading.by_method.get("rdp", math.inf) * 1.01 + 1e-9
+    assert reading.by_method.get("rdp", math.inf) <= reading.by_method.get("zcdp", math.inf) * (1 + 1e-7)
 
 
 @steady
@@ -146,13 +158,13 @@ def test_the_tightest_method_wins_and_all_are_consistent(events, delta):
 def test_more_noise_and_larger_delta_never_cost_more(events, more):
     def quieter(event: Event) -> Event:
         """Less noise in every release."""
-        if isinstance(event, Laplace):
-            return Laplace(event.eps * more)
-        if isinstance(event, Gaussian):
-            return Gaussian(event.mu * more)
-        if isinstance(event, Seq):
-            return Seq(tuple(quieter(part) for part in event.events))
-        return Sub(event.kind, event.m, event.n, quieter(event.inner))
+        if isinstance(event, Seq | Parallel):
+            return type(event)(tuple(quieter(part) for part in event.events))
+        if isinstance(event, Repeat):
+            return Repeat(quieter(event.event), event.times)
+        if isinstance(event, Sub):
+            return Sub(event.kind, event.m, event.n, quieter(event.inner))
+        return type(event)(more * getattr(event, event.__match_args__[0]))
 
     louder = tuple(quieter(event) for event in events)
     slack = 1 + PESSIMISM
@@ -163,8 +175,8 @@ def test_more_noise_and_larger_delta_never_cost_more(events, more):
         assert value <= accounting.epsilon([*events, Laplace(0.1)], DELTA, method) * slack + 1e-9
     for currency in ("epsilon", "rho", "mu"):
         assert accounting.total(events, currency) <= accounting.total(louder, currency)
-    assert accounting.advantage(events) <= accounting.advantage(louder) * slack + 1e-9
-    assert (accounting.tradeoff(events, ALPHA) >= accounting.tradeoff(louder, ALPHA) - 1e-4).all()
+    assert readings.advantage(events) <= readings.advantage(louder) * slack + 1e-9
+    assert (readings.tradeoff(events, ALPHA) >= readings.tradeoff(louder, ALPHA) - 1e-4).all()
 
 
 @steady
@@ -218,7 +230,7 @@ def test_seq_costs_what_its_parts_cost():
         assert accounting.epsilon(together, DELTA, method) == pytest.approx(
             accounting.epsilon(apart, DELTA, method), rel=1e-9
         )
-    np.testing.assert_allclose(accounting.tradeoff(together, ALPHA), accounting.tradeoff(apart, ALPHA), atol=1e-9)
+    np.testing.assert_allclose(readings.tradeoff(together, ALPHA), readings.tradeoff(apart, ALPHA), atol=1e-9)
 
 
 def test_a_mixed_batch_has_a_valid_cost():
@@ -264,136 +276,10 @@ def test_no_noise_costs_infinity(events):
     assert reading.epsilon == math.inf and not reading.by_method
     for method in accounting.METHODS:
         assert accounting.epsilon(events, DELTA, method) == math.inf
-    assert (accounting.tradeoff(events, ALPHA) == 0).all() and accounting.advantage(events) == 1.0
+    assert (readings.tradeoff(events, ALPHA) == 0).all() and readings.advantage(events) == 1.0
 
 
 def test_nothing_released_costs_nothing():
-    assert accounting.epsilon([], DELTA, "pld") == accounting.advantage([]) == 0.0
+    assert accounting.epsilon([], DELTA, "pld") == readings.advantage([]) == 0.0
     assert accounting.tightest([], DELTA).epsilon == 0.0
-    np.testing.assert_allclose(accounting.tradeoff([], ALPHA), 1 - ALPHA)
-
-
-# ----------------------------------------------------------------------------------------------------- attack readings
-
-
-@pytest.mark.parametrize("mu", [0.01, 1.0, 6.0, 40.0])
-def test_gaussian_tradeoff_is_exact(mu):
-    """TV48 and TV46 among them; whatever the number of releases."""
-    expected = closed_forms.gdp_tradeoff(mu, ALPHA)
-    np.testing.assert_allclose(accounting.tradeoff([Gaussian(mu)], ALPHA), expected, rtol=1e-12)
-    np.testing.assert_allclose(accounting.tradeoff([Gaussian(mu / 2)] * 4, ALPHA), expected, rtol=1e-12)
-    assert accounting.advantage([Gaussian(mu / 2)] * 4) == pytest.approx(math.erf(mu / math.sqrt(8)), rel=1e-9)
-
-
-@pytest.mark.parametrize("event", [Laplace(0.1), Laplace(2.0), Gaussian(0.3), Gaussian(4.0)], ids=str)
-def test_tradeoff_from_a_profile_is_exact(event):
-    """The general way, on events whose curve is known."""
-    found = accounting._tradeoff_of_profile(closed_forms.profile(event), ALPHA)
-    closed = closed_forms.laplace_tradeoff(event.eps, ALPHA) if isinstance(event, Laplace) else None
-    expected = closed_forms.gdp_tradeoff(event.mu, ALPHA) if closed is None else closed
-    assert ((expected - 1e-7 <= found) & (found <= expected + 1e-12)).all()
-
-
-@pytest.mark.parametrize(
-    ("events", "truth"),
-    [
-        ([Laplace(0.05)] * 400, closed_forms.gdp_tradeoff(1.0, ALPHA)),
-        ([Sub("wor", 10**6 - 1, 10**6, Gaussian(0.1))] * 100, closed_forms.gdp_tradeoff(1.0, ALPHA)),
-        ([Sub("wor", 10**8 - 1, 10**8, Laplace(2.0))], closed_forms.laplace_tradeoff(2.0, ALPHA)),
-    ],
-    ids=["many Laplace", "Gaussian batches", "Laplace batch"],
-)
-def test_composed_tradeoff_near_known_curves(events, truth):
-    np.testing.assert_allclose(accounting.tradeoff(events, ALPHA), truth, rtol=0, atol=8e-3)
-
-
-@steady
-@given(events=events_of_all_kinds)
-def test_tradeoff_is_never_above_the_truth(events):
-    """It is a trade-off curve (convex, decreasing, below 1 - α), in line with the advantage and every proven (ε, δ)."""
-    alpha = np.linspace(0, 1, 101)
-    f = accounting.tradeoff(events, alpha)
-    assert (np.diff(f) <= 1e-12).all() and (f <= 1 - alpha + 1e-12).all() and (f >= 0).all()
-    assert np.diff(f, 2).min() >= -1e-6
-    assert (1 - alpha - f).max() <= accounting.advantage(events) + 1e-9  # the largest TPR - FPR
-    for delta in (1e-9, 1e-6, 1e-3):
-        epsilon = accounting.tightest(events, delta).epsilon
-        assert (f >= 1 - delta - np.exp(epsilon * 1.01) * alpha - 1e-6).all()
-
-
-def test_tradeoff_of_batches_is_below_that_of_an_actual_attack():
-    """One record +1 among others at -1, one release on batches of 1 in 10: the best tests are known in closed form."""
-    q, mu = 0.1, 1.5
-    threshold = np.linspace(-4, 6, 400)
-    above, below = closed_forms.ndtr(-threshold), closed_forms.ndtr(threshold)
-    false_positive, false_negative = above, (1 - q) * below + q * closed_forms.ndtr(threshold - mu)
-    events = [Sub("wor", 1, 10, Gaussian(mu))]
-    assert (accounting.tradeoff(events, false_positive) <= false_negative + 1e-12).all()
-    assert (accounting.tradeoff(events, false_negative) <= false_positive + 1e-12).all()
-
-
-@pytest.mark.parametrize(
-    ("event", "expected"),
-    [
-        (Laplace(1.0), -math.expm1(-0.5)),
-        (Gaussian(1.0), 0.382924922548),
-        (Gaussian(2.0), 0.682689492137),
-        (Sub("wor", 1, 4, Laplace(1.0)), -math.expm1(-0.5) / 4),
-        (Sub("wor", 1, 4, Gaussian(1.0)), 0.382924922548 / 4),
-    ],
-    ids=str,
-)
-def test_advantage(event, expected):
-    assert accounting.advantage([event]) == pytest.approx(expected, rel=1e-9)
-    assert expected <= accounting.advantage([event] * 3) * (1 + 1e-9) <= 3 * expected * (1 + 1e-4)
-
-
-def test_attacks_where_losses_are_too_large_for_the_grid():
-    """Then the better of the pure bound and the Gaussian one is left."""
-    assert accounting.epsilon([Laplace(700.0)] * 2, DELTA, "pld") == math.inf
-    assert accounting.advantage([Laplace(700.0)] * 2) == 1.0
-    np.testing.assert_array_equal(accounting.tradeoff([Laplace(700.0)] * 2, [0.0, 0.5]), [1.0, 0.0])
-
-
-# --------------------------------------------------------------------------------------------------------- conversions
-
-
-def test_conversions_of_bare_budgets():
-    pure = accounting.convert(PureDP(epsilon=1.0), 1e-5)
-    assert pure["epsilon"] == 1.0
-    assert pure["rho"] == pytest.approx(0.46211715726) and pure["mu"] == pytest.approx(1.23203538534)
-    assert pure["epsilon_at_delta"] == pytest.approx(math.log(math.e - 1e-5 * (1 + math.e)), rel=1e-12)
-    gaussian = accounting.convert(GaussianDP(mu=1.0), DELTA)
-    assert gaussian["epsilon"] is None and gaussian["rho"] == 0.5 and gaussian["mu"] == 1.0
-    assert gaussian["epsilon_at_delta"] == pytest.approx(4.88655411746, rel=1e-9)
-    concentrated = accounting.convert(ZeroConcentratedDP(rho=0.5), DELTA)
-    assert concentrated["epsilon"] is None and concentrated["mu"] is None  # no simple formula is valid
-    assert concentrated["epsilon_at_delta"] == pytest.approx(5.22153444453, rel=1e-9)
-
-
-def test_approximate_budgets_convert_upwards_in_delta_only():
-    budget = ApproximateDP(epsilon=1.0, delta=1e-5)
-    nothing = {"epsilon": None, "epsilon_at_delta": None, "rho": None, "mu": None}
-    assert accounting.convert(budget, 0.9e-5) == nothing  # the worst case fails openly with probability 1e-5
-    assert accounting.convert(budget, 1e-5) == {**nothing, "epsilon_at_delta": 1.0}
-    better = accounting.convert(budget, 1e-3)["epsilon_at_delta"]
-    assert better is not None and better < 1.0
-    # The worst case attains it: it fails openly with probability δ₀ and is randomised response otherwise.
-    assert 1e-5 + (1 - 1e-5) * float(closed_forms.pure_delta(1.0, better)) == pytest.approx(1e-3, rel=1e-9)
-    assert accounting.convert(NoPrivacy(), 1e-3) == nothing
-
-
-@steady
-@given(size=st.floats(-1.9, 1.2).map(lambda x: 10**x), delta=st.floats(-9, -3).map(lambda x: 10**x))
-def test_a_plan_reads_no_worse_than_its_bare_budget(size, delta):
-    """Converting the mechanism is never worse than converting the number."""
-    for budget, event in (
-        (PureDP(epsilon=size), Laplace(size)),
-        (GaussianDP(mu=size), Gaussian(size)),
-        (ZeroConcentratedDP(rho=size**2 / 2 if size < 14 else 98.0), Gaussian(size if size < 14 else 14.0)),
-    ):
-        bare = accounting.convert(budget, delta)
-        assert accounting.tightest([event], delta).epsilon <= bare["epsilon_at_delta"] * (1 + 1e-9)
-        for currency in ("epsilon", "rho", "mu"):
-            value = bare[currency]
-            assert value is None or accounting.total([event], currency) <= value * (1 + 1e-9)
+    np.testing.assert_allclose(readings.tradeoff([], ALPHA), 1 - ALPHA)

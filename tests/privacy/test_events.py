@@ -53,7 +53,6 @@ def test_no_release_is_free_or_costs_less_than_nothing(value: float) -> None:
         ("wor", 10, 10),
         ("wor", 11, 10),
         ("wor", -1, 10),
-        ("poisson", 5, 10),
         ("", 5, 10),
         ("wor", 2.5, 10),
     ],

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dpviz.errors import UserError
 from dpviz.privacy import accounting, closed_forms, planner
+from dpviz.privacy import costs as event_costs
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event, Gaussian, Laplace, Sub, inner_events
 
@@ -169,10 +170,10 @@ def test_events_cost_what_was_asked(epsilon, fraction):
     n = 100_000
     costs = np.array([epsilon, epsilon, 2 * epsilon])
     events = planner.laplace_events(costs, round(fraction * n), n)
-    np.testing.assert_allclose([closed_forms.pure(event) for event in events], costs, rtol=1e-12)
+    np.testing.assert_allclose([event_costs.pure(event) for event in events], costs, rtol=1e-12)
     assert events[0] is events[1] and all(isinstance(event, Sub) == (fraction < 1) for event in events)
     rho = planner.gaussian_events(costs, n, n)
-    np.testing.assert_allclose([closed_forms.rho(event) for event in rho], costs, rtol=1e-14)
+    np.testing.assert_allclose([event_costs.rho(event) for event in rho], costs, rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ def test_what_is_left_adds_up_in_its_unit():
     prior = (Laplace(0.25), Laplace(0.5))
     assert planner.left(PureDP(epsilon=1.0), prior) == pytest.approx(0.25)
     assert planner.left(ApproximateDP(epsilon=1.0, delta=1e-6), prior) == pytest.approx(0.25)
-    rho = sum(closed_forms.rho(event) for event in prior)
+    rho = sum(event_costs.rho(event) for event in prior)
     assert planner.left(ZeroConcentratedDP(rho=1.0), prior) == pytest.approx(1 - rho)
     mu = accounting.total(prior, "mu")
     assert planner.left(GaussianDP(mu=2.0), prior) == pytest.approx(4 - mu**2)

@@ -13,8 +13,10 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy.integrate import quad
 
 from dpviz.privacy import pld
-from dpviz.privacy.closed_forms import gdp_epsilon, profile
+from dpviz.privacy.closed_forms import gdp_epsilon
+from dpviz.privacy.costs import mu, profile
 from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
+from dpviz.privacy.rounding import rounded_up
 
 
 def sampled(m: int, n: int, inner: Event) -> Sub:
@@ -105,7 +107,8 @@ def laplace_then(first: Laplace, second: Event, epsilon: float) -> float:
 def test_two_different_events_against_quadrature(second, epsilon):
     first = Laplace(0.5)
     exact = laplace_then(first, second, epsilon)
-    composed = pld.compose([(first, 1), (second, 1)], 1e-6).delta(epsilon)
+    (both,) = pld.compose([(first, 1), (second, 1)], 1e-6)
+    composed = both.delta(epsilon)
     assert exact - 1e-9 <= composed <= exact + 1e-3
 
 
@@ -126,9 +129,9 @@ SINGLE = [Laplace(1.0), Laplace(0.05), Gaussian(0.3), sampled(1, 10, Laplace(1.0
 
 @pytest.mark.parametrize("event", [*SINGLE, sampled(1, 10_000, Gaussian(0.01)), Gaussian(20.0), Laplace(300.0)])
 def test_a_discretised_event_dominates_it(event):
-    high = pld.largest_loss(event, 1e-12)
+    (high,) = pld.largest_losses(event, 1e-12)
     for cells in (7, 100, 1001):
-        grid = pld.from_profile(profile(event), high, high / cells)
+        (grid,) = pld.from_profiles([profile(event)], [high], high / cells)
         assert grid.p.min() >= 0
         assert grid.p.sum() + grid.inf == pytest.approx(1, abs=1e-9)
         epsilon = np.linspace(-1.1, 1.1, 301) * high
@@ -170,7 +173,8 @@ def test_one_event_is_read_from_its_closed_profile(event):
         assert pld.curve([(event, 5)], [1], max(delta, 1e-11))[0] == pytest.approx(
             pld.epsilon_at([(event, 1)], max(delta, 1e-11)), rel=1e-12
         )
-    composed = pld.compose([(event, 1)], 1e-6).epsilon(1e-6)
+    (distribution,) = pld.compose([(event, 1)], 1e-6)
+    composed = distribution.epsilon(1e-6)
     assert 1 - 1e-9 <= composed / pld.epsilon_at({event: 1}, 1e-6) <= 1.002
 
 
@@ -196,7 +200,7 @@ def test_rare_sampling_is_not_drowned_in_round_off(q):
 
 
 def test_the_composed_profile_is_a_profile():
-    composed = pld.compose([(Laplace(0.2), 20), (Gaussian(0.3), 5), (sampled(1, 10, Gaussian(1.0)), 9)], 1e-6)
+    (composed,) = pld.compose([(Laplace(0.2), 20), (Gaussian(0.3), 5), (sampled(1, 10, Gaussian(1.0)), 9)], 1e-6)
     epsilon = np.linspace(0.0, 3.0, 40)
     above, below = composed.delta(epsilon), composed.delta(-epsilon)
     assert below == pytest.approx(1 - np.exp(-epsilon) + np.exp(-epsilon) * above, abs=1e-7)
@@ -267,7 +271,7 @@ SCHEDULES = {
 def test_grouping_makes_a_curve_slightly_pessimistic(name):
     events = [Laplace(float(eps)) for eps in SCHEDULES[name]]
     checkpoints = np.array([1, 2, 10, 50, 200, 400, 600])
-    found = pld.curve(pld.grouped(events), checkpoints, 1e-6)
+    found = pld.curve(rounded_up((event, 1) for event in events), checkpoints, 1e-6)
     exact = np.array([on_a_fine_grid([(event, 1) for event in events[:t]]) for t in checkpoints])
     assert (found >= exact * (1 - 1e-9)).all()
     assert (found <= exact * 1.02).all()
@@ -285,59 +289,22 @@ def test_checkpoints_beyond_the_last_event_are_refused():
         pld.curve([(Laplace(0.1), 5)], [6], 1e-6)
 
 
-@pytest.mark.parametrize("growth", [1.5, 10.0, 1e3, 1e7])
-def test_grouping_rounds_up_and_keeps_few_events(growth):
-    epsilon = 0.01 * growth ** (np.arange(1000) / 1000 - 1)
-    rng = np.random.default_rng(3)
-    for values in (epsilon, epsilon[::-1], rng.permutation(epsilon)):
-        groups = pld.grouped([Laplace(float(eps)) for eps in values])
-        rounded = np.repeat([event.eps for event, _ in groups], [count for _, count in groups])
-        assert len({event for event, _ in groups}) <= pld.MOST_GROUPS
-        assert (rounded >= values).all()
-        if growth <= 10:
-            assert (rounded <= 1.02 * values * (1 + 1e-12)).all()
-        assert 1 <= math.sqrt((rounded**2).sum() / (values**2).sum()) <= 1.02
-
-
-def test_grouping_keeps_equal_events_and_their_order():
-    events = [Laplace(0.1)] * 3 + [Gaussian(0.1)] * 2 + [Laplace(0.1)] * 4
-    assert pld.grouped(events) == [(Laplace(0.1), 3), (Gaussian(0.1), 2), (Laplace(0.1), 4)]
-    assert pld.grouped([]) == []
-
-
-def test_grouping_mixes_neither_kinds_nor_batch_sizes():
-    low, high, gaussian = Laplace(0.1), Laplace(0.1001), Gaussian(0.1)
-    events = [low, high, gaussian, sampled(1, 10, low), sampled(1, 10, high), sampled(2, 20, low)]
-    events.append(sampled(1, 10, gaussian))
-    assert pld.grouped(events) == [
-        (high, 2),
-        (gaussian, 1),
-        (sampled(1, 10, high), 2),
-        (sampled(2, 20, low), 1),
-        (sampled(1, 10, gaussian), 1),
-    ]
-
-
-def test_grouping_leaves_releases_without_noise_alone():
-    events = [Laplace(0.001 * 1.05**i) for i in range(300)] + [Laplace(math.inf)]
-    groups = pld.grouped(events)
-    assert groups[-1] == (Laplace(math.inf), 1)
-    assert all(event.eps < 0.001 * 1.05**301 for event, _ in groups[:-1])
-
-
 def test_gaussian_releases_on_one_batch_are_one_release():
     pair = Seq((Gaussian(0.3), Gaussian(0.4)))
     batch, single = sampled(1, 10, pair), sampled(1, 10, Gaussian(0.5))
     assert pld.epsilon_at([(pair, 30)], 1e-6) == pytest.approx(pld.epsilon_at([(Gaussian(0.5), 30)], 1e-6), rel=1e-9)
     assert pld.epsilon_at([(batch, 30)], 1e-6) == pytest.approx(pld.epsilon_at([(single, 30)], 1e-6), rel=1e-9)
-    assert pld.grouped([batch, single]) == [(single, 2)]
 
 
-def test_laplace_releases_on_one_batch_have_no_closed_profile():
-    for event in (Seq((Laplace(0.1), Laplace(0.1))), sampled(1, 10, Seq((Laplace(0.1), Gaussian(0.1))))):
-        for call in (pld.grouped, lambda events: pld.epsilon_at([(events[0], 2)], 1e-6)):
-            with pytest.raises(TypeError, match="no closed profile"):
-                call([event])
+def test_releases_on_one_batch_are_booked_as_one_that_dominates_them():
+    for inner, single in (
+        (Seq((Laplace(0.1), Laplace(0.2))), Laplace(0.1 + 0.2)),
+        (Seq((Gaussian(0.3), Gaussian(0.4))), Gaussian(0.5)),
+        (Seq((Laplace(0.3), Gaussian(0.4))), Gaussian(math.hypot(mu(Laplace(0.3)), 0.4))),
+    ):
+        for event, other in ((inner, single), (sampled(1, 10, inner), sampled(1, 10, single))):
+            found = pld.epsilon_at([(event, 30)], 1e-6)
+            assert found == pytest.approx(pld.epsilon_at([(other, 30)], 1e-6), rel=1e-9)
 
 
 def test_other_number_types_give_the_same_result():
@@ -386,6 +353,6 @@ def test_a_window_that_would_fill_the_memory_is_refused():
 
 
 def test_a_rare_large_loss_beside_tiny_ones_makes_the_grid_coarser():
-    composed = pld.compose([(Laplace(500.0), 1), (Laplace(1e-3), 10_000_000)], 1e-6)
+    (composed,) = pld.compose([(Laplace(500.0), 1), (Laplace(1e-3), 10_000_000)], 1e-6)
     assert len(composed.p) < pld.LARGEST_WINDOW
     assert 500 <= composed.epsilon(1e-6) <= 600

@@ -1,0 +1,398 @@
+"""Categorical tables: every column takes one of a declared list of categories, and a row is a point of their product.
+
+The lists are declared, never read from the rows: which categories exist must not reveal who is in the table.
+"""
+
+import hashlib
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from pydantic import Field, model_validator
+
+from dpviz.datasets.base import MAX_BOUND, NO_TABLES
+from dpviz.datasets.bundled import data_file
+from dpviz.datasets.files import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, shown, too_few_rows
+from dpviz.errors import UserError
+from dpviz.specification import Specification, number, sentences
+
+MAX_DOMAIN = 50_000  # combinations of categories: a strategy is a probability for each of them
+MAX_CATEGORIES = 1_000  # of one column; more could hardly be told apart through the noise
+OTHER = "other"
+_SUGGESTED = 12  # categories of a suggested list
+
+Columns = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True)
+class CategoricalFacts:
+    """What may be known of a categorical table without its rows.
+
+    n : number of rows; public.
+    columns : (name, categories) of every column. The domain Z is the product of the lists; its points are counted in
+        C order: the last column changes fastest.
+    """
+
+    n: int
+    columns: Columns
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of categories of each column."""
+        return tuple(len(categories) for _, categories in self.columns)
+
+    @property
+    def domain_size(self) -> int:
+        """|Z|, the number of combinations of categories."""
+        return math.prod(self.sizes)
+
+    def decode(self, indices: np.ndarray) -> pd.DataFrame:
+        """The rows that domain points (m,) stand for, as one column of categories each."""
+        codes = np.unravel_index(np.asarray(indices), self.sizes)
+        return pd.DataFrame(
+            {
+                name: pd.Categorical.from_codes(code, categories=list(categories))
+                for code, (name, categories) in zip(codes, self.columns, strict=True)
+            }
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CategoricalTable:
+    """A loaded table. codes : (n, columns) int16, read-only; codes[i, c] is the place of a category in list c."""
+
+    codes: np.ndarray
+    facts: CategoricalFacts
+
+    @cached_property
+    def indices(self) -> np.ndarray:
+        """The domain point of every row; (n,) int64, read-only."""
+        indices = np.ravel_multi_index(tuple(self.codes.T.astype(np.int64)), self.facts.sizes)
+        indices.flags.writeable = False
+        return indices
+
+    @cached_property
+    def histogram(self) -> np.ndarray:
+        """p_S, the share of rows at every point of the domain; (|Z|,) float64, read-only, sums to 1."""
+        histogram = np.bincount(self.indices, minlength=self.facts.domain_size) / self.facts.n
+        histogram.flags.writeable = False
+        return histogram
+
+
+class CategoricalData(Specification):
+    """Where a categorical table comes from. `facts` costs nothing and looks at no row; `load` delivers the rows."""
+
+    title: ClassVar[str] = ""
+    public: ClassVar[bool] = True  # synthetic or published: curves computed from the raw rows may be shown
+
+    @abstractmethod
+    def facts(self) -> CategoricalFacts:
+        """The public facts, without loading any data."""
+
+    @abstractmethod
+    def raw_codes(self, tables: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Places (n, columns) in the lists, integers as found; `load` makes them keep to the facts."""
+
+    def load(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> CategoricalTable:
+        """The table; a code outside its list becomes the list's last category, whatever the rows contain.
+
+        `tables` maps the SHA-256 of an uploaded table to its array. Raises UserError for a missing table.
+        """
+        facts = self.facts()
+        codes = self.raw_codes(tables)
+        if codes.shape != (facts.n, len(facts.columns)):
+            raise ValueError(f"{self.kind} delivered {codes.shape}, its facts say otherwise")
+        last = np.array(facts.sizes) - 1
+        codes = np.where((codes < 0) | (codes > last), last, codes).astype(np.int16)
+        codes.flags.writeable = False
+        return CategoricalTable(codes, facts)
+
+
+class CategoricalGenerator(CategoricalData):
+    """A made-up survey, |Z| = 480: people of three kinds give five answers, independent given the kind.
+
+    Drawn from `default_rng(seed)`: for each column and kind the probabilities of the answers (Dirichlet(0.6)), then
+    the kind of every person (shares 0.5, 0.3, 0.2), then one uniform number per answer.
+    """
+
+    kind: ClassVar[str] = "datasets.categories.generator"
+    title: ClassVar[str] = "Made-up survey (480 combinations)"
+    rows: int = number(
+        10_000, 200, 1_000_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
+    )
+    seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
+
+    def facts(self) -> CategoricalFacts:
+        return CategoricalFacts(self.rows, _SURVEY)
+
+    def raw_codes(self, tables: Mapping[str, np.ndarray]) -> np.ndarray:
+        generator = np.random.default_rng(self.seed)
+        answers = [generator.dirichlet(np.full(len(c), 0.6), len(_KINDS)).cumsum(axis=1) for _, c in _SURVEY]
+        kinds = generator.choice(len(_KINDS), self.rows, p=_KINDS)
+        codes = np.empty((self.rows, len(_SURVEY)), dtype=np.int16)
+        for column, cumulative in enumerate(answers):
+            codes[:, column] = (generator.random((self.rows, 1)) >= cumulative[kinds, :-1]).sum(axis=1)
+        return codes
+
+
+_KINDS = (0.5, 0.3, 0.2)
+_SURVEY: Columns = (
+    ("home", ("rented", "owned")),
+    ("area", ("city", "town", "country")),
+    ("work", ("full-time", "part-time", "seeking", "none")),
+    ("schooling", ("primary", "secondary", "vocational", "university")),
+    ("age", ("18 to 29", "30 to 44", "45 to 59", "60 to 74", "75 or more")),
+)
+
+
+class CategoricalBundled(CategoricalData):
+    """The health insurance table in categories, |Z| = 2000. A row is one person's year, and that is what is protected.
+
+    The lists follow from what the columns mean (data/README.md), not from the rows.
+    """
+
+    kind: ClassVar[str] = "datasets.categories.bundled"
+    title: ClassVar[str] = "Health insurance (20,190 rows, 2,000 combinations)"
+
+    def facts(self) -> CategoricalFacts:
+        return CategoricalFacts(20_190, (*((name, labels) for name, _, _, labels in _INSURANCE), _HEALTH))
+
+    def raw_codes(self, tables: Mapping[str, np.ndarray]) -> np.ndarray:
+        frame = pd.read_parquet(data_file("health_insurance.parquet"))
+        codes = [np.digitize(frame[source], edges) for _, source, edges, _ in _INSURANCE]
+        codes.append(frame[["hlthg", "hlthf", "hlthp"]].to_numpy(dtype=np.int64) @ np.array([1, 2, 3]))
+        return np.stack(codes, axis=1)
+
+
+# Column, its source, the smallest value of every category but the first, and the categories. Coinsurance has the five
+# levels of the experiment: the edges ln(c + 1) lie halfway between them.
+_INSURANCE: tuple[tuple[str, str, tuple[float, ...], tuple[str, ...]], ...] = (
+    ("visits", "mdvis", (1, 2, 3, 6), ("0", "1", "2", "3 to 5", "6 or more")),
+    (
+        "coinsurance",
+        "lncoins",
+        tuple(math.log1p(c) for c in (12.5, 37.5, 72.5, 97.5)),
+        ("0 %", "25 %", "50 %", "95 %", "100 %"),
+    ),
+    ("deductible", "idp", (0.5,), ("no", "yes")),
+    ("limitation", "physlm", (0.5,), ("no", "yes")),
+    ("diseases", "disea", (5, 10, 15, 20), ("below 5", "5 to 10", "10 to 15", "15 to 20", "20 or more")),
+)
+_HEALTH = ("health", ("excellent", "good", "fair", "poor"))
+
+
+_Text = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+_Categories = Annotated[tuple[_Text, ...], Field(min_length=2, max_length=MAX_CATEGORIES + 1)]
+
+
+class CategoricalUpload(CategoricalData):
+    """Chosen columns of an uploaded table, in declared categories. The array of codes travels beside it."""
+
+    kind: ClassVar[str] = "datasets.categories.upload"
+    title: ClassVar[str] = "Uploaded table"
+    public: ClassVar[bool] = False
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    n: int = Field(ge=MIN_ROWS, le=MAX_ROWS)
+    columns: tuple[tuple[_Text, _Categories], ...] = Field(min_length=1, max_length=MAX_COLUMNS)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len({name for name, _ in self.columns}) < len(self.columns):
+            raise ValueError("every column must have its own name")
+        for name, categories in self.columns:
+            if len(set(categories)) < len(categories):
+                raise ValueError(f"column {shown(name)} lists a category twice")
+        check_domain({name: len(categories) for name, categories in self.columns})
+        return self
+
+    def facts(self) -> CategoricalFacts:
+        return CategoricalFacts(self.n, self.columns)
+
+    def raw_codes(self, tables: Mapping[str, np.ndarray]) -> np.ndarray:
+        table = tables.get(self.sha256)
+        if table is None or table.shape != (self.n, len(self.columns)) or table.dtype != np.int16:
+            raise UserError(
+                "Upload the file again. Uploaded rows are kept in memory only and never become part of the settings.",
+                title="The uploaded table is no longer here",
+            )
+        return table
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Categories of a numeric column by edges e₁ < e₂ < …: below e₁, from e₁ to below e₂, …, from the last on."""
+
+    edges: tuple[float, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The len(edges) + 1 categories."""
+        texts = [_text(float(edge)) for edge in self.edges]
+        between = (f"{low} to below {high}" for low, high in pairwise(texts))
+        return (f"below {texts[0]}", *between, f"{texts[-1]} or more")
+
+
+Declared = Sequence[str] | Bins
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedCategories:
+    """An upload that is ready to use.
+
+    table : (n, columns) int16, read-only; load it with `{specification.sha256: table}`.
+    unlisted : rows per column that went to "other". It looks at the data: for the uploader's eyes, not private.
+    """
+
+    table: np.ndarray
+    specification: CategoricalUpload
+    unlisted: Mapping[str, int]
+
+
+def check_domain(sizes: Mapping[str, int]) -> None:
+    """Raise UserError, naming the columns to drop, if columns with so many categories exceed MAX_DOMAIN combinations.
+
+    `sizes` counts all categories of a column, "other" included.
+    """
+    combinations = left = math.prod(sizes.values())
+    drop = []
+    for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
+        if left <= MAX_DOMAIN:
+            break
+        drop.append(f"{shown(name)} ({sizes[name]:,} categories)")
+        left //= sizes[name]
+    if drop:
+        raise UserError(
+            f"At most {MAX_DOMAIN:,} can be used. Leave out {' and '.join(drop)}, or merge categories.",
+            title=f"The columns have {combinations:,} combinations",
+        )
+
+
+def prepare_categories(frame: pd.DataFrame, columns: Mapping[str, Declared]) -> PreparedCategories:
+    """The chosen columns of a table from `read_table` as codes, and the specification that names them.
+
+    columns : the declared categories of every column to keep, as texts or as `Bins` of a numeric column. They must come
+        from knowledge about the column, not from the file. Numbers are compared as text: 1.0 is "1". Every list
+        gets a last category "other", which takes missing values and whatever is not listed.
+
+    Raises UserError for a column that does not exist, a list or edges that cannot be used, and too many combinations.
+    """
+    if not columns:
+        raise UserError("Choose at least one column.", title="No column is chosen")
+    if len(frame) < MIN_ROWS:
+        raise too_few_rows(len(frame))
+    lists = {name: (*_listed(name, declared), OTHER) for name, declared in columns.items()}
+    unknown = next((name for name in columns if name not in frame.columns), None)
+    if unknown is not None:
+        raise UserError("Choose the columns again.", title=f"The file has no column {shown(unknown)}")
+    check_domain({name: len(categories) for name, categories in lists.items()})
+    table = np.empty((len(frame), len(lists)), dtype=np.int16)
+    for position, (name, declared) in enumerate(columns.items()):
+        table[:, position] = _codes(frame[name], declared, lists[name])
+    table.flags.writeable = False
+    with sentences(CategoricalUpload):
+        specification = CategoricalUpload(
+            sha256=hashlib.sha256(table.data).hexdigest(), n=len(frame), columns=tuple(lists.items())
+        )
+    last = [len(categories) - 1 for categories in lists.values()]
+    unlisted = dict(zip(lists, (table == last).sum(axis=0).tolist(), strict=True))
+    return PreparedCategories(table, specification, unlisted)
+
+
+def suggest_categories(frame: pd.DataFrame) -> dict[str, Declared]:
+    """Categories found in each column, or edges at its rounded quintiles: a hint for display, NOT private.
+
+    They look at the data, so a list that is taken from here reveals something that no budget accounts for. Declare what
+    is known of the column beforehand. Constant columns, and texts that mostly differ from row to row, are left out.
+    """
+    suggestions: dict[str, Declared] = {}
+    for name in frame.columns:
+        codes, values = pd.factorize(frame[name])
+        weights = np.bincount(codes[codes >= 0], minlength=len(values))
+        counts = pd.Series(weights, index=[_text(value) for value in values], dtype=np.int64)
+        counts = counts.groupby(level=0).sum().sort_values(ascending=False, kind="stable")
+        counts = counts[[0 < len(text) <= MAX_NAME and text != OTHER for text in counts.index]]
+        numbers = np.array([_number(text) for text in counts.index])
+        if len(counts) > _SUGGESTED and (np.abs(numbers) <= MAX_BOUND).all():
+            suggestions[str(name)] = _quintiles(np.repeat(numbers, counts))
+        elif 1 < len(counts) <= max(_SUGGESTED, len(frame) // 2):
+            texts = list(counts.index[:_SUGGESTED])
+            suggestions[str(name)] = tuple(sorted(texts, key=lambda text: (_number(text), text)))
+    return suggestions
+
+
+def _quintiles(values: np.ndarray) -> Bins:
+    """Edges at the quintiles, to two digits of the range; of a column with few values, at its second value."""
+    low, high = float(values.min()), float(values.max())
+    digits = 1 - math.floor(math.log10(max(high - low, 1e-9 * max(abs(low), abs(high)), 1e-290)))
+    edges = {round(float(edge), digits) for edge in np.quantile(values, (0.2, 0.4, 0.6, 0.8))}
+    inside = tuple(sorted(edge for edge in edges if low < edge <= high))
+    return Bins(inside or (float(values[values > low].min()),))
+
+
+def _listed(name: str, declared: Declared) -> tuple[str, ...]:
+    """The declared categories without "other". Raises UserError if they cannot be used."""
+    if isinstance(declared, Bins):
+        edges = declared.edges
+        increasing = all(low < high for low, high in pairwise(edges))
+        if not edges or not all(math.isfinite(edge) for edge in edges) or not increasing:
+            raise UserError(
+                "Give at least one number, each larger than the one before.",
+                title=f"The edges of column {shown(name)} do not increase",
+            )
+        categories = declared.labels
+    else:
+        categories = tuple(text for text in (text.strip() for text in declared) if text != OTHER)
+    title = f"The categories of column {shown(name)} cannot be used"
+    if not categories or "" in categories:
+        raise UserError("List at least one category, and none that is empty.", title=title)
+    if len(categories) > MAX_CATEGORIES:
+        raise UserError(
+            f"They are {len(categories):,}, at most {MAX_CATEGORIES:,} are possible. List the frequent ones; the rest "
+            'becomes "other". Of a numeric column, use ranges.',
+            title=title,
+        )
+    if any(len(text) > MAX_NAME for text in categories):
+        raise UserError(f"A category may have at most {MAX_NAME} characters. Leave out longer texts.", title=title)
+    repeated = next((text for position, text in enumerate(categories) if text in categories[:position]), None)
+    if repeated is not None:
+        raise UserError(f"{shown(repeated)} is listed twice. List every category once.", title=title)
+    return categories
+
+
+def _codes(series: pd.Series, declared: Declared, categories: tuple[str, ...]) -> np.ndarray:
+    """The place (n,) of every value in the list, whose last category takes what is missing or not listed."""
+    codes, values = pd.factorize(series)  # per distinct value: a long text that is kept once is converted once
+    other = len(categories) - 1
+    if isinstance(declared, Bins):
+        numbers = np.array([_number(value) for value in values], dtype=np.float64)
+        if len(values) and np.isnan(numbers).all():
+            raise UserError(
+                "Ranges need numbers. List its categories instead.",
+                title=f"Column {shown(str(series.name))} has no numbers",
+            )
+        places = np.where(np.isnan(numbers), other, np.digitize(numbers, declared.edges))
+    else:
+        place = {text: position for position, text in enumerate(categories)}
+        places = np.array([place.get(_text(value), other) for value in values], dtype=np.int64)
+    return np.append(places, other)[codes]  # code -1, missing, is the last entry
+
+
+def _text(value: Any) -> str:
+    """A value as a category: 1.0 is "1", because a column of whole numbers with gaps is read as floating-point."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+
+
+def _number(value: Any) -> float:
+    """A value as a number; NaN if it is none."""
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond float64
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError):
+        return math.nan

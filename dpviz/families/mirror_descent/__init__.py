@@ -1,0 +1,25 @@
+"""Private mirror descent for saddle points, by sampling vertices (González, Guzmán, Paquette 2024)."""
+
+from dpviz.families.mirror_descent.algorithms import SyntheticData, VertexSampling
+from dpviz.families.mirror_descent.baselines import (
+    EuclideanGradient,
+    GaussianMarginals,
+    GaussianMirrorDescent,
+    MultiplicativeWeights,
+    NoisyPayoffs,
+)
+from dpviz.families.mirror_descent.bias_reduced import BiasReduced
+from dpviz.families.mirror_descent.minimisation import AnytimeSampling, FrankWolfe
+
+__all__ = [
+    "AnytimeSampling",
+    "BiasReduced",
+    "EuclideanGradient",
+    "FrankWolfe",
+    "GaussianMarginals",
+    "GaussianMirrorDescent",
+    "MultiplicativeWeights",
+    "NoisyPayoffs",
+    "SyntheticData",
+    "VertexSampling",
+]

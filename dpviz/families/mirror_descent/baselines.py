@@ -1,0 +1,334 @@
+"""What vertex sampling is compared with: Gaussian gradients, a noisy payoff matrix, MWEM, and noisy marginal tables."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dpviz.errors import UserError
+from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.plan import Plan
+from dpviz.families.mirror_descent import planning
+from dpviz.families.mirror_descent.algorithms import BATCHES, softmax
+from dpviz.privacy import planner
+from dpviz.privacy.budgets import Budget, PureDP
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Seq
+from dpviz.privacy.mechanisms import Batch, Mechanisms
+from dpviz.problems.base import check_facts
+from dpviz.problems.games import Game, GameFacts, Pair
+from dpviz.problems.marginals import MarginalGame
+from dpviz.problems.matrix_games import MatrixGameProblem
+from dpviz.problems.simplex import project
+from dpviz.specification import choice, number
+
+
+class NoisyGradients(planning.GameAlgorithm[Game]):
+    """What gradient methods with Gaussian noise share: both players' gradients are released, averages are output."""
+
+    gradient_rounds: int | None = number(
+        None,
+        1,
+        1024,
+        label="Rounds of noisy gradients",
+        symbol="T",
+        help="Noisy gradients per player. Empty: as many, between 16 and 256, as keep the noise at the signal's size.",
+    )
+    batching: planning.Batching = choice(
+        "full", BATCHES, label="Rows per round", help="All rows in every round, or n/T rows of its own for each round."
+    )
+
+    @abstractmethod
+    def balanced_rounds(self, d: int, signal: float) -> float:
+        """Rounds at which the noise is as large as the signal; signal = n √ρ/L, d = vertices of the larger player."""
+
+    @abstractmethod
+    def step_size(self, d: int, rounds: int, noise: float) -> float:
+        """The step size of a player with d vertices whose gradient's coordinates have noise of this deviation."""
+
+    def rounds(self, facts: GameFacts, budget: Budget) -> int:
+        """T: as set, or balanced and within 16 to 256."""
+        if self.gradient_rounds is not None:
+            return self.gradient_rounds
+        if not planning.is_private(budget):
+            return 256
+        signal = facts.n * math.sqrt(planning.rho_of(budget)) / max(facts.change_x, facts.change_y, 1e-300)
+        return round(min(256.0, max(16.0, self.balanced_rounds(max(facts.d_x, facts.d_y), signal))))
+
+    @abstractmethod
+    def advance(self, strategies: Pair, sums: Pair, gradients: Pair, steps: Pair) -> tuple[Pair, Pair]:
+        """The next strategies, and sums of scaled gradients; `gradients` are those of a player who maximises."""
+
+    def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        rounds = self.rounds(facts, budget)
+        batch = planning.batch_size(facts, rounds, self.batching)
+        share_x, share_y = planning.shares(facts, 0.5)
+        used = rounds if self.batching == "full" else 1  # every row is in one block only
+        rho = planner.calibrate_gaussian(budget, np.ones(used), facts.n, facts.n, facts.released)[0]
+        paid = [Gaussian(math.sqrt(2 * share * rho)) for share in (share_x, share_y) if share]
+        event: Event = paid[0] if len(paid) == 1 else Seq(tuple(paid))
+        changes = (facts.change_x * math.sqrt(facts.d_x) / batch, facts.change_y * math.sqrt(facts.d_y) / batch)
+        scales = [
+            change / math.sqrt(2 * share * rho) if share else 0.0
+            for change, share in zip(changes, (share_x, share_y), strict=True)
+        ]
+        steps = [self.step_size(d, rounds, s) for d, s in zip((facts.d_x, facts.d_y), scales, strict=True)]
+        blocks = self.batching == "single"
+        return Plan.fixed(
+            facts,
+            budget,
+            (Parallel((event,) * rounds),) if blocks else (event,) * rounds,
+            charged_at=np.ones(1, dtype=int) if blocks else None,
+            iterations=rounds,
+            resolved={"rounds": rounds, "step_size_x": steps[0], "step_size_y": steps[1]},
+            step_size_x=np.full(rounds, steps[0]),
+            step_size_y=np.full(rounds, steps[1]),
+            noise_scale_x=np.full(rounds, scales[0]),
+            noise_scale_y=np.full(rounds, scales[1]),
+            batch_size=np.full(rounds, batch),
+        )
+
+    def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        facts = problem.facts
+        strategies = facts.uniform(mechanisms.replicates)
+        totals: Pair = (np.zeros_like(strategies[0]), np.zeros_like(strategies[1]))
+        sums: Pair = (np.zeros_like(strategies[0]), np.zeros_like(strategies[1]))
+        pays = [share > 0 for share in planning.shares(facts, 0.5)]
+        lost = np.zeros(mechanisms.replicates, dtype=bool)
+        yield Snapshot(0, {"x": strategies[0], "y": strategies[1]})
+        blocks = iter(mechanisms.blocks(plan.events[0], facts.n)) if isinstance(plan.events[0], Parallel) else None
+        for t in range(1, plan.iterations + 1):
+            batch = next(blocks) if blocks is not None else mechanisms.batch(plan.events[t - 1])
+            gradients = self._released(problem, strategies, batch, pays)
+            steps = (plan.schedule["step_size_x"][t - 1], plan.schedule["step_size_y"][t - 1])
+            totals = (totals[0] + strategies[0], totals[1] + strategies[1])
+            lost |= ~(np.isfinite(gradients[0]).all(axis=1) & np.isfinite(gradients[1]).all(axis=1))
+            lost |= (np.abs(gradients[0]).max(axis=1) > 1e100) | (np.abs(gradients[1]).max(axis=1) > 1e100)
+            # What broke is frozen where it was, and marked.
+            gradients = tuple(np.where(lost[:, None], 0.0, g) for g in gradients)  # type: ignore[assignment]
+            strategies, sums = self.advance(strategies, sums, (-gradients[0], gradients[1]), steps)
+            yield Snapshot(
+                t,
+                {"x": totals[0] / t, "y": totals[1] / t},
+                status=tuple("diverged" if broken else "running" for broken in lost) if lost.any() else None,
+            )
+
+    @staticmethod
+    def _released(problem: Game, strategies: Pair, batch: Batch, pays: list[bool]) -> Pair:
+        queries = problem.noisy_gradients(*strategies, batch)
+        found = [batch.gaussian(query) if noisy else query.value for query, noisy in zip(queries, pays, strict=True)]
+        return found[0], found[1]
+
+
+class EuclideanGradient(NoisyGradients):
+    """DP-SGDA: noisy gradient descent-ascent, x ← Π_Δ(x - λ g̃), Π the Euclidean projection (Boob, Guzmán 2023)."""
+
+    kind: ClassVar[str] = "families.mirror_descent.euclidean_gradient"
+    title: ClassVar[str] = "DP-SGDA (Euclidean)"
+    euclidean_step: float = number(
+        10.0, 0.3, 30.0, label="Euclidean step", symbol="c", scale="log", help="Step c √2/√(T (1 + d σ²)); 1 by theory."
+    )
+
+    def balanced_rounds(self, d: int, signal: float) -> float:
+        return (signal / d) ** 2
+
+    def step_size(self, d: int, rounds: int, noise: float) -> float:
+        return self.euclidean_step * math.sqrt(2) / math.sqrt(rounds * (1 + d * noise**2))
+
+    def advance(self, strategies: Pair, sums: Pair, gradients: Pair, steps: Pair) -> tuple[Pair, Pair]:
+        x, y = (project(p + step * g) for p, g, step in zip(strategies, gradients, steps, strict=True))
+        return (x, y), sums
+
+
+class GaussianMirrorDescent(NoisyGradients):
+    """Mirror descent with the same Gaussian noise: exponential weights on noisy gradients. A strong baseline."""
+
+    kind: ClassVar[str] = "families.mirror_descent.gaussian_mirror_descent"
+    title: ClassVar[str] = "Gaussian mirror descent"
+    entropic_step: float = number(
+        30.0,
+        0.3,
+        100.0,
+        label="Entropic step",
+        symbol="c",
+        scale="log",
+        help="Step c √(ln d/(T (1 + σ²))); 1 by theory.",
+    )
+
+    def balanced_rounds(self, d: int, signal: float) -> float:
+        return 2 * signal**2 / d
+
+    def step_size(self, d: int, rounds: int, noise: float) -> float:
+        return self.entropic_step * math.sqrt(max(math.log(d), 1e-12) / (rounds * (1 + noise**2)))
+
+    def advance(self, strategies: Pair, sums: Pair, gradients: Pair, steps: Pair) -> tuple[Pair, Pair]:
+        new = tuple(total + step * g for total, g, step in zip(sums, gradients, steps, strict=True))
+        return (softmax(new[0]), softmax(new[1])), (new[0], new[1])
+
+
+class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
+    """Release the whole payoff matrix with Gaussian noise, and solve the noisy game by exponential weights."""
+
+    kind: ClassVar[str] = "families.mirror_descent.noisy_payoffs"
+    title: ClassVar[str] = "Noisy payoff matrix"
+    matrix_rounds: int = number(
+        256, 1, 1024, label="Rounds on the noisy matrix", scale="log", help="They cost no further privacy."
+    )
+
+    def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        if not facts.payoff_bound:
+            raise UserError(
+                "Only a bilinear game has a payoff matrix to release. Choose 'Matrix game' or 'Strategies against "
+                "groups'.",
+                title="Algorithm and problem do not fit",
+            )
+        (rho,) = planner.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
+        mu = math.sqrt(2 * rho)
+        rounds = self.matrix_rounds
+        scale = 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n / mu
+        steps = [
+            planning.bold_step(math.log(max(d, 2)), 2 * facts.payoff_bound, rounds) for d in (facts.d_x, facts.d_y)
+        ]
+        return Plan.fixed(
+            facts,
+            budget,
+            (Gaussian(mu),),
+            charged_at=np.ones(1, dtype=int),
+            iterations=rounds,
+            resolved={"rounds": rounds, "noise_scale": scale},
+            step_size_x=np.full(rounds, steps[0]),
+            step_size_y=np.full(rounds, steps[1]),
+            batch_size=np.full(rounds, facts.n),
+        )
+
+    def run(self, problem: MatrixGameProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        x, y = problem.facts.uniform(mechanisms.replicates)
+        scores_x, scores_y, total_x, total_y = (np.zeros_like(v) for v in (x, y, x, y))
+        yield Snapshot(0, {"x": x, "y": y})
+        payoffs = mechanisms.gaussian(problem.payoffs(mechanisms.replicates), plan.events[0])
+        lost = ~(np.abs(payoffs).max(axis=(1, 2)) < 1e100)
+        payoffs = np.where(lost[:, None, None], 0.0, payoffs) if lost.any() else payoffs
+        status = tuple("diverged" if broken else "running" for broken in lost) if lost.any() else None
+        for t in range(1, plan.iterations + 1):
+            total_x, total_y = total_x + x, total_y + y
+            scores_x = scores_x - plan.schedule["step_size_x"][t - 1] * np.einsum("rjk,rk->rj", payoffs, y)
+            scores_y = scores_y + plan.schedule["step_size_y"][t - 1] * np.einsum("rjk,rj->rk", payoffs, x)
+            x, y = softmax(scores_x), softmax(scores_y)
+            yield Snapshot(t, {"x": total_x / t, "y": total_y / t}, status=status)
+
+
+class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
+    """MWEM (Hardt, Ligett, McSherry 2012): select a badly answered query, measure it, correct the histogram."""
+
+    kind: ClassVar[str] = "families.mirror_descent.multiplicative_weights"
+    title: ClassVar[str] = "MWEM"
+    measured_queries: int = number(
+        64, 1, 1024, label="Measured queries", scale="log", help="Rounds of MWEM, each selects and measures one query."
+    )
+    iterate: Literal["last", "average"] = choice(
+        "last", {"last": "Last histogram", "average": "Average"}, label="MWEM releases", help="Both are private."
+    )
+
+    def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Half of the budget selects, half measures: in ε under pure ε (Laplace noise), in ρ otherwise (Gaussian)."""
+        _needs_marginals(facts)
+        planning.refuse_without_privacy(budget, self.title)
+        rounds = self.measured_queries
+        if isinstance(budget, PureDP):
+            each = planner.left(budget, facts.released) / (2 * rounds)
+            pair: tuple[Event, Event] = (ExpMech(each), Laplace(each))
+            scale = 1 / (facts.n * each)
+        else:
+            rho = planner.calibrate_gaussian(budget, np.ones(2 * rounds), facts.n, facts.n, facts.released)[0]
+            pair = (ExpMech(math.sqrt(8 * rho)), Gaussian(math.sqrt(2 * rho)))
+            scale = 1 / (facts.n * math.sqrt(2 * rho))
+        return Plan.fixed(
+            facts,
+            budget,
+            pair * rounds,
+            charged_at=np.repeat(np.arange(1, rounds + 1), 2),
+            iterations=rounds,
+            resolved={"rounds": rounds},
+            noise_scale_y=np.full(rounds, scale),
+            batch_size=np.full(rounds, facts.n),
+        )
+
+    def run(self, problem: MarginalGame, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        replicates = mechanisms.replicates
+        x, y = problem.facts.uniform(replicates)
+        scores, total = np.zeros_like(x), np.zeros_like(x)
+        lost = np.zeros(replicates, dtype=bool)
+        yield Snapshot(0, {"x": x, "y": y})
+        for t in range(1, plan.iterations + 1):
+            select, measure = plan.events[2 * t - 2 : 2 * t]
+            chosen = mechanisms.exponential(problem.selection_scores(x), select)[:, 0]
+            if isinstance(measure, Laplace):
+                measured = mechanisms.laplace(problem.answer(chosen, "l1"), measure)
+            else:
+                measured = mechanisms.gaussian(problem.answer(chosen, "l2"), measure)
+            lost |= ~(np.abs(measured) < 1e100)
+            at = np.arange(replicates)
+            error = np.where(lost, 0.0, measured - problem.answers(x)[at, chosen])
+            weights = np.zeros((replicates, problem.answers(x).shape[1]))
+            weights[at, chosen] = error / 2
+            scores = scores + problem.marginals.transposed(weights)
+            x = softmax(scores)
+            total = total + x
+            yield Snapshot(
+                t,
+                {"x": x if self.iterate == "last" else total / t, "y": y},
+                status=tuple("diverged" if broken else "running" for broken in lost) if lost.any() else None,
+            )
+
+
+class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
+    """Release every marginal table with Gaussian noise, then fit a histogram to them by exponential weights.
+
+    Few tables of few columns: by far the best. The noise grows with the square root of their number.
+    """
+
+    kind: ClassVar[str] = "families.mirror_descent.gaussian_marginals"
+    title: ClassVar[str] = "Gaussian marginals"
+    fitting_rounds: int = number(
+        512, 1, 1024, label="Rounds of fitting", scale="log", help="To fit a histogram to the tables; no privacy cost."
+    )
+
+    def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        _needs_marginals(facts)
+        (rho,) = planner.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
+        return Plan.fixed(
+            facts,
+            budget,
+            (Gaussian(math.sqrt(2 * rho)),),
+            charged_at=np.ones(1, dtype=int),
+            iterations=self.fitting_rounds,
+            resolved={"rounds": self.fitting_rounds},
+            batch_size=np.full(self.fitting_rounds, facts.n),
+        )
+
+    def run(self, problem: MarginalGame, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        x, y = problem.facts.uniform(mechanisms.replicates)
+        yield Snapshot(0, {"x": x, "y": y})
+        tables = mechanisms.gaussian(problem.marginal_tables(mechanisms.replicates), plan.events[0])
+        lost = ~(np.abs(tables).max(axis=1) < 1e100)
+        answers = problem.from_marginals(np.where(lost[:, None], 0.0, tables))
+        status = tuple("diverged" if broken else "running" for broken in lost) if lost.any() else None
+        scores, tables_in_all = np.zeros_like(x), len(problem.marginals.tables)
+        for t in range(1, plan.iterations + 1):
+            # Gradient of ½ ‖A x - answers‖², whose curvature in the ℓ1 geometry is the number of tables.
+            scores = scores + problem.marginals.transposed(answers - problem.answers(x)) / tables_in_all
+            x = softmax(scores)
+            yield Snapshot(t, {"x": x, "y": y}, status=status)
+
+
+def _needs_marginals(facts: GameFacts) -> None:
+    if facts.oscillation_x > 0:
+        raise UserError(
+            "This method answers marginal queries, so it needs the problem 'Synthetic data'.",
+            title="Algorithm and problem do not fit",
+        )

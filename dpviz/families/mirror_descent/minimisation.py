@@ -1,0 +1,201 @@
+"""Private minimisation over one simplex: anytime averages with lazy vertex refreshes, and private Frank-Wolfe."""
+
+import math
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dpviz.errors import UserError
+from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.plan import Plan
+from dpviz.families.mirror_descent import planning, rates
+from dpviz.families.mirror_descent.algorithms import ACCOUNTING, frequencies, softmax
+from dpviz.privacy import planner
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import ExpMech, Laplace
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.queries import Query
+from dpviz.problems.base import check_facts
+from dpviz.problems.games import Game, GameFacts, Scores
+from dpviz.specification import choice, number
+
+
+def one_player(facts: GameFacts, title: str) -> None:
+    """Raise UserError unless the second player has no choice."""
+    if facts.d_y > 1:
+        raise UserError(
+            f"{title} minimises over one simplex and cannot play a game. Choose sparse regression or the portfolio.",
+            title="Algorithm and problem do not fit",
+        )
+
+
+class AnytimeSampling(planning.GameAlgorithm[Game]):
+    """DP-SCO by anytime online-to-batch averages and lazy vertex refreshes (Algorithm 4), in a single pass.
+
+    Gradients are asked for at an average of K vertices drawn from the mixture x̄_t of all weights so far, drawn anew
+    only in the first U rounds and every U-th after. A draw from the mixture picks one of its parts, without looking at
+    data, and then a vertex: it costs no more than a draw from that part (mixture lemma, section 4.3).
+    """
+
+    kind: ClassVar[str] = "families.mirror_descent.anytime_sampling"
+    title: ClassVar[str] = "Anytime vertex sampling"
+    sparse: ClassVar[bool] = True
+    internal: ClassVar[bool] = True
+    iterations: int = number(
+        64, 2, 1024, label="Rounds", symbol="T", scale="log", help="Rounds, or the most that there may be."
+    )
+    refresh_draws: int = number(
+        8, 1, 256, label="Draws", symbol="K", scale="log", help="Vertices drawn at every refresh."
+    )
+    refresh: int = number(
+        4, 1, 1024, label="Refresh period", symbol="U", scale="log", help="New draws in rounds 1 to U and every U-th."
+    )
+    output_draws: int = number(
+        8, 1, 256, label="Output draws", symbol="K_out", scale="log", help="Vertices whose average is released."
+    )
+    theorem: Literal["own", "anytime_second_order", "anytime_first_order"] = choice(
+        "own",
+        {
+            "own": "As set",
+            "anytime_second_order": "Theorem 5.1, second order",
+            "anytime_first_order": "Theorem 5.1, first order",
+        },
+        label="Parameters",
+        help="Who chooses T, K, U and K_out. The theorem is stated for (ε, δ); T never exceeds the rounds set above.",
+    )
+    accounting: planning.Accounting = choice(
+        "tight", ACCOUNTING, label="Accounting", help="What a draw costs: its bounded range, or Proposition F.1."
+    )
+    relative_step: float = number(
+        1.0, 0.01, 1.0, label="Step size", symbol="τ/τ_max", scale="log", help="1 = the largest that the budget allows."
+    )
+
+    def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        one_player(facts, self.title)
+        planning.refuse_without_privacy(budget, self.title)
+        rounds, draws, refresh, output_draws = self._sizes(facts, budget)
+        batch = planning.batch_size(facts, rounds, "single")
+        # The first draw, from the uniform distribution, needs no data.
+        paid = [t for t in range(2, rounds + 1) if t <= refresh or t % refresh == 0]
+        total = draws * len(paid) + output_draws
+        if self.accounting == "paper":
+            stated = planning.stated_for_approximate(budget, "Proposition F.1")
+            cap = float(rates.tau_paper_anytime(batch, stated.epsilon, stated.delta, facts.lipschitz, total))
+            tau = self.relative_step * min(cap, math.sqrt(facts.log_vertices / rounds) / facts.lipschitz)
+        else:
+            one = np.array([2 * facts.oscillation_x / batch])
+            tau = self.relative_step * planner.calibrate_selections(budget, one, total, facts.released)
+        eta = 2 * facts.oscillation_x * tau / batch
+        events = (
+            *(planning.selections(eta, draws) for _ in paid),
+            planning.selections(eta, output_draws),
+        )
+        fresh = np.zeros(rounds)
+        fresh[[0, *(t - 1 for t in paid)]] = 1.0
+        return Plan.fixed(
+            facts,
+            budget,
+            events,
+            charged_at=np.array([*paid, rounds]),
+            iterations=rounds,
+            resolved={
+                "rounds": rounds,
+                "draws": draws,
+                "refresh": refresh,
+                "output_draws": output_draws,
+                "step_size_x": tau,
+            },
+            step_size_x=np.full(rounds, tau),
+            range_x=eta * fresh,
+            refreshed=fresh,
+            batch_size=np.full(rounds, batch),
+        )
+
+    def _sizes(self, facts: GameFacts, budget: Budget) -> tuple[int, int, int, int]:
+        if self.theorem == "own":
+            return self.iterations, self.refresh_draws, self.refresh, self.output_draws
+        paid = planning.stated_for_approximate(budget, "Theorem 5.1")
+        setting = rates.anytime_setting(planning.sizes(facts, paid), self.theorem)
+        assert setting.rounds and setting.draws and setting.refresh and setting.output_draws
+        return min(setting.rounds, self.iterations), setting.draws, setting.refresh, setting.output_draws
+
+    def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        facts, replicates = problem.facts, mechanisms.replicates
+        batch = int(plan.schedule["batch_size"][0])
+        draws, output_draws = int(plan.resolved["draws"]), int(plan.resolved["output_draws"])
+        scores, events = Scores(problem, replicates), iter(plan.events)
+        x, y = facts.uniform(replicates)
+        past: list[np.ndarray] = []  # scaled scores of every round's weights, (R, d) each
+        mean, vertices = np.zeros_like(x), x
+        yield Snapshot(0, {"x": x, "y": y}, internal={"x": x, "y": y})
+        for t in range(1, plan.iterations + 1):
+            tau = float(plan.schedule["step_size_x"][t - 1])
+            query = scores.x(1 / batch)
+            past.append(query.value)
+            mean += softmax(tau * query.value)
+            if plan.schedule["refreshed"][t - 1]:
+                if t == 1:
+                    indices = mechanisms.sample(tau * query.value, draws)
+                else:
+                    indices = mechanisms.exponential(_mixture(mechanisms, query, past, draws), next(events))
+                vertices = frequencies(indices, facts.d_x)
+            scores.add([(1.0, vertices, y)], slice((t - 1) * batch, t * batch))
+            if t == plan.iterations:
+                indices = mechanisms.exponential(_mixture(mechanisms, query, past, output_draws), next(events))
+                vertices = frequencies(indices, facts.d_x)
+            yield Snapshot(t, {"x": vertices, "y": y}, internal={"x": mean / t, "y": y})
+
+
+def _mixture(mechanisms: Mechanisms, query: Query, past: list[np.ndarray], draws: int) -> Query:
+    """Utilities (R, draws, d) of draws from the mixture of all past weights: each draw picks its part, data-free."""
+    parts = mechanisms.sample(np.zeros((mechanisms.replicates, len(past))), draws)
+    utilities = np.array(past)[parts, np.arange(mechanisms.replicates)[:, None]]
+    # One draw has the utilities of its part; the sensitivity of the latest sums covers those of all before.
+    return query._replace(value=utilities[:, 0] if draws == 1 else utilities)
+
+
+class FrankWolfe(planning.GameAlgorithm[Game]):
+    """Private Frank-Wolfe (Talwar, Thakurta, Zhang 2015), all rows in every round: u ← (1 - γ) u + γ e_j, γ = 2/(t+2),
+    vertex j by the exponential mechanism on -∂_j F(u)."""
+
+    kind: ClassVar[str] = "families.mirror_descent.frank_wolfe"
+    title: ClassVar[str] = "Frank-Wolfe"
+    chosen_vertices: int = number(
+        16, 1, 1024, label="Rounds of Frank-Wolfe", scale="log", help="Vertices that are chosen, one per round."
+    )
+
+    def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        one_player(facts, self.title)
+        rounds = self.chosen_vertices
+        if planning.is_private(budget):
+            eta = planner.calibrate_selections(budget, np.ones(1), rounds, facts.released)
+            events = (ExpMech(eta),) * rounds
+        else:
+            eta, events = 0.0, (Laplace(math.inf),) * rounds  # type: ignore[assignment]
+        return Plan.fixed(
+            facts,
+            budget,
+            events,
+            resolved={"rounds": rounds},
+            range_x=np.full(rounds, eta),
+            batch_size=np.full(rounds, facts.n),
+        )
+
+    def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        facts = problem.facts
+        x, y = facts.uniform(mechanisms.replicates)
+        yield Snapshot(0, {"x": x, "y": y})
+        for t, event in enumerate(plan.events):
+            gradient, _ = problem.gradients(x, y)
+            if isinstance(event, Laplace):
+                best = mechanisms.laplace(Query(-gradient, 2 * facts.oscillation_x / facts.n, "l1"), event).argmax(
+                    axis=1
+                )
+            else:
+                best = mechanisms.exponential(Query(-gradient, 2 * facts.oscillation_x / facts.n, "range"), event)[:, 0]
+            step = 2 / (t + 2)
+            x = (1 - step) * x + step * frequencies(best[:, None], facts.d_x)
+            yield Snapshot(t + 1, {"x": x, "y": y})

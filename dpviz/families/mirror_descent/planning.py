@@ -1,0 +1,199 @@
+"""From a budget to rounds, draws, step sizes and the events of a plan, for methods that release vertices."""
+
+import math
+from typing import ClassVar, Literal, TypeVar
+
+import numpy as np
+
+from dpviz.errors import UserError
+from dpviz.experiments.algorithm import Algorithm
+from dpviz.experiments.plan import Plan
+from dpviz.families.mirror_descent import rates, theory
+from dpviz.privacy import planner
+from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.closed_forms import Floats, zcdp_rho
+from dpviz.privacy.events import Event, ExpMech, Repeat
+from dpviz.problems.games import Game, GameFacts
+
+# Measured on one 2-core machine, like those of `Algorithm`: per multiplication, per vertex drawn from, per round.
+SECONDS_PER_PRODUCT, SECONDS_PER_VERTEX, SECONDS_PER_ROUND = 0.5e-9, 40e-9, 5e-4
+
+P = TypeVar("P", bound=Game)
+Accounting = Literal["tight", "paper"]
+Batching = Literal["full", "single"]
+MOST_DRAWS = 64
+
+
+def players(facts: GameFacts, draws: int = 1) -> tuple[theory.Player, ...]:
+    """The players who have a choice."""
+    found = []
+    for d, oscillation, spread, smoothness in (
+        (facts.d_x, facts.oscillation_x, facts.range_x, facts.smoothness_x),
+        (facts.d_y, facts.oscillation_y, facts.range_y, facts.smoothness_y),
+    ):
+        if d > 1:
+            found.append(theory.Player(math.log(d), oscillation, spread, smoothness, draws))
+    return tuple(found)
+
+
+def shares(facts: GameFacts, share_x: float) -> tuple[float, float]:
+    """Shares of ρ of the two players; all of it goes to the other one if a player has no choice or needs no data."""
+    pays_x, pays_y = (
+        d > 1 and osc > 0 for d, osc in ((facts.d_x, facts.oscillation_x), (facts.d_y, facts.oscillation_y))
+    )
+    if pays_x and pays_y:
+        return share_x, 1 - share_x
+    return (1.0, 0.0) if pays_x else (0.0, 1.0)
+
+
+def rho_of(budget: Budget) -> float:
+    """About the ρ that a budget buys, for formulas that choose rounds; events are calibrated exactly elsewhere."""
+    if isinstance(budget, ApproximateDP):
+        return zcdp_rho(budget.epsilon, budget.delta)
+    if isinstance(budget, ZeroConcentratedDP):
+        return budget.rho
+    if isinstance(budget, PureDP):
+        return budget.epsilon**2 / 8  # of a single draw; many draws are dearer under pure ε
+    return getattr(budget, "mu", math.inf) ** 2 / 2
+
+
+def sizes(facts: GameFacts, budget: ApproximateDP) -> rates.Sizes:
+    """The numbers that the paper's table depends on."""
+    return rates.Sizes(
+        facts.n,
+        facts.d_x,
+        facts.d_y,
+        budget.epsilon,
+        budget.delta,
+        facts.lipschitz,
+        facts.smoothness,
+        facts.second_smoothness,
+    )
+
+
+def stated_for_approximate(budget: Budget, what: str) -> ApproximateDP:
+    """The budget, if it is (ε, δ); raises UserError naming what the paper states only for that."""
+    if not isinstance(budget, ApproximateDP):
+        raise UserError(
+            f"{what} is stated for (ε, δ)-DP. State the guarantee as (ε, δ), or choose the tighter accounting and your "
+            "own rounds.",
+            title="Not defined for this currency",
+        )
+    return budget
+
+
+def batch_size(facts: GameFacts, rounds: int, batching: Batching) -> int:
+    """Rows per gradient: all, or a block of n/T rows of its own in every round. Raises UserError if there is none."""
+    if batching == "full":
+        return facts.n
+    if rounds > facts.n:
+        raise UserError(
+            f"A single pass over {facts.n:,} rows allows at most {facts.n:,} rounds. Lower T, or use all rows in every "
+            "round.",
+            title="More rounds than rows",
+        )
+    return facts.n // rounds
+
+
+def weights(facts: GameFacts, rounds: int, batching: Batching) -> Floats:
+    """(T,) the largest total weight of one row in the scores that round t draws from; 0 in the first round."""
+    after = (
+        theory.weights_full_batch(rounds, facts.n)
+        if batching == "full"
+        else theory.weights_single_pass(rounds, facts.n // rounds)
+    )
+    return np.concatenate([[0.0], after])
+
+
+def private_steps(
+    facts: GameFacts,
+    budget: Budget,
+    row_weights: Floats,
+    draws: int,
+    split: tuple[float, float],
+    accounting: Accounting,
+    rounds: int,
+) -> tuple[float, float]:
+    """The largest step sizes (τ_x, τ_y) that the budget allows; 0 for a player who pays nothing.
+
+    tight : by the bounded range of every draw, its sharp oscillation and the best accountant, with shares of ρ.
+    paper : Proposition 4.1, advanced composition of 2TK draws, oscillation 2 L₀, the same step for both.
+    """
+    oscillations = (facts.oscillation_x, facts.oscillation_y)
+    if accounting == "paper":
+        paid = stated_for_approximate(budget, "The paper's composition")
+        if split[0]:
+            cap = rates.tau_paper(rounds, facts.n // rounds, paid.epsilon, paid.delta, facts.lipschitz, draws)
+        else:  # synthetic data: only y pays
+            cap = rates.tau_paper_synthetic(rounds, facts.n, paid.epsilon, paid.delta, draws)
+        tau = min(float(cap), math.sqrt(facts.log_vertices / rounds) / facts.lipschitz)
+        return tuple(tau if share else 0.0 for share in split)  # type: ignore[return-value]
+    used = row_weights[row_weights > 0]
+    ranges = np.concatenate([2 * math.sqrt(share) * used for share in split if share])
+    multiple = planner.calibrate_selections(budget, ranges, draws, facts.released)
+    steps = [
+        multiple * math.sqrt(share) / osc if share else 0.0 for share, osc in zip(split, oscillations, strict=True)
+    ]
+    return steps[0], steps[1]
+
+
+def regret_step(log_vertices: float, spread: float, rounds: int) -> float:
+    """The step size √(8 ln d/T)/range that minimises the regret bound of exponential weights (Hedge) over T rounds."""
+    return math.sqrt(8 * log_vertices / rounds) / spread
+
+
+def bold_step(log_vertices: float, spread: float, rounds: int) -> float:
+    """16 times `regret_step`, for methods without noise: the bound is loose, and far longer steps do better."""
+    return 16 * regret_step(log_vertices, spread, rounds)
+
+
+def selections(eta: float, times: int) -> Event:
+    """The event of `times` draws of range η each."""
+    return ExpMech(eta) if times == 1 else Repeat(ExpMech(eta), times)
+
+
+def round_events(ranges: tuple[Floats, Floats], times: int) -> tuple[tuple[Event, ...], np.ndarray]:
+    """Events of both players in the order of release, x before y, and the round of each.
+
+    ranges : (T,) η of every round's draws per player; 0 where a draw needs no data, which is no event.
+    """
+    events: list[Event] = []
+    rounds: list[int] = []
+    for t, pair in enumerate(zip(*(values.tolist() for values in ranges), strict=True), 1):
+        for eta in pair:
+            if eta > 0:
+                events.append(selections(eta, times))
+                rounds.append(t)
+    return tuple(events), np.array(rounds, dtype=int)
+
+
+def is_private(budget: Budget) -> bool:
+    return not isinstance(budget, NoPrivacy)
+
+
+def refuse_without_privacy(budget: Budget, title: str) -> None:
+    """Raise UserError for a method that makes no sense without noise."""
+    if not is_private(budget):
+        raise UserError(
+            f"{title} exists only with privacy. Compare it with mirror descent without privacy.",
+            title="No non-private version",
+        )
+
+
+class GameAlgorithm(Algorithm[P, GameFacts]):
+    """An algorithm that plays a game; knows about how long that takes.
+
+    sparse : whether the points at which it asks for gradients are few vertices.
+    """
+
+    sparse: ClassVar[bool] = False
+
+    def estimated_seconds(self, plan: Plan, replicates: int, recorded: int) -> float:
+        facts = plan.facts
+        assert isinstance(facts, GameFacts)
+        asked = facts.work.vertices if self.sparse else facts.work.mixed
+        evaluated = asked * (1.5 if facts.d_y > 1 else 20.0)  # a certificate needs gradients
+        share = float(plan.schedule["batch_size"][0]) / facts.n
+        products = replicates * (plan.iterations * asked * share + recorded * evaluated) + facts.work.preparation
+        elements = plan.iterations * replicates * facts.d
+        return products * SECONDS_PER_PRODUCT + elements * SECONDS_PER_VERTEX + plan.iterations * SECONDS_PER_ROUND

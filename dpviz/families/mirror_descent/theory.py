@@ -1,0 +1,390 @@
+"""Plan-time mathematics of mirror descent by vertex sampling: what a draw costs, step-size caps, error bounds, rounds.
+
+Everything here is a function of public numbers; n records, replace-one neighbours, T = rounds, K = draws per player and
+round, B = records per batch. Source: González, Guzmán, Paquette, "Mirror descent algorithms with nearly
+dimension-independent rates for differentially-private stochastic saddle-point problems" (arXiv 2403.02912), with the
+corrections E1-E13 and the direct analysis (section 10.1) of the page specification, whose sections are cited. L0, L1,
+L2 bound a record's partial derivatives, their change per unit of l1 distance, and that of the second derivatives.
+rounds may be an array in every function whose result depends on it through a formula only.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from dpviz.errors import UserError
+from dpviz.privacy.closed_forms import exponential_rho
+
+Floats = NDArray[np.float64]
+Batching = Literal["full_batch", "single_pass"]
+
+
+class Player(NamedTuple):
+    """What one player's privacy and its part of the error depend on.
+
+    log_vertices : ln d. oscillation : bound on max_j g_j - min_j g_j of one record's gradient, which privacy is about;
+    spread : the same of the objective's gradient, data-independent parts included, which regret is about.
+    smoothness : L1 of the player's own block of the Hessian, 0 if linear. draws : K.
+    """
+
+    log_vertices: float
+    oscillation: float
+    spread: float
+    smoothness: float = 0.0
+    draws: int = 1
+
+
+# ------------------------------------------------------------------------------------------- one draw, and their sum
+
+
+def sum_of_squares(rounds: ArrayLike) -> Floats:
+    """0² + 1² + … + (T-1)²."""
+    rounds = np.asarray(rounds, float)
+    return np.asarray((rounds - 1) * rounds * (2 * rounds - 1) / 6)
+
+
+def weights_full_batch(rounds: int, n: int) -> Floats:
+    """(T-1,) a record's weight (t-1)/n in the scores of round t = 2..T; round 1 draws from the uniform distribution."""
+    return np.arange(1, rounds) / n
+
+
+def weights_single_pass(rounds: int, batch: int) -> Floats:
+    """(T-1,) the weight 1/B, in the scores of t = 2..T, of a record of the first batch, which pays most."""
+    return np.full(max(rounds - 1, 0), 1 / batch)
+
+
+def squared_weights(rounds: ArrayLike, n: int, batching: Batching) -> Floats:
+    """Sum of the squared weights over t = 2..T: Σ₂/n² or (T-1)/B² with B = floor(n/T); infinite if T > n there."""
+    rounds = np.asarray(rounds, float)
+    if batching == "full_batch":
+        return np.asarray(sum_of_squares(rounds) / n**2)
+    with np.errstate(divide="ignore", invalid="ignore"):  # no record left for a batch, or a single round: handled
+        return np.where(rounds > 1, (rounds - 1) / np.floor(n / rounds) ** 2, 0.0)
+
+
+def draw_range(oscillation: float, step_size: ArrayLike, weight: ArrayLike) -> Floats:
+    """Bounded range η = 2 osc τ w of one draw: it is η-DP and η²/8-zCDP (section 4.1)."""
+    return np.asarray(2 * oscillation * np.asarray(step_size) * np.asarray(weight))
+
+
+def rho_of_draws(ranges: ArrayLike, draws: ArrayLike = 1, tight: bool = False) -> Floats:
+    """zCDP cost of `draws` draws of each range: η²/8 each, or with tight=True the Kullback-Leibler form below it."""
+    ranges = np.asarray(ranges, float)
+    return np.asarray(np.asarray(draws) * (exponential_rho(ranges) if tight else ranges**2 / 8))
+
+
+def step_size_cap(rho: ArrayLike, oscillation: float, squares: ArrayLike) -> Floats:
+    """The largest τ that ρ pays for: Σ (2 osc τ w)²/8 = ρ. Infinite if no draw depends on the data (T = 1).
+
+    rho : this player's part of the budget. squares : sum of w² over all its draws, hence K `squared_weights`.
+    """
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.sqrt(2 * np.asarray(rho, float) / np.asarray(squares, float)) / oscillation)
+
+
+def tight_step_size_cap(rho: float, oscillation: float, weights: Floats, draws: int = 1) -> float:
+    """`step_size_cap` with the tight cost of a draw; weights (T-1,) of the rounds. At least as large, same for small
+    ranges."""
+    low = float(step_size_cap(rho, oscillation, draws * np.sum(weights**2)))
+    if rho == 0 or low == math.inf:
+        return low
+
+    def excess(step_size: float) -> float:
+        return float(rho_of_draws(draw_range(oscillation, step_size, weights), draws, tight=True).sum()) - rho
+
+    high = 1.01 * low
+    while excess(high) < 0:
+        high *= 1.5
+    return float(brentq(excess, low * (1 - 1e-9), high, rtol=1e-13))
+
+
+def tau_full_batch(
+    rounds: ArrayLike, n: int, rho: float, oscillation: float, draws: int = 1, share: float = 0.5
+) -> Floats:
+    """Step-size cap of one player with its share of ρ, all records in every round; n/(2 L0) √(ρ/(K Σ₂)) for osc = 2 L0,
+    share ½. For synthetic data, whose only player on the data has osc = 1, share 1: n √(2 ρ/(K Σ₂))."""
+    return step_size_cap(share * rho, oscillation, draws * squared_weights(rounds, n, "full_batch"))
+
+
+def tau_single_pass(
+    rounds: ArrayLike, batch: ArrayLike, rho: float, oscillation: float, draws: int = 1, share: float = 0.5
+) -> Floats:
+    """Step-size cap of one player with its share of ρ, one batch per round; B/(2 L0) √(ρ/(K (T-1))) for osc = 2 L0 and
+    share ½."""
+    return step_size_cap(
+        share * rho, oscillation, draws * (np.asarray(rounds, float) - 1) / np.asarray(batch, float) ** 2
+    )
+
+
+def accumulated_rho(ranges: Floats, draws: int = 1, tight: bool = False) -> Floats:
+    """(T,) ρ spent by one player after rounds 1..T, for the ranges (T-1,) of rounds 2..T."""
+    return np.concatenate(([0.0], np.cumsum(rho_of_draws(ranges, draws, tight))))
+
+
+def rho_by_position(players: Sequence[Player], step_sizes: Sequence[float], rounds: int, batch: int) -> Floats:
+    """(T,) ρ that a record of batch i = 1..T pays in a single pass: it is in the scores of the T-i later rounds only
+    (section 10.6)."""
+    per_round = sum(
+        float(rho_of_draws(draw_range(p.oscillation, step, 1 / batch), p.draws))
+        for p, step in zip(players, step_sizes, strict=True)
+    )
+    return per_round * np.arange(rounds - 1, -1, -1.0)
+
+
+def epsilon_curve(rho: ArrayLike, delta: float) -> Floats:
+    """ε at δ of ρ-zCDP for an array of ρ: `closed_forms.zcdp_epsilon` up to rounding errors, at 0.1 µs each.
+
+    Every order α gives a valid ε, so an inexact best order errs on the safe side. With u = ln α it solves
+    (e^u - 1)² ρ + u = ln(1/δ), convex in u: Newton's method from above.
+    """
+    rho = np.asarray(rho, float)
+    safe, log_odds = np.clip(rho, 1e-300, 1e300), math.log(1 / delta)
+    u = np.minimum(log_odds, np.log1p(np.sqrt(log_odds / safe)))
+    for _ in range(12):
+        a = np.expm1(u)
+        u -= (a**2 * safe + u - log_odds) / (2 * a * (1 + a) * safe + 1)
+    a = np.expm1(u)
+    epsilon = (1 + a) * safe - np.log1p(1 / a) + (log_odds - u) / a
+    return np.where(rho == 0, 0.0, np.where(rho < 1e300, np.maximum(epsilon, 0.0), np.inf))
+
+
+def simple_epsilon(rho: ArrayLike, delta: float) -> Floats:
+    """ρ + 2 √(ρ ln(1/δ)): the textbook's ε at δ of ρ-zCDP, above `epsilon_curve`."""
+    rho = np.asarray(rho, float)
+    return np.asarray(rho + 2 * np.sqrt(rho * math.log(1 / delta)))
+
+
+# ------------------------------------------------------------------------- bias-reduced oracle, lazy anytime averaging
+
+
+def anytime_refreshes(rounds: int, period: int) -> int:
+    """How often the lazy anytime method refreshes its vertices: in rounds t <= U, then whenever U divides t."""
+    return min(period, rounds) + max(0, rounds // period - 1)
+
+
+def anytime_draws(rounds: int, draws: int, period: int, output_draws: int) -> int:
+    """Data-dependent draws of the lazy anytime method; the first refresh is from the uniform distribution."""
+    return draws * (anytime_refreshes(rounds, period) - 1) + output_draws
+
+
+def largest_level(stop: int) -> int:
+    """M = floor(log2 √U), the truncation of the bias-reduced oracle."""
+    return (stop.bit_length() - 1) // 2
+
+
+def level_constant(largest: int) -> float:
+    """C_M = Σ 2^-k over k = 0..M."""
+    return 2.0 - 2.0**-largest
+
+
+def level_probabilities(largest: int) -> Floats:
+    """(M+1,) P(N = k) = 2^-k/C_M: the truncated geometric level of the bias-reduced oracle (Algorithm 2)."""
+    return np.asarray(0.5 ** np.arange(largest + 1) / level_constant(largest))
+
+
+def mean_batches(largest: int) -> float:
+    """E 2^N = (M+1)/C_M: mean number of batches of a bias-reduced gradient; it takes twice as many vertex draws."""
+    return (largest + 1) / level_constant(largest)
+
+
+def oracle_weight(largest: int, level: ArrayLike = 0) -> Floats:
+    """2 C_M + 2^-N: B times a record's weight in a bias-reduced gradient of level N; dearest at N = 0."""
+    return np.asarray(2 * level_constant(largest) + 0.5 ** np.asarray(level, float))
+
+
+def bias_reduced_draws(levels: ArrayLike) -> int:
+    """Draws per player of a run with the levels N_t: Σ (2^(N_t + 1) + 1), 1 for the output; known before."""
+    return int(np.sum(2 ** (np.asarray(levels, np.int64) + 1) + 1))
+
+
+def bias_reduced_draws_bound(stop: int) -> int:
+    """3U, which the draws per player never exceed, because Σ 2^N_t <= U."""
+    return 3 * stop
+
+
+def stopping_bounds(stop: int, largest: int) -> tuple[float, float]:
+    """Bounds on the expected number of rounds, (U - 2^M)/E 2^N and U/E 2^N (Wald's identity)."""
+    return (stop - 2**largest) / mean_batches(largest), stop / mean_batches(largest)
+
+
+# ------------------------------------------------------------------------------------------ averages of drawn vertices
+
+
+def maurey_value(smoothness: float, draws: ArrayLike, simplices: int = 1) -> Floats:
+    """|E h(x̂) - h(x)| <= 2 L1/K per simplex, for x̂ the average of K vertices drawn from x."""
+    return np.asarray(2 * simplices * smoothness / np.asarray(draws, float))
+
+
+def maurey_cross_term(smoothness: float, draws: ArrayLike, squared_norm: ArrayLike = 0.0) -> Floats:
+    """E <∇h(x̂), x̂ - x> <= 2 L1 (1 - ‖x‖₂²)/K, the price of sampling in the direct bound (section 10.1)."""
+    return np.asarray(2 * smoothness * (1 - np.asarray(squared_norm, float)) / np.asarray(draws, float))
+
+
+def maurey_gradient_bias(smoothness: float, curvature: float, draws: ArrayLike, simplices: int = 1) -> Floats:
+    """‖E ∇h(x̂) - ∇h(x)‖_∞ <= 2 s L2/K and <= 4 √s L1/√K, s simplices; the smaller one. curvature : L2, may be inf."""
+    draws = np.asarray(draws, float)
+    return np.minimum(2 * simplices * curvature / draws, 4 * math.sqrt(simplices) * smoothness / np.sqrt(draws))
+
+
+def maurey_second_moment(smoothness: float, curvature: float, draws: ArrayLike, dimension: int) -> Floats:
+    """E ‖∇h(x̂) - ∇h(x)‖²_∞ <= 2 (2 L2/K)² + 4 L1² (1 + ln 2d)/K."""
+    draws = np.asarray(draws, float)
+    return np.asarray(2 * (2 * curvature / draws) ** 2 + 4 * smoothness**2 * (1 + math.log(2 * dimension)) / draws)
+
+
+def maurey_tail(lipschitz: float, draws: ArrayLike, excess: ArrayLike) -> Floats:
+    """P(h(x̂) - h(x) >= 2 L1/K + excess) <= exp(-K excess²/(2 L0²)) (bounded differences)."""
+    return np.exp(-np.asarray(draws, float) * np.asarray(excess, float) ** 2 / (2 * lipschitz**2))
+
+
+# ------------------------------------------------------------------------------------------------------- error bounds
+
+
+def direct_bound(players: Sequence[Player], step_sizes: Sequence[ArrayLike], rounds: ArrayLike) -> Floats:
+    """Bound on the expected duality gap on the data (excess risk if there is one player), section 10.1:
+    Σ over players of ln d/(τ T) + τ spread²/8 + 2 L1/K."""
+    rounds = np.asarray(rounds, float)
+    total = np.full(rounds.shape, sampling_bias(players))
+    for player, step in zip(players, step_sizes, strict=True):
+        step = np.asarray(step, float)
+        with np.errstate(divide="ignore"):  # no budget, or no record left for a batch: no step
+            total = total + player.log_vertices / (step * rounds) + step * player.spread**2 / 8
+    return total
+
+
+def sampling_bias(players: Sequence[Player]) -> float:
+    """The part of `direct_bound` that neither rounds nor records reduce: Σ 2 L1/K."""
+    return sum(float(maurey_cross_term(player.smoothness, player.draws)) for player in players)
+
+
+def population_term(players: Sequence[Player], lipschitz: float, rounds: ArrayLike, batch: ArrayLike) -> Floats:
+    """What a single pass adds to `direct_bound` for the gap on the population: Σ over players of σ √(2 ln d/T).
+
+    σ² = min(4 L0², 2 L0² (1 + ln 2d)/B) bounds the squared largest error of a batch gradient. At most the
+    2 σ √(ℓ/T) of section 5, and equal to it for two players of one size.
+    """
+    rounds, batch = np.asarray(rounds, float), np.asarray(batch, float)
+    total = np.zeros(np.broadcast_shapes(rounds.shape, batch.shape))
+    for player in players:
+        with np.errstate(divide="ignore"):  # more rounds than records
+            variance = 2 * lipschitz**2 * (1 + math.log(2) + player.log_vertices) / batch
+        total = total + np.sqrt(2 * np.minimum(variance, 4 * lipschitz**2) * player.log_vertices / rounds)
+    return total
+
+
+# ------------------------------------------------------------------------------------------- rounds, shares, records
+
+
+def optimal_shares(players: Sequence[Player]) -> tuple[float, ...]:
+    """Shares of ρ that minimise Σ ln d/(τ T): proportional to (K osc²)^⅓ (ln d)^⅔ (section 10.3, with draws)."""
+    parts = [(p.draws * p.oscillation**2) ** (1 / 3) * p.log_vertices ** (2 / 3) for p in players]
+    return tuple(part / sum(parts) for part in parts)
+
+
+def capped_steps(
+    players: Sequence[Player], shares: Sequence[float], rho: float, rounds: ArrayLike, n: int, batching: Batching
+) -> tuple[Floats, ...]:
+    """Each player's step-size cap, in the shape of rounds."""
+    squares = squared_weights(rounds, n, batching)
+    return tuple(
+        step_size_cap(share * rho, p.oscillation, p.draws * squares) for p, share in zip(players, shares, strict=True)
+    )
+
+
+def best_bound(
+    players: Sequence[Player], shares: Sequence[float], rho: float, rounds: ArrayLike, n: int, batching: Batching
+) -> Floats:
+    """`direct_bound` at the best step sizes below the caps, √(8 ln d/T)/spread where the cap allows it."""
+    caps = capped_steps(players, shares, rho, rounds, n, batching)
+    free = [np.sqrt(8 * p.log_vertices / np.asarray(rounds, float)) / p.spread for p in players]
+    return direct_bound(players, [np.minimum(*pair) for pair in zip(caps, free, strict=True)], rounds)
+
+
+def optimal_rounds(curve: Callable[[Floats], Floats], longest: int) -> tuple[int, float]:
+    """(T, bound) with the smallest bound among 2..longest: a log grid first, then every T next to its best point.
+
+    curve : bounds for an array of rounds.
+    """
+    grid = np.unique(np.rint(np.geomspace(2, max(longest, 2), 400)))
+    best = int(np.argmin(curve(grid)))
+    near = np.arange(grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)] + 1)
+    bounds = curve(near)
+    best = int(np.argmin(bounds))
+    return int(near[best]), float(bounds[best])
+
+
+class Optimum(NamedTuple):
+    """Rounds in closed form, up to rounding. At balanced_rounds the two error terms are equal (T* of the page
+    specification); the bound keeps falling until rounds = √3 T*, by 12 %."""
+
+    balanced_rounds: float
+    balanced_bound: float
+    rounds: float
+    bound: float
+
+    @property
+    def practical_rounds(self) -> int:
+        """T*/4, with steps at the cap: about twice as good as T* in practice, because the bound is loose there."""
+        return max(2, round(self.balanced_rounds / 4))
+
+
+def closed_form_optimum(
+    players: Sequence[Player], shares: Sequence[float], rho: float, n: int, batching: Batching
+) -> Optimum:
+    """The optimal number of rounds with steps at the caps τ = c T^-1.5: bound A √T + C T^-1.5 + sampling bias.
+
+    c = n √(6 φρ/K)/osc (full batch, Σ₂ ≈ T³/3) or n √(2 φρ/K)/osc (single pass); A = Σ ln d/c, C = Σ c spread²/8.
+    """
+    factor = 6 if batching == "full_batch" else 2
+    scales = [n * math.sqrt(factor * s * rho / p.draws) / p.oscillation for p, s in zip(players, shares, strict=True)]
+    a = sum(p.log_vertices / scale for p, scale in zip(players, scales, strict=True))
+    c = sum(scale * p.spread**2 / 8 for p, scale in zip(players, scales, strict=True))
+    level, bias = a**0.75 * c**0.25, sampling_bias(players)
+    return Optimum(math.sqrt(c / a), 2 * level + bias, math.sqrt(3 * c / a), (3**0.25 + 3**-0.75) * level + bias)
+
+
+def sample_size(
+    target: float, players: Sequence[Player], shares: Sequence[float], rho: float, batching: Batching
+) -> int:
+    """The fewest records for which the bound of `closed_form_optimum` reaches a target gap (section 5.5).
+
+    Errors: UserError if the sampling bias alone is above the target.
+    """
+    bias = sampling_bias(players)
+    if target <= bias:
+        raise UserError(
+            f"Sampling alone can cost {bias:.4g}, so no number of records guarantees a gap of {target:.4g}. Draw more "
+            "vertices per round or choose a larger target.",
+            title="Target out of reach",
+        )
+    # Without the bias, the bound is proportional to 1/√n.
+    one = closed_form_optimum(players, shares, rho, 1, batching).bound - bias
+    return math.ceil((one / (target - bias)) ** 2)
+
+
+def certificate_noise_scale(lipschitz: float, n: int, rho: float) -> float:
+    """Gaussian noise for the gap of a bilinear game at released strategies, whose sensitivity is 4 L0/n (10.5)."""
+    return 4 * lipschitz / (n * math.sqrt(2 * rho))
+
+
+def crossover_dimension(n: int, rho: float, geometry: Literal["euclidean", "entropic"]) -> float:
+    """Rule of thumb: from how many vertices d_x = d_y = d on vertex sampling beats noisy gradients; bilinear, K = 1.
+
+    Compares `closed_form_optimum`, full batch, with the optimised bound of full-batch gradient methods whose noise is
+    σ = 2 √(dT/ρ)/n per coordinate: 4 d/(n √ρ) Euclidean, 4 √(dℓ)/(n √ρ) entropic, ℓ = 2 ln d, L0 = 1.
+    Their rates only are in section 6; the constants are ours: 2 σ √(d/T) and 2 σ √(ℓ/T).
+    """
+
+    def advantage(log_d: float) -> float:
+        sampling = closed_form_optimum([Player(log_d, 2.0, 2.0)] * 2, (0.5, 0.5), rho, n, "full_batch").bound
+        power = math.exp(log_d) if geometry == "euclidean" else math.exp(log_d / 2) * math.sqrt(2 * log_d)
+        return math.log(4 * power / (n * math.sqrt(rho)) / sampling)
+
+    low, high = math.log(3), math.log(1e15)  # the ratio increases from d = 3 on
+    if advantage(low) >= 0:
+        return 2.0
+    return math.exp(brentq(advantage, low, high)) if advantage(high) > 0 else math.inf

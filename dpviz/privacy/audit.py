@@ -1,0 +1,163 @@
+"""Statistical audits: lower bounds on what a mechanism really costs, from the outcomes of repeated runs.
+
+Two neighbouring data sets D and D' are chosen, best the worst pair, and an event E, before the runs that count, or on a
+separate half of them. E occurred in `hits` of `runs` runs on D and in `false_hits` of `false_runs` independent runs on
+D'. A bound above the claim refutes it; one below means "not refuted", never "proved".
+
+The numbers of runs are fixed in advance, too: the confidence holds for one look. Who looks K times at growing numbers,
+or at K events, divides the error 1 - confidence by K.
+
+Sources: Jagielski, Ullman, Oprea 2020; Nasr et al. 2023; Steinke, Nasr, Jagielski 2023 (one run); Maurer and Pontil
+2009 (empirical Bernstein bound).
+"""
+
+import math
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import betaincinv, expit, logit, ndtr, ndtri
+from scipy.stats import binom
+
+from dpviz.privacy.closed_forms import Floats
+
+Currency = Literal["epsilon", "mu", "eta"]
+CONFIDENCE = 0.95
+
+# ------------------------------------------------------------------------------------------------------ an event's runs
+
+
+def clopper_pearson(hits: ArrayLike, runs: ArrayLike, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
+    """Two-sided interval for the probability of an event that occurred in `hits` of `runs` runs; arguments broadcast.
+
+    Each end is wrong with probability (1 - confidence)/2 at most (Clopper and Pearson 1934). Raises ValueError unless
+    0 ≤ hits ≤ runs and runs ≥ 1.
+    """
+    hits, runs = np.broadcast_arrays(np.asarray(hits, dtype=float), np.asarray(runs, dtype=float))
+    if ((hits < 0) | (hits > runs) | (runs < 1)).any():
+        raise ValueError("an event occurs between 0 times and as often as it was tried, and is tried at least once")
+    tail = (1 - confidence) / 2
+    low = betaincinv(np.maximum(hits, 1), runs - hits + 1, tail)
+    high = betaincinv(hits + 1, np.maximum(runs - hits, 1), 1 - tail)
+    return np.where(hits > 0, low, 0.0), np.where(hits < runs, high, 1.0)
+
+
+def _separated(hits: int, runs: int, false_hits: int, false_runs: int, confidence: float) -> tuple[float, float]:
+    """The smallest probability of the event on D that the runs allow, and the largest on D'."""
+    return (
+        float(clopper_pearson(hits, runs, confidence)[0]),
+        float(clopper_pearson(false_hits, false_runs, confidence)[1]),
+    )
+
+
+def epsilon_lower_bound(
+    hits: int, runs: int, false_hits: int, false_runs: int, delta: float = 0.0, confidence: float = CONFIDENCE
+) -> float:
+    """A lower bound on ε at δ = delta: ln((p - δ)/q), p at least the rate on D and q at most that on D'; 0 if nothing
+    follows. Holds with the given confidence (Jagielski, Ullman, Oprea 2020)."""
+    low, high = _separated(hits, runs, false_hits, false_runs, confidence)
+    return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
+
+
+def mu_lower_bound(hits: int, runs: int, false_hits: int, false_runs: int, confidence: float = CONFIDENCE) -> float:
+    """A lower bound on μ of Gaussian DP: Φ⁻¹(p) - Φ⁻¹(q), as above; 0 if nothing follows (Nasr et al. 2023)."""
+    low, high = _separated(hits, runs, false_hits, false_runs, confidence)
+    return max(0.0, float(ndtri(low) - ndtri(high)))
+
+
+def eta_lower_bound(hits: int, runs: int, false_hits: int, false_runs: int, confidence: float = CONFIDENCE) -> float:
+    """A lower bound on the range η of one selection by the exponential mechanism: logit p - logit q, as above.
+
+    A range η means p ≤ e^t q and 1 - p ≥ e^(t - η) (1 - q) for some t. The ratio p/q alone never shows more than η/2
+    where the outcomes are balanced. Not for several selections together, which have no such range.
+    """
+    low, high = _separated(hits, runs, false_hits, false_runs, confidence)
+    return max(0.0, float(logit(low) - logit(high)))
+
+
+def power(
+    currency: Currency,
+    claim: float,
+    rate: float,
+    false_rate: float,
+    runs: int,
+    delta: float = 0.0,
+    confidence: float = CONFIDENCE,
+) -> float:
+    """The probability that an audit with `runs` runs on each data set refutes the claim; exact, by binomial sums.
+
+    currency : of the claim, with its lower bound above. rate, false_rate : true probabilities of the event on D and D'.
+    delta : of the claim, for ε only. Where the claim is true this is the rate of false alarms.
+    """
+    if currency not in get_args(Currency):
+        raise ValueError(f"currency must be one of {get_args(Currency)}, got {currency!r}")
+    counts = np.arange(runs + 1)
+    low, high = clopper_pearson(counts, runs, confidence)
+    # The claim is refuted if q, the upper end on D', is below what the claim allows for p, the lower end on D.
+    if currency == "epsilon":
+        allowed = np.exp(-claim) * (low - delta)
+    elif currency == "mu":
+        allowed = ndtr(ndtri(low) - claim)
+    else:
+        allowed = expit(logit(low) - claim)
+    refuting = np.searchsorted(high, allowed, side="left")  # so many counts on D' refute, for each count on D
+    return float(binom.pmf(counts, runs, rate) @ binom.cdf(refuting - 1, runs, false_rate))
+
+
+# ----------------------------------------------------------------------------------------------------- likelihood ratio
+
+
+def likelihood_ratio_delta(
+    log_ratios: ArrayLike, epsilon: float, confidence: float = CONFIDENCE
+) -> tuple[float, float]:
+    """An unbiased estimate of δ at ε, and a lower bound, where the densities p(y|D) and p(y|D') as coded are known.
+
+    log_ratios : (k,) ln p(y|D)/p(y|D') of k ≥ 2 independent outputs y on D. The mean of (1 - e^(ε - L))_+ less an
+    empirical Bernstein bound (Maurer and Pontil 2009, Theorem 4), 0 if nothing follows.
+    """
+    excess = -np.expm1(np.minimum(epsilon - np.asarray(log_ratios, dtype=float), 0.0))
+    if excess.ndim != 1 or len(excess) < 2:
+        raise ValueError("at least two log-ratios are needed, in one row")
+    logarithm = math.log(2 / (1 - confidence))
+    estimate = float(excess.mean())
+    width = math.sqrt(2 * float(excess.var(ddof=1)) * logarithm / len(excess)) + 7 * logarithm / (3 * (len(excess) - 1))
+    return estimate, max(0.0, estimate - width)
+
+
+# -------------------------------------------------------------------------------------------------------------- one run
+
+
+def one_run_epsilon_lower_bound(
+    canaries: int, guesses: int, correct: int, delta: float = 0.0, confidence: float = CONFIDENCE
+) -> float:
+    """A lower bound on ε at δ = delta from a single run (Steinke, Nasr, Jagielski 2023, Theorem 5.2); 0 if nothing.
+
+    Each of `canaries` rows is included by the toss of a fair coin of its own; of `guesses` of them the auditor says
+    whether they were, the rest are left out, and `correct` of these answers are right. Add/remove-one. ValueError
+    unless 0 ≤ correct ≤ guesses ≤ canaries.
+    """
+    if not 0 <= correct <= guesses <= canaries:
+        raise ValueError("of the canaries some are guessed, and of the guesses some are correct")
+    error = 1 - confidence
+
+    def surplus(epsilon: float) -> float:
+        return _one_run_p_value(canaries, guesses, correct, epsilon, delta) - error
+
+    if surplus(0.0) >= 0:
+        return 0.0
+    high = 1.0
+    while surplus(high) < 0:
+        high *= 2
+    return float(brentq(surplus, 0.0, high, xtol=1e-13))
+
+
+def _one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
+    """How likely so many correct answers are at most, under (ε, δ): β + 2 m δ max_i Pr[v > B ≥ v - i]/i."""
+    right = float(expit(epsilon))
+    p_value = float(binom.sf(correct - 1, guesses, right))
+    if delta and correct:
+        wrong = np.arange(1, correct + 1)
+        below = np.cumsum(binom.pmf(correct - wrong, guesses, right))
+        p_value += 2 * canaries * delta * float((below / wrong).max())
+    return min(p_value, 1.0)

@@ -1,0 +1,161 @@
+"""The contract of a game: min over x of max over y of F(x, y), both on probability simplices, F a mean over rows.
+
+Minimisation over a simplex is the game whose second player has a single strategy. Algorithms see a game through the
+gradients at points that were released, summed up by `Scores`, which also knows how far one row can move the sums.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from dpviz.privacy.mechanisms import Batch
+from dpviz.privacy.queries import Query
+from dpviz.problems.base import Facts, Metric, Problem
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+DUALITY_GAP = Metric("duality_gap", "Duality gap", scale="log")
+
+
+class Work(NamedTuple):
+    """Multiplications of one gradient at a mixed strategy and at a few vertices, and of building the problem."""
+
+    mixed: float = 0.0
+    vertices: float = 0.0
+    preparation: float = 0.0
+
+
+NO_WORK = Work()
+
+
+@dataclass(frozen=True)
+class GameFacts(Facts):
+    """Facts of a game with d_x and d_y pure strategies ("vertices"); d = d_x + d_y.
+
+    lipschitz : L₀, bound on every coordinate of one row's gradient.
+    oscillation_x, oscillation_y : largest max_j g_j - min_j g_j of one row's gradient g; 0 if that player's gradient
+        needs no data. Enforced by clipping; what vertex sampling pays for.
+    change_x, change_y : largest change of one coordinate of one row's gradient when the row is replaced: 2 L₀, or L₀
+        where gradients have one sign. What Gaussian noise pays for.
+    range_x, range_y : largest oscillation of the gradient of F itself, data-independent parts included; for bounds.
+    smoothness : L₁, ‖∇f(u) - ∇f(u')‖_∞ ≤ L₁ ‖u - u'‖₁; smoothness_x, smoothness_y : of the two diagonal blocks.
+    second_smoothness : L₂ of every partial derivative.
+    work : about how many multiplications gradients take; only to say in advance how long a run will take.
+    payoff_bound : bound on the entries of one row's payoff matrix, where that matrix can be released; else 0.
+    """
+
+    d_x: int = 1
+    d_y: int = 1
+    lipschitz: float = 1.0
+    oscillation_x: float = 2.0
+    oscillation_y: float = 2.0
+    change_x: float = 2.0
+    change_y: float = 2.0
+    range_x: float = 2.0
+    range_y: float = 2.0
+    smoothness: float = 1.0
+    smoothness_x: float = 0.0
+    smoothness_y: float = 0.0
+    second_smoothness: float = 0.0
+    payoff_bound: float = 0.0
+    work: Work = NO_WORK
+
+    @property
+    def log_vertices(self) -> float:
+        """ℓ = ln d_x + ln d_y."""
+        return math.log(self.d_x) + math.log(self.d_y)
+
+    def uniform(self, replicates: int) -> Pair:
+        """The centres of both simplices, where every method starts; (R, d_x), (R, d_y)."""
+        return np.full((replicates, self.d_x), 1 / self.d_x), np.full((replicates, self.d_y), 1 / self.d_y)
+
+
+class Game(Problem):
+    """A convex-concave F(x, y) on two simplices. The output of a method is {"x": (R, d_x), "y": (R, d_y)}.
+
+    `evaluate` records at least the metric "duality_gap", max_v F(x, v) - min_u F(u, y): exact, or the upper end of a
+    certified interval.
+    """
+
+    facts: GameFacts
+    metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP,)
+
+    @abstractmethod
+    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        """∇ₓF and ∇ᵧF at (R, d_x), (R, d_y): means over the given rows (None = all) of clipped gradients, plus parts
+        that need no data. Not private."""
+
+    def noisy_gradients(self, x: np.ndarray, y: np.ndarray, batch: Batch) -> tuple[Query, Query]:
+        """Both gradients on a block of rows or on all, as Queries for Gaussian noise: replacing one of the m rows moves
+        every coordinate by at most `change` / m."""
+        facts = self.facts
+        m = facts.n if batch.rows is None else batch.rows.stop - batch.rows.start
+        g_x, g_y = self.gradients(x, y, batch.rows)
+        return (
+            Query(g_x, facts.change_x * math.sqrt(facts.d_x) / m, "l2", batch),
+            Query(g_y, facts.change_y * math.sqrt(facts.d_y) / m, "l2", batch),
+        )
+
+
+class Scores:
+    """Running sums of a game's gradients at released points, for R replicates, with their sensitivity.
+
+    One row's gradient enters a sum with a weight: 1/n per step where all rows are used, 1/B once where each step has a
+    block of B rows of its own. Replacing the row changes the sum by weight × (g - g'), whose largest coordinate exceeds
+    its smallest by at most 2 × oscillation × weight: the range that the exponential mechanism needs (Section 4.1 of
+    the family's specification). The points must have been released, or be data-independent.
+    """
+
+    def __init__(self, game: Game, replicates: int) -> None:
+        facts = game.facts
+        self._game, self._used = game, 0
+        self._x, self._y = np.zeros((replicates, facts.d_x)), np.zeros((replicates, facts.d_y))
+        self._shared = 0.0  # weight of every row in steps that use the whole table
+        self._own = 0.0  # largest weight of a row in its own block
+
+    @property
+    def weight(self) -> float:
+        """The largest total weight of one row in the sums so far."""
+        return self._shared + self._own
+
+    def add(self, points: Sequence[tuple[float, np.ndarray, np.ndarray]], rows: slice | None = None) -> Pair:
+        """Add Σ c ∇F(x, y) over (c, x, y) in `points`, computed on the whole table or on the block `rows`; returns it.
+
+        Blocks must be disjoint: each begins where the last one ended, or later. Raises ValueError otherwise.
+        """
+        size = sum(abs(c) for c, _, _ in points)
+        if rows is None:
+            self._shared += size / self._game.facts.n
+        else:
+            start, stop, step = rows.indices(self._game.facts.n)
+            if start < self._used or stop <= start or step != 1:
+                raise ValueError(f"rows {start} to {stop} were used before, or are none")
+            self._used, self._own = stop, max(self._own, size / (stop - start))
+        total_x, total_y = np.zeros_like(self._x), np.zeros_like(self._y)
+        for c, x, y in points:
+            g_x, g_y = self._game.gradients(x, y, rows)
+            total_x += c * g_x
+            total_y += c * g_y
+        self._x += total_x
+        self._y += total_y
+        return total_x, total_y
+
+    def x(self, weight: float) -> Query:
+        """-Σ ∇ₓF: utilities of the minimising player's vertices, for rows of at most `weight`; (R, d_x).
+
+        Raises ValueError if a row may weigh more.
+        """
+        return Query(-self._x, 2 * self._game.facts.oscillation_x * self._declared(weight), "range")
+
+    def y(self, weight: float) -> Query:
+        """+Σ ∇ᵧF: utilities of the maximising player's vertices; (R, d_y)."""
+        return Query(self._y, 2 * self._game.facts.oscillation_y * self._declared(weight), "range")
+
+    def _declared(self, weight: float) -> float:
+        if not self.weight <= weight * (1 + 1e-12):  # rounding, if it was computed twice
+            raise ValueError(f"a row weighs up to {self.weight}, declared was {weight}")
+        return weight

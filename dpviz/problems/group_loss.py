@@ -1,0 +1,316 @@
+"""Minimise the worst group's loss: one player chooses a model in an ℓ1 ball, the other a weighting of the groups."""
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.datasets.groups import GroupedDataset, GroupedLosses, GroupedSigns, GroupedSpecification
+from dpviz.privacy.queries import Query
+from dpviz.problems.base import Metric, ProblemSpecification
+from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, Pair, Work
+from dpviz.problems.matrix_games import Equilibrium, bilinear_gap, equilibrium
+from dpviz.problems.simplex import ball_gradient, minimise, to_ball
+from dpviz.specification import choice, number
+
+# Passes over the data work on blocks of about this many elements (rows × replicates), which stay in the cache.
+BLOCK = 16_000
+_OPTIMUM_TOLERANCE = 1e-4
+
+
+class Optimum(NamedTuple):
+    """The model with the smallest worst group loss, without privacy.
+
+    weights : (d,) the model w; worst_loss : max_h L_h(w), at most 1e-4 above the minimum; group_losses : (G,) L_h(w).
+    """
+
+    weights: np.ndarray
+    worst_loss: float
+    group_losses: np.ndarray
+
+
+class GroupLoss(ProblemSpecification):
+    """F(u, y) = Σ_h y_h L_h(w), w = r (u₊ - u₋): u weights the 2d vertices of the ℓ1 ball, y the G groups.
+
+    L_h(w) = (1/n) Σ_{i in group h} loss(w; aᵢ, bᵢ) / p_h with declared shares p_h: the mean loss if the share is
+    right, else that times the ratio of true to declared share. The loss is ½ (⟨a, w⟩ - b)² or ln(1 + exp(-b ⟨a, w⟩)).
+    """
+
+    kind: ClassVar[str] = "problems.group_loss.worst_group"
+    title: ClassVar[str] = "Worst group loss"
+    data: GroupedSpecification = GroupedSigns()
+    loss: Literal["squared", "logistic"] = choice(
+        "squared",
+        {"squared": "Squared", "logistic": "Logistic"},
+        label="Loss",
+        help="Squared: ½ (prediction - label)². Logistic: ln(1 + exp(-label × prediction)).",
+    )
+    radius: float = number(
+        1.0, 0.5, 5.0, label="Radius", symbol="r", help="The model's weights have ‖w‖₁ ≤ r. Larger = more noise."
+    )
+
+    @property
+    def public(self) -> bool:
+        return self.data.public
+
+    def facts(self) -> GameFacts:
+        """Constants of one row with features and label in [-1, 1], whose weight is at most 1/p₋."""
+        data, r = self.data.facts(), self.radius
+        weight = 1 / data.smallest_share
+        if self.loss == "squared":
+            slope, loss, curvature = r + 1, (r + 1) ** 2 / 2, 1.0
+            third = 0.0
+        else:
+            slope, loss, curvature = 1.0, float(np.logaddexp(0.0, r)), 0.25
+            third = 1 / (6 * math.sqrt(3))  # max |σ''|
+        lipschitz_x, largest = weight * r * slope, weight * loss
+        return GameFacts(
+            n=data.n,
+            d=2 * data.d + len(data.groups),
+            d_x=2 * data.d,
+            d_y=len(data.groups),
+            lipschitz=max(lipschitz_x, largest),
+            oscillation_x=2 * lipschitz_x,
+            oscillation_y=largest if len(data.groups) > 1 else 0.0,
+            change_x=2 * lipschitz_x,
+            change_y=largest if len(data.groups) > 1 else 0.0,
+            range_x=2 * lipschitz_x,
+            range_y=largest if len(data.groups) > 1 else 0.0,
+            smoothness=max(weight * r**2 * curvature, lipschitz_x),  # the mixed block ∂²f/∂u∂y is bounded by L₀ in x
+            smoothness_x=weight * r**2 * curvature,
+            smoothness_y=0.0,
+            # Third derivatives: thrice in u, and twice in u and once in y, which the squared loss has as well.
+            second_smoothness=weight * max(r**3 * third, r**2 * curvature),
+            work=Work(len(data.groups) * data.d**2, len(data.groups) * data.d**2, data.n * data.d**2 / 10)
+            if self.loss == "squared"
+            else Work(8 * data.n * data.d, 8 * data.n * data.d, data.n * data.d),
+        )
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "GroupLossGame":
+        return GroupLossGame(self, self.data.load(tables))
+
+
+class GroupLossGame(Game):
+    """See `GroupLoss`. For the squared loss, passes over the whole table use sums that are computed once."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP, Metric("worst_group_loss", "Worst group loss"))
+
+    def __init__(self, specification: GroupLoss, data: GroupedDataset) -> None:
+        self.facts = specification.facts()
+        self.groups = data.facts.groups
+        self._radius = specification.radius
+        self._squared = specification.loss == "squared"
+        self._features, self._labels, self._groups = data.features, data.labels, data.groups
+        self._row_weights = 1 / np.array(data.facts.shares)[data.groups]
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """The models w (R, d) of the vertex weights x (R, 2d)."""
+        return to_ball(x, self._radius)
+
+    def group_losses(self, x: np.ndarray) -> np.ndarray:
+        """L_h (R, G) at x (R, 2d), a diagnostic."""
+        return self._losses_and_slopes(self.weights(x), None, None)[0]
+
+    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        losses, slopes = self._losses_and_slopes(self.weights(x), y, rows)
+        return ball_gradient(slopes, self._radius), losses
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        x, y = output["x"], output["y"]
+        worst = self.group_losses(x).max(axis=1)
+        start = np.repeat(self._centre, len(y), axis=0)
+        best = minimise(lambda u, active: self._played(u, y[active]), start, self._curvature(y))
+        return {"duality_gap": np.maximum(worst - best.lower, 0.0), "worst_group_loss": worst}
+
+    def nonprivate_optimum(self) -> Optimum:
+        """The model that is best for its worst group; for the page's comparison, not private."""
+        return self._optimum
+
+    @cached_property
+    def _optimum(self) -> Optimum:
+        """Kelley's cutting planes on the concave φ(y) = min_u F(u, y) ≤ Σ_h y_h L_h(uₖ).
+
+        By convexity the multipliers μ of the planes give a model Σ μₖ uₖ that is at least as good as the planes'
+        maximum says, so the smallest worst loss lies between the best certified φ and that model's worst loss.
+        """
+        group_count = self.facts.d_y
+        y, points, losses = np.full((1, group_count), 1 / group_count), self._centre, self.group_losses(self._centre)
+        lower = -np.inf
+        best, best_losses = points, losses
+        for _ in range(300):
+            if best_losses.max() - lower <= _OPTIMUM_TOLERANCE:
+                break
+            found = minimise(
+                lambda u, active, y=y: self._played(u, y[active]),  # type: ignore[misc]
+                points[-1:],
+                self._curvature(y),
+                tolerance=_OPTIMUM_TOLERANCE / 4,
+            )
+            lower = max(lower, float(found.lower[0]))
+            points, losses = np.vstack([points, found.x]), np.vstack([losses, self.group_losses(found.x)])
+            # The planes' maximum is the value of a game between planes and groups.
+            highest = equilibrium(losses)
+            y, mixed = highest.y[None], highest.x[None] @ points
+            mixed_losses = self.group_losses(mixed)
+            if mixed_losses.max() < best_losses.max():
+                best, best_losses = mixed, mixed_losses
+        return Optimum(self.weights(best)[0], float(best_losses.max()), best_losses[0])
+
+    @cached_property
+    def _centre(self) -> np.ndarray:
+        """(1, 2d) the best model for equally weighted groups: a start that does not depend on earlier calls."""
+        x, y = self.facts.uniform(1)
+        return minimise(lambda u, active: self._played(u, y[active]), x, self._curvature(y)).x
+
+    def _played(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """F(·, y) (R,) and its gradient (R, 2d)."""
+        gradient, losses = self.gradients(x, y)
+        return (losses * y).sum(axis=1), gradient
+
+    def _curvature(self, y: np.ndarray) -> np.ndarray:
+        """(R,) bound on the Hessian of F(·, y): that of u ↦ h(r (u₊ - u₋)) is 2r² times that of h."""
+        return 2 * self._radius**2 * (1.0 if self._squared else 0.25) * (y @ self._largest_eigenvalues)
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """H (G, d, d), c (G, d), k (G,) with L_h(w) = ½ wᵀH_h w - c_hᵀw + k_h for the squared loss."""
+        group_count, d = self.facts.d_y, self._features.shape[1]
+        hessians, linear, constant = np.empty((group_count, d, d)), np.empty((group_count, d)), np.empty(group_count)
+        for group in range(group_count):
+            chosen = self._groups == group
+            features, labels = self._features[chosen], self._labels[chosen]
+            scale = (self._row_weights[chosen][:1].sum()) / self.facts.n  # of an empty group: 0
+            hessians[group] = scale * (features.T @ features)
+            linear[group] = scale * (labels @ features)
+            constant[group] = 0.5 * scale * (labels @ labels)
+        return hessians, linear, constant
+
+    @cached_property
+    def _largest_eigenvalues(self) -> np.ndarray:
+        """λ_max(H_h) (G,)."""
+        return np.linalg.eigvalsh(self._moments[0])[:, -1]
+
+    def _losses_and_slopes(
+        self, w: np.ndarray, y: np.ndarray | None, rows: slice | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """L_h(w) (R, G) and Σ_h y_h ∇L_h(w) (R, d) over the given rows; the latter is empty without y."""
+        if self._squared and rows is None:
+            hessians, linear, constant = self._moments
+            products = np.matmul(w, hessians)  # (G, R, d); the matrices are symmetric
+            losses = 0.5 * np.einsum("grd,rd->rg", products, w) - w @ linear.T + constant
+            slopes = np.zeros((len(w), 0)) if y is None else np.einsum("grd,rg->rd", products, y) - y @ linear
+            return losses, slopes
+        losses = np.zeros((len(w), self.facts.d_y))
+        slopes = np.zeros((len(w), 0 if y is None else w.shape[1]))
+        count = 0
+        for block in self._blocks(len(w), rows):
+            features, labels, weights = self._features[block], self._labels[block], self._row_weights[block]
+            groups = self._groups[block]
+            row_losses, row_slopes = self._row_losses(w @ features.T, labels)
+            membership = np.zeros((len(labels), self.facts.d_y))
+            membership[np.arange(len(labels)), groups] = weights
+            losses += row_losses @ membership
+            if y is not None:
+                slopes += (row_slopes * (y @ membership.T)) @ features
+            count += len(labels)
+        return losses / count, slopes / count
+
+    def _row_losses(self, predictions: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Loss and its derivative by the prediction, each (R, b), of rows with labels (b,)."""
+        if self._squared:
+            residuals = predictions - labels
+            return 0.5 * residuals**2, residuals
+        # |margin| ≤ r: the exponential can neither overflow nor lose digits.
+        exponentials = np.exp(-labels * predictions)
+        return np.log1p(exponentials), -labels * (exponentials / (1 + exponentials))
+
+    def _blocks(self, replicates: int, rows: slice | None) -> Iterator[slice]:
+        start, stop, _ = (rows or slice(None)).indices(self.facts.n)
+        size = max(1, BLOCK // replicates)
+        for begin in range(start, stop, size):
+            yield slice(begin, min(begin + size, stop))
+
+
+class LossMatrix(ProblemSpecification):
+    """Which of d strategies has the smallest loss for its worst group? Every row holds the loss of every strategy.
+
+    The payoff matrix of a row of group g with losses ℓ ∈ [0, 1]^d is ℓ e_gᵀ / p_g. Losses are the features of the data
+    set, their declared ranges scaled to [0, 1]; labels are not used.
+    """
+
+    kind: ClassVar[str] = "problems.group_loss.loss_matrix"
+    title: ClassVar[str] = "Strategies against groups"
+    data: GroupedSpecification = GroupedLosses()
+
+    @property
+    def public(self) -> bool:
+        return self.data.public
+
+    def facts(self) -> GameFacts:
+        """All entries lie in [0, 1/p₋] and have one sign, so gradients change by no more than that."""
+        data = self.data.facts()
+        weight = 1 / data.smallest_share
+        x, y = weight if data.d > 1 else 0.0, weight if len(data.groups) > 1 else 0.0
+        return GameFacts(
+            n=data.n,
+            d=data.d + len(data.groups),
+            d_x=data.d,
+            d_y=len(data.groups),
+            lipschitz=weight,
+            oscillation_x=x,
+            oscillation_y=y,
+            change_x=x,
+            change_y=y,
+            range_x=x,
+            range_y=y,
+            smoothness=weight,
+            payoff_bound=weight,
+            work=Work(data.d * len(data.groups), data.d * len(data.groups), data.n * data.d),
+        )
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LossMatrixGame":
+        return LossMatrixGame(self, self.data.load(tables))
+
+
+class LossMatrixGame(Game):
+    """See `LossMatrix`."""
+
+    def __init__(self, specification: LossMatrix, data: GroupedDataset) -> None:
+        self.facts = specification.facts()
+        self.groups = data.facts.groups
+        self._features, self._groups = data.features, data.groups
+        self._row_weights = 1 / np.array(data.facts.shares)[data.groups]
+
+    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        matrix = self._matrix if rows is None else self._mean_payoffs(rows)
+        return y @ matrix.T, x @ matrix
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"duality_gap": bilinear_gap(self.gradients(output["x"], output["y"]))}
+
+    def payoffs(self, replicates: int) -> Query:
+        """The mean loss of every strategy in every group, for R replicates; (R, d, G), a read-only view of one matrix.
+
+        Its sensitivity is that of any matrix with entries within ±payoff_bound, which methods plan for.
+        """
+        facts = self.facts
+        sensitivity = 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n
+        return Query(np.broadcast_to(self._matrix, (replicates, *self._matrix.shape)), sensitivity, "l2")
+
+    def equilibrium(self) -> Equilibrium:
+        """Value and optimal mixtures on the data; not private."""
+        return equilibrium(self._matrix)
+
+    @cached_property
+    def _matrix(self) -> np.ndarray:
+        return self._mean_payoffs(slice(None))
+
+    def _mean_payoffs(self, rows: slice) -> np.ndarray:
+        features, groups = self._features[rows], self._groups[rows]
+        membership = np.zeros((len(groups), self.facts.d_y))
+        membership[np.arange(len(groups)), groups] = self._row_weights[rows]
+        # Losses are (1 + feature) / 2; rounding in the sum stays far below one row's share.
+        return (membership.sum(axis=0) + features.T @ membership) / (2 * len(groups))

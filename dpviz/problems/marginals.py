@@ -1,0 +1,224 @@
+"""Private synthetic data as a game: one player proposes a histogram, the other looks for the marginal it gets wrong.
+
+Instance 4 of the family's specification; González, Guzmán and Paquette (arXiv 2403.02912), Section 5.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from itertools import combinations, product
+from typing import ClassVar
+
+import numpy as np
+from pydantic import model_validator
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.datasets.categories import CategoricalData, CategoricalFacts, CategoricalGenerator, CategoricalTable
+from dpviz.privacy.queries import Norm, Query
+from dpviz.problems.base import Metric, ProblemSpecification
+from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, Pair, Work
+from dpviz.problems.simplex import project
+from dpviz.specification import number
+
+
+class Marginals:
+    """The 0/1 matrix A (q, |Z|) of all k-way marginal cells of a domain, without ever building it.
+
+    tables : the column numbers of every marginal table; slices : where its cells lie among the q answers, in C order.
+    One pass over the columns answers all tables: each column is either kept or summed out, and tables share the sums.
+    """
+
+    def __init__(self, domain: CategoricalFacts, ways: int) -> None:
+        self._sizes = domain.sizes
+        self._ways = ways
+        self.domain = domain
+        self.tables = tuple(combinations(range(len(self._sizes)), ways))
+        ends = np.cumsum([math.prod(self._sizes[c] for c in table) for table in self.tables]).tolist()
+        self.slices = tuple(slice(start, end) for start, end in zip([0, *ends], ends, strict=False))
+        self.queries = int(ends[-1])
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """(q,) what every query counts, such as "visits=0, plan=1"."""
+        values = [[f"{name}={category}" for category in categories] for name, categories in self.domain.columns]
+        return tuple(", ".join(cell) for table in self.tables for cell in product(*(values[c] for c in table)))
+
+    def answers(self, x: np.ndarray) -> np.ndarray:
+        """A x for histograms x (R, |Z|); (R, q)."""
+        parts: list[np.ndarray] = []
+        self._collect(x.reshape(len(x), 1, -1), 0, self._ways, parts)
+        return np.concatenate(parts, axis=1)
+
+    def transposed(self, weights: np.ndarray) -> np.ndarray:
+        """Aᵀw for weights w (R, q): the total weight of the cells that every domain point lies in; (R, |Z|)."""
+        parts = iter([weights[:, cells] for cells in self.slices])
+        return self._spread(parts, len(weights), 0, 1, self._ways).reshape(len(weights), -1)
+
+    def _collect(self, tensor: np.ndarray, column: int, missing: int, parts: list[np.ndarray]) -> None:
+        """Append the marginals of `tensor` (R, kept, rest), whose rest are the columns from `column` on, that keep
+        `missing` more columns; those that keep this one come first, which is the order of `combinations`."""
+        replicates, kept, rest = tensor.shape
+        if missing == 0:
+            parts.append(tensor.sum(axis=2))
+        elif missing == len(self._sizes) - column:
+            parts.append(tensor.reshape(replicates, -1))
+        else:
+            size = self._sizes[column]
+            self._collect(tensor.reshape(replicates, kept * size, rest // size), column + 1, missing - 1, parts)
+            summed = tensor.reshape(replicates, kept, size, rest // size).sum(axis=2)
+            self._collect(summed, column + 1, missing, parts)
+
+    def _spread(self, parts: Iterator[np.ndarray], replicates: int, column: int, kept: int, missing: int) -> np.ndarray:
+        """The adjoint of `_collect`: (R, kept, rest), or (R, kept, 1) if it is the same for all of the rest."""
+        if missing == 0 or missing == len(self._sizes) - column:
+            return next(parts).reshape(replicates, kept, -1)
+        size = self._sizes[column]
+        keeping = self._spread(parts, replicates, column + 1, kept * size, missing - 1)
+        without = self._spread(parts, replicates, column + 1, kept, missing)
+        total = keeping.reshape(replicates, kept, size, -1) + without[:, :, None, :]
+        return total.reshape(replicates, kept, -1)
+
+
+class MarginalQueries(ProblemSpecification):
+    """A histogram x over all combinations of categories that answers every k-way marginal as the data do.
+
+    F(x, y) = Σ_j (y⁺_j - y⁻_j) (A(p_S - x))_j: the second player picks a cell and the sign of its error, so
+    max_y F(x, y) = max_j |A(p_S - x)|_j.
+    """
+
+    kind: ClassVar[str] = "problems.marginals.synthetic_data"
+    title: ClassVar[str] = "Synthetic data"
+    data: CategoricalData = CategoricalGenerator()
+    ways: int = number(
+        2, 1, 3, label="Columns per table", symbol="k", help="All tables that count k columns together are queries."
+    )
+
+    @model_validator(mode="after")
+    def _enough_columns(self) -> "MarginalQueries":
+        columns = len(self.data.facts().columns)
+        if self.ways > columns:
+            raise ValueError(f"tables of {self.ways} columns need as many columns, the data have {columns}")
+        return self
+
+    @property
+    def public(self) -> bool:
+        return self.data.public
+
+    def marginals(self) -> Marginals:
+        """The queries; they need no data."""
+        return Marginals(self.data.facts(), self.ways)
+
+    def facts(self) -> GameFacts:
+        """One row with domain point z has ∇ₓ = -Aᵀw with w = y⁺ - y⁻, and ∇ᵧ = ±(a - Ax) with a = A e_z in {0, 1}^q.
+
+        ∇ₓ reads no data: oscillation and change 0. Its range is 1, because each term of Σ_j w_j [z in cell j] moves
+        within an interval of length |w_j|, and ‖w‖₁ ≤ 1.
+        ∇ᵧ depends on the row through ±a only, which is ±(a - ½) plus a constant that cancels between neighbours: its
+        oscillation is 1, and replacing the row changes scores by ±(a - a'), a range of 2. The range of ∇ᵧF is
+        2 max_j |A(p_S - x)|_j ≤ 2. Every number here is attained.
+        """
+        data = self.data.facts()
+        d_x, d_y = data.domain_size, 2 * self.marginals().queries
+        cells = 4 * d_x * len(self.marginals().tables)
+        return GameFacts(
+            n=data.n,
+            d=d_x + d_y,
+            d_x=d_x,
+            d_y=d_y,
+            lipschitz=1.0,
+            oscillation_x=0.0,
+            oscillation_y=1.0,
+            change_x=0.0,
+            change_y=1.0,
+            range_x=1.0,
+            range_y=2.0,
+            smoothness=1.0,
+            work=Work(cells, cells, data.n),
+        )
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "MarginalGame":
+        return MarginalGame(self.facts(), self.marginals(), self.data.load(tables))
+
+
+class MarginalGame(Game):
+    """See `MarginalQueries`. x : (R, |Z|) a histogram; y : (R, 2q) weights of the queries, + then -.
+
+    Replacing one row takes 1/n from one cell of every table and adds 1/n to one cell, or changes nothing there: what
+    every Query's sensitivity follows from.
+    """
+
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        DUALITY_GAP,
+        Metric("worst_query_error", "Largest query error max_j |A(p_S - x)|_j", scale="log"),
+        Metric("mean_query_error", "Mean query error", scale="log"),
+    )
+
+    def __init__(self, facts: GameFacts, marginals: Marginals, table: CategoricalTable) -> None:
+        self.facts = facts
+        self.marginals = marginals
+        self._indices = table.indices
+        self._truth = marginals.answers(table.histogram[None])
+        self._truth.flags.writeable = False
+
+    def answers(self, x: np.ndarray) -> np.ndarray:
+        """The queries' answers on histograms x (R, |Z|); (R, q). Reads no data."""
+        return self.marginals.answers(x)
+
+    def true_answers(self) -> np.ndarray:
+        """A p_S; (q,). Not private."""
+        return self._truth[0]
+
+    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        errors = self._answers_of(rows) - self.answers(x)
+        return -self.marginals.transposed(self._signed(y)), np.concatenate([errors, -errors], axis=1)
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """See the base class. Outputs may lack "y": then y has equal weights, for which min_u F(u, y) = 0 is largest.
+
+        A method that releases answers and no histogram has "answers" (R, q) in place of "x".
+        """
+        answers = output["answers"] if "answers" in output else self.answers(output["x"])
+        errors = np.abs(self._truth - answers)
+        lower = np.zeros(len(errors))
+        if "y" in output:
+            weights = self._signed(output["y"])
+            lower = weights @ self._truth[0] - self.marginals.transposed(weights).max(axis=1)
+        worst = errors.max(axis=1)
+        return {"duality_gap": worst - lower, "worst_query_error": worst, "mean_query_error": errors.mean(axis=1)}
+
+    def selection_scores(self, x: np.ndarray) -> Query:
+        """|A(p_S - x)| (R, q) at a released x, to choose a badly answered query (MWEM).
+
+        Replacing one row moves every score by at most 1/n, up or down: the change's range is at most 2/n.
+        """
+        return Query(np.abs(self._truth - self.answers(x)), 2 / self.facts.n, "range")
+
+    def answer(self, chosen: np.ndarray, norm: Norm = "l2") -> Query:
+        """The true answer (R,) of one query per replicate, by its released number (R,); norm "l1" or "l2"."""
+        return Query(self._truth[0][chosen], 1 / self.facts.n, norm)
+
+    def marginal_tables(self, replicates: int, norm: Norm = "l2") -> Query:
+        """All m marginal tables' cells, concatenated: A p_S (R, q), for noise on every cell; norm "l1" or "l2".
+
+        Two cells of each table change by 1/n: 2m/n in ℓ1, √(2m)/n in ℓ2.
+        """
+        change = 2 * len(self.marginals.tables)
+        sensitivity = {"l1": change, "l2": math.sqrt(change)}[norm] / self.facts.n
+        return Query(np.broadcast_to(self._truth, (replicates, self.marginals.queries)), sensitivity, norm)
+
+    def from_marginals(self, noisy: np.ndarray) -> np.ndarray:
+        """Answers (R, q) from noisy tables (R, q): each table's nearest distribution, at no cost in privacy.
+
+        In ℓ2 it is never further from the true table than the noisy one, because that is a distribution itself.
+        """
+        return np.concatenate([project(noisy[:, cells]) for cells in self.marginals.slices], axis=1)
+
+    def _answers_of(self, rows: slice | None) -> np.ndarray:
+        """(1, q) the queries' answers on some of the rows."""
+        if rows is None:
+            return self._truth
+        indices = self._indices[rows]
+        return self.answers(np.bincount(indices, minlength=self.facts.d_x)[None] / len(indices))
+
+    def _signed(self, y: np.ndarray) -> np.ndarray:
+        """(R, q) the weight y⁺ - y⁻ of every query's error."""
+        return y[:, : self.marginals.queries] - y[:, self.marginals.queries :]

@@ -1,0 +1,232 @@
+"""Matrix games played on records: xᵀAy, where A is the mean of one rank-one matrix of signs per row."""
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.datasets.games import LatentGame, Signs
+from dpviz.errors import UserError
+from dpviz.privacy.queries import Query
+from dpviz.problems.base import Metric, ProblemSpecification
+from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, Pair, Work
+
+POPULATION_GAP = Metric("population_gap", "Duality gap, population", scale="log")
+
+MAX_ENTRIES = 10**7  # of a matrix that is held in memory: 80 MB
+MAX_PRODUCTS = 3 * 10**11  # multiplications for a matrix that is computed before the run: a few seconds
+_MAX_LINEAR_PROGRAM = 500
+_FEW = 128  # so many columns are found faster by counting bits than by a pass over the unpacked table
+_CACHE_BYTES = 150 << 20  # per player
+
+
+class MatrixGame(ProblemSpecification):
+    """min over x of max over y of xᵀAy, A = (1/n) Σᵢ uᵢ vᵢᵀ, for records (uᵢ, vᵢ) of signs.
+
+    The records are stored as bits, so |u|, |v| ≤ 1 and with it every bound below holds by construction: no value that
+    a row could contain breaks it.
+    """
+
+    kind: ClassVar[str] = "problems.matrix_games.matrix"
+    title: ClassVar[str] = "Matrix game"
+    data: LatentGame = LatentGame()
+
+    @property
+    def public(self) -> bool:
+        return self.data.public
+
+    def facts(self) -> GameFacts:
+        # One row's gradients are u⟨v, y⟩ and v⟨u, x⟩, entries in [-1, 1]: they may go from all -1 and +1 to +1 and -1.
+        return GameFacts(
+            n=self.data.rows,
+            d=self.data.strategies_x + self.data.strategies_y,
+            d_x=self.data.strategies_x,
+            d_y=self.data.strategies_y,
+            lipschitz=1.0,
+            oscillation_x=2.0,
+            oscillation_y=2.0,
+            change_x=2.0,
+            change_y=2.0,
+            range_x=2.0,
+            range_y=2.0,
+            smoothness=1.0,
+            payoff_bound=1.0,
+            work=work(self.data.rows, self.data.strategies_x, self.data.strategies_y),
+        )
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "MatrixGameProblem":
+        return MatrixGameProblem(self.facts(), self.data.load(), self.data.population())
+
+
+class MatrixGameProblem(Game):
+    """See `MatrixGame`.
+
+    records : the signs of both players, (n, d_x) and (n, d_y).
+    population : factors (d_x, r), (d_y, r) of the mean payoff matrix that the records were drawn from.
+    """
+
+    metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP, POPULATION_GAP)
+
+    def __init__(self, facts: GameFacts, records: tuple[Signs, Signs], population: Pair) -> None:
+        self.facts = facts
+        self._payoffs = Payoffs(records, population)
+
+    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        return self._payoffs(x, y, rows)
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        x, y = output["x"], output["y"]
+        gaps = (bilinear_gap(pair) for pair in (self._payoffs(x, y), self._payoffs.population(x, y)))
+        return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
+
+    def payoffs(self, replicates: int) -> Query:
+        """The matrix A for R replicates; (R, d_x, d_y), a read-only view of one matrix.
+
+        Raises UserError if it has too many entries to be held.
+        """
+        facts = self.facts
+        if facts.d_x * facts.d_y > MAX_ENTRIES:
+            raise UserError(
+                f"A payoff matrix of {facts.d_x:,} × {facts.d_y:,} entries does not fit into memory. "
+                f"Choose fewer strategies, or leave out the noisy matrix.",
+                title="The payoff matrix is too large",
+            )
+        # Replacing a row changes every entry by at most twice its bound, divided by n.
+        sensitivity = 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n
+        matrix = self._payoffs.matrix()
+        return Query(np.broadcast_to(matrix, (replicates, *matrix.shape)), sensitivity, "l2")
+
+    def equilibrium(self) -> "Equilibrium":
+        """Value and optimal strategies on the data. Raises UserError for more than 500 strategies of a player."""
+        if max(self.facts.d_x, self.facts.d_y) > _MAX_LINEAR_PROGRAM:
+            raise UserError(
+                f"The exact equilibrium is computed for up to {_MAX_LINEAR_PROGRAM} strategies. Choose fewer.",
+                title="Too many strategies for a linear program",
+            )
+        return equilibrium(self._payoffs.matrix())
+
+    def value(self) -> float:
+        """The game's value on the data, min over x of max over y; raises as `equilibrium` does."""
+        return self.equilibrium().value
+
+
+class Equilibrium(NamedTuple):
+    """A game's value and optimal strategies x (d_x,) and y (d_y,)."""
+
+    value: float
+    x: np.ndarray
+    y: np.ndarray
+
+
+def equilibrium(payoffs: np.ndarray) -> Equilibrium:
+    """The equilibrium of xᵀAy for payoffs A (d_x, d_y), by linear programming: min t with Aᵀx ≤ t; y is the dual."""
+    d_x, d_y = payoffs.shape
+    result = linprog(
+        np.append(np.zeros(d_x), 1.0),
+        A_ub=np.column_stack([payoffs.T, -np.ones(d_y)]),
+        b_ub=np.zeros(d_y),
+        A_eq=np.append(np.ones(d_x), 0.0)[None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * d_x + [(None, None)],
+        method="highs",
+    )
+    x, y = np.maximum(result.x[:-1], 0.0), np.maximum(-result.ineqlin.marginals, 0.0)
+    return Equilibrium(float(result.fun), x / x.sum(), y / y.sum())
+
+
+def bilinear_gap(products: Pair) -> np.ndarray:
+    """max over v of xᵀAv - min over u of uᵀAy from (Ay, Aᵀx): linear functions are extreme at vertices; (R,)."""
+    against_y, against_x = products
+    return against_x.max(axis=1) - against_y.min(axis=1)
+
+
+class Payoffs:
+    """The mean payoffs A = UᵀV/n of two players' records and those of the population, as products with strategies."""
+
+    def __init__(self, records: tuple[Signs, Signs], population: Pair) -> None:
+        u, v = self._records = records
+        self._population = population
+        matrix = u.mean_products(v) if affordable(u.n, u.d, v.d) else None
+        self._of_y = MeanProducts(u, v, None if matrix is None else np.ascontiguousarray(matrix.T))
+        self._of_x = MeanProducts(v, u, matrix)
+
+    def __call__(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        """(Ay, Aᵀx), the means over the given rows (None = all); (R, d_x), (R, d_y)."""
+        return self._of_y(y, rows), self._of_x(x, rows)
+
+    def population(self, x: np.ndarray, y: np.ndarray) -> Pair:
+        """(A*y, A*ᵀx) for the population's mean payoffs A* = P_x P_yᵀ."""
+        of_x, of_y = self._population
+        return (y @ of_y) @ of_x.T, (x @ of_x) @ of_y.T
+
+    def matrix(self) -> np.ndarray:
+        """A, (d_x, d_y)."""
+        u, v = self._records
+        return u.mean_products(v) if self._of_x.columns is None else self._of_x.columns
+
+
+def affordable(n: int, d: int, d_other: int) -> bool:
+    """Whether the (d, d_other) matrix of mean products over n rows is computed before the run."""
+    return d * d_other <= MAX_ENTRIES and n * d * d_other <= MAX_PRODUCTS
+
+
+def work(n: int, d_x: int, d_y: int) -> Work:
+    """The work of a game on the (d_x, d_y) matrix of mean products over n rows."""
+    if affordable(n, d_x, d_y):  # products of whole matrices are 25 times as fast as those with one vector
+        return Work(d_x * d_y, d_x + d_y, n * d_x * d_y / 25)
+    passes = n * (d_x + d_y)
+    return Work(4 * passes, passes / 16, 4 * passes)
+
+
+class MeanProducts:
+    """w -> M w for the matrix M = (1/m) Σᵢ uᵢ vᵢᵀ over rows u of `own` (n, d) and v of `other` (n, d').
+
+    What few vertices weigh needs only their columns of M: they are looked up, or counted from the bits and kept, the
+    oldest being dropped. Other weights w cost a pass over the unpacked table.
+
+    columns : (d', d) the columns of M over all rows, if they have been computed.
+    """
+
+    def __init__(self, own: Signs, other: Signs, columns: np.ndarray | None) -> None:
+        self._own, self._other, self.columns = own, other, columns
+        self._kept: OrderedDict[int, np.ndarray] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, weights: np.ndarray, rows: slice | None = None) -> np.ndarray:
+        """M w over the given rows (None = all) for weights (R, d'); (R, d)."""
+        used = np.flatnonzero((weights != 0).any(axis=0))
+        if rows is None and self.columns is not None:
+            few = 2 * len(used) < len(self.columns)
+            return weights[:, used] @ self.columns[used] if few else weights @ self.columns
+        start, stop = self._own.span(rows)
+        if len(used) <= _FEW and rows is not None:
+            return weights[:, used] @ self._own.cross(self._other, used, rows) / (stop - start)
+        if rows is None and sum(vertex not in self._kept for vertex in used.tolist()) <= _FEW:
+            return self._of_kept(weights, used) / self._own.n
+        return self._own.inner(self._other.mix(weights, rows), rows) / (stop - start)
+
+    def _of_kept(self, weights: np.ndarray, used: np.ndarray) -> np.ndarray:
+        """n M w from single columns of n M, which are fetched in blocks."""
+        total = np.zeros((len(weights), self._own.d))
+        for start in range(0, len(used), _FEW):
+            block = used[start : start + _FEW]
+            total += weights[:, block] @ self._fetch(block)
+        return total
+
+    def _fetch(self, vertices: np.ndarray) -> np.ndarray:
+        """The vertices' columns of n M; (k, d) int32."""
+        with self._lock:
+            missing = np.array([vertex for vertex in vertices.tolist() if vertex not in self._kept], dtype=np.intp)
+            if len(missing):
+                self._kept |= zip(missing.tolist(), self._own.cross(self._other, missing), strict=True)
+            for vertex in vertices.tolist():
+                self._kept.move_to_end(vertex)
+            columns = np.stack([self._kept[vertex] for vertex in vertices.tolist()])
+            while len(self._kept) > max(_FEW, _CACHE_BYTES // (4 * self._own.d)):
+                self._kept.popitem(last=False)
+            return columns

@@ -1,0 +1,211 @@
+"""Convex-concave quadratic games: a matrix game with curvature, which is public or itself a mean over the records."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.datasets.games import LatentGame, Signs
+from dpviz.problems.base import Metric, ProblemSpecification
+from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, Pair
+from dpviz.problems.matrix_games import POPULATION_GAP, MeanProducts, Payoffs, affordable, work
+from dpviz.problems.simplex import minimise, project
+from dpviz.specification import number
+
+_LINEAR = 1e-9  # below this weight a term is worth less than a gap can show, and dividing by it would overflow
+_GAP_TOLERANCE = 1e-4
+
+
+def _weight(player: str, symbol: str) -> Any:
+    return number(
+        1.0,
+        0.0,
+        4.0,
+        label=f"Curvature of {player}",
+        symbol=symbol,
+        help="Weight of the squared norm, which rewards mixing. It needs no data, hence no privacy. 0 = matrix game.",
+    )
+
+
+class QuadraticGame(ProblemSpecification):
+    """λ_x/2 ‖x‖² + xᵀAy - λ_y/2 ‖y‖², with A as in `MatrixGame`; the squared norms need no data.
+
+    The records are stored as bits, so the bounds of their part hold by construction; the norms cancel between
+    neighbouring data sets, so they cost no privacy.
+    """
+
+    kind: ClassVar[str] = "problems.quadratic_games.quadratic"
+    title: ClassVar[str] = "Quadratic game"
+    data: LatentGame = LatentGame()
+    curvature_x: float = _weight("x", "λ_x")
+    curvature_y: float = _weight("y", "λ_y")
+
+    @property
+    def public(self) -> bool:
+        return self.data.public
+
+    def facts(self) -> GameFacts:
+        largest = max(self.curvature_x, self.curvature_y)
+        return GameFacts(
+            n=self.data.rows,
+            d=self.data.strategies_x + self.data.strategies_y,
+            d_x=self.data.strategies_x,
+            d_y=self.data.strategies_y,
+            lipschitz=1 + largest,
+            oscillation_x=2.0,
+            oscillation_y=2.0,
+            change_x=2.0,
+            change_y=2.0,
+            range_x=2 + self.curvature_x,
+            range_y=2 + self.curvature_y,
+            smoothness=max(1.0, largest),
+            smoothness_x=self.curvature_x,
+            smoothness_y=self.curvature_y,
+            work=work(self.data.rows, self.data.strategies_x, self.data.strategies_y),
+        )
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "QuadraticGameProblem":
+        curvatures = (self.curvature_x, self.curvature_y)
+        return QuadraticGameProblem(self.facts(), self.data.load(), self.data.population(), curvatures)
+
+
+class QuadraticGameProblem(Game):
+    """See `QuadraticGame`; records and population as in `MatrixGameProblem`, curvatures (λ_x, λ_y)."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP, POPULATION_GAP)
+
+    def __init__(
+        self, facts: GameFacts, records: tuple[Signs, Signs], population: Pair, curvatures: tuple[float, float]
+    ) -> None:
+        self.facts = facts
+        self._payoffs = Payoffs(records, population)
+        self._curvatures = curvatures
+
+    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        against_y, against_x = self._payoffs(x, y, rows)
+        return self._curvatures[0] * x + against_y, against_x - self._curvatures[1] * y
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        x, y = output["x"], output["y"]
+        gaps = (
+            quadratic_gap(x, y, products, self._curvatures)
+            for products in (self._payoffs(x, y), self._payoffs.population(x, y))
+        )
+        return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
+
+
+def quadratic_gap(x: np.ndarray, y: np.ndarray, products: Pair, curvatures: tuple[float, float]) -> np.ndarray:
+    """Duality gap of λ_x/2 ‖x‖² + xᵀAy - λ_y/2 ‖y‖² at x (R, d_x), y (R, d_y), from (Ay, Aᵀx); (R,).
+
+    The best answers are projections: max over v of ⟨c, v⟩ - λ/2 ‖v‖² is attained at the point of the simplex that is
+    nearest to c/λ, and for λ = 0 at a vertex.
+    """
+    against_y, against_x = products
+    best_y = 0.5 * curvatures[0] * (x * x).sum(axis=1) + _largest(against_x, curvatures[1])
+    best_x = -_largest(-against_y, curvatures[0]) - 0.5 * curvatures[1] * (y * y).sum(axis=1)
+    return best_y - best_x
+
+
+def _largest(slopes: np.ndarray, curvature: float) -> np.ndarray:
+    """max over v in the simplex of ⟨slopes, v⟩ - curvature/2 ‖v‖², slopes (R, d); (R,)."""
+    if curvature < _LINEAR:
+        return slopes.max(axis=1)
+    v = project(slopes / curvature)
+    return (slopes * v).sum(axis=1) - 0.5 * curvature * (v * v).sum(axis=1)
+
+
+class CurvedGame(ProblemSpecification):
+    """Mean over the records (p, u, v, q) of ½⟨p, x⟩² + ⟨u, x⟩⟨v, y⟩ - ½⟨q, y⟩², all signs: curvature is private, too.
+
+    p and q are fair signs, independent of u and v, so that in the population this is `QuadraticGame` with weights 1.
+    One row's gradient p⟨p, x⟩ + u⟨v, y⟩ has entries in [-2, 2], by construction.
+    """
+
+    kind: ClassVar[str] = "problems.quadratic_games.curved"
+    title: ClassVar[str] = "Quadratic game, private curvature"
+    data: LatentGame = LatentGame()
+
+    @model_validator(mode="after")
+    def _curvature_fits(self) -> Self:
+        largest = max(self.data.strategies_x, self.data.strategies_y)
+        if not affordable(3 * self.data.rows, largest, largest):  # payoffs and both players' second moments
+            raise ValueError(
+                f"the second moments of {largest:,} strategies over {self.data.rows:,} rows take too long to compute; "
+                f"choose fewer strategies or rows"
+            )
+        return self
+
+    @property
+    def public(self) -> bool:
+        return self.data.public
+
+    def facts(self) -> GameFacts:
+        return GameFacts(
+            n=self.data.rows,
+            d=self.data.strategies_x + self.data.strategies_y,
+            d_x=self.data.strategies_x,
+            d_y=self.data.strategies_y,
+            lipschitz=2.0,
+            oscillation_x=4.0,
+            oscillation_y=4.0,
+            change_x=4.0,
+            change_y=4.0,
+            range_x=4.0,
+            range_y=4.0,
+            smoothness=1.0,
+            smoothness_x=1.0,
+            smoothness_y=1.0,
+            work=work(3 * self.data.rows, self.data.strategies_x, self.data.strategies_y),
+        )
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "CurvedGameProblem":
+        return CurvedGameProblem(self.facts(), self.data.load(), self.data.fair_signs(), self.data.population())
+
+
+class CurvedGameProblem(Game):
+    """See `CurvedGame`; curved : the signs p (n, d_x) and q (n, d_y); the rest as in `MatrixGameProblem`."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP, POPULATION_GAP)
+
+    def __init__(
+        self, facts: GameFacts, records: tuple[Signs, Signs], curved: tuple[Signs, Signs], population: Pair
+    ) -> None:
+        self.facts = facts
+        self._payoffs = Payoffs(records, population)
+        self._moments = tuple(signs.mean_products(signs) for signs in curved)
+        self._curved = tuple(
+            MeanProducts(signs, signs, moments) for signs, moments in zip(curved, self._moments, strict=True)
+        )
+        # λ_max ≤ (Σ λ⁸)^(1/8): within a factor of d^(1/8), and much cheaper than eigenvalues.
+        self._eigenvalue_bounds = tuple(
+            float(np.linalg.norm(np.linalg.matrix_power(moments, 4)) ** 0.25) for moments in self._moments
+        )
+
+    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        against_y, against_x = self._payoffs(x, y, rows)
+        return self._curved[0](x, rows) + against_y, against_x - self._curved[1](y, rows)
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        x, y = output["x"], output["y"]
+        against_y, against_x = self._payoffs(x, y)
+        best_y = 0.5 * (x * (x @ self._moments[0])).sum(axis=1) - self._smallest(1, -against_x)
+        best_x = self._smallest(0, against_y) - 0.5 * (y * (y @ self._moments[1])).sum(axis=1)
+        population = quadratic_gap(x, y, self._payoffs.population(x, y), (1.0, 1.0))
+        return {DUALITY_GAP.name: best_y - best_x, POPULATION_GAP.name: population}
+
+    def _smallest(self, player: int, slopes: np.ndarray) -> np.ndarray:
+        """Certified lower bounds on the minima over u of ½ uᵀMu + ⟨slopes, u⟩, M the player's moments; (R,).
+
+        Bounding both players' best answers from outside makes the gap the upper end of its interval.
+        """
+        moments = self._moments[player]
+
+        def value_and_gradient(u: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            product = u @ moments
+            return ((0.5 * product + slopes[which]) * u).sum(axis=1), product + slopes[which]
+
+        # In the population M is the identity, where the projection of -slopes is the minimum.
+        start = project(-slopes)
+        return minimise(value_and_gradient, start, self._eigenvalue_bounds[player], _GAP_TOLERANCE).lower

@@ -1,0 +1,202 @@
+"""Learning on a simplex or an ℓ1 ball without an opponent: the second player has a single strategy."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.problems.base import Metric, ProblemSpecification
+from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, Pair, Work
+from dpviz.problems.simplex import Certified, ball_gradient, minimise, to_ball
+from dpviz.specification import number
+
+MAX_CELLS = 20_000_000
+_OPTIMUM_TOLERANCE = 1e-6
+_TRUE_WEIGHTS = (0.5, -0.3, 0.2)
+_LABEL_NOISE = 0.2
+_GOOD_ASSETS, _GOOD_RETURN = 3, 0.1
+_VOLATILITY, _MARKET_SHARE = 0.3, 0.3  # of a return: standard deviation, and the market's part of the variance
+
+
+class Optimum(NamedTuple):
+    """The minimiser without privacy: weights (d,) of the model or portfolio, and F there, 1e-6 from the minimum."""
+
+    weights: np.ndarray
+    value: float
+
+
+class SparseRegression(ProblemSpecification):
+    """F(w) = (1/n) Σ ½ (⟨aᵢ, w⟩ - bᵢ)² over ‖w‖₁ ≤ r, features a ∈ {±1}^d of which three matter.
+
+    Drawn from `default_rng(seed)`: the features, then the noise, uniform on [-0.2, 0.2]; b = 0.5 a₀ - 0.3 a₁ + 0.2 a₂ +
+    noise, clipped to [-1, 1].
+    """
+
+    kind: ClassVar[str] = "problems.simplex_learning.sparse_regression"
+    title: ClassVar[str] = "Sparse regression"
+    rows: int = number(
+        10_000, 200, 100_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
+    )
+    dimension: int = number(
+        500, 3, 2000, label="Features", symbol="d", scale="log", help="Three of them matter; the others are noise."
+    )
+    radius: float = number(
+        1.0, 0.5, 5.0, label="Radius", symbol="r", help="The model's weights have ‖w‖₁ ≤ r; the true ones have norm 1."
+    )
+    seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
+
+    @model_validator(mode="after")
+    def _fits_into_memory(self) -> Self:
+        _check_size(self.rows, self.dimension)
+        return self
+
+    def facts(self) -> GameFacts:
+        """∂f/∂w_j = (⟨a, w⟩ - b) a_j is at most r + 1 in size; u ↦ w = r (u₊ - u₋) multiplies it by ±r."""
+        return _facts(self.rows, 2 * self.dimension, self.radius * (self.radius + 1), self.radius**2)
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
+        generator = np.random.default_rng(self.seed)
+        features = generator.integers(0, 2, (self.rows, self.dimension), dtype=np.int8) * 2.0 - 1.0
+        labels = features[:, : len(_TRUE_WEIGHTS)] @ np.array(_TRUE_WEIGHTS)
+        labels = np.clip(labels + generator.uniform(-_LABEL_NOISE, _LABEL_NOISE, self.rows), -1.0, 1.0)
+        return LearningGame(self.facts(), features, labels, 1.0, 0.5 * float(labels @ labels) / self.rows, self.radius)
+
+
+class Portfolio(ProblemSpecification):
+    """F(x) = (1/n) Σ -⟨ρᵢ, x⟩ + (γ/2) ⟨ρᵢ, x⟩² over portfolios x on the simplex, returns ρ clipped to [-1, 1]^d.
+
+    Drawn from `default_rng(seed)`: per period the market's move, then every asset's own. Three assets return 0.1 on
+    average, the others nothing; all have standard deviation 0.3 before clipping, 30 % of the variance in common.
+    """
+
+    kind: ClassVar[str] = "problems.simplex_learning.portfolio"
+    title: ClassVar[str] = "Portfolio choice"
+    rows: int = number(
+        10_000, 200, 100_000, label="Periods", symbol="n", scale="log", help="One row is one period's returns."
+    )
+    dimension: int = number(
+        100, 3, 2000, label="Assets", symbol="d", scale="log", help="Three of them have a positive mean return."
+    )
+    risk_aversion: float = number(
+        1.0, 0.0, 5.0, label="Risk aversion", symbol="γ", help="Weight of the squared return; 0 = mean return only."
+    )
+    seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
+
+    @model_validator(mode="after")
+    def _fits_into_memory(self) -> Self:
+        _check_size(self.rows, self.dimension)
+        return self
+
+    def facts(self) -> GameFacts:
+        """∂f/∂x_j = (γ ⟨ρ, x⟩ - 1) ρ_j is at most 1 + γ in size."""
+        return _facts(self.rows, self.dimension, 1 + self.risk_aversion, self.risk_aversion)
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
+        generator = np.random.default_rng(self.seed)
+        market = generator.standard_normal((self.rows, 1))
+        returns = generator.standard_normal((self.rows, self.dimension))
+        returns *= _VOLATILITY * np.sqrt(1 - _MARKET_SHARE)
+        returns += _VOLATILITY * np.sqrt(_MARKET_SHARE) * market
+        returns[:, :_GOOD_ASSETS] += _GOOD_RETURN
+        np.clip(returns, -1.0, 1.0, out=returns)
+        return LearningGame(self.facts(), returns, np.ones(self.rows), self.risk_aversion, 0.0, None)
+
+
+class LearningGame(Game):
+    """F(w) = (γ/2) mean ⟨a, w⟩² - ⟨mean b a, w⟩ + constant, on the simplex (w = x) or an ℓ1 ball.
+
+    features : (n, d) rows a, labels : (n,) b, both within [-1, 1]; curvature : γ;
+    radius : r of the ball w = r (u₊ - u₋) that x = (u₊, u₋) weights the vertices of, or None for the simplex.
+    """
+
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(DUALITY_GAP.name, "Excess loss F(x) - F*", scale="log"),
+        Metric("objective", "Loss F(x)"),
+    )
+
+    def __init__(
+        self,
+        facts: GameFacts,
+        features: np.ndarray,
+        labels: np.ndarray,
+        curvature: float,
+        constant: float,
+        radius: float | None,
+    ) -> None:
+        self.facts = facts
+        self._features, self._labels = features, labels
+        self._curvature, self._constant, self._radius = curvature, constant, radius
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """The models or portfolios w (R, d) of the vertex weights x (R, d_x)."""
+        return x if self._radius is None else to_ball(x, self._radius)
+
+    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        w = self.weights(x)
+        if rows is None:
+            slopes = self._slopes(w)
+        else:
+            features, labels = self._features[rows], self._labels[rows]
+            slopes = (self._curvature * (w @ features.T) - labels) @ features / len(labels)
+        return self._pulled_back(slopes), np.zeros_like(y)
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        objective = self._objective(output["x"], np.arange(len(output["x"])))[0]
+        return {"duality_gap": np.maximum(objective - self._minimum.lower[0], 0.0), "objective": objective}
+
+    def nonprivate_optimum(self) -> Optimum:
+        """The minimiser, for the page's comparison; not private."""
+        return Optimum(self.weights(self._minimum.x)[0], float(self._minimum.value[0]))
+
+    @cached_property
+    def _minimum(self) -> Certified:
+        largest = float(np.linalg.eigvalsh(self._moments[0])[-1])
+        scale = 1.0 if self._radius is None else 2 * self._radius**2
+        start, _ = self.facts.uniform(1)
+        return minimise(self._objective, start, scale * self._curvature * largest, _OPTIMUM_TOLERANCE, 20_000)
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """mean a aᵀ (d, d) and mean b a (d,)."""
+        n = self.facts.n
+        return self._features.T @ self._features / n, self._labels @ self._features / n
+
+    def _slopes(self, w: np.ndarray) -> np.ndarray:
+        hessian, linear = self._moments
+        return self._curvature * (w @ hessian) - linear
+
+    def _objective(self, x: np.ndarray, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """F (R,) and its gradient (R, d_x)."""
+        w = self.weights(x)
+        slopes = self._slopes(w)
+        return 0.5 * ((slopes - self._moments[1]) * w).sum(axis=1) + self._constant, self._pulled_back(slopes)
+
+    def _pulled_back(self, slopes: np.ndarray) -> np.ndarray:
+        return slopes if self._radius is None else ball_gradient(slopes, self._radius)
+
+
+def _facts(n: int, d_x: int, lipschitz: float, smoothness: float) -> GameFacts:
+    """Facts of a game without an opponent whose gradients have coordinates within ±lipschitz."""
+    return GameFacts(
+        n=n,
+        d=d_x + 1,
+        d_x=d_x,
+        lipschitz=lipschitz,
+        oscillation_x=2 * lipschitz,
+        oscillation_y=0.0,
+        change_x=2 * lipschitz,
+        change_y=0.0,
+        range_x=2 * lipschitz,
+        range_y=0.0,
+        smoothness=smoothness,
+        smoothness_x=smoothness,
+        work=Work(d_x**2 / 2, d_x**2 / 2, n * d_x**2 / 25),
+    )
+
+
+def _check_size(rows: int, dimension: int) -> None:
+    if rows * dimension > MAX_CELLS:
+        raise ValueError(f"rows × columns may be at most {MAX_CELLS:,}; choose fewer of one")

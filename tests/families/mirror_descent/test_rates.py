@@ -1,0 +1,164 @@
+"""The paper's accounting, bound and settings against the verified values of the page specification."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpviz.families.mirror_descent import rates, theory
+from dpviz.privacy.closed_forms import zcdp_rho
+
+DELTA = 1e-6
+ODDS = math.log(1 / DELTA)
+REFERENCE = rates.Sizes(10_000, 1000, 1000, 1.0, DELTA)
+
+
+def settings(sizes: rates.Sizes = REFERENCE) -> dict[str, rates.Setting]:
+    return {row.result: row for row in rates.settings(sizes)}
+
+
+# ---------------------------------------------------------------------------------------------------------- accounting
+
+
+def test_paper_step_size_and_what_it_really_spends() -> None:
+    rho = zcdp_rho(1.0, DELTA)
+    assert float(rates.tau_paper(64, 78, 1.0, DELTA, 1.0)) == pytest.approx(0.163946, rel=1e-5)
+    for rounds, batch, spent in [(64, 78, 0.193622), (100, 100, 0.194)]:
+        ratio = rates.tau_paper(rounds, batch, 1.0, DELTA, 1.0) / theory.tau_single_pass(rounds, batch, rho, 2.0)
+        digits = 1e-6 if rounds == 64 else 5e-4
+        assert float(theory.epsilon_curve(rho * ratio**2, DELTA)) == pytest.approx(spent, abs=digits)
+
+
+def test_worked_example() -> None:
+    paper = float(rates.tau_paper(100, 100, 1.0, DELTA, 1.0))
+    assert paper == pytest.approx(0.16815, rel=1e-5)
+    assert paper == pytest.approx(100 / (16 * math.sqrt(100 * ODDS)))
+    ours = float(theory.tau_single_pass(100, 100, zcdp_rho(1.0, DELTA), 2.0))
+    assert ours / paper == pytest.approx(4.66, abs=0.005)
+    assert float(rates.advanced_composition(4 * paper / 100, 200, DELTA)) == pytest.approx(0.509, abs=5e-4)
+
+
+@pytest.mark.parametrize(("epsilon", "factor"), [(0.1, 5.33), (0.5, 4.85), (1, 4.64), (2, 4.41), (4, 4.15), (8, 3.81)])
+def test_factor_between_the_caps_for_many_rounds(epsilon: float, factor: float) -> None:
+    rounds = 10**7
+    ours = theory.tau_single_pass(rounds, 100, zcdp_rho(epsilon, DELTA), 2.0)
+    assert float(ours / rates.tau_paper(rounds, 100, epsilon, DELTA, 1.0)) == pytest.approx(factor, abs=0.005)
+
+
+def test_synthetic_data_cap_is_eight_times_the_paper_s() -> None:
+    paper = float(rates.tau_paper_synthetic(128, 10_000, 1.0, DELTA))
+    ours = float(theory.tau_full_batch(128, 10_000, zcdp_rho(1.0, DELTA), 1.0, share=1.0))
+    assert paper == pytest.approx(0.32842, abs=5e-6)
+    assert ours / paper == pytest.approx(8.09, abs=0.01)
+
+
+def test_paper_composition_holds_up_to_about_four_log_odds() -> None:
+    draws = np.array([2.0, 200.0, 1e4, 1e8])
+    for epsilon in (0.05, 1.0, 8.0, 20.0):
+        assert rates.paper_composition_holds(epsilon, draws, DELTA).all()
+    assert rates.paper_composition_holds(3.99 * ODDS, 1e8, DELTA)
+    assert not rates.paper_composition_holds(4.01 * ODDS, draws, DELTA).any()
+
+
+def test_other_caps_spend_the_budget_by_their_own_accounting() -> None:
+    # Prop. E.1: 6U draws at 20 L0 tau/B each.
+    step = float(rates.tau_paper_bias_reduced(256, 10, 1.0, DELTA, 2.0))
+    assert step == pytest.approx(10 / (40 * math.sqrt(48 * 256 * ODDS)))
+    spent = float(rates.pure_filter(6 * 256 * (20 * 2.0 * step / 10) ** 2, DELTA))
+    assert spent == pytest.approx(0.5 + 1 / (16 * ODDS))
+    assert float(rates.pure_filter((8 * ODDS) ** 2 / (8 * ODDS), DELTA)) == pytest.approx(8 * ODDS)
+    # Prop. F.1: N draws at 8 L0 tau/B each.
+    step = float(rates.tau_paper_anytime(50, 1.0, DELTA, 2.0, 300))
+    assert step == pytest.approx(50 / (32 * math.sqrt(600 * ODDS)))
+    assert float(rates.advanced_composition(16 * step / 50, 300, DELTA)) <= 1
+
+
+def test_paper_caps_never_exceed_those_of_concentrated_privacy() -> None:
+    rho, stop = zcdp_rho(1.0, DELTA), 256
+    weight = theory.oracle_weight(theory.largest_level(stop)) / 10
+    squares = theory.bias_reduced_draws_bound(stop) * weight**2
+    assert rates.tau_paper_bias_reduced(stop, 10, 1.0, DELTA, 1.0) < theory.step_size_cap(rho / 2, 2.0, squares)
+    assert rates.tau_paper_anytime(50, 1.0, DELTA, 1.0, 300) < theory.step_size_cap(rho, 2.0, 300 / 50**2)
+
+
+def test_paper_bound() -> None:
+    second = float(rates.paper_bound((3.0, 1.0), 0.1, 100, 1024, (1.0, 2.0, 0.5)))
+    first = float(rates.paper_bound((3.0, 1.0), 0.1, 100, 1024, (1.0, 2.0, math.inf)))
+    common = 0.8 + 0.5 + 4 * math.sqrt(2) * (math.sqrt(3) + 1) / 320 + 8 / 102_400
+    assert second == pytest.approx(common + 16 * 0.5 / 1024)
+    assert first == pytest.approx(common + 16 * math.sqrt(2) * 2 / 32)
+
+
+# ------------------------------------------------------------------------------------------------------ table of rates
+
+
+@pytest.mark.parametrize(
+    ("result", "rate"),
+    [
+        ("bilinear", 0.13816),
+        ("second_order", 0.20525),
+        ("first_order", 0.26725),
+        ("bias_reduced", 0.26635),
+        ("anytime_second_order", 0.26635),
+        ("anytime_first_order", 0.26689),
+        ("lower_bound", 0.13816),
+    ],
+)
+def test_rates_of_the_paper(result: str, rate: float) -> None:
+    row = settings()[result]
+    assert row.private_rate == pytest.approx(rate, abs=6e-6)
+    assert row.statistical_rate == pytest.approx(0.13816 if result == "bias_reduced" else 0.03717, abs=6e-6)
+    assert row.rate == row.statistical_rate + row.private_rate
+
+
+def test_size_of_the_reference_problem() -> None:
+    assert REFERENCE.log_vertices == pytest.approx(13.8155, abs=5e-5)
+    assert REFERENCE.a == pytest.approx(0.0190868, abs=5e-8)
+
+
+def test_parameters_of_the_paper() -> None:
+    rows = settings()
+    shape = {name: (rows[name].rounds, rows[name].draws) for name in ("bilinear", "second_order", "first_order")}
+    assert shape == {"bilinear": (724, 1), "second_order": (328, 5), "first_order": (193, 14)}
+    for row in rows.values():
+        if row.batch is not None and row.result != "bias_reduced":
+            assert row.rounds is not None and row.rounds * row.batch <= REFERENCE.n
+    reduced = rows["bias_reduced"]
+    assert reduced.stop is not None and reduced.batch is not None and reduced.level is not None
+    assert reduced.stop * reduced.batch <= REFERENCE.n
+    assert 2**reduced.level <= math.sqrt(reduced.stop) < 2 ** (reduced.level + 1)
+
+
+@pytest.mark.parametrize("result", ["bilinear", "second_order", "first_order"])
+def test_terms_of_the_error_balance_at_the_stated_rate(result: str) -> None:
+    # So large a problem that rounding T and K does not matter; the records' own error is negligible.
+    sizes = rates.Sizes(10**12, 1000, 1000, 1e-4, DELTA)
+    row = settings(sizes)[result]
+    assert row.rounds is not None and row.draws is not None
+    regret = math.sqrt(sizes.log_vertices / row.rounds)
+    privacy = sizes.log_vertices * math.sqrt(row.rounds * row.draws * ODDS) / (sizes.n * sizes.epsilon)
+    bias = {"bilinear": regret, "second_order": 1 / row.draws, "first_order": 1 / math.sqrt(row.draws)}[result]
+    assert [regret, privacy, bias] == pytest.approx([row.private_rate] * 3, rel=0.02)
+
+
+def test_rows_need_their_smoothness() -> None:
+    every = set(settings())
+    rough = rates.Sizes(10_000, 1000, 1000, 1.0, DELTA, curvature=math.inf)
+    assert set(settings(rough)) == {"first_order", "anytime_first_order", "lower_bound"}
+    curved = rates.Sizes(10_000, 1000, 1000, 1.0, DELTA, curvature=0.3)
+    assert set(settings(curved)) == every - {"bilinear"}
+
+
+def test_small_problems_have_settings_too() -> None:
+    for row in rates.settings(rates.Sizes(5, 2, 1, 0.1, DELTA)):
+        if row.result != "lower_bound":
+            assert row.step_size is not None and 0 < row.step_size < math.inf
+            assert row.rounds is not None and row.batch is not None and row.batch >= 1
+
+
+def test_synthetic_data() -> None:
+    row = rates.synthetic_setting(10_000, 480, 127, 1.0, DELTA)
+    assert row.rounds == round(10_000 * math.sqrt(math.log(480) / ODDS) / math.log(127))
+    # Regret of the queries' player balances with the error of the rows' player at the cap.
+    assert row.private_rate == pytest.approx((math.log(480) * ODDS) ** 0.25 * math.sqrt(math.log(127)) / 100)
+    assert row.step_size is not None and row.step_size < math.sqrt(math.log(254) / row.rounds)

@@ -1,0 +1,312 @@
+"""Tiny problems for every kind of algorithm, every way to set one, and runs of them that can be looked into."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from itertools import combinations, product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from dpviz import families
+from dpviz.datasets import UploadedTable
+from dpviz.datasets.categories import CategoricalUpload
+from dpviz.datasets.games import LatentGame
+from dpviz.datasets.groups import GroupedUpload
+from dpviz.errors import UserError
+from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz.experiments.plan import Plan
+from dpviz.privacy import mechanisms
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import Event, ExpMech, Parallel, inner_events
+from dpviz.privacy.ledger import SLACK, Filter, Ledger
+from dpviz.privacy.mechanisms import Mechanisms, Purpose
+from dpviz.problems.base import Problem, ProblemSpecification
+from dpviz.problems.group_loss import GroupLoss
+from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.simplex_learning import SparseRegression
+from dpviz.specification import registered
+
+families.load_all()
+ALGORITHMS = registered(Algorithm)
+
+N, D, R, T = 24, 3, 3, 6
+PRIVATE: tuple[Budget, ...] = (
+    PureDP(epsilon=1.0),
+    ApproximateDP(epsilon=1.0, delta=1e-5),
+    ZeroConcentratedDP(rho=0.05),
+    GaussianDP(mu=0.3),
+)
+
+
+# -------------------------------------------------------------------------------------------------------------- problems
+
+
+class World(NamedTuple):
+    """A specification and the uploaded tables that go with it. The worlds of one problem have equal facts."""
+
+    specification: ProblemSpecification
+    tables: Mapping[str, np.ndarray]
+
+
+Worlds = dict[str, World]
+
+
+def _uploads(specification: ProblemSpecification, sha: str, tables: Mapping[str, np.ndarray]) -> Worlds:
+    return {name: World(specification, {sha: table}) for name, table in tables.items()}
+
+
+def _labelled() -> dict[str, np.ndarray]:
+    """Ordinary rows of D features and a label, and what an attacker or an accident might send."""
+    generator = np.random.default_rng(0)
+    labels = generator.choice([-1.0, 1.0], N)
+    box = generator.uniform(0, 1, (N, D))
+    wild = generator.standard_cauchy((N, D)) * 1e200
+    wild[::5] = [np.nan, np.inf, -np.inf]
+    return {
+        "ordinary": np.column_stack([box, labels]),
+        "zeros": np.zeros((N, D + 1)) + np.eye(D + 1)[-1],  # a dry run; all labels are equal
+        "constant": np.column_stack([np.ones((N, D)), labels]),
+        "corners": np.column_stack([np.rint(box), -np.ones(N)]),
+        "wild": np.column_stack([wild, labels]),
+    }
+
+
+def _grouped() -> dict[str, np.ndarray]:
+    """The same rows, each in one of two groups; in the wild table, in none or in one that was not declared."""
+    places = np.arange(N) % 2.0
+    nowhere = np.resize([np.nan, np.inf, -1.0, 0.5, 1e300, 0.0], N)
+    labelled = _labelled()
+    tables = {name: np.column_stack([table, places]) for name, table in labelled.items()}
+    return tables | {
+        "wild": np.column_stack([labelled["wild"][:, :D], np.where(places > 0, np.inf, -1e300), nowhere]),
+        "one group": np.column_stack([labelled["ordinary"], np.zeros(N)]),
+    }
+
+
+def _codes() -> dict[str, np.ndarray]:
+    """Places in lists of two and three categories, also none that exist."""
+    rows = np.arange(N, dtype=np.int16)
+    wild = np.resize(np.array([-32768, -1, 0, 2, 3, 32767], dtype=np.int16), N)
+    return {
+        "ordinary": np.column_stack([rows % 2, rows % 3]).astype(np.int16),
+        "constant": np.zeros((N, 2), dtype=np.int16),
+        "wild": np.column_stack([wild, wild[::-1]]),
+    }
+
+
+def _problems() -> tuple[Worlds, ...]:
+    bounds, names = ((0.0, 1.0),) * D, ("a", "b", "c")
+    plain, grouped, coded = "e" * 64, "c" * 64, "a" * 64
+    table = UploadedTable(sha256=plain, n=N, bounds=bounds, names=names)
+    paid: dict[str, Any] = {"smoothness": 0.5, "smoothness_source": "released", "smoothness_cost": 0.005}
+    labelled = _labelled()
+    groups = GroupedUpload(
+        sha256=grouped, n=N, bounds=bounds, names=names, groups=("one", "other"), shares=(0.6, 0.4)
+    )
+    survey = CategoricalUpload(
+        sha256=coded, n=N, columns=(("home", ("rented", "owned")), ("area", ("city", "town", "country")))
+    )
+    game = LatentGame(rows=N, strategies_x=3, strategies_y=4)
+    return (
+        _uploads(LogisticRegression(data=table, clip=0.5), plain, labelled),
+        _uploads(LogisticRegression(data=table, **paid), plain, {"ordinary": labelled["ordinary"]}),
+        {"ordinary": World(Quadratic(rows=N, dimension=D, start=-2.0), {})},
+        {
+            "ordinary": World(MatrixGame(data=game), {}),
+            "another": World(MatrixGame(data=game.replaced(structure="hide_seek", seed=1)), {}),
+        },
+        _uploads(GroupLoss(data=groups), grouped, _grouped()),
+        _uploads(MarginalQueries(data=survey), coded, _codes()),
+        {f"{seed}": World(SparseRegression(rows=200, dimension=D, seed=seed), {}) for seed in range(2)},
+    )
+
+
+PROBLEMS = _problems()
+
+
+# ----------------------------------------------------------------------------------------------------------------- cases
+
+
+class Case(NamedTuple):
+    """One way to set an algorithm, on one problem, under one budget, and what it plans."""
+
+    name: str
+    algorithm: Algorithm
+    problem: int
+    budget: Budget
+    plan: Plan
+
+    @property
+    def worlds(self) -> Worlds:
+        return PROBLEMS[self.problem]
+
+    @property
+    def specification(self) -> ProblemSpecification:
+        return next(iter(self.worlds.values())).specification
+
+
+def length(cls: type[Algorithm]) -> str:
+    """The setting that says how long a run is, or may be: the first one of every algorithm."""
+    return cls.controls()[0].name
+
+
+def variants(cls: type[Algorithm]) -> Iterator[tuple[str, Algorithm]]:
+    """The defaults at T steps; every control at its ends; every two at their options and in the middle of ranges."""
+    steps = length(cls)
+    ends: list[tuple[str, Any]] = []
+    inner: list[tuple[str, Any]] = []
+    for control in cls.controls():
+        if cls.model_fields[control.name].default is None:
+            ends.append((control.name, None))
+        if control.low is None or control.high is None:
+            inner += [(control.name, value) for value in control.options or (True, False)]
+        elif control.name == steps:
+            ends += [(steps, control.type(control.low)), (steps, 3 * T)]
+        else:
+            ends += [(control.name, control.type(value)) for value in (control.low, control.high)]
+            inner.append((control.name, control.type((control.low + control.high) / 2)))
+    for chosen in [(), *((one,) for one in (*ends, *inner)), *combinations(inner, 2)]:
+        if len(dict(chosen)) == len(chosen):
+            with suppress(ValidationError):  # some values need others
+                name = " ".join(f"{name}={value}" for name, value in chosen) or "default"
+                yield name, cls(**{steps: T} | dict(chosen))
+
+
+def planned(cls: type[Algorithm], budgets: tuple[Budget, ...]) -> Iterator[Case]:
+    """All plans that the budgets allow, on every problem; a refusal must be a sentence."""
+    facts = [(i, next(iter(worlds.values())).specification.facts()) for i, worlds in enumerate(PROBLEMS)]
+    fitting = [(i, known) for i, known in facts if isinstance(known, cls.facts_type())]
+    for (name, algorithm), (problem, known), budget in product(variants(cls), fitting, budgets):
+        try:
+            plan = algorithm.plan(known, budget)
+        except UserError as error:
+            assert len(str(error)) > 20 and str(error).rstrip().endswith("."), f"{name}: {error}"
+            continue
+        case = Case(name, algorithm, problem, budget, plan)
+        yield case._replace(name=f"{name}, {case.specification.kind}, {budget.describe()}")
+
+
+@cache
+def cases(cls: type[Algorithm]) -> tuple[Case, ...]:
+    """All plans that some private budget allows."""
+    return tuple(planned(cls, PRIVATE))
+
+
+@cache
+def runs(cls: type[Algorithm]) -> tuple[Case, ...]:
+    """One plan per variant and problem, enough for what happens while running."""
+    chosen: dict[object, Case] = {}
+    for case in cases(cls):
+        chosen.setdefault((case.algorithm, case.specification), case)
+    return tuple(chosen.values())
+
+
+@cache
+def built(problem: int, world: str) -> Problem:
+    """One of PROBLEMS with one of its tables, loaded once."""
+    specification, tables = PROBLEMS[problem][world]
+    return specification.build(tables)
+
+
+# ------------------------------------------------------------------------------------------------------ plan and ledger
+
+
+def moments(plan: Plan) -> list[tuple[int, Event]]:
+    """(iteration, release) of all single releases of a fixed plan, in order.
+
+    Disjoint blocks are charged together, in the iteration that opens them, and released one per iteration.
+    """
+    found: list[tuple[int, Event]] = []
+    for charged, event in zip(plan.charged_at.tolist(), plan.events, strict=True):
+        blocks = event.events if isinstance(event, Parallel) else (event,)
+        found += [(charged + i, release) for i, block in enumerate(blocks) for release in inner_events(block)]
+    return found
+
+
+def releases(plan: Plan) -> set[Event]:
+    """The kinds of single releases that a plan allows."""
+    events = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else plan.events
+    return {release for event in events for release in inner_events(event)}
+
+
+def only_selects(plan: Plan) -> bool:
+    """Whether all that it releases are selections: these have no noise that could grow without bound."""
+    return all(isinstance(release, ExpMech) for release in releases(plan))
+
+
+def check_booked(case: Case, ledger: Ledger, replicate: int, iteration: int) -> None:
+    """What a replicate has been charged up to an iteration is what its plan says, or what its filter allows."""
+    plan, booked = case.plan, ledger.booked(replicate)
+    if not isinstance(plan.terms, Filter):
+        charged = int(np.searchsorted(plan.charged_at, iteration, side="right"))
+        assert booked == plan.events[:charged], f"{case.name}, replicate {replicate}"
+        return
+    assert set(booked) <= set(plan.terms.allowed.values())
+    total = math.fsum(plan.terms.cost(event) for event in booked)
+    assert total <= plan.terms.ceiling * (1 + SLACK), f"{case.name}, replicate {replicate}: {total}"
+    own = math.sqrt(total) if plan.terms.currency == "mu" else total
+    assert ledger.spent(plan.terms.currency)[replicate] == pytest.approx(own, rel=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------------------------ runs
+
+
+def started(case: Case, world: str = "", replicates: int = R) -> tuple[Iterator[Snapshot], Mechanisms, Ledger]:
+    """A run on one of the problem's worlds, the first unless it is named."""
+    ledger = Ledger(case.plan.terms, replicates)
+    source = Mechanisms(ledger, seed=5)
+    return case.algorithm.run(built(case.problem, world or next(iter(case.worlds))), case.plan, source), source, ledger
+
+
+def kept(snapshot: Snapshot) -> dict[str, Any]:
+    """A copy of everything in a snapshot that may be shown: its arrays are valid until the next step only."""
+    arrays = {**{f"output {name}": value for name, value in snapshot.output.items()}, **snapshot.released}
+    arrays["active"] = np.array([]) if snapshot.active is None else snapshot.active
+    copies: dict[str, Any] = {name: np.array(value) for name, value in arrays.items()}
+    return copies | {"iteration": snapshot.iteration, "status": snapshot.status}
+
+
+def finished(case: Case, world: str = "", replicates: int = R) -> list[dict[str, Any]]:
+    return [kept(snapshot) for snapshot in started(case, world, replicates)[0]]
+
+
+def same(one: Mapping[str, Any], two: Mapping[str, Any], rtol: float = 0.0, rows: slice = slice(None)) -> bool:
+    """Whether two kept snapshots agree, replicate by replicate, to a relative tolerance."""
+    assert one.keys() == two.keys()
+    return all(
+        np.allclose(value[rows], two[name][rows], rtol=rtol, atol=rtol, equal_nan=True)
+        for name, value in one.items()
+        if isinstance(value, np.ndarray)
+    )
+
+
+class Fixed:
+    """A generator that draws one value: 0 silences the noise, 1e200 breaks a replicate."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def laplace(self, size: tuple[int, ...]) -> np.ndarray:
+        return np.full(size, self.value)
+
+    standard_normal = gumbel = random = laplace
+
+
+def stub_noise(monkeypatch: pytest.MonkeyPatch, values: tuple[float, ...]) -> None:
+    """From now on replicate r of a new run draws values[r] instead of noise, where that is not NaN."""
+    true = mechanisms.streams
+
+    def replaced(seed: int, purpose: Purpose, replicates: int) -> list:
+        drawn: list = true(seed, purpose, replicates)
+        if purpose is Purpose.NOISE:
+            drawn = [d if np.isnan(v) else Fixed(v) for d, v in zip(drawn, values, strict=True)]
+        return drawn
+
+    monkeypatch.setattr(mechanisms, "streams", replaced)

@@ -1,0 +1,168 @@
+"""Attack readings and conversions against closed forms, actual attacks, and their own consistency."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpviz.privacy import accounting, closed_forms, costs, readings
+from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import (
+    ZCDP,
+    ApproxDP,
+    Event,
+    ExpMech,
+    Gaussian,
+    Laplace,
+    Parallel,
+    Pure,
+    Repeat,
+    Seq,
+    Sub,
+    relation,
+)
+
+DELTA = 1e-6
+ALPHA = np.array([0.0, 1e-6, 0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 1.0])
+
+steady = settings(derandomize=True, deadline=None, max_examples=25)
+laplaces = st.floats(-3, 0.5).map(lambda x: Laplace(10**x))
+gaussians = st.floats(-3, 0.5).map(lambda x: Gaussian(10**x))
+singles = laplaces | gaussians | st.floats(-3, 0.5).map(lambda x: ExpMech(10**x) if x < -1 else Pure(10**x))
+several = st.lists(singles, min_size=1, max_size=3).map(tuple)
+composites = several.map(Seq) | several.map(Parallel) | st.builds(Repeat, several.map(Seq), st.integers(1, 5))
+
+
+def histories(kind: str) -> st.SearchStrategy[list[Event]]:
+    """Events of which those on batches have them drawn in one way, as one relation asks."""
+    sampled = st.builds(lambda m, inner: Sub(kind, m, 100, inner), st.integers(1, 99), singles | composites)
+    return st.lists(singles | composites | sampled, min_size=1, max_size=6)
+
+
+events_of_all_kinds = st.sampled_from(["wor", "poisson"]).flatmap(histories)
+
+
+@pytest.mark.parametrize("mu", [0.01, 1.0, 6.0, 40.0])
+def test_gaussian_tradeoff_is_exact(mu):
+    """TV48 and TV46 among them; whatever the number of releases."""
+    expected = closed_forms.gdp_tradeoff(mu, ALPHA)
+    np.testing.assert_allclose(readings.tradeoff([Gaussian(mu)], ALPHA), expected, rtol=1e-12)
+    np.testing.assert_allclose(readings.tradeoff([Gaussian(mu / 2)] * 4, ALPHA), expected, rtol=1e-12)
+    assert readings.advantage([Gaussian(mu / 2)] * 4) == pytest.approx(math.erf(mu / math.sqrt(8)), rel=1e-9)
+
+
+@pytest.mark.parametrize("event", [Laplace(0.1), Laplace(2.0), Gaussian(0.3), Gaussian(4.0)], ids=str)
+def test_tradeoff_from_a_profile_is_exact(event):
+    """The general way, on events whose curve is known."""
+    found = readings._tradeoff_of_profiles(costs.directions(event), ALPHA)
+    closed = closed_forms.laplace_tradeoff(event.eps, ALPHA) if isinstance(event, Laplace) else None
+    expected = closed_forms.gdp_tradeoff(event.mu, ALPHA) if closed is None else closed
+    assert ((expected - 1e-7 <= found) & (found <= expected + 1e-12)).all()
+
+
+@pytest.mark.parametrize(
+    ("events", "truth"),
+    [
+        ([Laplace(0.05)] * 400, closed_forms.gdp_tradeoff(1.0, ALPHA)),
+        ([Sub("wor", 10**6 - 1, 10**6, Gaussian(0.1))] * 100, closed_forms.gdp_tradeoff(1.0, ALPHA)),
+        ([Sub("wor", 10**8 - 1, 10**8, Laplace(2.0))], closed_forms.laplace_tradeoff(2.0, ALPHA)),
+    ],
+    ids=["many Laplace", "Gaussian batches", "Laplace batch"],
+)
+def test_composed_tradeoff_near_known_curves(events, truth):
+    np.testing.assert_allclose(readings.tradeoff(events, ALPHA), truth, rtol=0, atol=8e-3)
+
+
+@steady
+@given(events=events_of_all_kinds)
+def test_tradeoff_is_never_above_the_truth(events):
+    """It is a trade-off curve (convex, decreasing, below 1 - α), in line with the advantage and every proven (ε, δ)."""
+    alpha = np.linspace(0, 1, 101)
+    f = readings.tradeoff(events, alpha)
+    assert (np.diff(f) <= 1e-12).all() and (f <= 1 - alpha + 1e-12).all() and (f >= 0).all()
+    if relation(events) != "add/remove-one":  # the smaller of two convex curves, one for each data set as the null
+        assert np.diff(f, 2).min() >= -1e-6
+    assert (1 - alpha - f).max() <= readings.advantage(events) + 1e-9  # the largest TPR - FPR
+    for delta in (1e-9, 1e-6, 1e-3):
+        epsilon = min(accounting.epsilon(events, delta, method) for method in ("basic", "pld", "gdp"))
+        assert (f >= 1 - delta - np.exp(epsilon * 1.01) * alpha - 1e-6).all()
+
+
+def test_tradeoff_of_batches_is_below_that_of_an_actual_attack():
+    """One record +1 among others at -1, one release on batches of 1 in 10: the best tests are known in closed form."""
+    q, mu = 0.1, 1.5
+    threshold = np.linspace(-4, 6, 400)
+    above, below = closed_forms.ndtr(-threshold), closed_forms.ndtr(threshold)
+    false_positive, false_negative = above, (1 - q) * below + q * closed_forms.ndtr(threshold - mu)
+    events = [Sub("wor", 1, 10, Gaussian(mu))]
+    assert (readings.tradeoff(events, false_positive) <= false_negative + 1e-12).all()
+    assert (readings.tradeoff(events, false_negative) <= false_positive + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (Laplace(1.0), -math.expm1(-0.5)),
+        (Gaussian(1.0), 0.382924922548),
+        (Gaussian(2.0), 0.682689492137),
+        (Sub("wor", 1, 4, Laplace(1.0)), -math.expm1(-0.5) / 4),
+        (Sub("wor", 1, 4, Gaussian(1.0)), 0.382924922548 / 4),
+    ],
+    ids=str,
+)
+def test_advantage(event, expected):
+    assert readings.advantage([event]) == pytest.approx(expected, rel=1e-9)
+    assert expected <= readings.advantage([event] * 3) * (1 + 1e-9) <= 3 * expected * (1 + 1e-4)
+
+
+def test_attacks_where_losses_are_too_large_for_the_grid():
+    """Then the better of the pure bound and the Gaussian one is left."""
+    assert accounting.epsilon([Laplace(700.0)] * 2, DELTA, "pld") == math.inf
+    assert readings.advantage([Laplace(700.0)] * 2) == 1.0
+    np.testing.assert_array_equal(readings.tradeoff([Laplace(700.0)] * 2, [0.0, 0.5]), [1.0, 0.0])
+
+
+# --------------------------------------------------------------------------------------------------------- conversions
+
+
+def test_conversions_of_bare_budgets():
+    pure = readings.convert(PureDP(epsilon=1.0), 1e-5)
+    assert pure["epsilon"] == 1.0
+    assert pure["rho"] == pytest.approx(0.46211715726) and pure["mu"] == pytest.approx(1.23203538534)
+    assert pure["epsilon_at_delta"] == pytest.approx(math.log(math.e - 1e-5 * (1 + math.e)), rel=1e-12)
+    gaussian = readings.convert(GaussianDP(mu=1.0), DELTA)
+    assert gaussian["epsilon"] is None and gaussian["rho"] == 0.5 and gaussian["mu"] == 1.0
+    assert gaussian["epsilon_at_delta"] == pytest.approx(4.88655411746, rel=1e-9)
+    concentrated = readings.convert(ZeroConcentratedDP(rho=0.5), DELTA)
+    assert concentrated["epsilon"] is None and concentrated["mu"] is None  # no simple formula is valid
+    assert concentrated["epsilon_at_delta"] == pytest.approx(5.22153444453, rel=1e-9)
+
+
+def test_approximate_budgets_convert_upwards_in_delta_only():
+    budget = ApproximateDP(epsilon=1.0, delta=1e-5)
+    nothing = {"epsilon": None, "epsilon_at_delta": None, "rho": None, "mu": None}
+    assert readings.convert(budget, 0.9e-5) == nothing  # the worst case fails openly with probability 1e-5
+    assert readings.convert(budget, 1e-5) == {**nothing, "epsilon_at_delta": 1.0}
+    better = readings.convert(budget, 1e-3)["epsilon_at_delta"]
+    assert better is not None and better < 1.0
+    # The worst case attains it: it fails openly with probability δ₀ and is randomised response otherwise.
+    assert 1e-5 + (1 - 1e-5) * float(closed_forms.pure_delta(1.0, better)) == pytest.approx(1e-3, rel=1e-9)
+    assert readings.convert(NoPrivacy(), 1e-3) == nothing
+
+
+@steady
+@given(size=st.floats(-1.9, 1.2).map(lambda x: 10**x), delta=st.floats(-9, -3).map(lambda x: 10**x))
+def test_a_plan_reads_no_worse_than_its_bare_budget(size, delta):
+    """Converting the mechanism is never worse than converting the number."""
+    for budget, event in (
+        (PureDP(epsilon=size), Laplace(size)),
+        (GaussianDP(mu=size), Gaussian(size)),
+        (ZeroConcentratedDP(rho=size**2 / 2 if size < 14 else 98.0), Gaussian(size if size < 14 else 14.0)),
+    ):
+        bare = readings.convert(budget, delta)
+        assert accounting.tightest([event], delta).epsilon <= bare["epsilon_at_delta"] * (1 + 1e-9)
+        for currency in ("epsilon", "rho", "mu"):
+            value = bare[currency]
+            assert value is None or accounting.total([event], currency) <= value * (1 + 1e-9)
