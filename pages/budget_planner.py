@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dpviz.privacy.planner import NoisyMeans
+from dpviz.privacy.what_if import NoisyMeans
 from dpviz.ui import downloads, experiment_controls, explain, guarantee, planner_view
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.navigation import ensure_shell

@@ -32,11 +32,17 @@ REQUIRED = {
         "problem": {"kind": "problems.quadratic.bench"},
         "arms": [{"label": "A", "algorithm": {"kind": "families.accelerated.nesterov"}}],
     },
-    "datasets.upload.table": {"sha256": "a" * 64, "n": 30, "bounds": [[0, 1]], "names": ["a"]},
-    "datasets.groups.upload": {
-        **{"sha256": "a" * 64, "n": 30, "bounds": [[0, 1]], "names": ["a"]},
-        **{"groups": ["x"], "shares": [1.0]},
+    "experiments.sweep.sweep": {
+        "experiment": {
+            "problem": {"kind": "problems.quadratic.bench"},
+            "arms": [{"label": "A", "algorithm": {"kind": "families.accelerated.nesterov"}}],
+        },
+        "fields": ["budget.epsilon"],
+        "values": [1.0, 2.0],
+        "metric": "objective_gap",
     },
+    "datasets.upload.table": {"sha256": "a" * 64, "n": 30, "bounds": [[0, 1]], "names": ["a"]},
+    "datasets.groups.upload": dict(sha256="a" * 64, n=30, bounds=[[0, 1]], names=["a"], groups=["x"], shares=[1.0]),
     "datasets.categories.upload": {"sha256": "a" * 64, "n": 30, "columns": [["a", ["x", "other"]]]},
 }
 CONTROLS = [(cls, control) for cls in KINDS for control in cls.controls()]

@@ -2,7 +2,26 @@
 
 from dpviz.datasets.base import Dataset, DatasetFacts, DatasetSpecification, enforce_bounds
 from dpviz.datasets.bundled import BundledTable, data_file
+from dpviz.datasets.categories import (
+    CategoricalBundled,
+    CategoricalData,
+    CategoricalGenerator,
+    CategoricalUpload,
+    PreparedCategories,
+    prepare_categories,
+    suggest_categories,
+)
 from dpviz.datasets.files import read_table
+from dpviz.datasets.games import LatentGame
+from dpviz.datasets.groups import (
+    GroupedBundled,
+    GroupedLosses,
+    GroupedSigns,
+    GroupedSpecification,
+    GroupedUpload,
+    PreparedGroups,
+    prepare_groups,
+)
 from dpviz.datasets.synthetic import CorrelatedLogistic, HeavyTailed, PaperLogistic, UniformLogistic
 from dpviz.datasets.upload import (
     ColumnInfo,
@@ -18,14 +37,26 @@ from dpviz.datasets.upload import (
 
 __all__ = [
     "BundledTable",
+    "CategoricalBundled",
+    "CategoricalData",
+    "CategoricalGenerator",
+    "CategoricalUpload",
     "ColumnInfo",
     "CorrelatedLogistic",
     "Dataset",
     "DatasetFacts",
     "DatasetSpecification",
+    "GroupedBundled",
+    "GroupedLosses",
+    "GroupedSigns",
+    "GroupedSpecification",
+    "GroupedUpload",
     "HeavyTailed",
+    "LatentGame",
     "PaperLogistic",
     "Prepared",
+    "PreparedCategories",
+    "PreparedGroups",
     "UniformLogistic",
     "UploadedTable",
     "data_file",
@@ -33,7 +64,10 @@ __all__ = [
     "encode_target",
     "enforce_bounds",
     "prepare",
+    "prepare_categories",
+    "prepare_groups",
     "read_table",
+    "suggest_categories",
     "suggested_bounds",
     "target_candidates",
     "target_classes",

@@ -46,7 +46,6 @@ class Algorithm(Specification, ABC, Generic[P, F]):
 
     title: ClassVar[str] = ""
     metrics: ClassVar[tuple[Metric, ...]] = ()
-    internal: ClassVar[bool] = False  # whether its snapshots have internal outputs
 
     @abstractmethod
     def plan(self, facts: F, budget: Budget) -> Plan:
@@ -58,6 +57,10 @@ class Algorithm(Specification, ABC, Generic[P, F]):
     @abstractmethod
     def run(self, problem: P, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Execute the plan for all replicates at once; a generator, so a caller can stream, stop or interleave it."""
+
+    def has_internal(self, facts: F) -> bool:
+        """Whether its snapshots carry internal outputs for this problem."""
+        return False
 
     def estimated_seconds(self, plan: Plan, replicates: int, recorded: int) -> float:
         """About how long a run will take on one core, with diagnostics at `recorded` iterations."""

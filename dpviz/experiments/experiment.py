@@ -114,7 +114,7 @@ def recorded_metrics(problem: Problem, algorithm: Algorithm) -> tuple[Metric, ..
     """What a run records: the problem's diagnostics, those of secret iterates if there are any, and released series."""
     hidden = (
         replace(metric, name=INTERNAL + metric.name, label=f"{metric.label}, internal iterate")
-        for metric in (problem.metrics if algorithm.internal else ())
+        for metric in (problem.metrics if algorithm.has_internal(problem.facts) else ())
     )
     return (*problem.metrics, *hidden, *algorithm.metrics)
 

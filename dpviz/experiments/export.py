@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 import dpviz
-from dpviz.datasets.upload import UploadedTable
+from dpviz.datasets import CategoricalUpload, GroupedUpload, UploadedTable
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
@@ -101,13 +101,16 @@ table = final_table(trace, experiment.plans())
 print(table.drop(columns="seconds").to_string(index=False))
 '''
 _LOAD = """\
-# The uploaded rows are not part of the settings. Pass them as a float64 array of shape ({rows}, {columns}) in an .npy
-# file: the columns that SETTINGS names, in that order, then the label, -1 or +1. The hash tells if they are the same.
+# The uploaded rows are not part of the settings. Pass them as {dtype} of shape {shape} in an .npy file:
+# {columns}.
+# The hash tells if they are the same.
 rows = np.ascontiguousarray(np.load(sys.argv[1], allow_pickle=False))
 digest = hashlib.sha256(rows.data).hexdigest()
 if digest != "{digest}":
     sys.exit(f"This is another table: its SHA-256 is {{digest}}.")
 """
+_FEATURES = "the columns that SETTINGS names, in that order, then "
+Uploaded = UploadedTable | GroupedUpload | CategoricalUpload
 
 
 def to_script(experiment: Experiment, page: str = "experiment") -> str:
@@ -121,7 +124,7 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
         parts = {
             "argument": " table.npy",
             "imports": "import hashlib\nimport sys\n\nimport numpy as np\n",
-            "load": _LOAD.format(rows=upload.n, columns=len(upload.names) + 1, digest=upload.sha256),
+            "load": _load(upload),
             "tables": "{digest: rows}",
         }
     return _SCRIPT.format(
@@ -130,6 +133,19 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
         settings=_literal(json.loads(experiment.to_json())),
         **parts,
     )
+
+
+def _load(upload: Uploaded) -> str:
+    """The lines that read an uploaded table: what it must look like, and the check of its hash."""
+    if isinstance(upload, CategoricalUpload):
+        dtype, width = "int16", len(upload.columns)
+        columns = "for every column, the place of each row's category in the list in SETTINGS, counted from 0"
+    elif isinstance(upload, GroupedUpload):
+        dtype, width = "float64", len(upload.names) + 2
+        columns = _FEATURES + "the label (0 if there is none), then\n# the place of the row's group in SETTINGS, from 0"
+    else:
+        dtype, width, columns = "float64", len(upload.names) + 1, _FEATURES + "the label, -1 or +1"
+    return _LOAD.format(dtype=dtype, shape=(upload.n, width), columns=columns, digest=upload.sha256)
 
 
 def _literal(settings: Mapping[str, Any]) -> str:
@@ -143,12 +159,13 @@ def _literal(settings: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "}"])
 
 
-def _uploads(specification: Specification) -> Iterator[UploadedTable]:
+def _uploads(value: Any) -> Iterator[Uploaded]:
     """The uploaded tables that a specification names, at any depth."""
-    if isinstance(specification, UploadedTable):
-        yield specification
-    for name in type(specification).model_fields:
-        value = getattr(specification, name)
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, Specification):
-                yield from _uploads(item)
+    if isinstance(value, Uploaded):
+        yield value
+    elif isinstance(value, Specification):
+        for name in type(value).model_fields:
+            yield from _uploads(getattr(value, name))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _uploads(item)

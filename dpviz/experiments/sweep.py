@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
-from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.problems.base import Metric
@@ -79,7 +79,7 @@ class Sweep(Specification):
         left out at that point. Raises UserError as `planned` does, and if the first point can tell nothing.
         """
         points = self.planned()
-        result = SweepResult(tuple(arm.label for arm in self.experiment.arms), self.metric, len(points))
+        result = SweepResult(self.experiment.arms, self.metric, len(points))
         result.left_out += [
             LeftOut(point.value, label, reason) for point in points for label, reason in point.left_out.items()
         ]
@@ -134,12 +134,14 @@ class Curve:
 class SweepResult:
     """The outcome of a sweep, arm by arm. Written by one thread and read by others; append-only.
 
-    metric_name : what is kept; metric : its words, from the first iteration on. points, finished : how many there are,
-    and how many are done. left_out : which arms have no result at which values.
+    arms, curves : what is compared, and by label what is known of it. metric_name : what is kept; metric : its words,
+    from the first iteration on. points, finished : how many there are, and how many are done. left_out : which arms
+    have no result at which values.
     """
 
-    def __init__(self, labels: Sequence[str], metric_name: str, points: int) -> None:
-        self.curves: dict[str, Curve] = {label: Curve() for label in labels}
+    def __init__(self, arms: Sequence[Arm], metric_name: str, points: int) -> None:
+        self.arms = tuple(arms)
+        self.curves: dict[str, Curve] = {arm.label: Curve() for arm in arms}
         self.metric_name, self.points = metric_name, points
         self.metric: Metric | None = None
         self.finished = 0

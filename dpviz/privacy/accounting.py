@@ -30,7 +30,7 @@ from dpviz.privacy.events import (
     Sub,
     relation,
 )
-from dpviz.privacy.rounding import merged_runs, rounded_up
+from dpviz.privacy.rounding import merged_runs, releases_of, rounded_up
 
 Currency = Literal["epsilon", "rho", "mu"]
 Method = Literal["basic", "zcdp", "rdp", "gdp", "pld"]
@@ -46,6 +46,7 @@ METHOD_NAMES = MappingProxyType(
 )
 
 MOST_EXACT = 50  # so many different events are composed as they are; more are rounded up to fewer
+MOST_EXACT_RDP = 4000  # divergences are cheap to add up
 
 
 @dataclass(frozen=True)
@@ -145,11 +146,13 @@ def _gdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
 
 
 def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
-    runs, ends = runs_of(events)
+    runs, ends = runs_of(events, MOST_EXACT_RDP)
     row: dict[Event, int] = {}
     owner = np.array([row.setdefault(event, len(row)) for event, _ in runs])
     divergences = _divergences(list(row))
-    at_orders = divergences(closed_forms.ORDERS)
+    few = np.linspace(0, len(closed_forms.ORDERS) - 1, 58).astype(int)  # enough to look at, as the best is refined
+    orders = closed_forms.ORDERS if len(row) <= MOST_EXACT else closed_forms.ORDERS[few]
+    at_orders = divergences(orders)
     lengths = np.array([length for _, length in runs])
     starts = np.cumsum(lengths) - lengths
 
@@ -157,7 +160,7 @@ def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
         times = np.bincount(owner, np.clip(ends[count] - starts, 0, lengths), len(row))
         used = times > 0  # 0 · ∞ is not a number
         return closed_forms.rdp_epsilon(
-            lambda orders: times[used] @ divergences(orders)[used], delta, times[used] @ at_orders[used]
+            lambda at: times[used] @ divergences(at)[used], delta, times[used] @ at_orders[used], orders
         )
 
     pairs = zip(counts.tolist(), deltas.tolist(), strict=True)
@@ -212,32 +215,24 @@ _CURVES: dict[Method, Callable[[tuple[Event, ...], Floats, np.ndarray], Floats]]
 
 
 @lru_cache(64)
-def runs_of(events: tuple[Event, ...]) -> tuple[list[tuple[Event, int]], np.ndarray]:
+def runs_of(events: tuple[Event, ...], most: int = MOST_EXACT) -> tuple[list[tuple[Event, int]], np.ndarray]:
     """Runs (release, count) in time order that dominate the events, and the number of releases after each event.
 
-    Releases have no `Seq` and no `Repeat`. Where very many differ, nearly equal ones are rounded up to a common one.
+    Releases have no `Seq` and no `Repeat`. Where more than `most` differ, nearly equal ones are rounded up to a common
+    one.
     Cached, because every accountant asks for the same events; not to be changed.
     """
     runs: list[tuple[Event, int]] = []
     lengths = [0]
     for event, same in groupby(events):
-        releases, times = _releases(event), len(list(same))
+        releases, times = releases_of(event), len(list(same))
         # Only what was released after a whole event is ever asked for, so its own order is free.
         runs += [(releases[0][0], times * releases[0][1])] if len(releases) == 1 else releases * times
         lengths += [sum(count for _, count in releases)] * times
     runs = merged_runs(runs)
     different = {release for release, _ in runs}
     _one_relation(list(different))
-    return rounded_up(runs) if len(different) > MOST_EXACT else runs, np.cumsum(lengths)
-
-
-def _releases(event: Event) -> list[tuple[Event, int]]:
-    """One event as runs of releases that are composed: those of a `Seq` or a `Repeat`; else itself, once."""
-    if isinstance(event, Seq):
-        return [run for part in event.events for run in _releases(part)]
-    if isinstance(event, Repeat):
-        return [(release, count * event.times) for release, count in _releases(event.event)]
-    return [(event, 1)]
+    return rounded_up(runs) if len(different) > most else runs, np.cumsum(lengths)
 
 
 def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Floats]:

@@ -147,25 +147,27 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     return float(brentq(lambda rho: zcdp_epsilon(rho, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13))
 
 
-def rdp_epsilon(divergence: Callable[[Floats], Floats], delta: float, at_orders: Floats | None = None) -> float:
+def rdp_epsilon(
+    divergence: Callable[[Floats], Floats], delta: float, at_orders: Floats | None = None, orders: Floats = ORDERS
+) -> float:
     """ε at δ from Rényi divergences D(order), order > 1 (Canonne, Kamath, Steinke 2020, Proposition 12).
 
-    at_orders : the divergences at ORDERS, if they are known already.
+    orders : where to look at first; the best one is then refined. at_orders : the divergences there, if known already.
     """
     log_delta = math.log(delta)
 
-    def bound(orders: Floats, divergences: Floats) -> Floats:
-        return np.asarray(divergences + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1))
+    def bound(at: Floats, divergences: Floats) -> Floats:
+        return np.asarray(divergences + np.log1p(-1 / at) - (log_delta + np.log(at)) / (at - 1))
 
     def refined(x: float) -> float:
         order = np.array([1 + 10**x])
         return float(bound(order, divergence(order))[0])
 
-    values = bound(ORDERS, divergence(ORDERS) if at_orders is None else at_orders)
+    values = bound(orders, divergence(orders) if at_orders is None else at_orders)
     best = int(np.argmin(values))
     if not np.isfinite(values[best]):
         return math.inf
-    neighbours = np.log10(ORDERS[[max(best - 1, 0), min(best + 1, len(ORDERS) - 1)]] - 1)
+    neighbours = np.log10(orders[[max(best - 1, 0), min(best + 1, len(orders) - 1)]] - 1)
     # Every order gives a valid ε, and the best ones differ little, so the search may stop early.
     found = minimize_scalar(refined, bounds=neighbours, method="bounded", options={"xatol": 1e-5})
     return max(0.0, min(float(found.fun), float(values[best])))

@@ -114,7 +114,7 @@ def rdp(event: Event, orders: Floats) -> Floats:
 
 
 def dominating(event: Event) -> Event:
-    """A single release, disjoint blocks of such, or a `Sub` of these, whose privacy profile is nowhere below the event's.
+    """A single release, blocks of such, or a `Sub` of these, whose privacy profile is nowhere below the event's.
 
     It is the event itself unless that is composite. Gaussian releases make one Gaussian release, exactly. Laplace
     releases are dominated by one with the sum of their ε: a shift in one coordinate tells more than the same shift
@@ -137,9 +137,6 @@ def dominating(event: Event) -> Event:
     times = event.times if isinstance(event, Repeat) else 1
     if times * len(found) == 1:
         return found[0]
-    # Releases on batches of their own are not one release on a batch: their sampling is given away here.
-    found = [part.inner if isinstance(part, Sub) else part for part in found]
-    kinds = {type(part) for part in found}
     if ZCDP in kinds:
         return ZCDP(times * sum(rho(part) for part in found))
     if ApproxDP in kinds:
@@ -157,8 +154,8 @@ def dominating(event: Event) -> Event:
 def profile(event: Event) -> Profile:
     """The privacy profile ε ↦ δ(ε) of one event, for all real ε, the worse of its two directions.
 
-    An upper bound if several kinds of releases are combined. Raises TypeError for a bare ρ, which has no profile of
-    its own: use `closed_forms.zcdp_profile`, which does not compose.
+    An upper bound if several kinds of releases are combined. Raises TypeError for a bare ρ, which bounds divergences
+    only.
     """
     found = directions(event)
     if len(found) == 1:

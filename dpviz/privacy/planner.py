@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import ClassVar, Literal, NoReturn
+from typing import Literal, NoReturn
 
 import numpy as np
 
@@ -11,38 +11,42 @@ from dpviz.errors import UserError
 from dpviz.privacy import accounting, closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.closed_forms import Floats
-from dpviz.privacy.events import Event, Gaussian, Laplace, Sub
-from dpviz.privacy.mechanisms import noise_scale
-from dpviz.specification import Specification, choice, number
+from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Sub
 
-STEPS_LIMIT = 20_000  # affordable steps are counted up to here
+Sampling = Literal["wor", "poisson"]
+
 _WASTE = 1e-6  # the share of a budget that may be left over where no closed form uses it up
 _WASTE_BY_LOSSES = 1e-5  # and where the cost is found on a grid, whose choice moves it by 1e-6
 
 
-def laplace_events(epsilon: Floats, m: int, n: int) -> tuple[Event, ...]:
+def laplace_events(epsilon: Floats, m: int, n: int, sampling: Sampling = "wor") -> tuple[Event, ...]:
     """One Laplace release per step on m of n rows, step t costing ε_t after amplification by sampling; (T,) in.
 
     Kuru et al. 2022, equation (12); m = n draws no batch. Equal costs share one event.
+    sampling : "wor" holds under replace-one, "poisson" under add/remove-one; ε is amplified alike.
     """
     inner = epsilon if m == n else closed_forms.amplified_inverse(epsilon, m, n)
-    return _events(inner, Laplace, m, n)
+    return _events(inner, Laplace, m, n, sampling)
 
 
-def gaussian_events(rho: Floats, m: int, n: int) -> tuple[Event, ...]:
+def gaussian_events(rho: Floats, m: int, n: int, sampling: Sampling = "wor") -> tuple[Event, ...]:
     """One Gaussian release per step on m of n rows, ρ_t = μ_t²/2 before any sampling; (T,) in."""
-    return _events(np.sqrt(2 * rho), Gaussian, m, n)
+    return _events(np.sqrt(2 * rho), Gaussian, m, n, sampling)
 
 
-def _events(parameters: Floats, kind: type[Laplace] | type[Gaussian], m: int, n: int) -> tuple[Event, ...]:
+def _events(
+    parameters: Floats, kind: type[Laplace] | type[Gaussian], m: int, n: int, sampling: Sampling
+) -> tuple[Event, ...]:
     made: dict[float, Event] = {}
     for value in parameters.tolist():
         if value not in made:
-            made[value] = kind(value) if m == n else Sub("wor", m, n, kind(value))
+            made[value] = kind(value) if m == n else Sub(sampling, m, n, kind(value))
     return tuple(made[value] for value in parameters.tolist())
 
 
-def calibrate_laplace(budget: Budget, weights: Floats, m: int, n: int, prior: tuple[Event, ...] = ()) -> Floats:
+def calibrate_laplace(
+    budget: Budget, weights: Floats, m: int, n: int, prior: tuple[Event, ...] = (), sampling: Sampling = "wor"
+) -> Floats:
     """(T,) costs ε_t, in proportion to `weights`, that use up the budget in its own currency.
 
     prior : events charged before; the budget covers them, too. Raises UserError if they leave nothing.
@@ -53,10 +57,13 @@ def calibrate_laplace(budget: Budget, weights: Floats, m: int, n: int, prior: tu
     if isinstance(budget, PureDP):
         return shares * left(budget, prior)
     delta = budget.delta if isinstance(budget, ApproximateDP) else None
-    return shares * _largest_multiple("laplace", tuple(shares.tolist()), m, n, type(budget), delta, left(budget, prior))
+    target = left(budget, prior)
+    return shares * _largest_multiple("laplace", tuple(shares.tolist()), m, n, sampling, type(budget), delta, target)
 
 
-def calibrate_gaussian(budget: Budget, weights: Floats, m: int, n: int, prior: tuple[Event, ...] = ()) -> Floats:
+def calibrate_gaussian(
+    budget: Budget, weights: Floats, m: int, n: int, prior: tuple[Event, ...] = (), sampling: Sampling = "wor"
+) -> Floats:
     """(T,) costs ρ_t, before any sampling and in proportion to `weights`, that use up the budget.
 
     Raises UserError under pure ε, which Gaussian noise never gives, and for batches under ρ or μ.
@@ -80,7 +87,8 @@ def calibrate_gaussian(budget: Budget, weights: Floats, m: int, n: int, prior: t
             "budget as (ε, δ).",
             title="No amplification in this currency",
         )
-    return shares * _largest_multiple("gaussian", tuple(shares.tolist()), m, n, ApproximateDP, budget.delta, remaining)
+    kind, delta = type(budget), budget.delta
+    return shares * _largest_multiple("gaussian", tuple(shares.tolist()), m, n, sampling, kind, delta, remaining)
 
 
 def calibrated_events(
@@ -90,11 +98,12 @@ def calibrated_events(
     m: int,
     n: int,
     prior: tuple[Event, ...] = (),
+    sampling: Sampling = "wor",
 ) -> tuple[Event, ...]:
     """(T,) releases on m of n rows that use up the budget, step t in proportion to weights[t] of ε_t or ρ_t."""
     if noise == "laplace":
-        return laplace_events(calibrate_laplace(budget, weights, m, n, prior), m, n)
-    return gaussian_events(calibrate_gaussian(budget, weights, m, n, prior), m, n)
+        return laplace_events(calibrate_laplace(budget, weights, m, n, prior, sampling), m, n, sampling)
+    return gaussian_events(calibrate_gaussian(budget, weights, m, n, prior, sampling), m, n, sampling)
 
 
 def calibrate_selections(
@@ -172,6 +181,7 @@ def _largest_multiple(
     shares: tuple[float, ...],
     m: int,
     n: int,
+    sampling: Sampling,
     currency: type[Budget],
     delta: float | None,
     target: float,
@@ -184,10 +194,10 @@ def _largest_multiple(
     weights = np.array(shares)
 
     def excess(weights: Floats, log_multiple: float) -> float:
-        cost = _cost(build(weights * math.exp(log_multiple), m, n), currency, delta)
-        return math.log(max(cost, 1e-300) / target) if cost < math.inf else 100.0
+        spent = cost(build(weights * math.exp(log_multiple), m, n, sampling), currency, delta)
+        return math.log(max(spent, 1e-300) / target) if spent < math.inf else 100.0
 
-    guess = _first_guess(noise, weights, currency, delta, target)
+    guess = _first_guess(noise, weights, m / n, currency, delta, target)
     if delta is None:
         return math.exp(_largest_feasible(partial(excess, weights), guess, _WASTE))
     if len(set(shares)) > accounting.MOST_EXACT:  # a cheap look at fewer different shares first
@@ -197,16 +207,24 @@ def _largest_multiple(
 
 
 def _first_guess(
-    noise: Literal["laplace", "gaussian"], shares: Floats, currency: type[Budget], delta: float | None, target: float
+    noise: Literal["laplace", "gaussian"],
+    shares: Floats,
+    fraction: float,
+    currency: type[Budget],
+    delta: float | None,
+    target: float,
 ) -> float:
-    """About the logarithm of the multiple that uses up the budget, were there no amplification by sampling."""
+    """About the logarithm of the multiple that uses up the budget; fraction = m/n."""
     if delta is None:
         rho = target if currency is ZeroConcentratedDP else target / 2
     else:
         rho = closed_forms.zcdp_rho(target, delta)
     if noise == "gaussian":
-        return math.log(rho)
-    # Laplace noise has a ρ of about ε²/2, and at most ε.
+        # Equal steps have μ² = T (m/n)² (e^μ_t² - 1) together, in the limit (Bu, Dong, Long, Su 2020). The losses of
+        # noise far too small would take long to compose.
+        steps = 1 / float(shares @ shares)
+        return math.log(steps / 2 * math.log1p(2 * rho / (steps * fraction**2)))
+    # Laplace noise has a ρ of about ε²/2, and at most ε. Without amplification.
     return max(math.log(2 * rho / float(shares @ shares)) / 2, math.log(target if delta else rho))
 
 
@@ -254,8 +272,8 @@ def _refuse(too_dear: bool) -> NoReturn:
     )
 
 
-def _cost(events: tuple[Event, ...], currency: type[Budget], delta: float | None) -> float:
-    """The cost of events in the unit of `left`."""
+def cost(events: tuple[Event, ...], currency: type[Budget], delta: float | None) -> float:
+    """The cost of events in the unit of `left`, of a budget in this currency; delta is that of (ε, δ)."""
     if currency is PureDP:
         return accounting.total(events, "epsilon")
     if currency is ZeroConcentratedDP:
@@ -263,76 +281,9 @@ def _cost(events: tuple[Event, ...], currency: type[Budget], delta: float | None
     if currency is GaussianDP:
         return accounting.total(events, "mu") ** 2
     assert delta is not None
-    basic, by_losses = accounting.total(events, "epsilon"), accounting.pld_epsilon(events, delta)
-    if by_losses == math.inf:
-        by_losses = accounting.epsilon(events, delta, "rdp")
-    return min(basic, by_losses)
-
-
-class NoisyMeans(Specification):
-    """T releases of the mean of m clipped rows: what most private algorithms ask of their data."""
-
-    kind: ClassVar[str] = "privacy.planner.noisy_means"
-    rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
-    batch_fraction: float = number(
-        1.0,
-        0.0001,
-        1.0,
-        label="Batch",
-        symbol="m/n",
-        scale="log",
-        help="Share of the rows in each mean, drawn afresh without replacement. 1 = all rows, no sampling.",
-    )
-    iterations: int = number(
-        100, 1, 10_000, label="Steps", symbol="T", scale="log", help="Noisy means that share the budget."
-    )
-    clip: float = number(
-        1.0, 0.001, 1000.0, label="Clip", symbol="C", scale="log", help="Largest norm of one row's contribution."
-    )
-    noise: Literal["laplace", "gaussian"] = choice(
-        "laplace",
-        {"laplace": "Laplace", "gaussian": "Gaussian"},
-        label="Noise",
-        help="Laplace noise needs the clip in the L1 norm, Gaussian noise in the L2 norm.",
-    )
-
-    @property
-    def batch_size(self) -> int:
-        """m: rows in each mean."""
-        return max(1, round(self.batch_fraction * self.rows))
-
-    @property
-    def sensitivity(self) -> float:
-        """2C/m: one replaced row moves the mean from one end of the ball to the other at most."""
-        return 2 * self.clip / self.batch_size
-
-    def events(self, budget: Budget) -> tuple[Event, ...]:
-        """(T,) equal releases that use up the budget. Raises UserError where the noise cannot meet it."""
-        return calibrated_events(self.noise, budget, np.ones(self.iterations), self.batch_size, self.rows)
-
-    def noise_scale(self, budget: Budget) -> float:
-        """b (Laplace) or σ (Gaussian) in every coordinate of each mean, if the budget is spread over T steps."""
-        return noise_scale(self.events(budget)[0], self.sensitivity)
-
-    def affordable_steps(self, budget: Budget, scale: float) -> int:
-        """The most steps with noise of this scale that the budget covers, counted up to STEPS_LIMIT; 0 if none."""
-        kind = Laplace if self.noise == "laplace" else Gaussian
-        (event,) = _events(np.array([self.sensitivity / scale]), kind, self.batch_size, self.rows)
-        delta = budget.delta if isinstance(budget, ApproximateDP) else None
-        target = left(budget, ()) * (1 + 1e-9)
-
-        def covered(steps: int) -> bool:
-            return _cost((event,) * steps, type(budget), delta) <= target
-
-        low, high = 0, 1
-        while high <= STEPS_LIMIT and covered(high):
-            low, high = high, 2 * high
-        high = min(high, STEPS_LIMIT + 1)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if covered(middle) else (low, middle)
-        return low
-
-    def rows_needed(self, budget: Budget, scale: float) -> int:
-        """The fewest rows at which T steps have noise of at most this scale, at the same m/n: noise falls like 1/n."""
-        return math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))
+    found = [accounting.total(events, "epsilon"), accounting.pld_epsilon(events, delta)]
+    if found[1] == math.inf:
+        found.append(accounting.epsilon(events, delta, "rdp"))
+    if {type(event) for event in events} <= {Gaussian, Parallel}:  # exact for these; losses are rounded to a grid
+        found.append(accounting.epsilon(events, delta, "gdp"))
+    return min(found)

@@ -21,7 +21,7 @@ from dpviz.privacy import closed_forms, costs
 from dpviz.privacy.closed_forms import Floats
 from dpviz.privacy.costs import Profile
 from dpviz.privacy.events import ZCDP, ApproxDP, Event, Gaussian, Sub, relation
-from dpviz.privacy.rounding import blocks_of, log_strength, parameter, simplified
+from dpviz.privacy.rounding import blocks_of, log_strength, parameter, releases_of, simplified
 
 Counts = Mapping[Event, int] | Sequence[tuple[Event, int]]
 
@@ -181,8 +181,8 @@ def _worst(directions: Sequence[PLD], delta: float) -> float:
 def curve(groups: Sequence[tuple[Event, int]], checkpoints: ArrayLike, delta: float) -> Floats:
     """ε at δ = delta after the first t events, for each t in `checkpoints` (any order, 0 allowed).
 
-    `groups` are (event, count) in time order. Checkpoints of similar size share one grid and one window. Raises as
-    `compose`; ValueError for a checkpoint beyond the last event.
+    `groups` are (event, count) in time order; a composite event counts as what dominates it. Checkpoints of similar
+    size share one grid and one window. Raises as `compose`; ValueError for a checkpoint beyond the last event.
     """
     checkpoints = np.asarray(checkpoints, dtype=int)
     groups = [(simplified(event), count) for event, count in groups if count]
@@ -351,10 +351,10 @@ def _inverse(profile: Profile, high: float, delta: float) -> float:
 
 
 def _merged(counts: Counts) -> dict[Event, int]:
-    """Total count of each distinct event, simplified."""
+    """Total count of each distinct release, simplified."""
     merged: dict[Event, int] = {}
     for event, count in counts.items() if isinstance(counts, Mapping) else counts:
-        if count:
-            event = simplified(event)
-            merged[event] = merged.get(event, 0) + int(count)
+        for release, times in releases_of(event) if count else ():
+            release = simplified(release)
+            merged[release] = merged.get(release, 0) + times * int(count)
     return merged

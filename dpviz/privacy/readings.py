@@ -11,7 +11,7 @@ from dpviz.privacy import accounting, closed_forms, costs, pld
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.closed_forms import Floats
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
-from dpviz.privacy.tradeoffs import zcdp_tradeoff
+from dpviz.privacy.tradeoffs import zcdp_advantage, zcdp_tradeoff
 
 
 def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike) -> Floats:
@@ -64,7 +64,7 @@ def advantage(events: Sequence[Event]) -> float:
     bounds = [closed_forms.pure_delta(pure, 0.0), closed_forms.gdp_delta(mu, 0.0)]
     bounds += [profile(0.0) for profile in _composed_profiles(tuple(events))]
     if mu == math.inf:
-        bounds.append(np.asarray(closed_forms.zcdp_delta(accounting.total(events, "rho"), 0.0)))
+        bounds.append(np.asarray(zcdp_advantage(accounting.total(events, "rho"))))
     return float(np.min(bounds))
 
 
@@ -143,4 +143,4 @@ def budget_advantage(budget: Budget) -> float:
         return float(closed_forms.gdp_delta(budget.mu, 0.0))
     if isinstance(budget, ApproximateDP):
         return budget.delta + (1 - budget.delta) * float(closed_forms.pure_delta(budget.epsilon, 0.0))
-    return closed_forms.zcdp_delta(budget.rho, 0.0) if isinstance(budget, ZeroConcentratedDP) else 1.0
+    return zcdp_advantage(budget.rho) if isinstance(budget, ZeroConcentratedDP) else 1.0

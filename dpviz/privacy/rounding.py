@@ -13,11 +13,20 @@ import numpy as np
 
 from dpviz.privacy import costs
 from dpviz.privacy.closed_forms import Floats
-from dpviz.privacy.events import ZCDP, ApproxDP, Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Sub
+from dpviz.privacy.events import ZCDP, ApproxDP, Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Seq, Sub
 
 MOST_GROUPS = 120  # distinct events that a long schedule is rounded to
 _LEAST = 1e-60  # for less, squares would vanish
 _LEAST_BESIDE_DELTA = 1e-9  # ε beside a δ, in whose rounding errors less would drown
+
+
+def releases_of(event: Event) -> list[tuple[Event, int]]:
+    """One event as runs of releases that are composed: those of a `Seq` or a `Repeat`; else itself, once."""
+    if isinstance(event, Seq):
+        return [run for part in event.events for run in releases_of(part)]
+    if isinstance(event, Repeat):
+        return [(release, count * event.times) for release, count in releases_of(event.event)]
+    return [(event, 1)]
 
 
 def simplified(event: Event) -> Event:

@@ -1,8 +1,9 @@
 """The probability simplex: projection, certified minimisation, and polytopes as images of a simplex."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -46,6 +47,11 @@ class Polytope:
         return gradient @ self.vertices.T
 
     @cached_property
+    def stretch(self) -> float:
+        """The largest squared Euclidean length of Σ λ_j v_j for ‖λ‖₂ = 1."""
+        return float(np.linalg.norm(self.vertices, 2)) ** 2
+
+    @cached_property
     def radius(self) -> float:
         """max_j ‖v_j‖₁."""
         return float(np.abs(self.vertices).sum(axis=1).max())
@@ -70,6 +76,46 @@ class Polytope:
     def second_smoothness(self, bound: float) -> float:
         """L₂ in λ from L₂ in x."""
         return self.radius**3 * bound
+
+
+class Body(Protocol):
+    """A convex body as the image of a simplex: its points, gradients pulled back, and how far it stretches."""
+
+    def point(self, weights: np.ndarray) -> np.ndarray: ...
+
+    def pull_back(self, gradient: np.ndarray) -> np.ndarray: ...
+
+    @property
+    def stretch(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Ball:
+    """The ℓ1 ball of a radius, w = radius (u₊ - u₋); `Polytope` without the matrix of its 2d vertices."""
+
+    radius: float
+
+    def point(self, weights: np.ndarray) -> np.ndarray:
+        return to_ball(weights, self.radius)
+
+    def pull_back(self, gradient: np.ndarray) -> np.ndarray:
+        return ball_gradient(gradient, self.radius)
+
+    @property
+    def stretch(self) -> float:
+        return 2 * self.radius**2
+
+
+class Simplex:
+    """The simplex itself."""
+
+    stretch = 1.0
+
+    def point(self, weights: np.ndarray) -> np.ndarray:
+        return weights
+
+    def pull_back(self, gradient: np.ndarray) -> np.ndarray:
+        return gradient
 
 
 def to_ball(weights: np.ndarray, radius: float) -> np.ndarray:

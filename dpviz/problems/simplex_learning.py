@@ -1,8 +1,9 @@
-"""Learning on a simplex or an ℓ1 ball without an opponent: the second player has a single strategy."""
+"""Learning on a simplex, an ℓ1 ball or a polytope without an opponent: the second player has a single strategy."""
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Self
+from itertools import product
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -10,8 +11,8 @@ from pydantic import model_validator
 from dpviz.datasets.base import NO_TABLES
 from dpviz.problems.base import Metric, ProblemSpecification
 from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, Pair, Work
-from dpviz.problems.simplex import Certified, ball_gradient, minimise, to_ball
-from dpviz.specification import number
+from dpviz.problems.simplex import Ball, Body, Certified, Polytope, Simplex, minimise
+from dpviz.specification import choice, number
 
 MAX_CELLS = 20_000_000
 _OPTIMUM_TOLERANCE = 1e-6
@@ -62,7 +63,9 @@ class SparseRegression(ProblemSpecification):
         features = generator.integers(0, 2, (self.rows, self.dimension), dtype=np.int8) * 2.0 - 1.0
         labels = features[:, : len(_TRUE_WEIGHTS)] @ np.array(_TRUE_WEIGHTS)
         labels = np.clip(labels + generator.uniform(-_LABEL_NOISE, _LABEL_NOISE, self.rows), -1.0, 1.0)
-        return LearningGame(self.facts(), features, labels, 1.0, 0.5 * float(labels @ labels) / self.rows, self.radius)
+        return LearningGame(
+            self.facts(), features, labels, 1.0, 0.5 * float(labels @ labels) / self.rows, Ball(self.radius)
+        )
 
 
 class Portfolio(ProblemSpecification):
@@ -102,14 +105,97 @@ class Portfolio(ProblemSpecification):
         returns += _VOLATILITY * np.sqrt(_MARKET_SHARE) * market
         returns[:, :_GOOD_ASSETS] += _GOOD_RETURN
         np.clip(returns, -1.0, 1.0, out=returns)
-        return LearningGame(self.facts(), returns, np.ones(self.rows), self.risk_aversion, 0.0, None)
+        return LearningGame(self.facts(), returns, np.ones(self.rows), self.risk_aversion, 0.0, Simplex())
+
+
+class PolytopeRegression(ProblemSpecification):
+    """Regression as in `SparseRegression`, but over a polytope: the convex hull of finitely many vertices.
+
+    F(w) = (1/n) Σ ½ (⟨aᵢ, w⟩ - bᵢ)², w = Σ_j λ_j v_j (vertex reduction, Appendix C of the paper with erratum E7). The
+    labels follow a model inside the polytope. Drawn from `default_rng(seed)`: features, then noise as there.
+    """
+
+    kind: ClassVar[str] = "problems.simplex_learning.polytope_regression"
+    title: ClassVar[str] = "Regression over a polytope"
+    shape: Literal["box", "monotone", "own"] = choice(
+        "monotone",
+        {"box": "Box, |w_j| ≤ r", "monotone": "Rising weights, 0 ≤ w_1 ≤ … ≤ r", "own": "My own vertices"},
+        label="Polytope",
+        help="A box has 2^d vertices and is wide in every direction; rising weights have d + 1 vertices.",
+    )
+    dimension: int = number(5, 1, 10, label="Features", symbol="d", help="Of a box or of rising weights.")
+    radius: float = number(
+        0.2, 0.01, 5.0, label="Radius", symbol="r", scale="log", help="Size of the box or of the largest weight."
+    )
+    vertices: tuple[tuple[float, ...], ...] = ()
+    rows: int = number(
+        10_000, 200, 100_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
+    )
+    seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
+
+    @model_validator(mode="after")
+    def _own_vertices(self) -> Self:
+        if self.shape == "own":
+            lengths = {len(vertex) for vertex in self.vertices}
+            largest = max((abs(value) for vertex in self.vertices for value in vertex), default=0.0)
+            if (
+                not 2 <= len(self.vertices) <= 1000
+                or len(lengths) != 1
+                or not 1 <= max(lengths) <= 100
+                or largest > 100
+            ):
+                raise ValueError(
+                    "a polytope needs 2 to 1,000 vertices with equally many coordinates, 1 to 100, each between -100 "
+                    "and 100"
+                )
+        return self
+
+    def polytope(self) -> Polytope:
+        """The vertices as an array."""
+        if self.shape == "own":
+            return Polytope(np.array(self.vertices))
+        if self.shape == "box":
+            return Polytope(self.radius * np.array(list(product((-1.0, 1.0), repeat=self.dimension))))
+        return Polytope(self.radius * np.tri(self.dimension + 1, self.dimension, -1)[:, ::-1])
+
+    def facts(self) -> GameFacts:
+        """|⟨a, w⟩ - b| is at most max ‖v‖₁ + 1; the oscillation in λ depends on the diameter."""
+        body = self.polytope()
+        bound = body.radius + 1
+        m = len(body.vertices)
+        oscillation = body.oscillation(bound)
+        lipschitz, smoothness = body.lipschitz(bound), body.smoothness(1.0)
+        return GameFacts(
+            n=self.rows,
+            d=m + 1,
+            d_x=m,
+            lipschitz=lipschitz,
+            oscillation_x=oscillation,
+            oscillation_y=0.0,
+            change_x=2 * lipschitz,
+            change_y=0.0,
+            range_x=oscillation,
+            range_y=0.0,
+            smoothness=smoothness,
+            smoothness_x=smoothness,
+            work=Work(m * body.vertices.shape[1], m * body.vertices.shape[1], self.rows * body.vertices.shape[1]),
+        )
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
+        body = self.polytope()
+        generator = np.random.default_rng(self.seed)
+        features = generator.integers(0, 2, (self.rows, body.vertices.shape[1]), dtype=np.int8) * 2.0 - 1.0
+        weights = np.linspace(2.0, 0.0, len(body.vertices))
+        labels = features @ body.point(weights / weights.sum())
+        labels = np.clip(labels + generator.uniform(-_LABEL_NOISE, _LABEL_NOISE, self.rows), -1.0, 1.0)
+        return LearningGame(self.facts(), features, labels, 1.0, 0.5 * float(labels @ labels) / self.rows, body)
 
 
 class LearningGame(Game):
-    """F(w) = (γ/2) mean ⟨a, w⟩² - ⟨mean b a, w⟩ + constant, on the simplex (w = x) or an ℓ1 ball.
+    """F(w) = (γ/2) mean ⟨a, w⟩² - ⟨mean b a, w⟩ + constant, on a body that a simplex is mapped onto.
 
     features : (n, d) rows a, labels : (n,) b, both within [-1, 1]; curvature : γ;
-    radius : r of the ball w = r (u₊ - u₋) that x = (u₊, u₋) weights the vertices of, or None for the simplex.
+    body : whose vertices x weights: the simplex, an ℓ1 ball, or a polytope.
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
@@ -124,15 +210,15 @@ class LearningGame(Game):
         labels: np.ndarray,
         curvature: float,
         constant: float,
-        radius: float | None,
+        body: Body,
     ) -> None:
         self.facts = facts
         self._features, self._labels = features, labels
-        self._curvature, self._constant, self._radius = curvature, constant, radius
+        self._curvature, self._constant, self._body = curvature, constant, body
 
     def weights(self, x: np.ndarray) -> np.ndarray:
         """The models or portfolios w (R, d) of the vertex weights x (R, d_x)."""
-        return x if self._radius is None else to_ball(x, self._radius)
+        return self._body.point(x)
 
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
         w = self.weights(x)
@@ -154,9 +240,10 @@ class LearningGame(Game):
     @cached_property
     def _minimum(self) -> Certified:
         largest = float(np.linalg.eigvalsh(self._moments[0])[-1])
-        scale = 1.0 if self._radius is None else 2 * self._radius**2
         start, _ = self.facts.uniform(1)
-        return minimise(self._objective, start, scale * self._curvature * largest, _OPTIMUM_TOLERANCE, 20_000)
+        return minimise(
+            self._objective, start, self._body.stretch * self._curvature * largest, _OPTIMUM_TOLERANCE, 20_000
+        )
 
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
@@ -175,7 +262,7 @@ class LearningGame(Game):
         return 0.5 * ((slopes - self._moments[1]) * w).sum(axis=1) + self._constant, self._pulled_back(slopes)
 
     def _pulled_back(self, slopes: np.ndarray) -> np.ndarray:
-        return slopes if self._radius is None else ball_gradient(slopes, self._radius)
+        return self._body.pull_back(slopes)
 
 
 def _facts(n: int, d_x: int, lipschitz: float, smoothness: float) -> GameFacts:

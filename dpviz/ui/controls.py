@@ -162,6 +162,13 @@ class Panel:
             self.query[self.key(name)] = str(value).lower()
         return value
 
+    def text(self, name: str, label: str, default: str, help: str) -> str:
+        """A few lines of text."""
+        value = st.text_area(label, value=default, key=self.key(name), help=help, bind="query-params")
+        if value != default:
+            self.query[self.key(name)] = value
+        return value
+
     def several(self, name: str, label: str, options: Sequence[str], default: Sequence[str], help: str) -> list[str]:
         """Any number of `options`, in their own order."""
         chosen = st.pills(

@@ -49,6 +49,7 @@ NOTICE = (
 
 
 Made = TypeVar("Made")
+Kind = TypeVar("Kind", bound="Upload")
 
 
 @dataclass
@@ -71,8 +72,7 @@ class Upload:
         """What `make` returns for a choice; made again only when the choice changes."""
         if self.made is None or self.made[0] != choice:
             self.made = (choice, make())
-        made: Made = self.made[1]
-        return made
+        return self.made[1]
 
     def editor(self, name: str, rows: Hashable, start: Callable[[], pd.DataFrame], **options: Any) -> pd.DataFrame:
         """A table to fill in, as edited. It starts from `start()`, again after a fill and wherever it was hidden."""
@@ -80,11 +80,7 @@ class Upload:
         # What is edited is kept by the widget as changes to its start; so that changes only when the widget is new.
         if key not in self.starts or key not in st.session_state:
             self.starts[key] = start()
-        edited: pd.DataFrame = st.data_editor(self.starts[key], key=key, **options)
-        return edited
-
-
-Kind = TypeVar("Kind", bound=Upload)
+        return st.data_editor(self.starts[key], key=key, **options)
 
 
 def generated(panel: Panel, source: str) -> Settings[DatasetSpecification]:
@@ -104,10 +100,7 @@ def uploaded(page: str) -> tuple[DatasetSpecification | None, dict[str, np.ndarr
 
 
 def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
-    """The part of a panel that reads a file; None as long as there is none that can be used.
-
-    page : prefix of the panel's keys. kind : the class that keeps the file and what is declared of it.
-    """
+    """The part of a panel that reads a file, to be kept as a `kind`; None as long as none can be used."""
     st.info(NOTICE, icon=":material/info:")
     st.file_uploader(
         "CSV or Parquet file with a header row, at most 50 MB",

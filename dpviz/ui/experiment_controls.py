@@ -96,8 +96,8 @@ def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str]) -> dict[s
     return {name: panel.control(declared[name], name) for name in names}
 
 
-def budget(panel: Panel, default: str = "pure") -> Settings[Budget]:
-    """Choose the currency and the size of the budget."""
+def budget(panel: Panel, default: str = "pure", epsilon: float | None = None) -> Settings[Budget]:
+    """Choose the currency and the size of the budget; `default` and `epsilon`: what it is at first on this page."""
     currency = panel.choice(
         "currency",
         "Guarantee",
@@ -106,7 +106,11 @@ def budget(panel: Panel, default: str = "pure") -> Settings[Budget]:
         "Pure ε is the strictest kind. The others allow Gaussian noise and add up more slowly over many steps.",
     )
     cls = CURRENCIES[currency]
-    values = panel.specification(cls, [control.name for control in cls.controls()])
+    controls = [
+        replace(control, default=epsilon) if epsilon is not None and control.name == "epsilon" else control
+        for control in cls.controls()
+    ]
+    values = {control.name: panel.control(control, control.name) for control in controls}
     st.caption(ANY_BUDGET)
     return Settings(cls, values)
 

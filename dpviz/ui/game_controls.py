@@ -11,12 +11,13 @@ from streamlit.delta_generator import DeltaGenerator
 from dpviz.datasets.categories import CategoricalBundled, CategoricalGenerator
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns
+from dpviz.errors import UserError
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.problems.matrix_games import MatrixGame
 from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
-from dpviz.problems.simplex_learning import Portfolio, SparseRegression
+from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 from dpviz.specification import Specification
 from dpviz.ui import category_upload, group_upload
 from dpviz.ui.controls import Panel, Settings
@@ -32,7 +33,9 @@ PROBLEMS: Mapping[str, type[ProblemSpecification]] = {
     "synthetic": MarginalQueries,
     "regression": SparseRegression,
     "portfolio": Portfolio,
+    "polytope": PolytopeRegression,
 }
+TRIANGLE = "0.5 0\n0 0.5\n-0.5 -0.5"
 UPLOAD = "upload"
 # Where the rows of a problem may come from; a problem without an entry generates its own.
 SOURCES: Mapping[str, Mapping[str, type[Specification]]] = {
@@ -59,6 +62,14 @@ class Choice:
     def problem(self) -> type[ProblemSpecification]:
         return PROBLEMS[self.name]
 
+    def declared_from_data(self, page: str) -> bool:
+        """Whether ranges, groups or categories of an upload were taken from the file itself."""
+        if not self.uploaded:
+            return False
+        if self.name == "synthetic":
+            return category_upload.declared_from_data(page)
+        return group_upload.declared_from_data(page, loss_columns=self.name == "losses")
+
 
 def choose(panel: Panel, main: DeltaGenerator) -> Choice:
     """Choose the problem and its data; the panel for an upload is drawn in `main`."""
@@ -75,6 +86,10 @@ def choose(panel: Panel, main: DeltaGenerator) -> Choice:
                 kind, [control.name for control in kind.controls()], prefix=f"{name}_{source}_"
             )
             data = Settings(kind, fields)
+        if values.get("shape") == "own":
+            values["vertices"] = _vertices(
+                panel.text("vertices", "Vertices, one per line", TRIANGLE, "Numbers with spaces or commas between.")
+            )
     if source == UPLOAD and data is None:
         return Choice(name, None, True, tables)
     parts: dict[str, Any] = dict(values)
@@ -91,6 +106,17 @@ def build(choice: Choice) -> ProblemSpecification | None:
         name: value.build() if isinstance(value, Settings) else value for name, value in choice.settings.values.items()
     }
     return Settings(choice.settings.cls, values).build()
+
+
+def _vertices(text: str) -> tuple[tuple[float, ...], ...]:
+    """One vertex per line. Raises UserError for what is no number."""
+    try:
+        return tuple(tuple(map(float, line.replace(",", " ").split())) for line in text.splitlines() if line.strip())
+    except ValueError:
+        raise UserError(
+            "Write one vertex per line, as numbers with spaces or commas between them.",
+            title="These vertices cannot be read",
+        ) from None
 
 
 def _fields(source: str, name: str) -> bool:
@@ -111,10 +137,8 @@ def _data(panel: Panel, name: str, main: DeltaGenerator) -> tuple[str, Any, Mapp
         return source, None, {}
     with main, st.expander("Your data", expanded=True, icon=":material/upload_file:"):
         if name == "synthetic":
-            specification, tables = category_upload.uploaded(panel.page)
-        else:
-            specification, tables = group_upload.uploaded(panel.page, loss_columns=name == "losses")
-    return source, specification, tables
+            return source, *category_upload.uploaded(panel.page)
+        return source, *group_upload.uploaded(panel.page, loss_columns=name == "losses")
 
 
 def settings_of(problem: ProblemSpecification) -> dict[str, Any]:
@@ -123,6 +147,8 @@ def settings_of(problem: ProblemSpecification) -> dict[str, Any]:
         if type(problem) is not cls:
             continue
         found: dict[str, Any] = {"problem": name, **fields_of(problem, f"{name}_")}
+        if isinstance(problem, PolytopeRegression) and problem.shape == "own":
+            found["vertices"] = "\n".join(" ".join(f"{value:g}" for value in vertex) for vertex in problem.vertices)
         data = getattr(problem, "data", None)
         if data is None:
             return found

@@ -51,6 +51,7 @@ def build() -> StreamlitPage:
             ],
             "Algorithms": [
                 st.Page("pages/accelerated.py", title="Accelerated gradient", icon=":material/rocket_launch:"),
+                st.Page("pages/mirror_descent.py", title="Private games", icon=":material/casino:"),
             ],
         }
     )

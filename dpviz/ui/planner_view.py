@@ -8,7 +8,7 @@ from dpviz.errors import UserError
 from dpviz.plots import guarantee_figures
 from dpviz.privacy import accounting, readings
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP, ZeroConcentratedDP
-from dpviz.privacy.planner import STEPS_LIMIT, NoisyMeans
+from dpviz.privacy.what_if import STEPS_LIMIT, NoisyMeans
 from dpviz.specification import Control
 from dpviz.ui import charts
 from dpviz.ui.explain import SETTINGS_ONLY, UNIT, short
@@ -149,7 +149,7 @@ def as_python(means: NoisyMeans, budget: Budget) -> None:
     sizes = ", ".join(f"{control.name}={getattr(budget, control.name)!r}" for control in budget.controls())
     st.code(
         f"""from dpviz.privacy.budgets import {type(budget).__name__}
-from dpviz.privacy.planner import NoisyMeans
+from dpviz.privacy.what_if import NoisyMeans
 
 print(NoisyMeans({arguments}).noise_scale({type(budget).__name__}({sizes})))""",
         language="python",

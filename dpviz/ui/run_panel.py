@@ -33,8 +33,6 @@ class Run:
     def steps(self) -> tuple[int, int]:
         """Steps done so far and steps in all, over all methods."""
         total = sum(plan.iterations for plan in self.plans.values())
-        if self.job.trace is None:
-            return 0, total
         return round(self.job.progress * total), total
 
 

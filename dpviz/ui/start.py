@@ -6,6 +6,7 @@ import streamlit as st
 
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated import presets
+from dpviz.families.mirror_descent import presets as mirror_presets
 from dpviz.plots import plan_figures
 from dpviz.privacy.budgets import PureDP
 from dpviz.problems.linear_models import LogisticRegression
@@ -38,6 +39,17 @@ FAMILIES = (
         question="Momentum needs fewer steps but amplifies noise. For your data and budget: which method, how many "
         "steps, and how should the budget be spread over them?",
         preset=presets.PRESETS[0].name,
+    ),
+    Family(
+        page="pages/mirror_descent.py",
+        prefix="mirror",
+        icon=":material/casino:",
+        title="Private games",
+        guarantee="(ε, δ), pure ε, ρ-zCDP or μ-GDP by drawing vertices with the exponential mechanism. One row "
+        "replaced.",
+        question="Two players, thousands of strategies, one budget: equilibria, fair models for the worst group, "
+        "synthetic data. Why does the error hardly grow with the number of strategies?",
+        preset=mirror_presets.PRESETS[0].name,
     ),
 )
 

@@ -10,13 +10,17 @@ import pandas as pd
 import pytest
 
 import dpviz
-from dpviz.datasets.upload import prepare
+from dpviz.datasets import prepare, prepare_categories, prepare_groups
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.export import file_name, to_csv, to_script
 from dpviz.experiments.results import final_table
 from dpviz.families.accelerated import GradientDescent, Nesterov
+from dpviz.families.mirror_descent.algorithms import SyntheticData, VertexSampling
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.marginals import MarginalQueries
 from dpviz.problems.quadratic import Quadratic
 
 ROOT = Path(dpviz.__file__).parents[1]
@@ -143,6 +147,49 @@ def test_the_script_of_an_upload_takes_the_table_and_checks_its_hash(tmp_path: P
     np.save(tmp_path / "other.npy", upload.table + 1)
     refused = ran(script, tmp_path, "other.npy")
     assert refused.returncode == 1 and "another table" in refused.stderr and not refused.stdout
+
+
+def uploads() -> dict[str, tuple[ProblemSpecification, np.ndarray, str, str]]:
+    """Per kind of uploaded table: a problem on it, the table, its type and shape, and what its last column holds."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.random(60), "b": rng.random(60), "ill": rng.integers(0, 2, 60)})
+    frame["area"] = np.resize(["north", "south", "east"], 60)
+    ranges = dict.fromkeys("ab", (0.0, 1.0))
+    learning = prepare_groups(frame, "ill", None, "area", ["a", "b"], ranges, ["north", "south", "east"])
+    losses = prepare_groups(frame, None, None, "area", ["a", "b"], ranges, ["north", "south"])
+    survey = prepare_categories(frame, {"area": ["north", "south"], "ill": ["0", "1"]})
+    grouped = "the place of the row's group"
+    return {
+        "group loss": (GroupLoss(data=learning.specification), learning.table, "float64 of shape (60, 4)", grouped),
+        "loss matrix": (LossMatrix(data=losses.specification), losses.table, "float64 of shape (60, 4)", grouped),
+        "marginals": (
+            MarginalQueries(data=survey.specification),
+            survey.table,
+            "int16 of shape (60, 2)",
+            "the place of each row's category",
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", ["group loss", "loss matrix", "marginals"])
+def test_the_script_of_a_game_says_what_table_it_takes_and_runs_on_it(kind: str, tmp_path: Path) -> None:
+    problem, table, form, contents = uploads()[kind]
+    algorithm = SyntheticData(iterations=4) if kind == "marginals" else VertexSampling(iterations=4)
+    experiment = Experiment(
+        problem=problem,
+        arms=(Arm(label="A", algorithm=algorithm),),
+        budget=ApproximateDP(epsilon=2.0, delta=1e-5),
+        replicates=2,
+    )
+    script, digest = to_script(experiment), hashlib.sha256(table.data).hexdigest()
+    assert digest in script and form in script and contents in script and "-1 or +1" not in script
+    assert max(map(len, script.partition("SETTINGS")[0].splitlines())) <= 120
+    assert max(map(len, script.partition("experiment = Experiment")[2].splitlines())) <= 120
+
+    np.save(tmp_path / "table.npy", table)
+    result = ran(script, tmp_path, "table.npy")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.rstrip("\n") == printed(experiment, {digest: table})
 
 
 def test_the_script_contains_the_settings_and_nothing_that_they_could_inject(experiment: Experiment) -> None:

@@ -13,6 +13,7 @@ from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.runner import Job, Runner
+from dpviz.experiments.sweep import Sweep
 from dpviz.families.accelerated import Nesterov
 from dpviz.privacy.budgets import Budget, NoPrivacy
 from dpviz.privacy.mechanisms import Mechanisms
@@ -54,7 +55,8 @@ class Held(Algorithm[Problem, Facts]):
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         if self.failure == "plan":
             raise UserError("This plan cannot be. Change it.")
-        return Plan.fixed(facts, budget, Nesterov(iterations=10_000).plan(BENCH.facts(), NoPrivacy()).events)
+        plan = Nesterov(iterations=10_000).plan(BENCH.facts(), NoPrivacy())
+        return Plan.fixed(facts, budget, plan.events, batch_size=plan.schedule["batch_size"])
 
     def run(self, problem: Problem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         yield Snapshot(0, {"x": np.ones((mechanisms.replicates, 2))})
@@ -83,6 +85,10 @@ def short(iterations: int = 20) -> Experiment:
     return Experiment(
         problem=BENCH, arms=(Arm(label="short", algorithm=Nesterov(iterations=iterations)),), replicates=2
     )
+
+
+def by_dimension(experiment: Experiment, metric: str = "objective_gap") -> Sweep:
+    return Sweep(experiment=experiment, fields=("problem.dimension",), values=(2, 4, 8), metric=metric)
 
 
 def ended(job: Job) -> Job:
@@ -129,6 +135,30 @@ def test_a_job_in_line_can_be_stopped_before_it_starts(gate: int) -> None:
     GATES[gate].open.set()
     assert ended(second).state == "stopped" and second.trace is None
     assert ended(first).state == "stopped"
+
+
+def test_a_sweep_runs_to_its_end_in_the_background() -> None:
+    sweep = by_dimension(short())
+    job = ended(Runner().submit(sweep))
+    assert (job.state, job.progress, job.task, job.experiment) == ("done", 1.0, sweep, sweep.experiment)
+    assert job.trace is None and job.result is not None and job.result.finished == 3
+    for here, there in zip(job.result.series("short")[1], sweep.run().series("short")[1], strict=True):
+        np.testing.assert_array_equal(here, there)
+
+
+def test_a_running_sweep_stops_between_two_iterations(gate: int) -> None:
+    job = Runner().submit(by_dimension(held(gate)))
+    assert GATES[gate].entered.acquire(timeout=PATIENCE)
+    assert job.state == "running" and job.result is not None and job.result.finished == 0
+    job.stop()
+    GATES[gate].open.set()
+    assert ended(job).state == "stopped" and job.progress < 1
+    assert job.result.finished == 0 and job.result.to_frame().empty, "no point was finished"
+
+
+def test_a_mistake_in_a_sweep_is_a_sentence() -> None:
+    job = ended(Runner().submit(by_dimension(short(), metric="beauty")))
+    assert job.state == "failed" and "No method records 'beauty'" in job.message and job.result is None
 
 
 def test_no_more_jobs_run_at_once_than_there_are_slots(gate: int) -> None:

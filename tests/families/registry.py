@@ -1,7 +1,7 @@
 """Tiny problems for every kind of algorithm, every way to set one, and runs of them that can be looked into."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import combinations, product
@@ -23,7 +23,8 @@ from dpviz.privacy import mechanisms
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event, ExpMech, Parallel, inner_events
 from dpviz.privacy.ledger import SLACK, Filter, Ledger
-from dpviz.privacy.mechanisms import Mechanisms, Purpose
+from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose
+from dpviz.privacy.queries import Query
 from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.problems.group_loss import GroupLoss
 from dpviz.problems.linear_models import LogisticRegression
@@ -45,7 +46,7 @@ PRIVATE: tuple[Budget, ...] = (
 )
 
 
-# -------------------------------------------------------------------------------------------------------------- problems
+# ------------------------------------------------------------------------------------------------------------- problems
 
 
 class World(NamedTuple):
@@ -107,9 +108,7 @@ def _problems() -> tuple[Worlds, ...]:
     table = UploadedTable(sha256=plain, n=N, bounds=bounds, names=names)
     paid: dict[str, Any] = {"smoothness": 0.5, "smoothness_source": "released", "smoothness_cost": 0.005}
     labelled = _labelled()
-    groups = GroupedUpload(
-        sha256=grouped, n=N, bounds=bounds, names=names, groups=("one", "other"), shares=(0.6, 0.4)
-    )
+    groups = GroupedUpload(sha256=grouped, n=N, bounds=bounds, names=names, groups=("one", "other"), shares=(0.6, 0.4))
     survey = CategoricalUpload(
         sha256=coded, n=N, columns=(("home", ("rented", "owned")), ("area", ("city", "town", "country")))
     )
@@ -131,7 +130,7 @@ def _problems() -> tuple[Worlds, ...]:
 PROBLEMS = _problems()
 
 
-# ----------------------------------------------------------------------------------------------------------------- cases
+# ---------------------------------------------------------------------------------------------------------------- cases
 
 
 class Case(NamedTuple):
@@ -255,7 +254,7 @@ def check_booked(case: Case, ledger: Ledger, replicate: int, iteration: int) -> 
     assert ledger.spent(plan.terms.currency)[replicate] == pytest.approx(own, rel=1e-12)
 
 
-# ------------------------------------------------------------------------------------------------------------------ runs
+# ----------------------------------------------------------------------------------------------------------------- runs
 
 
 def started(case: Case, world: str = "", replicates: int = R) -> tuple[Iterator[Snapshot], Mechanisms, Ledger]:
@@ -310,3 +309,71 @@ def stub_noise(monkeypatch: pytest.MonkeyPatch, values: tuple[float, ...]) -> No
         return drawn
 
     monkeypatch.setattr(mechanisms, "streams", replaced)
+
+
+# ----------------------------------------------------------------------------------------------------- what is released
+
+
+class Spy:
+    """Notes everything that a run releases, in order, and what it draws for free.
+
+    seen : (kind, event of a selection, query, what was released, rows of a batch or replicates of a selection).
+    public : log weights of draws that cost nothing.
+    canned : release the same numbers whatever the data; ledger and -1 for what was not bought are left alone.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, canned: bool = False) -> None:
+        self.seen: list[tuple[str, Any, Query, np.ndarray, Any]] = []
+        self.public: list[np.ndarray] = []
+        self._canned = canned
+        for kind, name in (("laplace", "laplace"), ("standard_normal", "gaussian")):
+            monkeypatch.setattr(Batch, name, self._noise(kind, getattr(Batch, name)))
+        monkeypatch.setattr(Mechanisms, "exponential", self._selection(Mechanisms.exponential))
+        monkeypatch.setattr(Mechanisms, "sample", self._sample(Mechanisms.sample))
+
+    def clear(self) -> None:
+        self.seen.clear()
+        self.public.clear()
+
+    def _note(self, kind: str, event: Event | None, query: Query, found: np.ndarray, detail: Any) -> None:
+        self.seen.append((kind, event, query._replace(value=np.array(query.value)), np.array(found), detail))
+
+    def _noise(self, kind: str, true: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+        def release(batch: Batch, query: Query) -> np.ndarray:
+            found = true(batch, query)
+            if self._canned:
+                found = np.sin(np.arange(found.size) + len(self.seen)).reshape(found.shape) / N
+            block = batch.rows.stop - batch.rows.start if batch.rows else None
+            size = block if batch.indices is None else batch.indices.shape[1]
+            self._note(kind, None, query, found, size)
+            return found
+
+        return release
+
+    def _selection(self, true: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+        def release(source: Mechanisms, query: Query, event: Event, draws: Any = 1, rows: Any = None) -> np.ndarray:
+            found = true(source, query, event, draws, rows)
+            if self._canned:
+                other = np.arange(found.size).reshape(found.shape) + len(self.seen)
+                found = np.where(found < 0, found, other % query.value.shape[-1])
+            chosen = range(source.replicates) if rows is None else rows
+            self._note("selection", event, query, found, chosen)
+            return found
+
+        return release
+
+    def _sample(self, true: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+        def release(source: Mechanisms, log_weights: np.ndarray, draws: Any = 1, rows: Any = None) -> np.ndarray:
+            self.public.append(np.array(log_weights))
+            return true(source, log_weights, draws, rows)
+
+        return release
+
+
+def replayed(query: Query, eta: float, i: int, count: int, generator: np.random.Generator) -> np.ndarray:
+    """What replicate i selects: the argmax of η u/Δ plus Gumbel noise, or several by the inverse distribution."""
+    utilities = eta * query.value[i] / np.broadcast_to(query.sensitivity, len(query.value))[i]
+    if count == 1 or utilities.ndim == 2:
+        return np.atleast_1d(np.argmax(utilities + generator.gumbel(size=utilities.shape), axis=-1))
+    weights = np.exp(utilities - utilities.max())
+    return (generator.random(size=count)[:, None] >= np.cumsum(weights / weights.sum())[:-1]).sum(axis=1)

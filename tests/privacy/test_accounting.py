@@ -12,7 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpviz.privacy import accounting, closed_forms, costs, pld, readings
-from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Seq, Sub, inner_events
+from dpviz.privacy.events import (
+    Event,
+    ExpMech,
+    Gaussian,
+    Laplace,
+    Parallel,
+    Pure,
+    Repeat,
+    Seq,
+    Sub,
+    inner_events,
+)
 
 DELTA = 1e-6
 PESSIMISM = 2e-3  # a loss distribution on its grid may overestimate ε by so much

@@ -6,7 +6,7 @@ import pytest
 from dpviz.errors import UserError
 from dpviz.privacy import closed_forms, readings
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
-from dpviz.privacy.planner import STEPS_LIMIT, NoisyMeans
+from dpviz.privacy.what_if import STEPS_LIMIT, NoisyMeans
 
 BUDGETS = [PureDP(epsilon=1.0), ApproximateDP(epsilon=1.0), ZeroConcentratedDP(), GaussianDP()]
 

@@ -292,7 +292,7 @@ def test_checkpoints_beyond_the_last_event_are_refused():
 def test_gaussian_releases_on_one_batch_are_one_release():
     pair = Seq((Gaussian(0.3), Gaussian(0.4)))
     batch, single = sampled(1, 10, pair), sampled(1, 10, Gaussian(0.5))
-    assert pld.epsilon_at([(pair, 30)], 1e-6) == pytest.approx(pld.epsilon_at([(Gaussian(0.5), 30)], 1e-6), rel=1e-9)
+    assert pld.epsilon_at([(pair, 30)], 1e-6) == pytest.approx(pld.epsilon_at([(Gaussian(0.5), 30)], 1e-6), rel=1e-3)
     assert pld.epsilon_at([(batch, 30)], 1e-6) == pytest.approx(pld.epsilon_at([(single, 30)], 1e-6), rel=1e-9)
 
 
@@ -302,9 +302,11 @@ def test_releases_on_one_batch_are_booked_as_one_that_dominates_them():
         (Seq((Gaussian(0.3), Gaussian(0.4))), Gaussian(0.5)),
         (Seq((Laplace(0.3), Gaussian(0.4))), Gaussian(math.hypot(mu(Laplace(0.3)), 0.4))),
     ):
-        for event, other in ((inner, single), (sampled(1, 10, inner), sampled(1, 10, single))):
-            found = pld.epsilon_at([(event, 30)], 1e-6)
-            assert found == pytest.approx(pld.epsilon_at([(other, 30)], 1e-6), rel=1e-9)
+        found = pld.epsilon_at([(sampled(1, 10, inner), 30)], 1e-6)
+        assert found == pytest.approx(pld.epsilon_at([(sampled(1, 10, single), 30)], 1e-6), rel=1e-9)
+        # Outside a batch each is on its own.
+        apart = [(part, 30) for part in inner.events]
+        assert pld.epsilon_at([(inner, 30)], 1e-6) == pytest.approx(pld.epsilon_at(apart, 1e-6), rel=1e-9)
 
 
 def test_other_number_types_give_the_same_result():

@@ -209,7 +209,9 @@ def test_one_selection_and_one_pure_release():
 @pytest.mark.parametrize("count", [2, 3, 7, 20, 100])
 def test_few_and_many_events_are_close_to_a_very_fine_grid(event, count):
     found = pld.epsilon_at([(event, count)], DELTA)
-    assert -1e-9 <= found / on_a_fine_grid([(event, count)]) - 1 <= 2.5e-3
+    # Of blocks with different ranges, one end may lie between grid points.
+    tolerance = 4e-3 if isinstance(event, Parallel) else 2.5e-3
+    assert -1e-9 <= found / on_a_fine_grid([(event, count)]) - 1 <= tolerance
     assert found <= count * costs.pure(event)
 
 
@@ -271,7 +273,9 @@ def test_sequences_repetitions_and_blocks():
     def cost(*events: Event) -> float:
         return pld.epsilon_at([(event, 20) for event in events], DELTA)
 
-    assert cost(Repeat(Gaussian(0.1), 4)) == pytest.approx(cost(Gaussian(0.2)), rel=1e-9)
+    batch = poisson(1, 10, Laplace(0.4))
+    assert cost(Repeat(Seq((batch, Repeat(Pure(0.1), 2))), 4)) == cost(*[batch, Pure(0.1), Pure(0.1)] * 4)
+    assert cost(Seq((Gaussian(0.1), ExpMech(0.2)))) == cost(Gaussian(0.1), ExpMech(0.2))
     assert cost(Parallel((ExpMech(0.1), ExpMech(0.2)))) == cost(ExpMech(0.2))
     assert cost(poisson(1, 9, Seq((Gaussian(0.3), Gaussian(0.4))))) == cost(poisson(1, 9, Gaussian(0.5)))
     blocks = cost(Parallel((Laplace(0.5), Gaussian(0.3), ExpMech(0.4))))

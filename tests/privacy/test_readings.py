@@ -23,6 +23,7 @@ from dpviz.privacy.events import (
     Sub,
     relation,
 )
+from dpviz.privacy.tradeoffs import zcdp_advantage
 
 DELTA = 1e-6
 ALPHA = np.array([0.0, 1e-6, 0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 1.0])
@@ -115,6 +116,38 @@ def test_tradeoff_of_batches_is_below_that_of_an_actual_attack():
 def test_advantage(event, expected):
     assert readings.advantage([event]) == pytest.approx(expected, rel=1e-9)
     assert expected <= readings.advantage([event] * 3) * (1 + 1e-9) <= 3 * expected * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("q", [0.1, 0.6])
+def test_tradeoff_of_poisson_batches_is_the_worse_of_two_exact_ones(q):
+    """One release: the row is there (noise around μ, if drawn) or not (around 0), and the attacker picks the null."""
+    mu, threshold = 1.5, np.linspace(-4, 6, 400)
+    false_positive, false_negative = closed_forms.ndtr(-threshold), (1 - q) * closed_forms.ndtr(threshold)
+    false_negative += q * closed_forms.ndtr(threshold - mu)
+    found = readings.tradeoff([Sub("poisson", round(10 * q), 10, Gaussian(mu))], false_positive)
+    other = np.interp(false_positive, false_negative, false_positive)  # the same tests with the hypotheses exchanged
+    np.testing.assert_allclose(found, np.minimum(false_negative, other), rtol=0, atol=2e-4)
+    exact = q * math.erf(mu / math.sqrt(8))
+    assert readings.advantage([Sub("poisson", round(10 * q), 10, Gaussian(mu))]) == pytest.approx(exact, rel=1e-9)
+
+
+def test_tradeoff_of_selections_and_black_boxes():
+    eta = closed_forms.exponential_tradeoff(1.5, ALPHA)
+    np.testing.assert_array_equal(readings.tradeoff([ExpMech(1.5)], ALPHA), eta)
+    np.testing.assert_allclose(readings._tradeoff_of_profiles(costs.directions(ExpMech(1.5)), ALPHA), eta, atol=1e-9)
+    assert readings.advantage([ExpMech(1.5)]) == pytest.approx(math.tanh(1.5 / 4), rel=1e-12)
+    assert readings.advantage([Pure(1.5)]) == pytest.approx(math.tanh(1.5 / 2), rel=1e-12)
+    failing = readings.tradeoff([ApproxDP(1.0, 1e-3)], ALPHA)
+    expected = readings.budget_tradeoff(ApproximateDP(epsilon=1.0, delta=1e-3), ALPHA)
+    np.testing.assert_allclose(failing, expected, rtol=0, atol=1e-9)
+    assert readings.advantage([ApproxDP(1.0, 1e-3)]) == pytest.approx(0.462117157 + 1e-3 * (1 - 0.462117157), rel=1e-8)
+
+
+def test_tradeoff_of_a_bare_rho():
+    """The specification's 0.66442 at ρ = 0.5 and α = 0.05, and 0.76917 at ρ = 0.1 and α = 0.1."""
+    assert readings.tradeoff([ZCDP(0.25), Gaussian(math.sqrt(0.5))], [0.05]) == pytest.approx(0.66442, abs=1e-5)
+    assert readings.tradeoff([ZCDP(0.1)], [0.1]) == pytest.approx(0.76917, abs=1e-5)
+    assert readings.advantage([ZCDP(0.5)]) == zcdp_advantage(0.5) < closed_forms.zcdp_delta(0.5, 0.0)
 
 
 def test_attacks_where_losses_are_too_large_for_the_grid():

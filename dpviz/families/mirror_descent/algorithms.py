@@ -49,7 +49,6 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     kind: ClassVar[str] = "families.mirror_descent.vertex_sampling"
     title: ClassVar[str] = "Vertex sampling"
     sparse: ClassVar[bool] = True
-    internal: ClassVar[bool] = True
     iterations: int = number(
         64, 2, 1024, label="Rounds", symbol="T", scale="log", help="Rounds of the game, or the most that there may be."
     )
@@ -163,7 +162,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         scores, events = Scores(problem, mechanisms.replicates), iter(plan.events)
         start = facts.uniform(mechanisms.replicates)
         released, hidden = [np.zeros_like(v) for v in start], [np.zeros_like(v) for v in start]
-        yield self._snapshot(0, start, start)
+        with_internal = self.has_internal(facts)
+        yield _snapshot(0, start, start, with_internal)
         for t in range(1, plan.iterations + 1):
             weight = float(plan.schedule["row_weight"][t - 1])
             played = []
@@ -177,7 +177,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
                 released[p] += shown
                 hidden[p] += strategy
             scores.add([(1.0, played[0], played[1])], None if batch == facts.n else slice((t - 1) * batch, t * batch))
-            yield self._snapshot(t, (released[0] / t, released[1] / t), (hidden[0] / t, hidden[1] / t))
+            yield _snapshot(t, (released[0] / t, released[1] / t), (hidden[0] / t, hidden[1] / t), with_internal)
 
     def _play(
         self,
@@ -198,9 +198,10 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         indices = mechanisms.sample(logits, times) if event is None else mechanisms.exponential(query, event)
         return frequencies(indices[:, :draws], d), frequencies(indices[:, -draws:], d)
 
-    def _snapshot(self, t: int, released: Pair, hidden: Pair) -> Snapshot:
-        internal = {"x": hidden[0], "y": hidden[1]} if self.internal else {}
-        return Snapshot(t, {"x": released[0], "y": released[1]}, internal=internal)
+
+def _snapshot(t: int, released: Pair, hidden: Pair, shown: bool) -> Snapshot:
+    internal = {"x": hidden[0], "y": hidden[1]} if shown else {}
+    return Snapshot(t, {"x": released[0], "y": released[1]}, internal=internal)
 
 
 class SyntheticData(VertexSampling):
@@ -211,7 +212,6 @@ class SyntheticData(VertexSampling):
 
     kind: ClassVar[str] = "families.mirror_descent.synthetic_data"
     title: ClassVar[str] = "Synthetic data"
-    internal: ClassVar[bool] = False
     iterations: int = number(
         256, 2, 1024, label="Rounds", symbol="T", scale="log", help="Rounds of the game, or the most that there may be."
     )
@@ -223,7 +223,7 @@ class SyntheticData(VertexSampling):
     )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
-        if facts.oscillation_x > 0:
+        if facts.oscillation_x > 0 or facts.d_x == 1:
             raise UserError(
                 "This method draws synthetic rows, so it needs the problem 'Synthetic data'.",
                 title="Algorithm and problem do not fit",

@@ -15,11 +15,11 @@ from dpviz.families.mirror_descent.algorithms import BATCHES, softmax
 from dpviz.privacy import planner
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Seq
-from dpviz.privacy.mechanisms import Batch, Mechanisms
+from dpviz.privacy.mechanisms import Batch, Mechanisms, noise_scale
 from dpviz.problems.base import check_facts
 from dpviz.problems.games import Game, GameFacts, Pair
 from dpviz.problems.marginals import MarginalGame
-from dpviz.problems.matrix_games import MatrixGameProblem
+from dpviz.problems.matrix_games import MAX_ENTRIES, MatrixGameProblem
 from dpviz.problems.simplex import project
 from dpviz.specification import choice, number
 
@@ -184,6 +184,12 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
                 "groups'.",
                 title="Algorithm and problem do not fit",
             )
+        if facts.d_x * facts.d_y > MAX_ENTRIES:
+            raise UserError(
+                f"A payoff matrix of {facts.d_x:,} x {facts.d_y:,} entries is too large to release. Choose fewer "
+                "strategies.",
+                title="Too many entries",
+            )
         (rho,) = planner.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         mu = math.sqrt(2 * rho)
         rounds = self.matrix_rounds
@@ -233,26 +239,25 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
     )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
-        """Half of the budget selects, half measures: in ε under pure ε (Laplace noise), in ρ otherwise (Gaussian)."""
+        """Half of the budget selects, half measures: in ε under pure ε (Laplace noise), else in ρ or μ² (Gaussian)."""
         _needs_marginals(facts)
         planning.refuse_without_privacy(budget, self.title)
         rounds = self.measured_queries
+        half = planning.half(budget, facts.released)
+        select = ExpMech(planner.calibrate_selections(half, np.ones(1), rounds))
         if isinstance(budget, PureDP):
-            each = planner.left(budget, facts.released) / (2 * rounds)
-            pair: tuple[Event, Event] = (ExpMech(each), Laplace(each))
-            scale = 1 / (facts.n * each)
+            measure: Event = Laplace(select.eta)
         else:
-            rho = planner.calibrate_gaussian(budget, np.ones(2 * rounds), facts.n, facts.n, facts.released)[0]
-            pair = (ExpMech(math.sqrt(8 * rho)), Gaussian(math.sqrt(2 * rho)))
-            scale = 1 / (facts.n * math.sqrt(2 * rho))
+            (*_, rho) = planner.calibrate_gaussian(half, np.ones(rounds), facts.n, facts.n)
+            measure = Gaussian(math.sqrt(2 * rho))
         return Plan.fixed(
             facts,
             budget,
-            pair * rounds,
+            (select, measure) * rounds,
             charged_at=np.repeat(np.arange(1, rounds + 1), 2),
             iterations=rounds,
             resolved={"rounds": rounds},
-            noise_scale_y=np.full(rounds, scale),
+            noise_scale_y=np.full(rounds, noise_scale(measure, 1 / facts.n)),
             batch_size=np.full(rounds, facts.n),
         )
 
@@ -327,7 +332,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
 
 
 def _needs_marginals(facts: GameFacts) -> None:
-    if facts.oscillation_x > 0:
+    if facts.oscillation_x > 0 or facts.d_x == 1:
         raise UserError(
             "This method answers marginal queries, so it needs the problem 'Synthetic data'.",
             title="Algorithm and problem do not fit",

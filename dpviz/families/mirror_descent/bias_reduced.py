@@ -12,8 +12,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
 from dpviz.families.mirror_descent.algorithms import ACCOUNTING, frequencies, softmax
 from dpviz.privacy import planner
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
-from dpviz.privacy.closed_forms import zcdp_rho
+from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
 from dpviz.privacy.events import Event, ExpMech
 from dpviz.privacy.ledger import Additive, Filter, price
 from dpviz.privacy.mechanisms import Mechanisms
@@ -33,7 +32,6 @@ class BiasReduced(planning.GameAlgorithm[Game]):
     kind: ClassVar[str] = "families.mirror_descent.bias_reduced"
     title: ClassVar[str] = "Bias-reduced oracle"
     sparse: ClassVar[bool] = True
-    internal: ClassVar[bool] = True
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("rho_spent", "ρ spent so far", released=True),
         Metric("rows_used", "Rows used so far", released=True),
@@ -79,7 +77,9 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             steps = [self.relative_step * tau if share else 0.0 for share in split]
         else:
             ranges = np.array([2 * math.sqrt(share) * weight for share in split if share])
-            scale = self.relative_step * planner.calibrate_selections(_additive(budget), ranges, draws, facts.released)
+            scale = self.relative_step * planner.calibrate_selections(
+                planning.additive(budget), ranges, draws, facts.released
+            )
             pairs = zip(split, oscillations, strict=True)
             steps = [scale * math.sqrt(share) / osc if share else 0.0 for share, osc in pairs]
         allowed: dict[str, Event] = {
@@ -119,8 +119,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         hidden = [np.zeros_like(v) for v in released]
         active = np.ones(replicates, dtype=bool)
         count = np.zeros(replicates)
-        outputs, means = facts.uniform(replicates), facts.uniform(replicates)
-        yield self._snapshot(0, outputs, means, mechanisms, used * unit, active)
+        outputs, means, shown = facts.uniform(replicates), facts.uniform(replicates), self.has_internal(facts)
+        yield self._snapshot(0, outputs, means, mechanisms, used * unit, active, shown)
         for t in range(1, plan.iterations + 1):
             active = active & (levels[:, t - 1] >= 0)
             rows = np.flatnonzero(active)
@@ -147,7 +147,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             count[rows] += 1
             share = np.maximum(count, 1)[:, None]
             outputs, means = (released[0] / share, released[1] / share), (hidden[0] / share, hidden[1] / share)
-            yield self._snapshot(t, outputs, means, mechanisms, used * unit, active)
+            yield self._snapshot(t, outputs, means, mechanisms, used * unit, active, shown)
 
     def _add(
         self, scores: Scores, vertices: list[np.ndarray], level: int, size: int, facts: GameFacts, block: slice
@@ -179,12 +179,13 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         mechanisms: Mechanisms,
         rows_used: np.ndarray,
         active: np.ndarray,
+        shown: bool,
     ) -> Snapshot:
         return Snapshot(
             t,
             {"x": outputs[0], "y": outputs[1]},
             {"rho_spent": mechanisms.spent("rho"), "rows_used": rows_used.astype(float)},
-            internal={"x": means[0], "y": means[1]},
+            internal={"x": means[0], "y": means[1]} if shown else {},
             active=active,
             status=tuple("running" if on else "exhausted" for on in active),
         )
@@ -193,10 +194,3 @@ class BiasReduced(planning.GameAlgorithm[Game]):
 def _currency(budget: Budget) -> Additive:
     """The currency of the filter: the budget's own, and ρ for (ε, δ), which is none that adds up adaptively."""
     return "epsilon" if isinstance(budget, PureDP) else "mu" if isinstance(budget, GaussianDP) else "rho"
-
-
-def _additive(budget: Budget) -> Budget:
-    """The budget itself, or for (ε, δ) the ρ that implies it."""
-    if isinstance(budget, ApproximateDP):
-        return ZeroConcentratedDP.model_construct(rho=zcdp_rho(budget.epsilon, budget.delta))
-    return budget

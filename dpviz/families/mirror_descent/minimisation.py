@@ -41,7 +41,6 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
     kind: ClassVar[str] = "families.mirror_descent.anytime_sampling"
     title: ClassVar[str] = "Anytime vertex sampling"
     sparse: ClassVar[bool] = True
-    internal: ClassVar[bool] = True
     iterations: int = number(
         64, 2, 1024, label="Rounds", symbol="T", scale="log", help="Rounds, or the most that there may be."
     )
@@ -91,8 +90,9 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
             *(planning.selections(eta, draws) for _ in paid),
             planning.selections(eta, output_draws),
         )
-        fresh = np.zeros(rounds)
+        fresh, ranges = np.zeros(rounds), np.zeros(rounds)
         fresh[[0, *(t - 1 for t in paid)]] = 1.0
+        ranges[[*(t - 1 for t in paid), rounds - 1]] = eta  # the output is drawn in the last round
         return Plan.fixed(
             facts,
             budget,
@@ -107,7 +107,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
                 "step_size_x": tau,
             },
             step_size_x=np.full(rounds, tau),
-            range_x=eta * fresh,
+            range_x=ranges,
             refreshed=fresh,
             batch_size=np.full(rounds, batch),
         )
@@ -128,8 +128,8 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         scores, events = Scores(problem, replicates), iter(plan.events)
         x, y = facts.uniform(replicates)
         past: list[np.ndarray] = []  # scaled scores of every round's weights, (R, d) each
-        mean, vertices = np.zeros_like(x), x
-        yield Snapshot(0, {"x": x, "y": y}, internal={"x": x, "y": y})
+        mean, vertices, shown = np.zeros_like(x), x, self.has_internal(facts)
+        yield Snapshot(0, {"x": x, "y": y}, internal={"x": x, "y": y} if shown else {})
         for t in range(1, plan.iterations + 1):
             tau = float(plan.schedule["step_size_x"][t - 1])
             query = scores.x(1 / batch)
@@ -145,7 +145,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
             if t == plan.iterations:
                 indices = mechanisms.exponential(_mixture(mechanisms, query, past, output_draws), next(events))
                 vertices = frequencies(indices, facts.d_x)
-            yield Snapshot(t, {"x": vertices, "y": y}, internal={"x": mean / t, "y": y})
+            yield Snapshot(t, {"x": vertices, "y": y}, internal={"x": mean / t, "y": y} if shown else {})
 
 
 def _mixture(mechanisms: Mechanisms, query: Query, past: list[np.ndarray], draws: int) -> Query:

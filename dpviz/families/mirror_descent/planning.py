@@ -10,13 +10,15 @@ from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import rates, theory
 from dpviz.privacy import planner
-from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.closed_forms import Floats, zcdp_rho
 from dpviz.privacy.events import Event, ExpMech, Repeat
 from dpviz.problems.games import Game, GameFacts
 
 # Measured on one 2-core machine, like those of `Algorithm`: per multiplication, per vertex drawn from, per round.
 SECONDS_PER_PRODUCT, SECONDS_PER_VERTEX, SECONDS_PER_ROUND = 0.5e-9, 40e-9, 5e-4
+
+AFFORDABLE = 3e7  # multiplications of one gradient at a mixed strategy
 
 P = TypeVar("P", bound=Game)
 Accounting = Literal["tight", "paper"]
@@ -55,6 +57,23 @@ def rho_of(budget: Budget) -> float:
     if isinstance(budget, PureDP):
         return budget.epsilon**2 / 8  # of a single draw; many draws are dearer under pure ε
     return getattr(budget, "mu", math.inf) ** 2 / 2
+
+
+def additive(budget: Budget) -> Budget:
+    """The budget itself, or for (ε, δ), which does not add up, the ρ that implies it."""
+    if isinstance(budget, ApproximateDP):
+        return ZeroConcentratedDP.model_construct(rho=zcdp_rho(budget.epsilon, budget.delta))
+    return budget
+
+
+def half(budget: Budget, prior: tuple[Event, ...]) -> Budget:
+    """Half of what `prior` leaves of a budget, in the currency of `additive`: half the ε, ρ, or μ²."""
+    part = planner.left(additive(budget), prior) / 2
+    if isinstance(budget, PureDP):
+        return PureDP.model_construct(epsilon=part)
+    if isinstance(budget, GaussianDP):
+        return GaussianDP.model_construct(mu=math.sqrt(part))
+    return ZeroConcentratedDP.model_construct(rho=part)
 
 
 def sizes(facts: GameFacts, budget: ApproximateDP) -> rates.Sizes:
@@ -122,11 +141,13 @@ def private_steps(
     oscillations = (facts.oscillation_x, facts.oscillation_y)
     if accounting == "paper":
         paid = stated_for_approximate(budget, "The paper's composition")
+        log_vertices = facts.log_vertices
         if split[0]:
             cap = rates.tau_paper(rounds, facts.n // rounds, paid.epsilon, paid.delta, facts.lipschitz, draws)
-        else:  # synthetic data: only y pays
+        else:  # synthetic data: only y pays (Theorem G.1)
             cap = rates.tau_paper_synthetic(rounds, facts.n, paid.epsilon, paid.delta, draws)
-        tau = min(float(cap), math.sqrt(facts.log_vertices / rounds) / facts.lipschitz)
+            log_vertices = math.log(facts.d_y)
+        tau = min(float(cap), math.sqrt(log_vertices / rounds) / facts.lipschitz)
         return tuple(tau if share else 0.0 for share in split)  # type: ignore[return-value]
     used = row_weights[row_weights > 0]
     ranges = np.concatenate([2 * math.sqrt(share) * used for share in split if share])
@@ -188,11 +209,15 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
 
     sparse: ClassVar[bool] = False
 
+    def has_internal(self, facts: GameFacts) -> bool:
+        """Averages of secret weights are evaluated where a mixed strategy is cheap to evaluate."""
+        return self.sparse and facts.work.mixed <= AFFORDABLE
+
     def estimated_seconds(self, plan: Plan, replicates: int, recorded: int) -> float:
         facts = plan.facts
         assert isinstance(facts, GameFacts)
         asked = facts.work.vertices if self.sparse else facts.work.mixed
-        evaluated = asked * (1.5 if facts.d_y > 1 else 20.0)  # a certificate needs gradients
+        evaluated = asked * (0.1 if self.sparse else 2.0)  # the columns of drawn vertices are kept
         share = float(plan.schedule["batch_size"][0]) / facts.n
         products = replicates * (plan.iterations * asked * share + recorded * evaluated) + facts.work.preparation
         elements = plan.iterations * replicates * facts.d

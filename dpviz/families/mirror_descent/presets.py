@@ -27,7 +27,7 @@ from dpviz.problems.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.problems.matrix_games import MatrixGame
 from dpviz.problems.quadratic_games import QuadraticGame
-from dpviz.problems.simplex_learning import Portfolio, SparseRegression
+from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 
 _SAMPLING: dict[str, Algorithm] = {
     "Vertex sampling": VertexSampling(),
@@ -58,7 +58,7 @@ def offered(problem: type[ProblemSpecification]) -> tuple[tuple[str, ...], tuple
     """The methods that make sense for a kind of problem, and those chosen at first."""
     if issubclass(problem, MarginalQueries):
         return SYNTHETIC, SYNTHETIC
-    if issubclass(problem, SparseRegression | Portfolio):
+    if issubclass(problem, SparseRegression | Portfolio | PolytopeRegression):
         return (*_SAMPLING, "Anytime", "Frank-Wolfe", *_GRADIENTS), ("Vertex sampling", "Anytime", "Frank-Wolfe")
     matrix = ("Noisy matrix",) if issubclass(problem, MatrixGame | LossMatrix) else ()
     return (*_GAMES, *matrix), ("Vertex sampling", "As in the paper", *_GRADIENTS)

@@ -1,0 +1,143 @@
+"""What the error bounds of the accelerated methods guarantee for given public numbers, whatever the data."""
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dpviz.experiments.accuracy import Best, ErrorBound
+from dpviz.families.accelerated import planning, theory
+from dpviz.families.accelerated.algorithms import GradientDescent, GradientMethod, MultistageNesterov, Nesterov
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.closed_forms import Floats, zcdp_rho
+from dpviz.problems.base import SmoothFacts
+from dpviz.specification import choice, number
+
+_METHODS: Mapping[str, type[GradientMethod]] = MappingProxyType(
+    {"gradient_descent": GradientDescent, "nesterov": Nesterov, "multistage_nesterov": MultistageNesterov}
+)
+
+
+class SmoothConvexBound(ErrorBound):
+    """Noisy gradient methods on the mean of n losses, L-smooth and μ-strongly convex, all rows in every step.
+
+    Batches would not help: they save time, not noise. The bounds are those of `theory`, in expectation over the noise.
+    """
+
+    kind: ClassVar[str] = "families.accelerated.accuracy.smooth_convex"
+    title: ClassVar[str] = "Accelerated gradient methods"
+    error_title: ClassVar[str] = "excess loss F(x) - F*"
+    advice: ClassVar[str] = "Allow more steps, or choose a larger target."
+    levers: ClassVar[Mapping[str, Literal["more", "less"]]] = MappingProxyType({"rows": "more", "dimension": "less"})
+    method: Literal["gradient_descent", "nesterov", "multistage_nesterov"] = choice(
+        "nesterov",
+        {name: method.title for name, method in _METHODS.items()},
+        label="Method",
+        help="Gradient descent, Nesterov's accelerated method, or the latter in stages of shrinking steps.",
+    )
+    noise: Literal["laplace", "gaussian"] = choice(
+        "laplace",
+        {"laplace": "Laplace", "gaussian": "Gaussian"},
+        label="Noise",
+        help="Laplace noise gives pure ε-DP. Gaussian noise needs (ε, δ), ρ or μ; smaller in high dimension.",
+    )
+    schedule: Literal["uniform", "optimal"] = choice(
+        "optimal",
+        {"uniform": "Uniform", "optimal": "Optimal (bound)"},
+        label="Noise schedule",
+        help="How the budget is spread over the steps. Optimal: more noise early, less noise late.",
+    )
+    rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
+    dimension: int = number(
+        10, 1, 100_000, label="Parameters", symbol="d", scale="log", help="Parameters of the model; each gets noise."
+    )
+    smoothness: float = number(
+        1.0, 1e-4, 1000.0, label="Smoothness", symbol="L", scale="log", help="Largest curvature of the objective."
+    )
+    strong_convexity: float = number(
+        0.02, 1e-5, 10.0, label="Strong convexity", symbol="μ", scale="log", help="Smallest curvature, at most L."
+    )
+    clip: float = number(
+        1.0,
+        0.001,
+        1000.0,
+        label="Gradient clip",
+        symbol="C",
+        scale="log",
+        help="Largest norm of one row's gradient, L1 for Laplace, L2 for Gaussian noise; taken to cut nothing off.",
+    )
+    initial_gap: float = number(
+        0.7, 1e-6, 1e6, label="Initial gap", symbol="E₀", scale="log", help="Bound on the excess loss at the start."
+    )
+    iterations: int = number(
+        1000, 1, 10_000, label="Steps at most", symbol="T", scale="log", help="The best number up to this is taken."
+    )
+
+    def facts(self) -> SmoothFacts:
+        """The same numbers as a problem states them; V₀ ≤ 2 E₀ by strong convexity."""
+        return SmoothFacts(
+            n=self.rows,
+            d=self.dimension,
+            gradient_bound_l1=self.clip,
+            gradient_bound_l2=self.clip,
+            smoothness=self.smoothness,
+            strong_convexity=self.strong_convexity,
+            initial_gap=self.initial_gap,
+            lyapunov=2 * self.initial_gap,
+        )
+
+    def algorithm(self) -> GradientMethod:
+        """The method that keeps what is promised here; it chooses T by its bound."""
+        cls = _METHODS[self.method]
+        return cls(iterations=self.iterations, noise=self.noise, schedule=self.schedule, horizon="bound")
+
+    def best(self, budget: Budget) -> Best:
+        """Exact under pure ε and for Gaussian noise. For Laplace noise in other currencies, with a little more noise
+        than the plan will have, so that the bound holds for every number of steps at once: see `_laplace_factor`."""
+        method, facts = self.algorithm(), self.facts()
+        if self.noise == "gaussian" and not isinstance(budget, NoPrivacy):
+            return self._best_of(planning.bound_by_horizon(method, facts, budget)[1])
+        recursion = method.recursion(facts, method.steps(facts, self.iterations))
+        assert recursion is not None
+        if isinstance(budget, NoPrivacy):
+            return self._best_of(theory.bound(recursion, 0.0)[1:])
+        unit, bounds = self.dimension * facts.gradient_sensitivity("l1", self.rows) ** 2, []
+        if isinstance(budget, (PureDP, ApproximateDP)):
+            bounds.append(theory.bound_by_iterations(recursion, unit / budget.epsilon**2, self.schedule, "laplace"))
+        if not isinstance(budget, PureDP):
+            noise = unit / _sum_of_squares(budget) * _laplace_factor(recursion, self.schedule)
+            bounds.append(recursion.initial * np.exp(recursion.log_contraction) + noise)
+        return self._best_of(np.min(bounds, axis=0))
+
+    def without_privacy(self) -> float:
+        return self.best(NoPrivacy()).bound
+
+    def _best_of(self, bounds: Floats) -> Best:
+        """Of the bounds after 1, 2, … steps, or of not moving at all."""
+        iterations = theory.best_iterations(bounds)
+        bound = float(bounds[iterations - 1])
+        return Best(bound, iterations) if bound < self.initial_gap else Best(self.initial_gap, 0)
+
+
+def _sum_of_squares(budget: Budget) -> float:
+    """The Σ ε_t² of Laplace releases that a budget surely pays for: their ρ is at most Σ ε_t²/2, their μ² at most
+    Σ ε_t² π/2, the slope of -2 Φ⁻¹(e^(-ε/2)/2) at 0 squared."""
+    if isinstance(budget, ApproximateDP):
+        return 2 * zcdp_rho(budget.epsilon, budget.delta)
+    if isinstance(budget, ZeroConcentratedDP):
+        return 2 * budget.rho
+    assert isinstance(budget, GaussianDP)
+    return 2 * budget.mu**2 / math.pi
+
+
+def _laplace_factor(recursion: theory.Recursion, schedule: theory.Schedule) -> Floats:
+    """(T,) noise part of the bound after T' steps that share Σ ε_t² = 1, if a single step with ε = 1 has half variance
+    1: exp(log_contraction) (Σ w²) (Σ g/w²) for ε_t in proportion to w_t, which is 1 or g^(1/3), g = exp(log_weight)."""
+    _, log_contraction, log_weight = recursion
+    if schedule == "uniform":
+        log_sums = np.log(np.arange(1, log_weight.size + 1)) + np.logaddexp.accumulate(log_weight)
+    else:
+        log_sums = np.logaddexp.accumulate(2 / 3 * log_weight) + np.logaddexp.accumulate(log_weight / 3)
+    return np.asarray(np.exp(log_contraction + log_sums))

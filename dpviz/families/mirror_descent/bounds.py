@@ -1,0 +1,87 @@
+"""What the theory says of a plan: bounds round by round and against T, and what the paper's step size really costs.
+
+They need settings only, never data. Sections are those of the family's specification.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpviz.experiments.plan import Plan
+from dpviz.families.mirror_descent import planning, rates, theory
+from dpviz.families.mirror_descent.algorithms import VertexSampling
+from dpviz.privacy import accounting
+from dpviz.privacy.budgets import ApproximateDP, Budget
+from dpviz.privacy.closed_forms import Floats
+from dpviz.privacy.events import inner_events
+from dpviz.problems.games import GameFacts
+
+
+def gap_bound(algorithm: VertexSampling, plan: Plan) -> np.ndarray | None:
+    """(T+1,) bound on the expected gap of the average after t = 1..T rounds of this plan (section 10.1); nan at t = 0.
+
+    It is about the gap on the data, in a single pass about that on the population. None for fresh output draws, which
+    it does not cover (erratum E1). Without privacy the weights themselves are played, and sampling costs nothing.
+    """
+    if algorithm.output == "fresh":
+        return None
+    facts = plan.facts
+    assert isinstance(facts, GameFacts)
+    players = planning.players(facts, int(plan.resolved["draws"]))
+    if not planning.is_private(plan.budget):
+        players = tuple(player._replace(smoothness=0.0) for player in players)
+    steps = [plan.schedule[f"step_size_{name}"][0] for name, d in (("x", facts.d_x), ("y", facts.d_y)) if d > 1]
+    rounds, batch = np.arange(1.0, plan.iterations + 1), plan.schedule["batch_size"][0]
+    bound = theory.direct_bound(players, steps, rounds)
+    if batch < facts.n:
+        bound = bound + theory.population_term(players, facts.lipschitz, rounds, batch)
+    return np.concatenate([[np.nan], bound])
+
+
+def bound_over_rounds(
+    facts: GameFacts,
+    budget: Budget,
+    rounds: Sequence[int],
+    *,
+    draws: int = 1,
+    share_x: float = 0.5,
+    batching: planning.Batching = "full",
+) -> tuple[Floats, Floats]:
+    """Bounds on the expected gap if T rounds share the budget, for each T >= 2 of `rounds`: (k,) with step sizes at
+    their caps, and with the best step sizes below them. In a single pass, on the population's gap."""
+    split, players = planning.shares(facts, share_x), planning.players(facts, draws)
+    found = []
+    for count in rounds:
+        weights = planning.weights(facts, count, batching)
+        caps = planning.private_steps(facts, budget, weights, draws, split, "tight", count)
+        own = [cap for cap, d in zip(caps, (facts.d_x, facts.d_y), strict=True) if d > 1]
+        free = [planning.regret_step(player.log_vertices, player.spread, count) for player in players]
+        largest = [cap or step for cap, step in zip(own, free, strict=True)]  # a player who pays nothing has no cap
+        best = [min(pair) for pair in zip(largest, free, strict=True)]
+        pair = np.array([float(theory.direct_bound(players, steps, count)) for steps in (largest, best)])
+        if batching == "single":
+            pair += float(theory.population_term(players, facts.lipschitz, count, facts.n // count))
+        found.append(pair)
+    at_caps, at_best = np.array(found).T
+    return at_caps, at_best
+
+
+def paper_costs(plan: Plan) -> dict[str, float]:
+    """ε at the budget's δ, by how it is counted, of a vertex-sampling plan made for (ε, δ) by the paper's rule.
+
+    The draws are the same in every row: as claimed; advanced composition at the largest range, evaluated instead of
+    bounded; zCDP at η²/8 per draw; the tightest accountant.
+    """
+    budget = plan.budget
+    assert isinstance(budget, ApproximateDP)
+    ranges = [plan.schedule[f"range_{name}"] for name in "xy" if (plan.schedule[f"range_{name}"] > 0).any()]
+    each = len(inner_events(plan.events[0]))  # draws per player and round
+    largest = float(np.max(ranges))
+    composed = rates.advanced_composition(largest, each * plan.iterations * len(ranges), budget.delta)
+    rho = float(sum(theory.rho_of_draws(values, each).sum() for values in ranges))
+    return {
+        "as the paper counts": budget.epsilon,
+        "its composition, evaluated": float(composed),
+        "zCDP, η²/8 per draw": float(theory.epsilon_curve(rho, budget.delta)),
+        "tightest accountant": accounting.tightest(plan.events, budget.delta).epsilon,
+    }

@@ -1,0 +1,399 @@
+"""Figures of vertex sampling alone: ranges and noise, bounds, accounting, strategies, groups, tables, sampling bias."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dpviz.experiments.experiment import Arm
+from dpviz.experiments.plan import Plan
+from dpviz.families.mirror_descent import bounds, planning, theory
+from dpviz.families.mirror_descent.algorithms import VertexSampling
+from dpviz.families.mirror_descent.sampling_bias import SamplingBias
+from dpviz.plots import style
+from dpviz.plots.lines import MAX_POINTS, Line, Mark, line_figure
+from dpviz.plots.style import ArmStyle
+from dpviz.privacy.budgets import Budget
+from dpviz.problems.games import GameFacts
+
+ROUND = "Round t"
+LONGEST = 4096  # rounds, in the figure of bounds against T
+_NOT_PRIVATE = "<br>(not private)"  # stays with the axis wherever the figure is exported to
+_PATTERNS = ("", "/", ".", "x", "-")
+_BARS = (
+    ("private", style.PALETTE["private"], ""),
+    ("without privacy", style.GREY, "/"),
+    ("uniform start", style.PALETTE["second"], "."),
+)
+
+
+def selection_ranges(
+    plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
+) -> go.Figure:
+    """Range η_t of every draw against the round; the draw is η_t-DP and η_t²/8-zCDP.
+
+    Rounds whose draws need no data are left out, and so are arms that add noise: see `noise_scales`.
+    """
+    return line_figure(
+        _per_player(plans, styles, "range"),
+        x_title=ROUND,
+        y_title="Range η_t of one draw",
+        log_y=False,
+        from_zero=True,
+        notes=_thin(plans, "range"),
+        if_empty="No method draws vertices privately.",
+        height=height,
+    )
+
+
+def noise_scales(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT) -> go.Figure:
+    """Scale of the noise per coordinate against the round, on a log axis, of the arms that add noise.
+
+    Methods that release once, such as the noisy payoff matrix, are a point at round 1.
+    """
+    once = [
+        Line(np.ones(1, dtype=int), np.array([plan.resolved["noise_scale"]]), label, styles[label])
+        for label, plan in plans.items()
+        if plan.resolved.get("noise_scale", 0.0) > 0
+    ]
+    return line_figure(
+        [*_per_player(plans, styles, "noise_scale"), *once],
+        x_title=ROUND,
+        y_title="Noise scale σ_t per coordinate",
+        log_y=True,
+        notes=_thin(plans, "noise_scale"),
+        if_empty="No method adds noise.",
+        height=height,
+    )
+
+
+def _players_of(plan: Plan, quantity: str) -> dict[str, np.ndarray]:
+    """The quantity's schedule of each player that has one somewhere above 0; x alone if y's is the same."""
+    found = {name: plan.schedule.get(f"{quantity}_{name}", np.zeros(1)) for name in "xy"}
+    found = {name: values for name, values in found.items() if (values > 0).any()}
+    if len(found) == 2 and np.allclose(found["x"], found["y"], rtol=1e-9, atol=0.0):
+        del found["y"]
+    return found
+
+
+def _per_player(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], quantity: str) -> list[Line]:
+    lines = []
+    for label, plan in plans.items():
+        for i, (name, values) in enumerate(_players_of(plan, quantity).items()):
+            rounds, used = np.arange(1, plan.iterations + 1), values > 0
+            width, title = (2.0, label) if name == "x" else (1.0, f"{label}, y")
+            lines.append(
+                Line(rounds[used], values[used], title, styles[label], width=width, group=label, legend=i == 0)
+            )
+    return lines
+
+
+def _thin(plans: Mapping[str, Plan], quantity: str) -> list[str]:
+    thin = any("y" in _players_of(plan, quantity) for plan in plans.values())
+    return ["thin lines: the maximising player y"] if thin else []
+
+
+def gap_bounds(
+    arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
+) -> go.Figure:
+    """`bounds.gap_bound` of every arm that has one, against the round, on a log axis."""
+    lines, single, one_player = [], False, False
+    for arm in arms:
+        if not isinstance(arm.algorithm, VertexSampling) or arm.label not in plans:
+            continue
+        plan = plans[arm.label]
+        bound = bounds.gap_bound(arm.algorithm, plan)
+        if bound is not None and isinstance(plan.facts, GameFacts):
+            lines.append(Line(np.arange(len(bound)), bound, arm.label, styles[arm.label]))
+            single |= plan.schedule["batch_size"][0] < plan.facts.n
+            one_player |= plan.facts.d_y == 1
+    return line_figure(
+        lines,
+        x_title=ROUND,
+        y_title=_bounded(one_player),
+        log_y=True,
+        notes=["single pass: bound for the population"] if single else [],
+        if_empty="No bound is known for these methods.",
+        height=height,
+    )
+
+
+def bound_by_rounds(
+    facts: GameFacts,
+    budget: Budget,
+    *,
+    draws: int = 1,
+    share_x: float = 0.5,
+    batching: planning.Batching = "full",
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """`bounds.bound_over_rounds` on log axes. Marked on the curve at the caps: T*, where its two error terms are equal;
+    √3 T*, near its minimum; T*/4, which does better in matrix games, because the bound is loose."""
+    title = _bounded(facts.d_y == 1)
+    empty = "Without privacy, more rounds are always better."
+    if not planning.is_private(budget):
+        return line_figure([], x_title="Rounds T", y_title=title, log_y=True, if_empty=empty, height=height)
+    paying = tuple(player for player in planning.players(facts, draws) if player.oscillation > 0)
+    split = tuple(share for share in planning.shares(facts, share_x) if share)
+    full: theory.Batching = "full_batch" if batching == "full" else "single_pass"
+    best = theory.closed_form_optimum(paying, split, planning.rho_of(budget), facts.n, full)
+    longest = min(facts.n, LONGEST, max(1024, round(4 * best.rounds)))
+    chosen = {
+        "T*": (max(2, round(best.balanced_rounds)), style.PALETTE["spent"]),
+        "√3 T*": (max(2, round(best.rounds)), style.PALETTE["theory"]),
+        "T*/4": (best.practical_rounds, style.PALETTE["second"]),
+    }
+    marked = {name: (count, color) for name, (count, color) in chosen.items() if count <= longest}
+    counts = [count for count, _ in marked.values()]
+    grid = np.unique(np.append(np.geomspace(2, longest, 60).round(), counts)).astype(int)
+    curves = bounds.bound_over_rounds(facts, budget, grid.tolist(), draws=draws, share_x=share_x, batching=batching)
+    looks = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["private"], "dash"))
+    names = ("step size at its cap", "best step size below it")
+    at = {count: float(bound) for count, bound in zip(grid.tolist(), curves[0], strict=True)}
+    return line_figure(
+        [Line(grid, curve, name, look) for curve, name, look in zip(curves, names, looks, strict=True)],
+        x_title="Rounds T",
+        y_title=title,
+        log_y=True,
+        log_x=True,
+        marks=[Mark(count, at[count], f"{name} = {count}", color) for name, (count, color) in marked.items()],
+        notes=[", ".join(f"{name} = {count:,}" for name, (count, _) in chosen.items())],
+        height=height,
+    )
+
+
+def _bounded(one_player: bool) -> str:
+    return "Bound on the excess loss" if one_player else "Bound on the duality gap"
+
+
+def accounting_gain(rows: Mapping[str, float], *, height: int = style.HEIGHT) -> go.Figure:
+    """One bar per way of counting the same draws, the first on top; rows : ε by name."""
+    values = np.array(list(rows.values()), dtype=np.float32)
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "x": values,
+        "y": list(rows),
+        "text": [f"{value:.3g}" for value in rows.values()],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "marker": {
+            "color": [style.PALETTE["spent"], *[style.PALETTE["private"]] * (len(rows) - 1)],
+            "pattern": {"shape": ["/", *[""] * (len(rows) - 1)]},
+        },
+        "hovertemplate": "%{y}: ε = %{x:.4~g}<extra></extra>",
+    }
+    frame = style.layout("ε of the same draws", "", height=height) | {"hovermode": "closest"}
+    frame["yaxis"] |= {"type": "category", "autorange": "reversed", "automargin": True}
+    frame["xaxis"] |= {"range": [0.0, 1.12 * float(values.max(initial=1e-9))]}
+    return go.Figure({"data": [bars], "layout": frame})
+
+
+def rho_by_position(
+    players: Sequence[theory.Player],
+    steps: Sequence[float],
+    rounds: int,
+    batch: int,
+    *,
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """ρ that a row really pays in a single pass, against the block it is in: later blocks enter fewer draws.
+
+    players, steps : those who pay and their step sizes. batch : rows per block.
+    """
+    paid = theory.rho_by_position(players, steps, rounds, batch)
+    line = Line(np.arange(1, rounds + 1), paid, "ρ paid", ArmStyle(style.PALETTE["spent"], "solid"))
+    return line_figure(
+        [line],
+        x_title="Block that holds the row",
+        y_title="ρ paid by the row",
+        log_y=False,
+        from_zero=True,
+        notes=["the guarantee is that of block 1; no draw reads the last block"],
+        height=height,
+    )
+
+
+def strategies(
+    path: Sequence[np.ndarray] | np.ndarray,
+    iterations: Sequence[int] | np.ndarray,
+    names: Sequence[str] | None = None,
+    top: int = 10,
+    *,
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """Stacked areas of one player's strategy against the round: the `top` vertices by final weight, then the others.
+
+    path : (k, d) weights that sum to 1 in each row, such as the first replicate's averages; may be shorter than
+    `iterations` where it was not kept. names : of the d vertices; numbers if None.
+    """
+    kept = min(len(path), len(iterations))
+    if not kept:
+        empty = "The strategies were too large to keep."
+        return line_figure([], x_title=ROUND, y_title="Weight", log_y=False, if_empty=empty, height=height)
+    shown = np.unique(np.linspace(0, kept - 1, min(kept, MAX_POINTS)).round().astype(int))
+    weights = np.stack([path[i] for i in shown])
+    rounds = np.asarray(iterations)[shown].astype(np.int32)
+    order = np.argsort(-weights[-1], kind="stable")[:top]
+    traces = []
+    for i, j in enumerate(order.tolist()):
+        name = f"vertex {j + 1:,}" if names is None else names[j]
+        color, pattern = style.HUES[i % len(style.HUES)], _PATTERNS[i // len(style.HUES) % len(_PATTERNS)]
+        traces.append(_area(rounds, weights[:, j], name, color, pattern))
+    others = weights.shape[1] - len(order)
+    if others:
+        rest = np.maximum(weights.sum(axis=1) - weights[:, order].sum(axis=1), 0.0)
+        traces.append(_area(rounds, rest, f"{others:,} other{'s' if others > 1 else ''}", style.GREY, ""))
+    frame = style.layout(ROUND, "Weight", legend_entries=len(traces), height=height)
+    frame["yaxis"] |= {"range": [0, 1]}
+    return go.Figure({"data": traces, "layout": frame})
+
+
+def _area(rounds: np.ndarray, weights: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": rounds,
+        "y": weights.astype(np.float32),
+        "name": name,
+        "stackgroup": "strategy",
+        "line": {"color": color, "width": 1},
+        "fillcolor": style.with_opacity(color, 0.5),
+        "fillpattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": color, "size": 6, "solidity": 0.2},
+        "hovertemplate": "%{y:.3~g}",
+    }
+
+
+def group_losses(
+    groups: Sequence[str],
+    private: np.ndarray,
+    nonprivate: np.ndarray,
+    uniform: np.ndarray,
+    *,
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """Loss of every group: private models (R, G), median with a 10-90 % bar; the best one without privacy (G,); the
+    uniform start (G,)."""
+    low, median, high = np.quantile(private, (0.1, 0.5, 0.9), axis=0)
+    traces: list[dict[str, Any]] = [
+        {
+            "type": "bar",
+            "x": list(groups),
+            "y": np.asarray(losses, dtype=np.float32),
+            "name": name,
+            "marker": {"color": color, "pattern": {"shape": pattern}},
+            "hovertemplate": "%{y:.4~g}",
+        }
+        for (name, color, pattern), losses in zip(_BARS, (median, nonprivate, uniform), strict=True)
+    ]
+    several = len(private) > 1
+    if several:
+        sides = {"array": (high - median).astype(np.float32), "arrayminus": (median - low).astype(np.float32)}
+        traces[0]["error_y"] = {"type": "data", "symmetric": False, **sides}
+    notes = ["thin bars: 10-90 % of the runs"] if several else ["one run; results vary"]
+    frame = style.layout(
+        "Group", f"Loss{_NOT_PRIVATE}", from_zero=True, notes=notes, legend_entries=len(traces), height=height
+    )
+    frame["xaxis"] |= {"type": "category", "unifiedhovertitle": {"text": "%{x}"}}
+    return go.Figure({"data": traces, "layout": frame | {"barmode": "group"}})
+
+
+def marginals(
+    cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, limit: int = 40, *, height: int = style.HEIGHT
+) -> go.Figure:
+    """Synthetic against true answer of every cell, with the diagonal; the `limit` cells with the largest error stand
+    out and are named. truth, answers (q,); at most 1000 points, the worst first."""
+    order = np.argsort(-np.abs(answers - truth), kind="stable")[:MAX_POINTS]
+    parts = (
+        (order[limit:], "other cells", style.GREY, "circle", 5),
+        (order[:limit], f"{min(limit, len(order))} largest errors", style.PALETTE["spent"], "diamond", 8),
+    )
+    end = float(max(truth.max(), answers.max()))
+    diagonal = np.array([0.0, end], dtype=np.float32)
+    traces: list[dict[str, Any]] = [
+        {"type": "scatter", "mode": "lines", "x": diagonal, "y": diagonal, "name": "no error", "hoverinfo": "skip"}
+        | {"line": {"color": style.GREY, "dash": "dash", "width": 1.5}}
+    ]
+    for chosen, name, color, symbol, size in parts:
+        if len(chosen):
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "x": truth[chosen].astype(np.float32),
+                    "y": answers[chosen].astype(np.float32),
+                    "text": [cells[j] for j in chosen.tolist()],
+                    "name": name,
+                    "marker": {"color": color, "symbol": symbol, "size": size},
+                    "hovertemplate": "%{text}<br>true %{x:.4f}, synthetic %{y:.4f}<extra></extra>",
+                }
+            )
+    notes = [f"{len(order):,} of {len(truth):,} cells"] if len(order) < len(truth) else []
+    frame = style.layout(
+        f"True share of rows{_NOT_PRIVATE}", "Synthetic share", notes=notes, legend_entries=len(traces), height=height
+    )
+    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
+
+
+def error_histogram(
+    truth: np.ndarray,
+    answers: Mapping[str, np.ndarray],
+    styles: Mapping[str, ArmStyle],
+    bins: int = 30,
+    *,
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """Outlined histograms of the cells' errors |answer - truth|, one per arm, on common bins.
+
+    truth (q,); answers (q,) or (R, q) per arm. Shares of the cells, so that arms with different R compare.
+    """
+    errors = {label: np.abs(values - truth).ravel() for label, values in answers.items()}
+    largest = max((float(values.max()) for values in errors.values()), default=0.0) or 1.0
+    edges = np.linspace(0.0, largest, bins + 1)
+    lines = []
+    for label, values in errors.items():
+        share = np.histogram(values, edges)[0] / len(values)
+        lines.append(Line(edges, np.append(share, share[-1]), f"{label}: worst {values.max():.3g}", styles[label]))
+    figure = line_figure(
+        lines,
+        x_title=f"Error of a cell{_NOT_PRIVATE}",
+        y_title="Share of the cells",
+        log_y=False,
+        from_zero=True,
+        height=height,
+    )
+    figure.update_traces(line_shape="hv")
+    return figure
+
+
+def maurey(
+    measured: SamplingBias,
+    *,
+    y_title: str = "Bias E h(x̂) - h(x)",
+    bound_name: str = "bound 2 L₁/K",
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """Bias of seeing a strategy through K drawn vertices, on log axes: measured with bars of two standard errors, exact
+    where known, and its bound. Measured values of 0 or less have no place on a log axis; a note counts them."""
+    green, grey = ArmStyle(style.PALETTE["theory"], "dash"), ArmStyle(style.GREY, "solid")
+    lines = [] if measured.exact is None else [Line(measured.draws, measured.exact, "exact", grey)]
+    notes = ["the bound is 0: gradients are linear"]
+    if (measured.bound > 0).all():
+        lines.append(Line(measured.draws, measured.bound, bound_name, green))
+        notes = []
+    shown = measured.mean > 0
+    if not shown.all():
+        notes.append(f"{(~shown).sum()} measured at 0 or below, not shown")
+    mean, spread = measured.mean[shown], 2 * measured.standard_error[shown]
+    points = Line(
+        measured.draws[shown], mean, "measured ± 2 standard errors", ArmStyle(style.PALETTE["private"], "solid")
+    )
+    figure = line_figure(
+        [*lines, points], x_title="Draws K", y_title=y_title, log_y=True, log_x=True, notes=notes, height=height
+    )
+    if shown.any():
+        below = np.minimum(spread, 0.99 * mean).astype(np.float32)
+        bars = {"type": "data", "symmetric": False, "array": spread.astype(np.float32), "arrayminus": below}
+        figure.update_traces({"mode": "markers", "error_y": bars}, selector={"name": points.name})
+    return figure

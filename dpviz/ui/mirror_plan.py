@@ -1,0 +1,165 @@
+"""The plan of the mirror descent page: what the budget buys, before anything runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+import streamlit as st
+
+from dpviz.errors import UserError
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.families.mirror_descent import SyntheticData, VertexSampling, bounds, figures, texts
+from dpviz.plots import plan_figures
+from dpviz.plots.style import ArmStyle, arm_styles
+from dpviz.privacy.budgets import NoPrivacy
+from dpviz.problems.games import GameFacts
+from dpviz.problems.group_loss import GroupLoss, LossMatrix
+from dpviz.ui import explain, guarantee, plan_view
+from dpviz.ui.explain import SETTINGS_ONLY, short
+from dpviz.ui.results import Options, Shown
+
+WORST_CASE = (
+    "Upper bound on the expected gap on the data (in a single pass, on the population), for every data set; real runs "
+    "are usually far better."
+)
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """Everything that the plan figures show.
+
+    bounds : (T+1,) bound on the duality gap per arm that has one.
+    refused : why there is no plan, for the arms that were asked for and are not in the experiment.
+    """
+
+    experiment: Experiment
+    plans: Mapping[str, Plan]
+    styles: Mapping[str, ArmStyle]
+    bounds: Mapping[str, np.ndarray]
+    refused: Mapping[str, UserError]
+
+    @property
+    def facts(self) -> GameFacts:
+        facts = next(iter(self.plans.values())).facts
+        assert isinstance(facts, GameFacts)
+        return facts
+
+
+@st.cache_resource(max_entries=64, scope="session", show_spinner=False)
+def view(text: str) -> PlanView:
+    """The plans of an experiment, given as its JSON text, and their bounds. Raises UserError if no arm has a plan."""
+    experiment, plans, refused = plan_view.planned(Experiment.from_json(text))
+    found = {}
+    for arm in experiment.arms:
+        covered = isinstance(arm.algorithm, VertexSampling) and not isinstance(arm.algorithm, SyntheticData)
+        if covered and not isinstance(plans[arm.label].budget, NoPrivacy):
+            assert isinstance(arm.algorithm, VertexSampling)
+            bound = bounds.gap_bound(arm.algorithm, plans[arm.label])
+            if bound is not None:
+                found[arm.label] = bound
+    return PlanView(experiment, plans, arm_styles(experiment.arms), found, refused)
+
+
+def range_card(label: str, plan: Plan) -> guarantee.Card:
+    """What one released vertex may tell, in the first and the last round that costs anything."""
+    for name, what in (("range", "bounded range η of one draw"), ("noise_scale", "noise per coordinate")):
+        for player in ("x", "y"):
+            values = plan.schedule.get(f"{name}_{player}", np.zeros(1))
+            paid = values[values > 0]
+            if paid.size:
+                ends = short(paid[0]) if paid[0] == paid[-1] else f"{short(paid[0])} → {short(paid[-1])}"
+                help = f"{what[0].upper()}{what[1:]} of the player {player}, first → last round that costs anything."
+                return (f"Per round, {what.split(' of')[0]}", ends, f"{label}, T = {plan.iterations:,}", help)
+    return ("Rounds", f"{plan.iterations:,}", label, "Rounds of the game.")
+
+
+def drawings(shown: PlanView) -> Shown:
+    """The four figures of the plan, with headings and captions."""
+    currency, limit, remark = plan_view.native_currency(shown.experiment.budget)
+    private = guarantee.private(shown.plans)
+    return [
+        (
+            "What one draw may tell",
+            figures.selection_ranges(private, shown.styles),
+            "Range η_t of the log-probability of a drawn vertex when one row is replaced, per player. With all rows in "
+            f"every round it grows, because a row has entered more rounds. {SETTINGS_ONLY}",
+        ),
+        (
+            "Privacy spent",
+            plan_figures.privacy_spent(shown.plans, shown.styles, currency, limit),
+            f"{remark} {SETTINGS_ONLY}",
+        ),
+        (
+            "Predicted gap",
+            figures.gap_bounds(shown.experiment.arms, shown.plans, shown.styles),
+            f"{WORST_CASE} Direct analysis; methods without a line have no such bound.",
+        ),
+        _fourth(shown),
+    ]
+
+
+def _fourth(shown: PlanView) -> tuple[str, go.Figure, str]:
+    """Rounds against the bound; for methods that add noise, its scale."""
+    sampling = next((a.algorithm for a in shown.experiment.arms if a.label in shown.bounds), None)
+    if isinstance(sampling, VertexSampling):
+        settings = {"share_x": sampling.share_x, "batching": sampling.batching, "draws": sampling.draws}
+        return (
+            "How many rounds?",
+            figures.bound_by_rounds(shown.facts, shown.experiment.budget, **settings),  # type: ignore[arg-type]
+            "The bound if the whole budget is spread over T rounds. In practice a quarter of T* does better, because "
+            f"the bound is loose there. {SETTINGS_ONLY}",
+        )
+    return (
+        "Noise of the other methods",
+        figures.noise_scales(guarantee.private(shown.plans), shown.styles),
+        f"Standard deviation or scale of the noise that methods without vertex sampling add. {SETTINGS_ONLY}",
+    )
+
+
+ALTS = (
+    "Range of one draw per round, one line per method and player",
+    "Privacy spent after each round, one line per method, and the budget",
+    "Upper bound on the expected duality gap after each round, one line per method",
+    "Bound on the duality gap against the number of rounds, or the noise of the other methods",
+)
+
+
+def options(shown: PlanView, diagnostics: bool) -> Options:
+    """How the curves of a run of this experiment are drawn."""
+    currency, _, _ = plan_view.native_currency(shown.experiment.budget)
+    title = f"Privacy spent, {plan_view.SYMBOLS[currency]}"
+    bound = {"bound": shown.bounds} if shown.bounds else {}
+    remarks = {"bound": "The bound is on the mean, over all data sets."}
+    return Options(currency, title, diagnostics, "internal_duality_gap", bound, remarks, "duality_gap")
+
+
+def size_note(shown: PlanView) -> str:
+    """Rows and draws in one line."""
+    facts = shown.facts
+    players = f"{facts.d_x:,} vertices" + (f" against {facts.d_y:,}" if facts.d_y > 1 else "")
+    return f"n = {facts.n:,} rows, {players}."
+
+
+def recommendation(shown: PlanView) -> None:
+    """Say so where a simpler method is known to win at this size."""
+    sentence = texts.recommend(shown.facts, shown.experiment.budget)
+    if sentence:
+        st.info(sentence, icon=":material/lightbulb:")
+
+
+def assumptions(shown: PlanView, filled: bool) -> None:
+    """The box of assumptions for these settings; filled : whether something was declared from the data."""
+    plan = next(iter(guarantee.private(shown.plans).values()))
+    batch, n = int(plan.schedule["batch_size"][0]), plan.facts.n
+    methods = [arm.algorithm for arm in shown.experiment.arms]
+    paper = all(getattr(method, "accounting", "tight") == "paper" for method in methods)
+    grouped = isinstance(shown.experiment.problem, GroupLoss | LossMatrix)
+    explain.assumptions(
+        texts.PROTECTED,
+        texts.batches(batch < n, batch, n),
+        texts.composition("paper" if paper else "tight"),
+        texts.constants("declared" if grouped else "", filled),
+        texts.SCREEN,
+    )

@@ -1,0 +1,169 @@
+"""What a run on a game shows beyond curves: strategies, losses per group, marginals, and the synthetic table."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+import streamlit as st
+
+from dpviz.experiments.trace import Trace
+from dpviz.families.mirror_descent import figures, texts
+from dpviz.plots.style import arm_styles
+from dpviz.privacy.budgets import NoPrivacy
+from dpviz.problems.base import Problem, ProblemSpecification
+from dpviz.problems.group_loss import GroupLoss, GroupLossGame
+from dpviz.problems.marginals import MarginalGame, MarginalQueries
+from dpviz.ui import charts, explain
+from dpviz.ui.controls import Panel
+from dpviz.ui.results import Shown
+from dpviz.ui.run_panel import Run
+
+PLAYERS = {"x": "x, minimises", "y": "y, maximises"}
+
+
+@st.cache_resource(max_entries=4, scope="session", show_spinner=False)
+def built(text: str, _tables: Mapping[str, np.ndarray]) -> Problem:
+    """The problem of a run, for diagnostics after it."""
+    return ProblemSpecification.from_json(text).build(_tables)
+
+
+def show(panel: Panel, run: Run, trace: Trace, tables: Mapping[str, np.ndarray], diagnostics: bool) -> Shown:
+    """The pictures that this kind of problem has; what was drawn."""
+    shown = _strategies(panel, run, trace)
+    problem = run.experiment.problem
+    if diagnostics and isinstance(problem, GroupLoss | MarginalQueries):
+        game = built(problem.to_json(), tables)
+        if isinstance(game, GroupLossGame):
+            shown += _groups(panel, run, trace, game)
+        if isinstance(game, MarginalGame):
+            shown += _marginals(panel, run, trace, game)
+    if isinstance(problem, MarginalQueries):
+        _download(panel, run, trace, problem)
+    return shown
+
+
+def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
+    """How the released strategies of the first run moved."""
+    lanes = {label: lane for label, lane in trace.lanes.items() if len(lane.path.get("x", ())) > 1}
+    if not lanes:
+        return []
+    row = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
+    with row:
+        label = panel.choice(
+            "strategies_of", "Strategies of", {name: name for name in lanes}, next(iter(lanes)), "Whose run is shown."
+        )
+    lane = lanes.get(label, next(iter(lanes.values())))
+    shown: Shown = []
+    columns = st.columns(2, gap="medium")
+    for column, (name, title) in zip(columns, PLAYERS.items(), strict=True):
+        path = np.array(lane.path.get(name, ()))
+        if len(path) < 2 or path.shape[1] < 2:
+            continue
+        heading = f"Strategy of {title}"
+        caption = (
+            f"Share of every vertex in the released average of one run; the heaviest are named. {label}. "
+            f"{explain.released(run.experiment.budget, 1)}"
+        )
+        figure = figures.strategies(path, np.array(lane.iterations[: len(path)]), None)
+        with column:
+            alt = f"Stacked shares of the vertices of player {name} over the rounds"
+            charts.show(figure, panel.key(f"chart_strategy_{name}"), heading, alt, caption, "private")
+        shown.append((heading, figure, caption))
+    return shown
+
+
+def _groups(panel: Panel, run: Run, trace: Trace, game: GroupLossGame) -> Shown:
+    """Loss per group of one method against the best possible."""
+    lanes = {label: lane for label, lane in trace.lanes.items() if lane.output}
+    label = panel.choice(
+        "groups_of", "Losses of", {name: name for name in lanes}, next(iter(lanes)), "Whose model is compared."
+    )
+    lane = lanes.get(label, next(iter(lanes.values())))
+    optimum = game.nonprivate_optimum()
+    uniform = game.group_losses(game.facts.uniform(1)[0])[0]
+    figure = figures.group_losses(game.groups, game.group_losses(lane.output["x"]), optimum.group_losses, uniform)
+    caption = (
+        f"Mean loss in each group at the released model of {label}; {explain.spread(run.experiment.replicates)} The "
+        f"optimum minimises the worst group without privacy (worst loss {explain.short(optimum.worst_loss)}). "
+        f"{explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)}"
+    )
+    heading = "Loss per group"
+    alt = "Loss of every group, private beside the best without privacy and the start"
+    charts.show(figure, panel.key("chart_groups"), heading, alt, caption, "not private")
+    return [(heading, figure, caption)]
+
+
+def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Shown:
+    """True against synthetic marginals of one method."""
+    lanes = {label: lane for label, lane in trace.lanes.items() if lane.output}
+    label = panel.choice(
+        "marginals_of", "Marginals of", {name: name for name in lanes}, next(iter(lanes)), "Whose output is compared."
+    )
+    lane = lanes.get(label, next(iter(lanes.values())))
+    answers = game.answers(lane.output["x"][:1])[0]
+    truth = game.true_answers()
+    every = {name: game.answers(lane.output["x"]) for name, lane in lanes.items()}
+    privacy = explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)
+    parts = (
+        (
+            "Marginals, true and synthetic",
+            figures.marginals(game.marginals.cells, truth, answers),
+            f"Share of rows in every cell: one run of {label} against the data; right on the diagonal. {privacy}",
+            "Synthetic against true share of every marginal cell, with the diagonal",
+        ),
+        (
+            "Errors of all cells",
+            figures.error_histogram(truth, every, arm_styles(run.experiment.arms)),
+            f"Differences between synthetic and true shares, over all runs; the worst counts. {privacy}",
+            "Histogram of the errors of all marginal cells",
+        ),
+    )
+    shown: Shown = []
+    for number, (column, part) in enumerate(zip(st.columns(2, gap="medium"), parts, strict=True)):
+        heading, figure, caption, alt = part
+        with column:
+            charts.show(figure, panel.key(f"chart_marginals_{number}"), heading, alt, caption, "not private")
+        shown.append((heading, figure, caption))
+    return shown
+
+
+def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:
+    """Which method won, and that a simpler one did where that is so; for who may see the diagnostics."""
+    if not diagnostics:
+        return
+    metric = next(name for name in ("worst_query_error", "duality_gap") if name in trace.metrics)
+    private = [arm for arm in run.experiment.arms if not isinstance(run.plans[arm.label].budget, NoPrivacy)]
+    gaps = {arm.label: float(np.median(trace.last(arm.label, metric))) for arm in private}
+    gaps = {label: gap for label, gap in gaps.items() if np.isfinite(gap)}
+    if len(gaps) > 1:
+        sampling = [arm.label for arm in private if getattr(arm.algorithm, "sparse", False)]
+        st.info(texts.verdict(gaps, sampling), icon=":material/balance:")
+
+
+def _download(panel: Panel, run: Run, trace: Trace, problem: MarginalQueries) -> None:
+    """The synthetic table of the first run of a method that draws rows: released, private."""
+    for arm in run.experiment.arms:
+        lane = trace.lanes[arm.label]
+        if getattr(arm.algorithm, "release", "") != "rows" or not lane.output:
+            continue
+        rows = round(run.plans[arm.label].resolved["draws"] * max(lane.iterations[-1], 1))
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.download_button(
+                "Synthetic table (CSV)",
+                partial(_synthetic_csv, problem, lane.output["x"][0], rows),
+                file_name="dpviz_synthetic_table.csv",
+                mime="text/csv",
+                key=panel.key("synthetic_csv"),
+                icon=":material/download:",
+                on_click="ignore",
+                help="The rows that one run drew. A released, private output: it may leave this page.",
+            )
+            explain.private_badge()
+            st.caption(f"{rows:,} drawn rows. {explain.released(run.experiment.budget, 1)}")
+        return
+
+
+def _synthetic_csv(problem: MarginalQueries, shares: np.ndarray, rows: int) -> bytes:
+    counts = np.rint(shares * rows).astype(int)
+    table = problem.data.facts().decode(np.repeat(np.arange(len(counts)), counts))
+    return table.to_csv(index=False).encode()

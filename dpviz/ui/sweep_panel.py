@@ -1,0 +1,140 @@
+"""Run, Stop, progress and the live figure of a sweep: an experiment at several values of one setting."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import streamlit as st
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.experiments.sweep import LeftOut, Point, Sweep, SweepResult
+from dpviz.ui.controls import in_place
+from dpviz.ui.run_panel import LONG, POLL, Run, duration, runner
+
+_SUFFIX = "_sweep_job"  # ends like the names of other runs, so that the sidebar shows a sweep too
+NOT_COVERED = "Every point is a run with a budget of its own; choosing by what a sweep shows is not covered by it."
+
+
+@st.cache_resource(max_entries=16, scope="session", show_spinner=False)
+def planned(text: str) -> tuple[Point, ...]:
+    """The points of a sweep, given as its JSON text. Raises UserError as `Sweep.planned` does."""
+    return Sweep.from_json(text).planned()
+
+
+def current(page: str) -> Run | None:
+    """The sweep that this page shows."""
+    return st.session_state.get(page + _SUFFIX)
+
+
+def panel(
+    page: str,
+    title: str,
+    sweep: Sweep | None,
+    draw: Callable[[SweepResult], None],
+    tables: Mapping[str, np.ndarray] = NO_TABLES,
+) -> None:
+    """Buttons, progress and figure of a page's sweep. Outside any fragment, so that it polls.
+
+    sweep : None while the settings do not make one; a sweep that is under way can still be stopped. draw : draws what
+    was found so far, while the sweep goes on and after it has ended.
+    """
+    run = current(page)
+    active = run is not None and run.job.active
+    points: tuple[Point, ...] = ()
+    with in_place():
+        points = planned(sweep.to_json()) if sweep is not None else ()
+    _bar(page, title, sweep, points, tables, active)
+    same = run is not None and run.job.task == sweep
+    if not same:
+        _left_out([LeftOut(point.value, *item) for point in points for item in point.left_out.items()], len(points))
+    _live(page, active, draw)
+    if run is None or active or run.job.result is None:
+        return
+    if not same:
+        st.info("Settings changed since this sweep. What is shown belongs to the old ones.", icon=":material/history:")
+    _left_out(run.job.result.left_out, run.job.result.points)
+    draw(run.job.result)
+    st.caption(NOT_COVERED)
+
+
+def _bar(
+    page: str,
+    title: str,
+    sweep: Sweep | None,
+    points: tuple[Point, ...],
+    tables: Mapping[str, np.ndarray],
+    active: bool,
+) -> None:
+    seconds, limit = sum(point.seconds for point in points), runner().max_seconds
+    row = st.container(horizontal=True, vertical_alignment="center")
+    row.button(
+        "Run the sweep",
+        key=f"{page}_sweep_run",
+        icon=":material/play_arrow:",
+        disabled=active or not points or seconds > limit,
+        on_click=_start,
+        args=(page, title, sweep, points, tables),
+    )
+    row.button(
+        "Stop", key=f"{page}_sweep_stop", icon=":material/stop:", disabled=not active, on_click=_stop, args=(page,)
+    )
+    if sweep is None or not points:
+        return
+    repeats = f"{sweep.experiment.replicates} run{'s' if sweep.experiment.replicates != 1 else ''} of each"
+    row.caption(f"{len(points)} points, {repeats}, about {duration(seconds)}.", width="content")
+    if seconds > limit:
+        advice = f"Runs end after {duration(limit)}. Use fewer or smaller values, fewer methods or fewer repeats."
+        st.error(advice, title=f"This sweep would take about {duration(seconds)}")
+    elif seconds > LONG:
+        st.info("You can stop it at any time; the points that are finished are kept.", icon=":material/schedule:")
+
+
+def _live(page: str, active: bool, draw: Callable[[SweepResult], None]) -> None:
+    """Progress and, while the sweep goes on, its figure; when it has ended, the page is drawn again."""
+
+    @st.fragment(run_every=POLL if active else None)
+    def poll(was_active: bool) -> None:
+        run = current(page)
+        if run is None:
+            return
+        job, result = run.job, run.job.result
+        place = f"{result.finished} of {result.points} points" if result is not None else "the first point"
+        if job.state == "failed":
+            st.error(job.message, title="The sweep failed")
+        elif job.state == "queued":
+            st.progress(0.0, text=f"Waiting for a free place. Runs in line: {runner().waiting}.")
+        elif job.active:
+            left = f", about {duration(job.seconds_left)} left" if job.seconds_left is not None else ""
+            st.progress(job.progress, text=f"{place}{left}")
+        else:
+            ended = {"done": "Done", "stopped": "Stopped"}.get(job.state, "Stopped at the time limit")
+            st.progress(job.progress, text=f"{ended}: {place} in {job.seconds:.1f} s")
+        if was_active and not job.active:
+            st.rerun()
+        if was_active and result is not None:
+            draw(result)
+
+    poll(active)
+
+
+def _left_out(items: Sequence[LeftOut], points: int) -> None:
+    """Say which methods have no result, and at which of the points if not at all of them; once per reason."""
+    for reason in dict.fromkeys(item.reason for item in items):
+        values: dict[str, list[str]] = {}
+        for item in items:
+            if item.reason == reason:
+                values.setdefault(item.label, []).append(f"{item.value:,.10g}")
+        places = [
+            label if len(found) == points else f"{label} at {', '.join(found)}" for label, found in values.items()
+        ]
+        st.warning(reason, title=f"Left out: {'; '.join(places)}")
+
+
+def _start(page: str, title: str, sweep: Sweep, points: tuple[Point, ...], tables: Mapping[str, np.ndarray]) -> None:
+    plans = {f"{label} at {point.value:g}": plan for point in points for label, plan in point.plans.items()}
+    st.session_state[page + _SUFFIX] = Run(runner().submit(sweep, tables), plans, page, title)
+
+
+def _stop(page: str) -> None:
+    run = current(page)
+    if run is not None:
+        run.job.stop()

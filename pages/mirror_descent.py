@@ -1,0 +1,130 @@
+"""Mirror descent for private games: choose, plan, run, show."""
+
+from typing import Any
+
+import streamlit as st
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.families.mirror_descent import presets, texts
+from dpviz.ui import (
+    downloads,
+    experiment_controls,
+    explain,
+    game_controls,
+    guarantee,
+    mirror_plan,
+    mirror_results,
+    mirror_tabs,
+    plan_view,
+    results,
+    run_panel,
+)
+from dpviz.ui import presets as preset_menu
+from dpviz.ui.controls import Panel, Settings, in_place
+from dpviz.ui.experiment_controls import Catalogue, Chosen
+from dpviz.ui.navigation import ensure_shell
+
+ensure_shell()
+
+CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.offered(presets.MatrixGame)[1], by_name=presets.BY_NAME)
+ADVANCED = ("draws", "accounting", "parameters", "output", "share_x", "release")
+BASELINES = ("gradient_rounds", "euclidean_step", "entropic_step", "measured_queries", "iterate")
+REST = ("stop_level", "rows_per_draw", "refresh_draws", "refresh", "output_draws", "theorem", "chosen_vertices")
+
+
+def settings_of(experiment: Experiment) -> dict[str, Any]:
+    """The controls that rebuild an experiment."""
+    found = experiment_controls.settings_of(experiment, CATALOGUE) | game_controls.settings_of(experiment.problem)
+    return found | {mirror_tabs.methods_name(type(experiment.problem)): found.pop("methods")}
+
+
+panel = Panel("mirror")
+preset_menu.apply_pending(panel, presets.PRESETS, settings_of)
+
+st.title(texts.TITLE, anchor=False)
+st.markdown(texts.SUMMARY)
+intro, line, plan, bar = st.container(), st.container(), st.container(), st.container()
+experiment, preset = None, None
+
+# Choose -----------------------------------------------------------------------------------------------------------
+with bar:
+    st.header("Run", anchor=False)
+    numbers = experiment_controls.replicates_and_seed(panel)
+with st.sidebar:
+    menu = st.container()
+    with in_place(plan):
+        st.subheader("Game", anchor=False)
+        choice = game_controls.choose(panel, intro)
+        st.subheader("Privacy", anchor=False)
+        budget = experiment_controls.budget(panel, "approximate", 1.0)
+        st.subheader("Algorithm", anchor=False)
+        offered, default = presets.offered(choice.problem)
+        name = mirror_tabs.methods_name(choice.problem)
+        labels = experiment_controls.methods(panel, CATALOGUE, offered, default, name)
+        settings = experiment_controls.settings(panel, CATALOGUE, ["iterations", "relative_step", "batching"])
+        size_note = st.empty()
+        with st.expander("Advanced: draws and accounting"):
+            references = experiment_controls.references(panel)
+            settings |= experiment_controls.settings(panel, CATALOGUE, ADVANCED)
+        with st.expander("Advanced: other methods"):
+            settings |= experiment_controls.settings(panel, CATALOGUE, [*BASELINES, *REST])
+        settings |= {key: control.default for key, control in CATALOGUE.controls().items() if key not in settings}
+        panel.check()
+        arms = Chosen(labels, references, settings).arms(CATALOGUE)
+        problem = game_controls.build(choice)
+        if problem is not None:
+            parts = {"problem": problem, "arms": arms, "budget": budget.build(), **numbers}
+            experiment = Settings(Experiment, parts).build()
+    with menu:
+        preset = preset_menu.menu(panel, presets.PRESETS, settings_of, experiment)
+    st.subheader("Display", anchor=False)
+    delta = guarantee.delta(panel)
+with intro:
+    preset_menu.sentence(preset, experiment)
+
+# Plan, run --------------------------------------------------------------------------------------------------------
+shown = None
+if experiment is not None:
+    with in_place(plan):
+        shown = mirror_plan.view(experiment.to_json())
+        experiment = shown.experiment  # without the methods that have no plan
+        with line:
+            guarantee.line(experiment.budget, shown.plans, delta, mirror_plan.range_card)
+        with plan:
+            plan_view.refusals(shown.refused)
+            mirror_plan.recommendation(shown)
+            st.header("Before you run", anchor=False)
+            mirror_tabs.tabs(panel, shown, delta)
+        size_note.caption(mirror_plan.size_note(shown))
+elif choice.uploaded:
+    plan.info("The plan and the run follow as soon as your table is ready.", icon=":material/upload_file:")
+
+with bar:
+    plans, tables = (shown.plans, choice.tables) if shown is not None else (None, {})
+    active = run_panel.bar("mirror", texts.TITLE, experiment, plans, tables)
+
+# Show -------------------------------------------------------------------------------------------------------------
+run = run_panel.current("mirror")
+diagnostics = run is None or results.diagnostics_toggle(panel, run.experiment)
+run_panel.live("mirror", active, lambda run, trace: results.live_chart(run, trace, diagnostics))
+if run is not None and not run.job.active and run.job.trace is not None:
+    run_panel.changed("mirror", experiment)
+    st.header("Results", anchor=False)
+    done = mirror_plan.view(run.experiment.to_json())
+    drawn = results.curves(panel, run, run.job.trace, mirror_plan.options(done, diagnostics))
+    drawn += mirror_results.show(panel, run, run.job.trace, choice.tables, diagnostics)
+    results.table(run, run.job.trace, delta, diagnostics)
+    mirror_results.verdict(run, run.job.trace, diagnostics)
+with st.container(horizontal=True):
+    downloads.link(panel)
+    if experiment is not None:
+        downloads.script("mirror", experiment)
+    if run is not None and not run.job.active and run.job.trace is not None:
+        downloads.run_files("mirror", run, run.job.trace, lambda: [*mirror_plan.drawings(done), *drawn])
+with st.expander("About this method", icon=":material/menu_book:"):
+    st.markdown(texts.ABOUT)
+    st.caption(texts.NOT_COVERED)
+if shown is not None:
+    mirror_plan.assumptions(shown, choice.declared_from_data("mirror"))
+with st.expander("Where this tool and the paper differ", icon=":material/rule:"):
+    explain.errata(texts.ERRATA)

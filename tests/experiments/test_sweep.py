@@ -1,0 +1,309 @@
+"""Sweeps: the points of a setting, what is kept of them, and the laws that are fitted to them."""
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from dpviz.datasets.games import LatentGame
+from dpviz.errors import UserError
+from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.sweep import Fit, Sweep, SweepResult, crossovers, log_law, power_law
+from dpviz.families.accelerated import Nesterov
+from dpviz.families.mirror_descent import NoisyPayoffs, VertexSampling
+from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.problems.base import Facts, Metric, Problem
+from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.quadratic import Quadratic
+
+BENCH = Quadratic(rows=1000, dimension=2)
+GAP = "objective_gap"
+
+
+def arms(**algorithms: Algorithm) -> tuple[Arm, ...]:
+    return tuple(Arm(label=label, algorithm=algorithm) for label, algorithm in algorithms.items())
+
+
+BASE = Experiment(problem=BENCH, arms=arms(a=Nesterov(iterations=5), b=Nesterov(iterations=8)), replicates=3)
+DIMENSIONS = Sweep(experiment=BASE, fields=("problem.dimension",), values=(2.0, 4.0, 8.0), metric=GAP)
+GAME = Experiment(
+    problem=MatrixGame(data=LatentGame(rows=200)),
+    arms=arms(sampling=VertexSampling(iterations=4), noisy=NoisyPayoffs()),
+    budget=ApproximateDP(epsilon=1.0, delta=1e-6),
+    replicates=2,
+)
+
+
+class Scripted(Algorithm[Problem, Facts]):
+    """Shows the same iterate at each of three iterations, or what happens at a number of dimensions."""
+
+    title = "Scripted"
+    metrics: ClassVar[tuple[Metric, ...]] = (Metric("told", "What was told", released=True),)
+    happens: str = ""
+    dimension: int = 4
+
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        events = Nesterov(iterations=2).plan(BENCH.facts(), NoPrivacy()).events
+        return Plan.fixed(facts, budget, events, batch_size=np.ones(2))
+
+    def run(self, problem: Problem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        replicates, here = mechanisms.replicates, problem.facts.d == self.dimension
+        for t in range(3):
+            if t:
+                mechanisms.batch(plan.events[t - 1])
+            if t == 1 and here and self.happens == "mistake":
+                raise UserError("The table is too large. Choose fewer.")
+            told = np.full(replicates, float(problem.facts.d))
+            if t == 2 and here and self.happens in ("nan", "infinite"):
+                told[0] = math.nan if self.happens == "nan" else math.inf
+            if here and self.happens == "never a number":
+                told[:] = math.nan
+            lost = here and self.happens == "nan"
+            status = ("diverged" if lost else "running",) + ("running",) * (replicates - 1)
+            yield Snapshot(t, {"x": np.ones((replicates, problem.facts.d))}, {"told": told}, status=status)
+
+
+def scripted(happens: str, **others: Algorithm) -> Sweep:
+    of = BASE.replaced(arms=arms(told=Scripted(happens=happens), **others), budget=NoPrivacy())
+    return DIMENSIONS.replaced(experiment=of, metric="told")
+
+
+# ---------------------------------------------------------------------------------------------------------- points
+
+
+def test_a_sweep_travels_as_json() -> None:
+    assert Sweep.from_json(DIMENSIONS.to_json()) == DIMENSIONS
+    assert DIMENSIONS.content_hash() != DIMENSIONS.replaced(values=(2.0, 4.0)).content_hash()
+
+
+def test_the_value_goes_to_every_address_and_integers_stay_integers() -> None:
+    addresses = ("problem.data.strategies_x", "problem.data.strategies_y", "arms.0.algorithm.iterations")
+    sweep = Sweep(experiment=GAME, fields=addresses, values=(30, 10), metric="duality_gap")
+    assert sweep.values == (10.0, 30.0), "in ascending order"
+    for value, point in zip((10, 30), sweep.points(), strict=True):
+        data, iterations = point.problem.data, point.arms[0].algorithm.iterations
+        for number in (data.strategies_x, data.strategies_y, iterations):
+            assert number == value and isinstance(number, int)
+        assert point.arms[1] == GAME.arms[1] and point.seed == GAME.seed
+
+
+def test_numbers_of_the_experiment_itself_and_of_its_budget_can_be_varied() -> None:
+    of = Sweep(experiment=BASE, fields=("budget.epsilon",), values=(0.5, 2), metric=GAP)
+    assert [point.budget for point in of.points()] == [PureDP(epsilon=0.5), PureDP(epsilon=2.0)]
+    seeds = Sweep(experiment=BASE, fields=("seed",), values=(3, 4), metric=GAP)
+    assert [point.seed for point in seeds.points()] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("address", "value", "sentence"),
+    [
+        ("problem.dimension", 5000, "At the value 5000: Parameters must be between 2 and 200 (got 5000)."),
+        ("problem.dimension", 2.5, "At the value 2.5: Parameters must be a whole number."),
+        ("budget.epsilon", -1, "At the value -1: "),
+        ("problem.colour", 3, "'colour' is not a number"),
+        ("problem.spacing", 3, "'spacing' is not a number"),
+        ("problem", 3, "'problem' is not a number"),
+        ("arms.7.algorithm.iterations", 3, "'7' is not a number"),
+        ("arms.0", 3, "'0' is not a number"),
+        ("arms.first.algorithm.iterations", 3, "'first' is not a number"),
+        ("arms.0.budget.epsilon", 1, "'epsilon' is not a number"),
+        ("problem.dimension.more", 3, "'more' is not a number"),
+        ("problem.__class__.kind", 3, "'__class__' is not a number"),
+        ("", 3, "'' is not a number"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_sentence(address: str, value: float, sentence: str) -> None:
+    sweep = Sweep(experiment=BASE, fields=(address,), values=(value,), metric=GAP)
+    with pytest.raises(UserError) as caught:
+        sweep.points()
+    assert sentence in str(caught.value) and str(caught.value).endswith((".", ")"))
+
+
+@pytest.mark.parametrize("values", [(), tuple(range(25)), (1, 1), (math.nan,), (math.inf,)])
+def test_values_are_numbers_between_one_and_24_of_them_and_all_different(values: tuple[float, ...]) -> None:
+    with pytest.raises(ValidationError):
+        DIMENSIONS.replaced(values=values)
+
+
+def test_an_arm_without_a_plan_is_left_out_where_it_has_none() -> None:
+    sweep = Sweep(
+        experiment=GAME.replaced(arms=arms(all=VertexSampling(), blocks=VertexSampling(batching="single"))),
+        fields=("arms.0.algorithm.iterations", "arms.1.algorithm.iterations"),
+        values=(8, 500),
+        metric="duality_gap",
+    )
+    few, many = sweep.planned()
+    assert few.left_out == {} and list(few.plans) == ["all", "blocks"]
+    assert list(many.plans) == ["all"] and many.left_out["blocks"].endswith(".") and few.seconds > 0
+    result = sweep.run()
+    assert result.series("all")[0].tolist() == [8, 500] and result.series("blocks")[0].tolist() == [8]
+    assert [(item.value, item.label) for item in result.left_out] == [(500, "blocks")]
+
+
+def test_without_any_plan_there_is_no_sweep() -> None:
+    of = BASE.replaced(arms=arms(a=VertexSampling()))
+    with pytest.raises(UserError, match="another problem"):
+        DIMENSIONS.replaced(experiment=of).planned()
+
+
+# ---------------------------------------------------------------------------------------------------------- running
+
+
+def test_the_outcome_is_that_of_each_experiment_by_itself() -> None:
+    result = DIMENSIONS.run()
+    for label in ("a", "b"):
+        values, samples = result.series(label)
+        assert values.tolist() == [2, 4, 8] and result.curves[label].diverged == [0, 0, 0]
+        for point, found in zip(DIMENSIONS.points(), samples, strict=True):
+            np.testing.assert_array_equal(found, point.run().last(label, GAP))
+        np.testing.assert_array_equal(result.medians(label)[1], [np.median(found) for found in samples])
+    assert result.metric is not None and result.metric.name == GAP and result.left_out == []
+
+
+def test_progress_rises_to_one_and_points_come_one_after_the_other() -> None:
+    steps = [(step.value, step.progress, step.result.finished) for step in DIMENSIONS.stream()]
+    values, progress, finished = zip(*steps, strict=True)
+    assert all(a <= b for a, b in pairwise(progress)) and 0 < progress[0] < 0.5 and progress[-1] == 1.0
+    assert sorted(values) == list(values) and set(finished) == {0, 1, 2, 3}
+    seconds = [point.seconds for point in DIMENSIONS.planned()]
+    at = finished.index(1)
+    assert progress[at] == pytest.approx(seconds[0] / sum(seconds))
+
+
+def test_a_stop_in_the_middle_keeps_the_points_that_are_finished() -> None:
+    steps = DIMENSIONS.stream()
+    for step in steps:
+        if step.value == 4.0:
+            break
+    steps.close()
+    assert step.result.finished == 1 and step.result.points == 3
+    assert step.result.series("a")[0].tolist() == [2] and set(step.result.to_frame()["setting"]) == {2.0}
+
+
+def test_the_table_is_tidy() -> None:
+    frame = DIMENSIONS.run().to_frame()
+    assert list(frame.columns) == ["algorithm", "replicate", "setting", "metric", "value", "released"]
+    assert len(frame) == 2 * 3 * 3 and frame.groupby(["algorithm", "setting"]).size().eq(3).all()
+    assert not frame["released"].any() and set(frame["metric"]) == {GAP} and frame["value"].notna().all()
+    assert SweepResult(BASE.arms, GAP, 3).to_frame().empty
+
+
+def test_the_number_of_repeats_can_be_varied() -> None:
+    result = Sweep(experiment=BASE, fields=("replicates",), values=(1, 4), metric=GAP).run()
+    assert [len(found) for found in result.series("a")[1]] == [1, 4]
+    assert len(result.to_frame()) == 2 * 5
+
+
+def test_a_diverged_run_counts_with_its_last_number_and_infinity_is_a_number() -> None:
+    result = scripted("nan").run()
+    assert [found.tolist() for found in result.series("told")[1]] == [[2.0] * 3, [4.0] * 3, [8.0] * 3]
+    assert result.curves["told"].diverged == [0, 1, 0]
+    assert scripted("infinite").run().series("told")[1][1].tolist() == [1e300, 4.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("happens", "reason"), [("mistake", "The table is too large."), ("never a number", "delivered no numbers")]
+)
+def test_an_arm_that_fails_at_one_point_is_left_out_there_and_the_others_are_not(happens: str, reason: str) -> None:
+    steps = list(scripted(happens, other=Scripted()).stream())
+    result = steps[-1].result
+    assert result.series("told")[0].tolist() == [2, 8] and result.series("other")[0].tolist() == [2, 4, 8]
+    (item,) = result.left_out
+    assert (item.value, item.label) == (4.0, "told") and reason in item.reason
+    assert all(a.progress <= b.progress for a, b in pairwise(steps)) and steps[-1].progress == 1.0
+
+
+def test_a_method_that_does_not_record_the_metric_is_left_out() -> None:
+    result = scripted("", plain=Nesterov(iterations=2)).run()
+    assert {(item.label, item.reason) for item in result.left_out} == {
+        ("plain", "This method does not record the quantity.")
+    }
+    assert result.series("plain")[1] == [] and result.medians("plain")[1].size == 0
+
+
+def test_a_metric_that_nobody_records_is_a_mistake_at_once() -> None:
+    with pytest.raises(UserError, match=r"No method records 'beauty'\. Recorded are: objective_gap"):
+        next(DIMENSIONS.replaced(metric="beauty").stream())
+
+
+# ------------------------------------------------------------------------------------------------------------- laws
+
+SIZES = np.array([10.0, 30.0, 100.0, 300.0, 1000.0])
+
+
+def noisy(seed: int, exponent: float, spread: float = 0.3, replicates: int = 20) -> np.ndarray:
+    draws = np.random.default_rng(seed).standard_normal((len(SIZES), replicates))
+    return 0.05 * SIZES[:, None] ** exponent * np.exp(spread * draws)
+
+
+def test_a_power_law_without_noise_is_found_exactly() -> None:
+    fit = power_law(SIZES, noisy(0, 0.25, spread=0.0))
+    assert fit is not None and fit.slope == pytest.approx(0.25, abs=1e-12) and fit.error == pytest.approx(0, abs=1e-9)
+
+
+def test_the_growth_per_factor_e_is_found_exactly() -> None:
+    fit = log_law(SIZES, list((0.1 + 0.03 * np.log(SIZES))[:, None] * np.ones(4)))
+    assert fit is not None and fit.slope == pytest.approx(0.03) and fit.error == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("replicates", [5, 20])
+def test_the_error_of_the_exponent_is_as_large_as_it_says(replicates: int) -> None:
+    """Over 200 samples, |slope - truth| ≤ 2 errors in at least 90 % (95 % expected; its own spread is 1.5 %)."""
+    inside, errors, slopes = 0, [], []
+    for seed in range(200):
+        fit = power_law(SIZES, noisy(seed, 0.5, replicates=replicates))
+        assert fit is not None and fit.error is not None
+        inside += abs(fit.slope - 0.5) <= 2 * fit.error
+        errors.append(fit.error)
+        slopes.append(fit.slope)
+    assert inside >= 180
+    # Not wastefully large either: the larger of two estimates of it exceeds the true error by a third on average.
+    assert 0.9 * np.std(slopes) <= np.mean(errors) <= 1.7 * np.std(slopes)
+
+
+def test_one_run_at_two_points_has_a_slope_but_no_error() -> None:
+    assert power_law(SIZES[:2], [np.array([1.0]), np.array([3.0])]) == Fit(pytest.approx(1.0), None)
+    two = power_law(SIZES[:2], [np.array([1.0, 1.2]), np.array([3.0, 3.1])])
+    assert two is not None and two.error is not None and two.error > 0
+
+
+def test_a_bent_curve_has_a_large_error_though_replicates_agree() -> None:
+    bent = np.array([0.01, 0.011, 0.1, 0.9, 1.0])[:, None] * np.ones(10)
+    fit = power_law(SIZES, bent)
+    assert fit is not None and fit.error is not None and fit.error > 0.1
+
+
+def test_points_without_a_logarithm_are_left_out_of_the_law() -> None:
+    samples = [np.full(3, 1.0), np.full(3, 0.0), np.full(3, 10.0), np.array([-1.0, -1.0, 5.0]), np.full(3, 100.0)]
+    fit = power_law(SIZES, samples)
+    assert fit is not None and fit.slope == pytest.approx(1.0)
+    assert power_law(SIZES, [np.zeros(3)] * 5) is None and power_law(np.empty(0), []) is None
+    assert power_law(-SIZES, samples) is None and log_law(SIZES[:1], samples[:1]) is None
+
+
+def test_curves_cross_where_their_power_laws_do() -> None:
+    (place,) = crossovers(SIZES, 0.1 * SIZES**0.2, 0.01 * SIZES**0.8)
+    assert place == pytest.approx(10 ** (1 / 0.6))
+    assert crossovers(SIZES, SIZES, 2 * SIZES) == ()
+    assert crossovers(np.empty(0), np.empty(0), np.empty(0)) == ()
+
+
+def test_curves_that_touch_do_not_cross_and_equal_points_are_passed_in_the_middle() -> None:
+    one = np.array([1.0, 2.0, 2.0, 3.0, 9.0])
+    assert crossovers(SIZES, one, np.array([2.0, 2.0, 3.0, 4.0, 9.5])) == ()
+    assert crossovers(SIZES, one, np.array([2.0, 2.0, 2.0, 1.0, 1.0])) == (pytest.approx(math.sqrt(30 * 100)),)
+    assert len(crossovers(SIZES, one, np.array([2.0, 1.0, 3.0, 1.0, 1.0]))) == 3
+
+
+def test_where_there_are_no_logarithms_curves_are_straight_in_the_numbers_themselves() -> None:
+    (place,) = crossovers(np.array([-1.0, 1.0]), np.array([0.0, 4.0]), np.array([3.0, 3.0]))
+    assert place == pytest.approx(0.5)
+    (place,) = crossovers(np.array([1.0, 100.0]), np.array([-1.0, 1.0]), np.array([0.0, 0.0]))
+    assert place == pytest.approx(10.0)

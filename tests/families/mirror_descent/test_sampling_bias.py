@@ -1,0 +1,163 @@
+"""Bias of drawn vertices, measured: specification, sections 5.6 and 9.9; and what the page says about the family."""
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpviz.datasets.games import LatentGame
+from dpviz.datasets.groups import GroupedSigns
+from dpviz.families.mirror_descent import VertexSampling, bounds, texts, theory
+from dpviz.families.mirror_descent.sampling_bias import measure, measure_game
+from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
+from dpviz.problems.group_loss import GroupLoss
+from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.quadratic_games import QuadraticGame
+
+DRAWS = [1, 2, 8, 64]
+BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
+GAME = MatrixGame(data=LatentGame(rows=500, strategies_x=20, strategies_y=20))
+
+
+@pytest.mark.parametrize("dimension", [2, 50])
+def test_the_bias_of_half_the_squared_norm_is_the_exact_one(dimension: int) -> None:
+    found = measure(DRAWS, dimension, 4000, seed=1)
+    assert found.exact is not None
+    np.testing.assert_allclose(found.exact, (1 - 1 / dimension) / (2 * np.array(DRAWS)))
+    assert (np.abs(found.mean - found.exact) <= 4 * found.standard_error + 1e-12).all()
+    assert (found.exact <= found.bound).all() and found.bound.tolist() == [2 / size for size in DRAWS]
+    assert found.standard_error[0] < 1e-12  # a single vertex always has norm 1
+    assert (found.standard_error[1:] > 0).all()
+
+
+def test_measurements_repeat_with_the_seed_and_are_made_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, again, other = (measure([4], 10, 300, seed) for seed in (3, 3, 4))
+    assert first.mean == again.mean and first.mean != other.mean
+    monkeypatch.setattr("dpviz.families.mirror_descent.sampling_bias._BLOCK", 40)
+    np.testing.assert_allclose(measure([4], 10, 300, 3).mean, first.mean)  # the same stream, cut elsewhere
+
+
+def test_gradients_of_the_squared_loss_have_the_bias_of_its_curvature() -> None:
+    """E L(ŵ) - L(w) = tr(H Cov ŵ)/2, and only the groups' losses are curved: ∇_u is linear in each player."""
+    game = GroupLoss(data=GroupedSigns(rows=2000, dimension=5)).build()
+    generator = np.random.default_rng(0)
+    x, y = generator.dirichlet(np.ones(game.facts.d_x)), generator.dirichlet(np.ones(game.facts.d_y))
+    x[3] = 0.0
+    x /= x.sum()
+    found = measure_game(game, x, y, [2, 16], 20_000, seed=0)
+    vertices = np.eye(game.facts.d_x)
+    mean_loss = x @ game.group_losses(vertices)  # of a single vertex: E L(ŵ) at K = 1; the bias is 1/K of that
+    expected = np.max(mean_loss - game.group_losses(x[None])[0]) / np.array([2, 16])
+    assert (np.abs(found.mean - expected) <= 4 * found.standard_error).all()
+    assert found.exact is None and (found.mean <= found.bound).all()
+    facts = game.facts
+    np.testing.assert_allclose(
+        found.bound, theory.maurey_gradient_bias(facts.smoothness, facts.second_smoothness, [2, 16], 2)
+    )
+
+
+def test_linear_gradients_have_no_bias() -> None:
+    for problem in (GAME, QuadraticGame(data=GAME.data)):
+        game = problem.build()
+        x, y = game.facts.uniform(1)
+        found = measure_game(game, x[0], y[0], [1, 8], 4000, seed=0)
+        assert (np.abs(found.mean) <= 4 * found.standard_error + 1e-12).all() and (found.bound == 0).all()
+
+
+# -------------------------------------------------------------------------------------------------------------- bounds
+
+
+@pytest.mark.parametrize("budget", [BUDGET, PureDP(epsilon=2.0)])
+@pytest.mark.parametrize("batching", ["full", "single"])
+@pytest.mark.parametrize("problem", [GAME, MarginalQueries(), GroupLoss()], ids=lambda problem: problem.title)
+def test_the_bound_over_rounds_is_that_of_the_plans(problem, batching, budget) -> None:
+    facts = problem.facts()
+    rounds = [8, 40]
+    at_caps, at_best = bounds.bound_over_rounds(facts, budget, rounds, share_x=0.7, batching=batching)
+    assert (at_best <= at_caps + 1e-12).all()
+    for count, bound in zip(rounds, at_caps, strict=True):
+        method = VertexSampling(iterations=count, batching=batching, share_x=0.7)
+        curve = bounds.gap_bound(method, method.plan(facts, budget))
+        assert curve is not None and curve.shape == (count + 1,) and math.isnan(curve[0])
+        # A player who pays nothing plays a bolder step in the plan than the one with the best bound.
+        assert curve[-1] == pytest.approx(bound) if facts.oscillation_x > 0 else curve[-1] >= bound
+
+
+def test_fresh_draws_have_no_bound_and_runs_without_privacy_no_sampling_term() -> None:
+    facts = QuadraticGame(data=GAME.data).facts()
+    fresh = VertexSampling(output="fresh")
+    assert bounds.gap_bound(fresh, fresh.plan(facts, BUDGET)) is None
+    method = VertexSampling(iterations=1000)
+    plan = method.plan(facts, NoPrivacy())
+    bound = bounds.gap_bound(method, plan)
+    players = [theory.Player(math.log(20), 2.0, 3.0)] * 2
+    expected = theory.direct_bound(players, [plan.schedule["step_size_x"][0], plan.schedule["step_size_y"][0]], 1000)
+    assert bound is not None and bound[-1] == pytest.approx(float(expected))
+
+
+def test_what_the_papers_step_really_costs() -> None:
+    """Section 4.2: n = 10,000, T = 100 in a single pass claims ε = 1; 0.509 by its own composition, 0.194 by zCDP."""
+    facts = MatrixGame(data=LatentGame(rows=10_000)).facts()
+    plan = VertexSampling(iterations=100, batching="single", accounting="paper").plan(facts, BUDGET)
+    claimed, composed, zcdp, tightest = bounds.paper_costs(plan).values()
+    assert (claimed, composed, zcdp) == (1.0, pytest.approx(0.509, abs=1e-3), pytest.approx(0.194, abs=1e-3))
+    assert 0.9 * zcdp < tightest <= zcdp
+    fresh = VertexSampling(iterations=100, batching="single", accounting="paper", output="fresh").plan(facts, BUDGET)
+    assert max(bounds.paper_costs(fresh).values()) == 1.0
+
+
+# --------------------------------------------------------------------------------------------------------------- texts
+
+
+def test_every_erratum_that_the_family_mentions_is_explained() -> None:
+    folder = Path(texts.__file__).parent
+    used = {code for path in folder.glob("*.py") for code in re.findall(r"\bE\d{1,2}\b", path.read_text())}
+    explained = {code for title, _ in texts.ERRATA for code in re.findall(r"E\d+", title)}
+    assert used <= explained and explained == {f"E{i}" for i in range(1, 14)}
+
+
+def test_every_method_of_the_family_is_in_the_table_and_formulas_are_closed() -> None:
+    from dpviz.families import mirror_descent
+
+    for name in mirror_descent.__all__:
+        title = getattr(mirror_descent, name).title
+        assert f"| {title.removesuffix(' (Euclidean)')} |" in texts.ABOUT
+    assert texts.ABOUT.count("$") % 2 == 0
+    rows = [line for line in texts.ABOUT.splitlines() if line.startswith("|")]
+    assert {row.count("|") for row in rows} == {4}  # no bar of a formula ends a cell
+
+
+def test_words_about_the_plan() -> None:
+    assert "every round uses all n = 5,000 rows" in texts.batches(False, 5000, 5000)
+    assert "block of 78 of n = 5,000 rows" in texts.batches(True, 78, 5000)
+    assert "Corollary 3.21" in texts.composition("paper") and "bounded range" in texts.composition("tight")
+    assert "not private" in texts.constants(ranges_from_data=True)
+    assert "part of the budget" in texts.constants("released") and "reweight" in texts.constants("declared")
+
+
+@pytest.mark.parametrize(
+    ("rows", "strategies", "advice"),
+    [(5000, 20, "Prefer Gaussian mirror descent"), (5000, 300, "Compare both"), (5000, 3000, "Prefer vertex sampling")],
+)
+def test_advice_names_the_simpler_method_where_it_wins(rows: int, strategies: int, advice: str) -> None:
+    facts = MatrixGame(data=LatentGame(rows=rows, strategies_x=strategies, strategies_y=strategies)).facts()
+    words = texts.recommend(facts, BUDGET)
+    assert words.startswith(advice) and "inf" not in words
+    assert ("DP-SGDA" in words) == (strategies <= theory.crossover_dimension(rows, 0.0243560, "euclidean"))
+
+
+def test_advice_for_tables_for_results_and_without_privacy() -> None:
+    assert texts.recommend(MarginalQueries().facts(), BUDGET).startswith("Try Gaussian marginals first")
+    assert texts.recommend(GAME.facts(), NoPrivacy()).startswith("Without privacy")
+    generous = texts.recommend(GAME.facts(), ApproximateDP.model_construct(epsilon=1e9, delta=1e-6))
+    assert generous.startswith("Prefer Gaussian") and "inf" not in generous
+    gaps = {"Vertex sampling": 0.15, "Single pass": 0.3, "Gaussian mirror descent": 0.04}
+    sampling = ("Vertex sampling", "Single pass")
+    lost = texts.verdict(gaps, sampling)
+    assert lost.startswith("Gaussian mirror descent beats Vertex sampling here, 0.04 against 0.15")
+    assert "simpler method wins" in lost and "tuning" in lost
+    assert texts.verdict(gaps | {"Single pass": 0.01}, sampling).startswith("Single pass has the smallest error here")
+    assert texts.verdict({"Frank-Wolfe": 0.01}, ()).startswith("Frank-Wolfe has the smallest error")

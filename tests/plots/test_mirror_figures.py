@@ -1,0 +1,239 @@
+"""Figures of vertex sampling: the right lines, finite numbers, words for what is missing."""
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from dpviz.datasets.games import LatentGame
+from dpviz.experiments.experiment import Arm
+from dpviz.families.mirror_descent import (
+    AnytimeSampling,
+    GaussianMirrorDescent,
+    NoisyPayoffs,
+    SyntheticData,
+    VertexSampling,
+    bounds,
+    figures,
+    planning,
+    theory,
+)
+from dpviz.families.mirror_descent.sampling_bias import SamplingBias, measure
+from dpviz.plots import style
+from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, ZeroConcentratedDP
+from dpviz.problems.group_loss import GroupLoss
+from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.simplex_learning import SparseRegression
+
+BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
+FACTS = MatrixGame(data=LatentGame(rows=2000, strategies_x=40, strategies_y=40)).facts()
+ARMS = (
+    Arm(label="full", algorithm=VertexSampling(iterations=20)),
+    Arm(label="single", algorithm=VertexSampling(iterations=20, batching="single", share_x=0.8)),
+    Arm(label="fresh", algorithm=VertexSampling(iterations=20, output="fresh")),
+    Arm(label="Gaussian", algorithm=GaussianMirrorDescent(gradient_rounds=20)),
+    Arm(label="matrix", algorithm=NoisyPayoffs()),
+    Arm(label="plain", algorithm=VertexSampling(iterations=20), budget=NoPrivacy()),
+)
+STYLES = style.arm_styles(ARMS)
+PLANS = {arm.label: arm.algorithm.plan(FACTS, arm.budget or BUDGET) for arm in ARMS}
+
+
+def named(figure: go.Figure) -> dict[str, go.Scatter]:
+    return {trace.name: trace for trace in figure.data if trace.name}
+
+
+def notes(figure: go.Figure) -> str:
+    return " ".join(note.text for note in figure.layout.annotations)
+
+
+def titles(figure: go.Figure) -> tuple[str, str]:
+    return figure.layout.xaxis.title.text, figure.layout.yaxis.title.text
+
+
+def test_ranges_are_those_of_the_draws_and_leave_free_rounds_out(check_finite) -> None:
+    figure = figures.selection_ranges(PLANS, STYLES)
+    check_finite(figure)
+    lines = named(figure)
+    assert set(lines) == {"full", "single", "single, y", "fresh"}  # equal players share a line
+    assert (
+        titles(figure) == ("Round t", "Range η_t of one draw")
+        and notes(figure) == "thin lines: the maximising player y"
+    )
+    assert lines["full"].x.tolist() == list(range(2, 21))
+    np.testing.assert_allclose(lines["full"].y, PLANS["full"].schedule["range_x"][1:], rtol=1e-6)
+    np.testing.assert_allclose(np.diff(lines["full"].y), lines["full"].y[0], rtol=1e-4)  # ∝ t - 1
+    assert np.ptp(lines["single"].y) == 0 and lines["single"].y[0] == pytest.approx(2 * lines["single, y"].y[0])
+    assert lines["single, y"].line.width < lines["single"].line.width and not lines["single, y"].showlegend
+    assert lines["single, y"].line.color == lines["single"].line.color
+
+
+def test_only_the_player_who_pays_is_drawn_and_refreshes_are_the_points(check_finite) -> None:
+    synthetic = SyntheticData().plan(MarginalQueries().facts(), BUDGET)
+    anytime = AnytimeSampling(iterations=32, refresh=8).plan(SparseRegression().facts(), BUDGET)
+    looks = {"synthetic": STYLES["full"], "anytime": STYLES["single"]}
+    figure = figures.selection_ranges({"synthetic": synthetic, "anytime": anytime}, looks)
+    check_finite(figure)
+    assert set(named(figure)) == {"synthetic, y", "anytime"} and all(trace.showlegend for trace in figure.data)
+    assert named(figure)["anytime"].x.tolist() == [*range(2, 9), 16, 24, 32]
+
+
+def test_noise_of_the_arms_that_add_some(check_finite) -> None:
+    figure = figures.noise_scales(PLANS, STYLES)
+    check_finite(figure)
+    assert set(named(figure)) == {"Gaussian", "matrix"} and figure.layout.yaxis.type == "log"
+    assert named(figure)["Gaussian"].y[0] == pytest.approx(PLANS["Gaussian"].schedule["noise_scale_x"][0])
+    assert named(figure)["matrix"].mode == "markers" and named(figure)["matrix"].x.tolist() == [1]
+    assert notes(figures.noise_scales({"full": PLANS["full"]}, STYLES)) == "No method adds noise."
+    assert notes(figures.selection_ranges({"matrix": PLANS["matrix"]}, STYLES)) == "No method draws vertices privately."
+
+
+def test_bounds_of_the_arms_that_have_one(check_finite) -> None:
+    figure = figures.gap_bounds(ARMS, PLANS, STYLES)
+    check_finite(figure)
+    lines = named(figure)
+    assert set(lines) == {"full", "single", "plain"} and lines["full"].x.tolist() == list(range(1, 21))
+    players = planning.players(FACTS)
+    expected = theory.direct_bound(players, [PLANS["full"].schedule["step_size_x"][0]] * 2, np.arange(1, 21))
+    np.testing.assert_allclose(lines["full"].y, expected, rtol=1e-6)
+    assert notes(figure) == "single pass: bound for the population"
+    assert titles(figure) == ("Round t", "Bound on the duality gap") and figure.layout.yaxis.type == "log"
+    assert notes(figures.gap_bounds(ARMS[3:4], PLANS, STYLES)) == "No bound is known for these methods."
+
+
+@pytest.mark.parametrize("budget", [BUDGET, ZeroConcentratedDP(rho=0.02)])
+@pytest.mark.parametrize("batching", ["full", "single"])
+def test_the_best_rounds_are_marked_on_the_bound(batching, budget, check_finite) -> None:
+    figure = figures.bound_by_rounds(FACTS, budget, batching=batching)
+    check_finite(figure)
+    caps, below, marks = figure.data
+    assert [caps.name, below.name] == ["step size at its cap", "best step size below it"]
+    assert (below.y <= caps.y * (1 + 1e-6)).all() and figure.layout.xaxis.type == "log"
+    assert [text.split(" =")[0] for text in marks.text] == ["T*", "√3 T*", "T*/4"]
+    assert notes(figure) == ", ".join(marks.text)
+    balanced, best, practical = marks.x
+    assert practical == pytest.approx(balanced / 4, abs=0.51) and best == pytest.approx(3**0.5 * balanced, abs=2)
+    if batching == "full":
+        assert marks.y[1] <= caps.y.min() * 1.01  # the closed form finds the minimum
+    assert set(zip(marks.x, marks.y, strict=True)) <= set(zip(caps.x, caps.y, strict=True))
+
+
+def test_bounds_for_one_player_for_free_players_and_without_privacy(check_finite) -> None:
+    for problem in (SparseRegression(), MarginalQueries(), GroupLoss()):
+        figure = figures.bound_by_rounds(problem.facts(), BUDGET)
+        check_finite(figure)
+        one = isinstance(problem, SparseRegression)
+        assert figure.layout.yaxis.title.text == f"Bound on the {'excess loss' if one else 'duality gap'}"
+    assert notes(figures.bound_by_rounds(FACTS, NoPrivacy())) == "Without privacy, more rounds are always better."
+
+
+def test_the_cost_of_the_same_draws_by_every_count() -> None:
+    plan = VertexSampling(iterations=20, batching="single", accounting="paper").plan(FACTS, BUDGET)
+    rows = bounds.paper_costs(plan)
+    figure = figures.accounting_gain(rows)
+    (bars,) = figure.data
+    assert bars.orientation == "h" and list(bars.y) == list(rows) and bars.x.dtype == np.float32
+    np.testing.assert_allclose(bars.x, list(rows.values()), rtol=1e-6)
+    assert (np.diff(bars.x) < 0).all() and bars.text[0] == "1" and "ε = " in bars.hovertemplate
+    assert figure.layout.yaxis.autorange == "reversed" and figure.layout.hovermode == "closest"
+
+
+def test_later_blocks_pay_less(check_finite) -> None:
+    players = planning.players(FACTS)
+    figure = figures.rho_by_position(players, [0.3, 0.3], 20, 100)
+    check_finite(figure)
+    (line,) = figure.data
+    assert (np.diff(line.y) < 0).all() and line.y[-1] == 0 and "guarantee is that of block 1" in notes(figure)
+    assert line.y[0] == pytest.approx(19 * 2 * (2 * 2 * 0.3 / 100) ** 2 / 8, rel=1e-5)
+
+
+@pytest.mark.parametrize(("d", "top", "areas"), [(5, 10, 5), (10_000, 10, 11), (12, 11, 12)])
+def test_strategies_stack_up_to_one(d: int, top: int, areas: int, check_finite) -> None:
+    generator = np.random.default_rng(0)
+    path = [generator.dirichlet(np.full(d, 0.1)).astype(np.float32) for _ in range(30)]
+    names = [f"ad {j}" for j in range(d)]
+    figure = figures.strategies(path, list(range(0, 60, 2)), names, top)
+    check_finite(figure)
+    assert len(figure.data) == areas and all(trace.stackgroup == "strategy" for trace in figure.data)
+    np.testing.assert_allclose(sum(trace.y for trace in figure.data), 1.0, atol=1e-4)
+    assert figure.data[0].name == names[int(np.argmax(path[-1]))] and figure.data[0].x[-1] == 58
+    assert figure.data[-1].name == (
+        f"{d - top:,} other{'s' if d - top > 1 else ''}" if d > top else names[int(np.argmin(path[-1]))]
+    )
+    looks = {(trace.line.color, trace.fillpattern.shape) for trace in figure.data}
+    assert len(looks) == areas and tuple(figure.layout.yaxis.range) == (0, 1)
+
+
+def test_long_paths_are_thinned_and_short_ones_end_early(check_finite) -> None:
+    path = np.full((1700, 3), 1 / 3, dtype=np.float32)
+    figure = figures.strategies(path, np.arange(1700))
+    check_finite(figure)
+    assert figure.data[0].x[[0, -1]].tolist() == [0, 1699] and figure.data[0].name == "vertex 1"
+    assert figures.strategies(path[:4], np.arange(9)).data[0].x.tolist() == [0, 1, 2, 3]
+    assert notes(figures.strategies([], [])) == "The strategies were too large to keep."
+
+
+def test_losses_of_groups_with_and_without_privacy() -> None:
+    private = np.array([[0.1, 0.3], [0.2, 0.5], [0.3, 0.4]])
+    figure = figures.group_losses(["a", "b"], private, np.array([0.05, 0.06]), np.array([0.25, 0.25]))
+    ours, best, start = figure.data
+    assert [trace.name for trace in figure.data] == ["private", "without privacy", "uniform start"]
+    np.testing.assert_allclose(ours.y, [0.2, 0.4])
+    np.testing.assert_allclose([ours.error_y.array, ours.error_y.arrayminus], 0.08, rtol=1e-5)
+    assert list(ours.x) == ["a", "b"] and best.y.dtype == start.y.dtype == ours.y.dtype == np.float32
+    assert len({trace.marker.pattern.shape for trace in figure.data}) == 3  # never colour alone
+    assert "not private" in figure.layout.yaxis.title.text and figure.layout.barmode == "group"
+    alone = figures.group_losses(["a", "b"], private[:1], np.zeros(2), np.ones(2))
+    assert alone.data[0].error_y.array is None and notes(alone) == "one run; results vary"
+
+
+def test_the_worst_cells_stand_out_and_are_named(check_finite) -> None:
+    generator = np.random.default_rng(0)
+    truth = generator.random(3000) / 10
+    answers = truth + generator.normal(0, 0.01, 3000)
+    cells = [f"cell {j}" for j in range(3000)]
+    figure = figures.marginals(cells, truth, answers, limit=25)
+    check_finite(figure)
+    diagonal, other, worst = figure.data
+    np.testing.assert_array_equal(diagonal.x, diagonal.y)
+    assert len(worst.x) == 25 and len(other.x) == 975 and notes(figure) == "1,000 of 3,000 cells"
+    assert worst.text[0] == cells[int(np.argmax(np.abs(answers - truth)))] and "%{text}" in worst.hovertemplate
+    assert np.abs(worst.y - worst.x).min() >= np.abs(other.y - other.x).max() - 1e-6
+    few = figures.marginals(cells[:9], truth[:9], answers[:9])
+    assert [trace.name for trace in few.data] == ["no error", "9 largest errors"] and not notes(few)
+
+
+def test_errors_of_arms_share_their_bins(check_finite) -> None:
+    truth = np.linspace(0, 1, 200)
+    answers = {"full": truth + 0.1, "single": np.stack([truth, truth - 0.2])}
+    figure = figures.error_histogram(truth, answers, STYLES)
+    check_finite(figure)
+    full, single = figure.data
+    np.testing.assert_array_equal(full.x, single.x)
+    for line in figure.data:
+        assert line.line.shape == "hv" and line.y[:-1].sum() == pytest.approx(1.0)
+    assert full.name == "full: worst 0.1" and single.y[0] == pytest.approx(0.5)
+    exact = figures.error_histogram(truth, {"full": truth}, STYLES)
+    check_finite(exact)
+    assert exact.data[0].y[0] == 1 and titles(exact) == ("Error of a cell<br>(not private)", "Share of the cells")
+
+
+def test_measured_bias_between_exact_value_and_bound(check_finite) -> None:
+    figure = figures.maurey(measure([1, 4, 16], 30, 500, seed=0))
+    check_finite(figure)
+    lines = named(figure)
+    assert set(lines) == {"exact", "bound 2 L₁/K", "measured ± 2 standard errors"}
+    points = lines["measured ± 2 standard errors"]
+    assert points.mode == "markers" and (points.error_y.arrayminus < points.y).all()
+    assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log" and figure.layout.xaxis.title.text == "Draws K"
+    np.testing.assert_allclose(lines["bound 2 L₁/K"].y, 4.2 * lines["exact"].y, rtol=0.02)
+
+
+def test_a_bias_of_zero_is_said_in_words(check_finite) -> None:
+    zero = SamplingBias(np.array([1, 2]), np.array([1e-3, -1e-3]), np.full(2, 2e-3), None, np.zeros(2))
+    figure = figures.maurey(zero, y_title="Bias of the gradient")
+    check_finite(figure)
+    assert len(figure.data) == 1 and figure.data[0].error_y.arrayminus[0] < 1e-3
+    assert notes(figure) == "the bound is 0: gradients are linear<br>1 measured at 0 or below, not shown"
+    nothing = figures.maurey(SamplingBias(zero.draws, -np.abs(zero.mean), zero.standard_error, None, zero.bound))
+    assert not nothing.data

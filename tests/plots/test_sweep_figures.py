@@ -1,0 +1,143 @@
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from dpviz.experiments.experiment import Arm
+from dpviz.experiments.sweep import LeftOut, Sweep, SweepResult
+from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
+from dpviz.plots.style import HUES, arm_styles
+from dpviz.plots.sweep_figures import against
+from dpviz.problems.base import Metric
+
+GAP = Metric("gap", "Duality gap", scale="log")
+SIZES = (10.0, 100.0, 1000.0)
+ARMS = {
+    label: Arm(label=label, algorithm=algorithm)
+    for label, algorithm in (("a", GradientDescent()), ("b", HeavyBall()), ("c", Nesterov()))
+}
+
+
+def made(metric: Metric = GAP, spread: float = 0.2, replicates: int = 9, **medians: tuple[float, ...]) -> SweepResult:
+    """A result with these medians of arms "a", "b", ..., at the first sizes."""
+    result = SweepResult([ARMS[label] for label in medians], metric.name, len(SIZES))
+    result.metric = metric
+    for label, heights in medians.items():
+        for size, height in zip(SIZES, heights, strict=False):
+            result.curves[label].append(size, height * np.exp(spread * np.linspace(-1, 1, replicates)), 0)
+    return result
+
+
+def drawn(result: SweepResult, **settings: object) -> go.Figure:
+    return against(result, "Dimension d", symbol="d", **settings)
+
+
+def notes(figure: go.Figure) -> list[str]:
+    return [line for note in figure.layout.annotations for line in note.text.split("<br>")]
+
+
+def named(figure: go.Figure) -> dict[str, go.Scatter]:
+    return {trace.legendgroup: trace for trace in figure.data if trace.name}
+
+
+def test_medians_have_markers_and_a_band_from_10_to_90_percent(check_finite) -> None:
+    result = made(a=(0.1, 0.2, 0.4), b=(0.5, 0.6, 0.7))
+    figure = drawn(result)
+    check_finite(figure)
+    line = named(figure)["a"]
+    assert line.mode == "lines+markers" and line.line.color == HUES[0]
+    np.testing.assert_array_equal(line.x, SIZES)
+    np.testing.assert_allclose(line.y, [0.1, 0.2, 0.4], rtol=1e-6)
+    low, high = (trace for trace in figure.data if trace.legendgroup == "a" and not trace.name)
+    for edge, share in ((low, 0.1), (high, 0.9)):
+        expected = [np.quantile(found, share) for found in result.series("a")[1]]
+        np.testing.assert_allclose(edge.y, expected, rtol=1e-6)
+        assert edge.mode == "lines" and edge.hoverinfo == "skip"
+    assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
+    assert figure.layout.xaxis.title.text == "Dimension d"
+    assert figure.layout.yaxis.title.text == "Duality gap<br>(not private)" and notes(figure) == []
+
+
+def test_the_legend_gives_the_growth_with_its_error() -> None:
+    result = made(a=(0.1, 0.2, 0.4), b=(0.5, 0.5, 0.5))
+    assert named(drawn(result))["a"].name.startswith("a, slope 0.30 ± 0.0")
+    linear = drawn(result, log_y=False)
+    assert named(linear)["a"].name.endswith(" per factor e") and linear.layout.yaxis.type == "linear"
+    exact = made(spread=0.0, a=(0.1, 0.2, 0.4))
+    assert named(drawn(exact))["a"].name == "a, slope 0.30"
+    assert named(drawn(result, log_x=False))["a"].name == "a", "no law is straight there"
+    assert named(drawn(made(a=(0.1, 0.2))))["a"].name == "a", "two points always lie on a line"
+
+
+def test_a_crossing_is_marked_and_said() -> None:
+    figure = drawn(made(a=(0.1, 0.1, 0.1), b=(0.01, 0.1 * 10**0.5, 1.0)))
+    assert notes(figure) == ["b is better than a below d ≈ 46"]  # 10 × 10^(1/1.5)
+    mark = figure.data[-1]
+    assert mark.mode == "markers+text" and list(mark.text) == ["d ≈ 46"] and mark.marker.color == (HUES[1],)
+    assert mark.x == pytest.approx([10 ** (1 + 1 / 1.5)]) and mark.y == pytest.approx([0.1])
+    assert mark.hovertext == ("b is better than a below d ≈ 46",) and mark.hovertemplate.startswith("%{hovertext}")
+
+
+def test_the_arm_that_is_compared_can_be_chosen_and_several_marks_are_apart() -> None:
+    result = made(a=(0.1, 0.1, 0.1), b=(0.05, 0.2, 0.4), c=(0.01, 0.5, 1.0))
+    figure = drawn(result)
+    assert [line.split(" below")[0] for line in notes(figure)] == ["b is better than a", "c is better than a"]
+    mark = figure.data[-1]
+    assert mark.x[0] < mark.x[1] and mark.textposition == ("top center", "bottom center")
+    assert [line.split(" below")[0] for line in notes(drawn(result, compared="b"))] == [
+        "b is better than a",
+        "c is better than b",
+    ]
+    assert figure.layout.height > drawn(made(a=(0.1, 0.1, 0.1), b=(0.05, 0.2, 0.4))).layout.height
+
+
+def test_two_crossings_say_from_where_to_where_and_more_are_no_order() -> None:
+    twice = drawn(made(a=(0.1, 0.1, 0.1), b=(0.05, 0.2, 0.05)))
+    assert notes(twice) == ["a is better than b from d ≈ 32 to 320", "b is better than a from d ≈ 320 on"]
+    result = made(a=(1.0, 1.0, 1.0), b=(0.5, 2.0, 0.5))
+    for label, height in (("a", 1.0), ("b", 2.0)):
+        result.curves[label].append(10_000.0, np.full(9, height), 0)
+    figure = drawn(result)
+    assert notes(figure) == ["a and b: 3 crossings, no clear order"]
+    assert all(trace.mode != "markers+text" for trace in figure.data)
+
+
+def test_curves_are_compared_where_both_have_results() -> None:
+    result = made(a=(0.1, 0.1, 0.1), b=(0.01,))
+    result.curves["b"].append(1000.0, np.full(9, 1.0), 0)
+    result.left_out.append(LeftOut(100.0, "b", "It does not fit."))
+    assert notes(drawn(result)) == ["b is better than a below d ≈ 100"]
+
+
+def test_before_the_first_point_and_with_one_point_there_is_a_figure(check_finite) -> None:
+    assert notes(drawn(made(a=(), b=()))) == ["No point is finished yet."]
+    assert notes(drawn(SweepResult([ARMS["a"]], "gap", 3))) == ["No point is finished yet."]
+    figure = drawn(made(a=(0.1,), b=(0.2,)))
+    check_finite(figure)
+    assert [trace.mode for trace in figure.data if trace.name] == ["markers", "markers"]
+
+
+def test_one_run_has_no_band_and_the_figure_says_so(check_finite) -> None:
+    figure = drawn(made(replicates=1, a=(0.1, 0.2, 0.4)))
+    check_finite(figure)
+    assert len(figure.data) == 1 and notes(figure) == ["one run; results vary"]
+
+
+def test_values_and_medians_without_logarithms_can_be_drawn(check_finite) -> None:
+    result = SweepResult([ARMS["a"], ARMS["b"]], "gap", 2)
+    for setting, height in ((0.0, -1.0), (0.5, 1.0)):
+        result.curves["a"].append(setting, np.full(3, height), 0)
+        result.curves["b"].append(setting, np.zeros(3), 0)
+    figure = drawn(result, log_x=False, log_y=False, y_title="Value")
+    check_finite(figure)
+    assert notes(figure) == ["a is better than b below d ≈ 0.25"] and figure.data[-1].y == pytest.approx([0.0])
+    assert figure.layout.yaxis.title.text == "Value"
+
+
+def test_a_real_sweep_is_drawn(experiment, check_finite) -> None:
+    sweep = Sweep(experiment=experiment, fields=("problem.dimension",), values=(2, 4, 8), metric="objective_gap")
+    figure = against(sweep.run(), "Parameters d", symbol="d")
+    check_finite(figure)
+    styles = arm_styles(experiment.arms)
+    assert {label: line.line.dash for label, line in named(figure).items()} == {
+        label: look.dash for label, look in styles.items()
+    }

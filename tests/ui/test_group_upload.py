@@ -1,0 +1,299 @@
+"""The panel for a file with groups: groups and shares are declared, and every mistake gets a sentence."""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz.problems.group_loss import GroupLoss, LossMatrix
+
+
+def learning() -> None:
+    import streamlit as st
+
+    from dpviz.ui import group_upload
+
+    if not st.session_state.get("hidden"):
+        st.session_state["dataset"], st.session_state["tables"] = group_upload.uploaded("p")
+    st.session_state["from_data"] = group_upload.declared_from_data("p")
+
+
+def strategies() -> None:
+    import streamlit as st
+
+    from dpviz.ui import group_upload
+
+    st.session_state["dataset"], st.session_state["tables"] = group_upload.uploaded("p", loss_columns=True)
+    st.session_state["from_data"] = group_upload.declared_from_data("p", loss_columns=True)
+
+
+def table(rows: int = 60) -> pd.DataFrame:
+    x = np.arange(rows, dtype=float)
+    return pd.DataFrame(
+        {
+            "age": x % 7,
+            "height": x % 11,
+            "sick": np.where(x % 3 == 0, "yes", "no"),
+            "region": np.resize(["north", "south", "south", "east"], rows),
+        }
+    )
+
+
+def losses(rows: int = 60) -> pd.DataFrame:
+    x = np.arange(rows)
+    return pd.DataFrame({"wait": x % 2, "act": x % 3 / 2, "ask": x % 5 / 4, "region": np.resize(["a", "b"], rows)})
+
+
+@pytest.fixture
+def app() -> AppTest:
+    return AppTest.from_function(learning, default_timeout=30).run()
+
+
+@pytest.fixture
+def matrix() -> AppTest:
+    return upload(AppTest.from_function(strategies, default_timeout=30).run(), losses())
+
+
+def upload(app: AppTest, frame: pd.DataFrame | bytes) -> AppTest:
+    data = frame if isinstance(frame, bytes) else frame.to_csv(index=False).encode()
+    app.file_uploader[0].upload("table.csv", data, "text/csv")
+    app.run()
+    assert not app.exception
+    return app
+
+
+def press(app: AppTest, name: str, kind: str = "groups") -> AppTest:
+    app.button(key=f"p_{kind}_upload_{name}").click().run()
+    assert not app.exception
+    return app
+
+
+def declare(app: AppTest, rows: Sequence[tuple[str | None, float | None]]) -> AppTest:
+    """Type groups and shares into the editor, instead of what it starts from."""
+    editor = next(editor for editor in app.data_editor if "_members_" in editor.key)
+    app.session_state[editor.key] = {
+        "edited_rows": {},
+        "added_rows": [{"group": name, "share": share} for name, share in rows],
+        "deleted_rows": list(range(len(editor.value))),
+    }
+    app.run()
+    assert not app.exception
+    return app
+
+
+def declared(app: AppTest) -> dict[str, float]:
+    assert not app.error
+    facts = app.session_state["dataset"].facts()
+    return dict(zip(facts.groups, facts.shares, strict=True))
+
+
+def said(app: AppTest) -> str:
+    return " ".join(f"{getattr(error.proto, 'title', '')} {error.value}" for error in app.error)
+
+
+def text(app: AppTest) -> str:
+    return " ".join(element.value for element in [*app.markdown, *app.caption])
+
+
+# ----------------------------------------------------------------------------------------------------------- good files
+
+
+def test_a_file_with_proposed_ranges_and_groups_is_marked_and_makes_a_problem(app: AppTest) -> None:
+    assert app.session_state["dataset"] is None and "Not a release tool" in app.info[0].value
+    upload(app, table())
+    assert "Column 'region' needs groups" in said(app) and "badge" not in text(app)
+    press(app, "propose")
+    assert "groups taken from the data: not private" in text(app) and "'age' needs a range" in said(app)
+    press(app, "fill")
+    assert "ranges taken from the data: not private" in text(app) and app.session_state["from_data"]
+    dataset, tables = app.session_state["dataset"], app.session_state["tables"]
+    assert declared(app) == pytest.approx({"east": 1 / 3, "north": 1 / 3, "south": 1 / 3})
+    assert dataset.names == ("age", "height") and dataset.bounds == ((0.0, 6.0), (0.0, 10.0))
+    assert list(tables) == [dataset.sha256] == [hashlib.sha256(tables[dataset.sha256].data).hexdigest()]
+    assert tables[dataset.sha256].shape == (60, 4) and "60 rows, 2 features, 3 groups" in app.success[0].value
+    loaded = dataset.load(tables)
+    np.testing.assert_array_equal(loaded.labels, np.where(np.arange(60) % 3 == 0, 1.0, -1.0))
+    np.testing.assert_array_equal(loaded.groups, np.resize([1, 2, 2, 0], 60))
+    game = GroupLoss(data=dataset).build(tables)
+    assert game.groups == ("east", "north", "south") and game.facts.d_x == 4
+
+
+def test_declared_groups_and_shares_are_used_as_they_are_and_not_marked(app: AppTest) -> None:
+    press(upload(app, table()), "fill")
+    declare(app, [("south", 0.4), ("north", 0.35), ("east", 0.25)])
+    assert declared(app) == {"south": 0.4, "north": 0.35, "east": 0.25}
+    assert "groups taken from the data" not in text(app) and "south 0.4, north 0.35, east 0.25" in text(app)
+
+
+def test_a_share_that_is_left_empty_is_an_equal_part_of_the_rest(app: AppTest) -> None:
+    press(upload(app, table()), "fill")
+    declare(app, [("south", 0.5), ("north", None), ("east", None)])
+    assert declared(app) == pytest.approx({"south": 0.5, "north": 0.25, "east": 0.25})
+
+
+def test_proposing_keeps_the_shares_that_were_declared(app: AppTest) -> None:
+    press(upload(app, table()), "fill")
+    declare(app, [("south", 0.5)])
+    press(app, "propose")
+    assert declared(app) == pytest.approx({"south": 0.5, "north": 0.25, "east": 0.25})
+
+
+def test_rows_of_no_declared_group_belong_to_other(app: AppTest) -> None:
+    press(upload(app, table()), "fill")
+    declare(app, [("south", None), ("north", None)])
+    assert declared(app) == pytest.approx({"south": 1 / 3, "north": 1 / 3, "other": 1 / 3})
+    assert "**Not private**, counted in the file: 15 rows belong to “other”" in text(app)
+    declare(app, [("south", 0.5), ("north", 0.3)])
+    assert declared(app) == pytest.approx({"south": 0.5, "north": 0.3, "other": 0.2})
+
+
+def test_a_misspelt_group_is_noticed(app: AppTest) -> None:
+    press(upload(app, table()), "fill")
+    declare(app, [("suoth", None), ("north", None), ("east", None)])
+    assert "no row belongs to \\'suoth\\'; 30 rows belong to “other”" in text(app)
+
+
+def test_many_groups_are_proposed_by_frequency_and_the_rest_is_other(app: AppTest) -> None:
+    names = np.array([f"g{number:02d}" for number in range(30)])
+    press(upload(app, table(600).assign(region=names[np.minimum(np.arange(600) % 40, 29)])), "fill")
+    app.selectbox(key="p_groups_upload_group").set_value("region").run()
+    press(app, "propose")
+    assert len(declared(app)) == 20 and {"g29", "other"} <= set(declared(app))
+
+
+def test_nothing_of_a_group_name_becomes_markup(app: AppTest) -> None:
+    press(upload(app, table()), "fill")
+    declare(app, [("![a](https://example.org/a.png)", None), ("$x$", None), ("north", None)])
+    assert "\\!\\[a\\]\\(https\\:\\/\\/example" in text(app) and "\\$x\\$" in text(app)
+
+
+# ------------------------------------------------------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([], "needs groups"),
+        ([("south", 0.7), ("north", 0.5), ("east", 0.1)], "The shares sum to 1.3"),
+        ([("south", 0.6), ("north", 0.4)], "Some rows belong to no declared group"),
+        ([("south", 1.0), ("north", None)], "No share is left"),
+        ([("south", -0.5), ("north", None)], "share of 'south' is no share"),
+        ([("south", float("inf")), ("north", None)], "share of 'south' is no share"),
+        ([("south", 0.0), ("north", 1.0)], "share of 'south' is no share"),
+        ([("south", None), ("south", None)], "'south' is listed twice"),
+        ([(None, 0.5), ("south", 0.5)], "A share has no group"),
+        ([("south", 0.3), ("other", 0.3)], "shares must sum to 1"),
+        ([(f"g{number}", None) for number in range(21)], "1 to 20 groups"),
+        ([("x" * 300, None)], "at most 200"),
+    ],
+)
+def test_groups_that_cannot_be_used_get_a_sentence(app: AppTest, rows: list, words: str) -> None:
+    declare(press(upload(app, table()), "fill"), rows)
+    assert words in said(app) and app.session_state["dataset"] is None
+    declare(app, [("south", None)])
+    assert not app.error and app.session_state["dataset"] is not None
+
+
+def test_the_group_column_is_chosen_and_can_be_neither_target_nor_feature(app: AppTest) -> None:
+    press(upload(app, table()), "fill")
+    assert app.selectbox(key="p_groups_upload_group").value == "region"
+    app.selectbox(key="p_groups_upload_group").set_value("sick").run()
+    assert not app.exception and "'sick' is the target" in said(app)
+    app.selectbox(key="p_groups_upload_group").set_value("age").run()
+    assert not app.exception and app.multiselect(key="p_groups_upload_features").options == ["height", "region"]
+    declare(press(app, "propose"), [("3", None), ("4", None)])
+    assert app.session_state["dataset"].names == ("height",) and "other" in declared(app)
+
+
+def test_a_file_without_a_group_column_asks_for_one(app: AppTest) -> None:
+    numbers = np.arange(60.0)
+    upload(app, pd.DataFrame({"a": numbers, "b": -numbers, "sick": numbers % 2}))
+    assert "No group column is chosen" in said(app) and app.session_state["dataset"] is None
+
+
+@pytest.mark.parametrize(("data", "title"), [(b"", "empty"), (b"\xff\xfe\x00\x81", "could not be read")])
+def test_a_bad_file_gets_a_sentence(app: AppTest, data: bytes, title: str) -> None:
+    upload(app, data)
+    assert title in said(app) and app.session_state["dataset"] is None
+
+
+def test_missing_values_are_dropped_only_if_asked_and_missing_groups_never(app: AppTest) -> None:
+    frame = table()
+    frame.loc[[2, 5, 9], "age"] = np.nan
+    frame.loc[[7, 8], "region"] = None
+    press(press(upload(app, frame), "fill"), "propose")
+    assert "3 rows have missing values" in said(app)
+    app.toggle(key="p_groups_upload_drop").set_value(True).run()
+    assert "other" in declared(app) and app.session_state["dataset"].n == 57
+    assert "3 dropped" in app.success[0].value and "2 rows belong to “other”" in text(app)
+
+
+# ---------------------------------------------------------------------------------------------------------- the session
+
+
+def test_what_was_declared_survives_another_page(app: AppTest) -> None:
+    press(upload(app, table()), "fill")
+    declare(app, [("south", 0.4), ("north", 0.35), ("east", 0.25)])
+    ranges = next(editor for editor in app.data_editor if "_ranges_" in editor.key)
+    app.session_state[ranges.key] = {"edited_rows": {0: {"highest": 50.0}}, "added_rows": [], "deleted_rows": []}
+    app.run()
+    before = app.session_state["dataset"]
+    assert before.bounds == ((0.0, 50.0), (0.0, 10.0))
+    for hidden in (True, False):
+        app.session_state["hidden"] = hidden
+        app.run()
+        assert not app.exception
+    assert app.session_state["dataset"] == before and declared(app)["south"] == 0.4
+    app.run()
+    assert app.session_state["dataset"] == before
+
+
+def test_a_new_file_with_the_same_columns_starts_afresh(app: AppTest) -> None:
+    press(press(upload(app, table()), "fill"), "propose")
+    upload(app, table().assign(age=np.arange(60.0) * 2, region=np.resize(["up", "down"], 60)))
+    assert app.session_state["dataset"] is None and not app.session_state["from_data"] and "badge" not in text(app)
+    press(press(app, "fill"), "propose")
+    assert app.session_state["dataset"].bounds[0] == (0.0, 200.0) and set(declared(app)) == {"up", "down"}
+
+
+# --------------------------------------------------------------------------------------------------------- loss columns
+
+
+def test_loss_columns_have_one_declared_range_and_no_target(matrix: AppTest) -> None:
+    declare(matrix, [("a", None), ("b", None)])
+    dataset, tables = matrix.session_state["dataset"], matrix.session_state["tables"]
+    assert dataset.names == ("wait", "act", "ask") and dataset.bounds == ((0.0, 1.0),) * 3
+    assert not (dataset.load(tables).labels.any() or matrix.session_state["from_data"])
+    assert not any("target" in box.key for box in matrix.selectbox)
+    game = LossMatrix(data=dataset).build(tables)
+    frame = losses()
+    means = frame.groupby("region").mean().to_numpy().T  # equal groups: the declared shares are right
+    _, payoffs = game.gradients(np.eye(3), np.full((3, 2), 0.5))
+    np.testing.assert_allclose(payoffs, means, atol=1e-12)
+
+
+def test_the_range_of_losses_can_be_filled_and_is_marked(matrix: AppTest) -> None:
+    upload(matrix, losses().assign(ask=lambda frame: frame["ask"] * 40 - 3))
+    declare(matrix, [("a", None), ("b", None)])
+    press(matrix, "fill", "losses")
+    assert "range taken from the data: not private" in text(matrix) and matrix.session_state["from_data"]
+    assert len(set(matrix.session_state["dataset"].bounds)) == 1
+    assert matrix.session_state["dataset"].bounds[0] == (-10.0, 40.0)
+    upload(matrix, losses())
+    assert matrix.number_input(key="p_losses_upload_highest").value == 1.0
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (2.0, 1.0)])
+def test_losses_need_a_range(matrix: AppTest, low: float, high: float) -> None:
+    declare(matrix, [("a", None), ("b", None)])
+    matrix.number_input(key="p_losses_upload_lowest").set_value(low)
+    matrix.number_input(key="p_losses_upload_highest").set_value(high).run()
+    assert not matrix.exception and "The losses need a range" in said(matrix)
+    matrix.number_input(key="p_losses_upload_lowest").set_value(0.0)
+    matrix.number_input(key="p_losses_upload_highest").set_value(2.0).run()
+    assert matrix.session_state["dataset"].bounds[0] == (0.0, 2.0) and set(declared(matrix)) == {"a", "b"}
+    matrix.multiselect(key="p_losses_upload_features").set_value([]).run()
+    assert "No feature is chosen" in said(press(matrix, "fill", "losses"))

@@ -1,0 +1,111 @@
+"""The panel of a sweep: what may be run, what is shown while it runs and after, and what was left out."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz.experiments.runner import Job
+from dpviz.ui import sweep_panel
+
+PATIENCE = 20.0  # seconds until a test gives up
+
+
+def page() -> None:
+    import streamlit as st
+
+    from dpviz.experiments.experiment import Arm, Experiment
+    from dpviz.experiments.sweep import Sweep, SweepResult
+    from dpviz.families.accelerated import Nesterov
+    from dpviz.privacy.budgets import PureDP
+    from dpviz.problems.quadratic import Quadratic
+    from dpviz.ui import sweep_panel
+
+    def draw(result: SweepResult) -> None:
+        st.write("curve:", *(f"{value:g}" for value in result.series("DP-NAG")[0]))
+
+    arms = [Arm(label="DP-NAG", algorithm=Nesterov(iterations=st.session_state.get("iterations", 5)))]
+    if st.session_state.get("refused"):
+        arms.append(Arm(label="Gaussian", algorithm=Nesterov(iterations=5, noise="gaussian"), budget=PureDP()))
+    experiment = Experiment(problem=Quadratic(rows=1000), arms=tuple(arms), replicates=2)
+    values = st.session_state.get("values", (2.0, 4.0, 8.0))
+    fields = ("problem.dimension",)
+    sweep = Sweep(experiment=experiment, fields=fields, values=values, metric="objective_gap")
+    sweep_panel.panel("p", "Gap against d", None if st.session_state.get("nothing") else sweep, draw)
+
+
+@pytest.fixture
+def load() -> Callable[..., AppTest]:
+    def open_page(**state: object) -> AppTest:
+        app = AppTest.from_function(page, default_timeout=20)
+        for name, value in state.items():
+            app.session_state[name] = value
+        app.run()
+        assert not app.exception
+        return app
+
+    return open_page
+
+
+def ended(app: AppTest) -> AppTest:
+    job: Job = app.session_state["p_sweep_job"].job
+    limit, pause = time.monotonic() + PATIENCE, threading.Event()
+    while job.active and time.monotonic() < limit:
+        pause.wait(0.005)
+    app.run()
+    assert not app.exception and not job.active
+    return app
+
+
+def texts(app: AppTest) -> str:
+    return " ".join(item.value for item in [*app.markdown, *app.caption, *app.warning, *app.error, *app.info])
+
+
+def test_nothing_runs_before_the_button_is_pressed_and_nothing_can_be_run_without_settings(load) -> None:
+    app = load()
+    assert not app.button(key="p_sweep_run").disabled and app.button(key="p_sweep_stop").disabled
+    assert "3 points, 2 runs of each, about less than a second." in texts(app)
+    assert load(nothing=True).button(key="p_sweep_run").disabled
+
+
+def test_a_sweep_runs_to_its_end_and_is_drawn(load) -> None:
+    app = load()
+    app.button(key="p_sweep_run").click().run()
+    ended(app)
+    assert "curve: 2 4 8" in texts(app) and sweep_panel.NOT_COVERED in texts(app)
+    assert not app.button(key="p_sweep_run").disabled
+    run = app.session_state["p_sweep_job"]
+    assert run.title == "Gap against d" and list(run.plans) == ["DP-NAG at 2", "DP-NAG at 4", "DP-NAG at 8"]
+    app.session_state["iterations"] = 6
+    assert "Settings changed" in texts(app.run()) and "curve: 2 4 8" in texts(app)
+
+
+def test_a_sweep_can_be_stopped_and_keeps_what_is_finished(load) -> None:
+    app = load(iterations=2000)
+    app.button(key="p_sweep_run").click().run()
+    app.button(key="p_sweep_stop").click().run()
+    assert ended(app).session_state["p_sweep_job"].job.state in ("stopped", "done")
+    assert app.button(key="p_sweep_stop").disabled
+
+
+def test_methods_without_a_plan_and_impossible_values_are_said_in_sentences(load) -> None:
+    app = load(refused=True)
+    assert app.warning[0].value and not app.button(key="p_sweep_run").disabled
+    app.button(key="p_sweep_run").click().run()
+    assert len(ended(app).warning) == 1, "said once"
+    wrong = load(values=(2.0, 5000.0))
+    assert "At the value 5000: Parameters must be between 2 and 200" in wrong.error[0].value
+    assert wrong.button(key="p_sweep_run").disabled
+
+
+def test_a_sweep_that_takes_too_long_is_not_started(load) -> None:
+    app = load(iterations=10_000, values=tuple(float(d) for d in range(2, 26)))
+    limit = sweep_panel.runner().max_seconds
+    sweep_panel.runner().max_seconds = 1e-3
+    try:
+        app.run()
+        assert app.button(key="p_sweep_run").disabled and "Runs end after" in app.error[0].value
+    finally:
+        sweep_panel.runner().max_seconds = limit
