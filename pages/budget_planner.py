@@ -3,9 +3,19 @@
 import streamlit as st
 
 from dpviz.privacy.what_if import NoisyMeans
-from dpviz.ui import downloads, experiment_controls, explain, guarantee, planner_view
+from dpviz.ui import (
+    downloads,
+    experiment_controls,
+    explain,
+    guarantee,
+    planner_accuracy,
+    planner_split,
+    planner_tabs,
+    planner_view,
+)
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.navigation import ensure_shell
+from dpviz.ui.results import Shown
 
 ensure_shell()
 panel = Panel("planner")
@@ -18,40 +28,55 @@ worth, buys = st.container(), st.container()
 means = budget = None
 with st.sidebar:
     st.subheader("Privacy", anchor=False)
-    asked = experiment_controls.budget(panel)
+    asked = experiment_controls.budget(panel, currencies=planner_view.ALL_CURRENCIES)
     delta = guarantee.delta(panel)
     st.subheader("What is released", anchor=False)
     values = panel.specification(NoisyMeans, [control.name for control in NoisyMeans.controls()])
-    target = panel.control(planner_view.TARGET, "target")
+    target = panel.control(planner_tabs.TARGET, "target")
     with in_place(worth):
         panel.check()
         budget, means = asked.build(), Settings(NoisyMeans, values).build()
 
 # Plan -------------------------------------------------------------------------------------------------------------
+drawn: Shown = []
 if budget is not None and means is not None:
     with worth:
+        st.info(f"{planner_view.NEIGHBOURS[means.relation]} {means.protects}", icon=":material/group:")
         st.header("What this guarantee is worth", anchor=False)
         planner_view.currencies(budget, delta)
         words, chart = st.columns(2)
         with words:
-            planner_view.consequences(budget)
+            planner_view.consequences(budget, means.relation)
         with chart:
-            planner_view.attack_chart(budget, means)
+            drawn += planner_view.attack_chart(budget, means)
     with buys:
         st.header("What it buys", anchor=False)
         st.caption("T means of clipped rows share the budget evenly: the core of most private algorithms.")
-    with buys, in_place(buys):
-        scale = planner_view.noise(means, budget)
-        planner_view.what_if(means, budget, target, scale)
-        planner_view.accountants_chart(means, budget, delta)
-        with st.expander("The same in Python", icon=":material/code:"):
-            planner_view.as_python(means, budget)
+        chosen, asked_budget = means, budget
+        looks = {
+            "Noise": lambda: planner_tabs.noise(panel, chosen, asked_budget),
+            "A given noise": lambda: planner_tabs.given_noise(panel, chosen, asked_budget, delta, target),
+            "Rows": lambda: planner_tabs.rows(panel, chosen, asked_budget, target),
+            "What accounting saves": lambda: planner_tabs.savings(panel, chosen, asked_budget, delta),
+            "Start from the accuracy": lambda: planner_accuracy.view(panel, asked_budget, delta),
+            "Split a budget": lambda: planner_split.view(panel, asked_budget, delta),
+        }
+        tabs = st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun")
+        for tab, look in zip(tabs, looks.values(), strict=True):
+            if tab.open:
+                with tab, in_place():
+                    drawn += look()
 
-downloads.link(panel)
-explain.assumptions(
-    "One row: the guarantee compares data sets that differ in one replaced row. The number of rows n is public.",
-    "Drawn afresh for every mean, without replacement; the amplification counted here holds for that scheme only.",
-    "Number of steps and noise are fixed in advance. The tightest accountant that applies is used; each is valid.",
-    "Clip, rows and steps are declared. Clipping enforces the sensitivity 2C/m whatever the data are.",
-    "Everything here follows from your settings. Nothing reads data.",
-)
+with st.container(horizontal=True):
+    downloads.link(panel)
+    if drawn:
+        downloads.figures(panel, lambda: drawn)
+if means is not None:
+    explain.assumptions(
+        means.protects,
+        planner_view.NEIGHBOURS[means.relation].strip("*") + " Composing it with releases that hold under the other "
+        "relation is refused.",
+        "Number of steps and noise are fixed in advance. The tightest accountant that applies is used; each is valid.",
+        "Clip, rows and steps are declared. Clipping enforces the sensitivity whatever the data are.",
+        "Everything here follows from your settings. Nothing reads data.",
+    )

@@ -31,6 +31,15 @@ class Best:
     iterations: int
 
 
+def no_bound_in(budget: Budget) -> UserError:
+    """What an error bound says to a currency that it does not know."""
+    return UserError(
+        f"The error is known for a budget in pure ε, (ε, δ), ρ or μ, not for {budget.name}. State the guarantee in one "
+        "of these.",
+        title="No error bound in this currency",
+    )
+
+
 class ErrorBound(Specification, ABC):
     """What a method's theory guarantees before any data are seen: its error as a function of public numbers."""
 
@@ -152,11 +161,16 @@ def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -
         return (math.ceil if more else math.floor)(round(value, 9)) if whole else value
 
     # The answer is a factor, which may lead beyond the range of the slider, so the value is not validated.
-    def error(growth: float) -> float:
-        return bound.model_copy(update={control.name: changed(growth)}).best(budget).bound
+    def error(value: float) -> float:
+        return bound.model_copy(update={control.name: value}).best(budget).bound
 
-    growth = _growth(error, target, MOST_ROWS if more else now / control.low, bound if more else None)
-    return None if growth is None else changed(growth) / now
+    most = MOST_ROWS if more else now / control.low
+    growth = _growth(lambda growth: error(changed(growth)), target, most, bound if more else None)
+    if growth is None:
+        return None
+    value = changed(growth)
+    nearer = value - 1 if more else value + 1  # the growth is a little too large, which may have cost a whole one
+    return (nearer if whole and error(nearer) <= target else value) / now
 
 
 def _growth(error: Callable[[float], float], target: float, most: float, bound: ErrorBound | None) -> float | None:
@@ -165,7 +179,7 @@ def _growth(error: Callable[[float], float], target: float, most: float, bound: 
     A feasible one, too large by _ACCURACY at most. What is above the error without privacy of `bound` falls nearly like
     a power of the growth: on logarithmic scales a root is found in few evaluations.
     """
-    if most <= 1 or error(most) > target:
+    if target <= 0 or most <= 1 or error(most) > target:
         return None
     floor = bound.without_privacy() if bound is not None else 0.0
     floor = floor if floor < target * (1 - 1e-9) else 0.0

@@ -20,7 +20,7 @@ CHECKPOINTS = 25  # iterations at which the accountants are asked
 _SPENT: Mapping[Currency, tuple[str, str]] = MappingProxyType(
     {"epsilon": ("ε", "Cumulative ε"), "rho": ("ρ", "Cumulative ρ (zCDP)"), "mu": ("μ", "Cumulative μ (Gaussian DP)")}
 )
-_METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
+METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
     {
         "basic": ArmStyle(style.GREY, "dot"),
         "zcdp": ArmStyle(style.PALETTE["spent"], "longdash"),
@@ -105,7 +105,7 @@ def accountants(plan: Plan, delta: float, *, height: int = style.HEIGHT) -> go.F
             steps,
             curve,
             accounting.METHOD_NAMES[method] + (" (tightest)" if method == tightest else ""),
-            _METHOD_STYLES[method],
+            METHOD_STYLES[method],
             width=4.0 if method == tightest else 1.5,
         )
         for method, curve in curves.items()

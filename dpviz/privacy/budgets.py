@@ -2,6 +2,9 @@
 
 from typing import ClassVar, TypeVar
 
+from pydantic import model_validator
+from scipy.special import ndtri
+
 from dpviz.errors import UserError
 from dpviz.specification import Specification, number
 
@@ -63,6 +66,57 @@ class GaussianDP(Budget):
     mu: float = number(
         0.5, 0.01, 20.0, label="Privacy budget", symbol="μ", scale="log", help="Smaller = more privacy, more noise."
     )
+
+
+class RenyiDP(Budget):
+    """(α, ε)-Rényi differential privacy (Mironov 2017): the Rényi divergence of one order is at most ε."""
+
+    kind: ClassVar[str] = "privacy.budgets.renyi"
+    name: ClassVar[str] = "Rényi (α, ε)"
+    epsilon: float = number(
+        1.0, 1e-4, 100.0, label="Privacy budget", symbol="ε", scale="log", help="Smaller = more privacy, more noise."
+    )
+    order: float = number(
+        8.0, 1.01, 1000.0, label="Order", symbol="α", scale="log", help="Larger orders come closer to pure ε."
+    )
+
+
+class TradeOff(Budget):
+    """One point of the trade-off function (f-DP; Dong, Roth, Su 2019): no test whose false positive rate is at most
+    `false_positive_rate` has a true positive rate above `true_positive_rate`, between any two neighbouring data sets.
+    """
+
+    kind: ClassVar[str] = "privacy.budgets.trade_off"
+    name: ClassVar[str] = "Attack bound"
+    true_positive_rate: float = number(
+        0.05,
+        0.0002,
+        0.999,
+        label="Detection rate at most",
+        symbol="TPR",
+        scale="log",
+        help="How often the best attacker may notice a replaced row.",
+    )
+    false_positive_rate: float = number(
+        0.01,
+        0.0001,
+        0.5,
+        label="at false alarms of",
+        symbol="FPR",
+        scale="log",
+        help="The rate of false alarms that the attacker accepts. Guessing alone detects as often.",
+    )
+
+    @model_validator(mode="after")
+    def _above_guessing(self) -> "TradeOff":
+        if self.true_positive_rate <= self.false_positive_rate:
+            raise ValueError("the detection rate must be larger than the rate of false alarms, which guessing reaches")
+        return self
+
+    @property
+    def gaussian(self) -> float:
+        """The μ of the Gaussian mechanism whose trade-off curve goes through the point: Φ⁻¹(TPR) - Φ⁻¹(FPR)."""
+        return float(ndtri(self.true_positive_rate) - ndtri(self.false_positive_rate))
 
 
 class NoPrivacy(Budget):

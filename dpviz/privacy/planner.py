@@ -6,10 +6,20 @@ from functools import lru_cache, partial
 from typing import Literal, NoReturn
 
 import numpy as np
+from scipy.special import ndtri
 
 from dpviz.errors import UserError
-from dpviz.privacy import accounting, closed_forms
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy import accounting, closed_forms, costs, readings
+from dpviz.privacy.budgets import (
+    ApproximateDP,
+    Budget,
+    GaussianDP,
+    NoPrivacy,
+    PureDP,
+    RenyiDP,
+    TradeOff,
+    ZeroConcentratedDP,
+)
 from dpviz.privacy.closed_forms import Floats
 from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Sub
 
@@ -56,9 +66,9 @@ def calibrate_laplace(
     shares = np.asarray(weights, dtype=float) / np.sum(weights)
     if isinstance(budget, PureDP):
         return shares * left(budget, prior)
-    delta = budget.delta if isinstance(budget, ApproximateDP) else None
     target = left(budget, prior)
-    return shares * _largest_multiple("laplace", tuple(shares.tolist()), m, n, sampling, type(budget), delta, target)
+    at = parameter(budget)
+    return shares * _largest_multiple("laplace", tuple(shares.tolist()), m, n, sampling, type(budget), at, target)
 
 
 def calibrate_gaussian(
@@ -78,17 +88,26 @@ def calibrate_gaussian(
     shares = np.asarray(weights, dtype=float) / np.sum(weights)
     remaining = left(budget, prior)
     if m == n:
-        if isinstance(budget, ApproximateDP):
-            return shares * closed_forms.gdp_mu(remaining, budget.delta) ** 2 / 2
-        return shares * (remaining if isinstance(budget, ZeroConcentratedDP) else remaining / 2)
-    if not isinstance(budget, ApproximateDP):
+        return shares * _gaussian_rho(budget, remaining)
+    if not isinstance(budget, ApproximateDP | TradeOff):
         raise UserError(
-            "For Gaussian noise on batches, ρ and μ do not shrink with the batch. Use all rows (m = n), or state the "
-            "budget as (ε, δ).",
+            "For Gaussian noise on batches, ρ, μ and Rényi divergences have no bound here that shrinks with the batch. "
+            "Use all rows (m = n), or state the budget as (ε, δ).",
             title="No amplification in this currency",
         )
-    kind, delta = type(budget), budget.delta
-    return shares * _largest_multiple("gaussian", tuple(shares.tolist()), m, n, sampling, kind, delta, remaining)
+    at = parameter(budget)
+    return shares * _largest_multiple("gaussian", tuple(shares.tolist()), m, n, sampling, type(budget), at, remaining)
+
+
+def _gaussian_rho(budget: Budget, remaining: float) -> float:
+    """The ρ = μ²/2 of Gaussian noise on all rows that uses up what remains of a budget, in the unit of `left`."""
+    if isinstance(budget, ApproximateDP):
+        return closed_forms.gdp_mu(remaining, budget.delta) ** 2 / 2
+    if isinstance(budget, RenyiDP):
+        return remaining / budget.order
+    if isinstance(budget, TradeOff):
+        return budget.gaussian**2 / 2
+    return remaining if isinstance(budget, ZeroConcentratedDP) else remaining / 2
 
 
 def calibrated_events(
@@ -116,6 +135,11 @@ def calibrate_selections(
     """
     if isinstance(budget, NoPrivacy):
         return math.inf
+    if isinstance(budget, TradeOff):
+        raise UserError(
+            "Selections cannot be planned for an attack bound here. State the guarantee in another currency.",
+            title="Not available in this currency",
+        )
     target = left(budget, prior)
     sizes, where = np.unique(np.asarray(ranges, dtype=float), return_inverse=True)
     counts = np.zeros(len(sizes))
@@ -132,7 +156,7 @@ def calibrate_selections(
         rho = closed_forms.zcdp_rho(target, budget.delta)
         guess = max(math.log(8 * rho / float(counts @ sizes**2)) / 2, math.log(target / float(counts @ sizes)))
     else:
-        rho = target if isinstance(budget, ZeroConcentratedDP) else target / 2
+        rho = _gaussian_rho(budget, target)
         guess = math.log(8 * rho / float(counts @ sizes**2)) / 2
     return math.exp(_largest_feasible(excess, guess, _WASTE))
 
@@ -143,6 +167,8 @@ def _selection_cost(eta: Floats, counts: Floats, budget: Budget) -> float:
         return float(counts @ closed_forms.exponential_rho(eta))
     if isinstance(budget, GaussianDP):
         return float(counts @ np.array([closed_forms.exponential_mu(value) for value in eta.tolist()]) ** 2)
+    if isinstance(budget, RenyiDP):
+        return float(counts @ closed_forms.exponential_rdp(eta, np.full(len(eta), budget.order)))
     assert isinstance(budget, ApproximateDP)
     # Every order gives a valid ε. The best one is near that of zCDP, where (α-1)² ρ = ln(1/δ) roughly.
     rho = float(counts @ closed_forms.exponential_rho(eta))
@@ -154,15 +180,30 @@ def _selection_cost(eta: Floats, counts: Floats, budget: Budget) -> float:
     return min(float(counts @ eta), max(float(epsilons.min()), 0.0))
 
 
+def parameter(budget: Budget) -> float | None:
+    """What a currency needs beside its amount: the δ of (ε, δ), the order of Rényi DP, the false positive rate."""
+    if isinstance(budget, ApproximateDP):
+        return budget.delta
+    if isinstance(budget, RenyiDP):
+        return budget.order
+    return budget.false_positive_rate if isinstance(budget, TradeOff) else None
+
+
 def left(budget: Budget, prior: tuple[Event, ...]) -> float:
-    """What prior events leave of a budget, in a unit that adds up: ε, ρ, or μ². Raises UserError if nothing.
+    """What prior events leave of a budget, in a unit that adds up: ε, ρ, μ², or a Rényi divergence. An attack bound
+    adds up in no unit: its true positive rate is returned, and nothing may have been released before.
 
     The run may depend on what those events released, and pure ε adds up to (ε, δ) even then: basic composition.
+    Raises UserError if nothing is left.
     """
     if isinstance(budget, (PureDP, ApproximateDP)):
         whole, used = budget.epsilon, accounting.total(prior, "epsilon")
     elif isinstance(budget, ZeroConcentratedDP):
         whole, used = budget.rho, accounting.total(prior, "rho")
+    elif isinstance(budget, RenyiDP):
+        whole, used = budget.epsilon, _divergence(prior, budget.order)
+    elif isinstance(budget, TradeOff):
+        whole, used = budget.true_positive_rate, math.inf if prior else 0.0
     else:
         assert isinstance(budget, GaussianDP)
         whole, used = budget.mu**2, accounting.total(prior, "mu") ** 2
@@ -183,7 +224,7 @@ def _largest_multiple(
     n: int,
     sampling: Sampling,
     currency: type[Budget],
-    delta: float | None,
+    at: float | None,
     target: float,
 ) -> float:
     """A multiple of the shares (which sum to 1) whose events cost at most `target`, and next to nothing less.
@@ -194,11 +235,11 @@ def _largest_multiple(
     weights = np.array(shares)
 
     def excess(weights: Floats, log_multiple: float) -> float:
-        spent = cost(build(weights * math.exp(log_multiple), m, n, sampling), currency, delta)
+        spent = cost(build(weights * math.exp(log_multiple), m, n, sampling), currency, at)
         return math.log(max(spent, 1e-300) / target) if spent < math.inf else 100.0
 
-    guess = _first_guess(noise, weights, m / n, currency, delta, target)
-    if delta is None:
+    guess = _first_guess(noise, weights, m / n, currency, at, target)
+    if currency not in (ApproximateDP, TradeOff):
         return math.exp(_largest_feasible(partial(excess, weights), guess, _WASTE))
     if len(set(shares)) > accounting.MOST_EXACT:  # a cheap look at fewer different shares first
         rough = np.exp(np.round(np.log(np.maximum(weights, weights.max() / 1000)), 1))
@@ -211,21 +252,28 @@ def _first_guess(
     shares: Floats,
     fraction: float,
     currency: type[Budget],
-    delta: float | None,
+    at: float | None,
     target: float,
 ) -> float:
     """About the logarithm of the multiple that uses up the budget; fraction = m/n."""
-    if delta is None:
-        rho = target if currency is ZeroConcentratedDP else target / 2
+    if currency is ApproximateDP:
+        assert at is not None
+        rho = closed_forms.zcdp_rho(target, at)
+    elif currency is RenyiDP:
+        assert at is not None
+        rho = target / at
+    elif currency is TradeOff:
+        assert at is not None
+        rho = float(ndtri(target) - ndtri(at)) ** 2 / 2
     else:
-        rho = closed_forms.zcdp_rho(target, delta)
+        rho = target if currency is ZeroConcentratedDP else target / 2
     if noise == "gaussian":
         # Equal steps have μ² = T (m/n)² (e^μ_t² - 1) together, in the limit (Bu, Dong, Long, Su 2020). The losses of
         # noise far too small would take long to compose.
         steps = 1 / float(shares @ shares)
         return math.log(steps / 2 * math.log1p(2 * rho / (steps * fraction**2)))
     # Laplace noise has a ρ of about ε²/2, and at most ε. Without amplification.
-    return max(math.log(2 * rho / float(shares @ shares)) / 2, math.log(target if delta else rho))
+    return max(math.log(2 * rho / float(shares @ shares)) / 2, math.log(target if currency is ApproximateDP else rho))
 
 
 def _largest_feasible(excess: Callable[[float], float], guess: float, waste: float) -> float:
@@ -272,18 +320,29 @@ def _refuse(too_dear: bool) -> NoReturn:
     )
 
 
-def cost(events: tuple[Event, ...], currency: type[Budget], delta: float | None) -> float:
-    """The cost of events in the unit of `left`, of a budget in this currency; delta is that of (ε, δ)."""
+def cost(events: tuple[Event, ...], currency: type[Budget], at: float | None) -> float:
+    """The cost of events in the unit of `left`, of a budget in this currency with this `parameter`."""
     if currency is PureDP:
         return accounting.total(events, "epsilon")
     if currency is ZeroConcentratedDP:
         return accounting.total(events, "rho")
     if currency is GaussianDP:
         return accounting.total(events, "mu") ** 2
-    assert delta is not None
-    found = [accounting.total(events, "epsilon"), accounting.pld_epsilon(events, delta)]
+    assert at is not None
+    if currency is RenyiDP:
+        return _divergence(events, at)
+    if currency is TradeOff:
+        return 1 - float(readings.tradeoff(events, at))
+    found = [accounting.total(events, "epsilon"), accounting.pld_epsilon(events, at)]
     if found[1] == math.inf:
-        found.append(accounting.epsilon(events, delta, "rdp"))
+        found.append(accounting.epsilon(events, at, "rdp"))
     if {type(event) for event in events} <= {Gaussian, Parallel}:  # exact for these; losses are rounded to a grid
-        found.append(accounting.epsilon(events, delta, "gdp"))
+        found.append(accounting.epsilon(events, at, "gdp"))
     return min(found)
+
+
+def _divergence(events: tuple[Event, ...], order: float) -> float:
+    """Rényi divergence of one order of all events: those of single events add up, even if chosen adaptively."""
+    orders = np.array([order])
+    each = {event: float(costs.rdp(event, orders)[0]) for event in set(events)}
+    return math.fsum(each[event] for event in events)

@@ -2,16 +2,26 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpviz.privacy import accounting, closed_forms, costs, pld
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import (
+    ApproximateDP,
+    Budget,
+    GaussianDP,
+    PureDP,
+    RenyiDP,
+    TradeOff,
+    ZeroConcentratedDP,
+)
 from dpviz.privacy.closed_forms import Floats
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
-from dpviz.privacy.tradeoffs import zcdp_advantage, zcdp_tradeoff
+from dpviz.privacy.tradeoffs import rdp_tradeoff, zcdp_advantage, zcdp_tradeoff
 
 
 def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike) -> Floats:
@@ -90,11 +100,70 @@ def _composed_profiles(events: tuple[Event, ...]) -> tuple[costs.Profile, ...]:
 # --------------------------------------------------------------------------------------------------------- conversions
 
 
+@dataclass(frozen=True)
+class Implied:
+    """What a bare guarantee implies in another currency, for every algorithm that has it.
+
+    value : None where nothing follows. exact : whether the other number says as much as the first, so that it leads
+    back to it; otherwise it is an upper bound that says less. why : the reason, where nothing follows.
+    """
+
+    value: float | None
+    exact: bool = False
+    why: str = ""
+
+
+CURRENCIES = ("epsilon", "epsilon_at_delta", "rho", "mu", "renyi")
+_NOTHING = MappingProxyType(
+    {
+        "epsilon": "Pure ε does not follow from this guarantee: algorithms that have it may exceed every ε.",
+        "epsilon_at_delta": "No ε follows at so small a δ.",
+        "rho": "ρ does not follow from this guarantee: for every ρ there are algorithms that have it and exceed ρ.",
+        "mu": "No μ follows from this guarantee for every algorithm that has it.",
+        "renyi": "No Rényi divergence of this order follows from this guarantee.",
+    }
+)
+
+
+def implied(budget: Budget, delta: float, order: float = 8.0) -> dict[str, Implied]:
+    """What a bare budget implies in every currency of CURRENCIES (specification, table 3.3).
+
+    delta : at which (ε, δ) is read; order : of the Rényi divergence.
+    """
+    found = convert(budget, delta) | {"renyi": _renyi(budget, order)}
+    own = {PureDP: "epsilon", ZeroConcentratedDP: "rho", GaussianDP: "mu", ApproximateDP: "epsilon_at_delta"}
+    same = {own.get(type(budget), "")}
+    if isinstance(budget, ZeroConcentratedDP):
+        same.add("renyi")  # D_α ≤ α ρ at one order is implied, and ρ is D_α/α
+    if isinstance(budget, ApproximateDP) and delta != budget.delta:
+        same = set()
+    if isinstance(budget, RenyiDP) and order == budget.order:
+        same = {"renyi"}
+    return {
+        name: Implied(None, why=_NOTHING[name]) if value is None else Implied(value, name in same)
+        for name, value in found.items()
+    }
+
+
+def _renyi(budget: Budget, order: float) -> float | None:
+    """D_order of any algorithm with the guarantee; None where it may be infinite."""
+    at = np.array([order])
+    if isinstance(budget, PureDP):
+        return float(closed_forms.pure_rdp(budget.epsilon, at)[0])
+    if isinstance(budget, ZeroConcentratedDP):
+        return order * budget.rho
+    if isinstance(budget, GaussianDP):
+        return order * budget.mu**2 / 2
+    # Divergences grow with the order, so one of a larger order bounds those of smaller ones.
+    return budget.epsilon if isinstance(budget, RenyiDP) and order <= budget.order else None
+
+
 def convert(budget: Budget, delta: float) -> dict[str, float | None]:
     """What a bare budget implies in the other currencies, for any algorithm that meets it; None where nothing follows.
 
     Keys: epsilon (pure), epsilon_at_delta, rho, mu. Upper bounds; a plan's own events usually read tighter.
     """
+    nothing: dict[str, float | None] = {"epsilon": None, "epsilon_at_delta": None, "rho": None, "mu": None}
     if isinstance(budget, PureDP):
         return {
             "epsilon": budget.epsilon,
@@ -103,19 +172,19 @@ def convert(budget: Budget, delta: float) -> dict[str, float | None]:
             "mu": closed_forms.pure_to_mu(budget.epsilon),
         }
     if isinstance(budget, ZeroConcentratedDP):
-        at_delta = closed_forms.zcdp_epsilon(budget.rho, delta)
-        return {"epsilon": None, "epsilon_at_delta": at_delta, "rho": budget.rho, "mu": None}
+        return nothing | {"epsilon_at_delta": closed_forms.zcdp_epsilon(budget.rho, delta), "rho": budget.rho}
     if isinstance(budget, GaussianDP):
         at_delta = closed_forms.gdp_epsilon(budget.mu, delta)
-        return {"epsilon": None, "epsilon_at_delta": at_delta, "rho": budget.mu**2 / 2, "mu": budget.mu}
-    if isinstance(budget, ApproximateDP):
-        if delta < budget.delta:
-            return {"epsilon": None, "epsilon_at_delta": None, "rho": None, "mu": None}
+        return nothing | {"epsilon_at_delta": at_delta, "rho": budget.mu**2 / 2, "mu": budget.mu}
+    if isinstance(budget, RenyiDP):
+        a = budget.order
+        at_delta = budget.epsilon + math.log1p(-1 / a) - (math.log(delta) + math.log(a)) / (a - 1)
+        return nothing | {"epsilon_at_delta": max(0.0, at_delta)}
+    if isinstance(budget, ApproximateDP) and delta >= budget.delta:
         # The worst case fails openly with probability budget.delta and is ε-DP otherwise (Kairouz, Oh, Viswanath 2015).
         at_delta = closed_forms.pure_epsilon(budget.epsilon, (delta - budget.delta) / (1 - budget.delta))
-        return {"epsilon": None, "epsilon_at_delta": at_delta, "rho": None, "mu": None}
-    assert isinstance(budget, NoPrivacy)
-    return {"epsilon": None, "epsilon_at_delta": None, "rho": None, "mu": None}
+        return nothing | {"epsilon_at_delta": at_delta}
+    return nothing
 
 
 def budget_tradeoff(budget: Budget, false_positive_rates: ArrayLike) -> Floats:
@@ -132,7 +201,22 @@ def budget_tradeoff(budget: Budget, false_positive_rates: ArrayLike) -> Floats:
         grows, falls = math.exp(budget.epsilon), math.exp(-budget.epsilon)
         left = 1 - budget.delta
         return np.maximum(0.0, np.maximum(left - grows * alpha, falls * (left - alpha)))
-    return zcdp_tradeoff(budget.rho, alpha) if isinstance(budget, ZeroConcentratedDP) else np.zeros_like(alpha)
+    if isinstance(budget, ZeroConcentratedDP):
+        return zcdp_tradeoff(budget.rho, alpha)
+    if isinstance(budget, RenyiDP):
+        return rdp_tradeoff(np.array([budget.epsilon]), np.array([budget.order]), alpha)
+    return _through_point(budget, alpha) if isinstance(budget, TradeOff) else np.zeros_like(alpha)
+
+
+def _through_point(budget: TradeOff, alpha: Floats) -> Floats:
+    """The lowest that a trade-off function can be that is at least β₀ at α₀: it is convex, so it lies above the lines
+    from (1, 0) and from (0, 1) through that point where they are extended, and it is its own inverse."""
+    a, b = budget.false_positive_rate, 1 - budget.true_positive_rate
+
+    def one_way(a: float, b: float) -> Floats:
+        return np.maximum(0.0, np.where(alpha <= a, b * (1 - alpha) / (1 - a), 1 - alpha * (1 - b) / a))
+
+    return np.maximum(one_way(a, b), one_way(b, a))
 
 
 def budget_advantage(budget: Budget) -> float:
@@ -143,4 +227,11 @@ def budget_advantage(budget: Budget) -> float:
         return float(closed_forms.gdp_delta(budget.mu, 0.0))
     if isinstance(budget, ApproximateDP):
         return budget.delta + (1 - budget.delta) * float(closed_forms.pure_delta(budget.epsilon, 0.0))
-    return zcdp_advantage(budget.rho) if isinstance(budget, ZeroConcentratedDP) else 1.0
+    if isinstance(budget, ZeroConcentratedDP):
+        return zcdp_advantage(budget.rho)
+    if isinstance(budget, RenyiDP | TradeOff):
+        # f falls, so between two grid points a < b the advantage is at most that at b plus b - a.
+        alpha = np.concatenate([[0.0], np.geomspace(1e-9, 1e-3, 400), np.linspace(1e-3, 1.0, 4000)[1:]])
+        heights = 1 - alpha - budget_tradeoff(budget, alpha)
+        return float(np.clip((heights[1:] + np.diff(alpha)).max(), 0.0, 1.0))
+    return 1.0

@@ -146,8 +146,12 @@ def _measured(budget: Budget) -> tuple[Unit, float]:
         return "epsilon", budget.epsilon
     if isinstance(budget, ZeroConcentratedDP):
         return "rho", budget.rho
-    assert isinstance(budget, GaussianDP)
-    return "mu", budget.mu**2
+    if isinstance(budget, GaussianDP):
+        return "mu", budget.mu**2
+    raise UserError(
+        f"Budgets are split and added up in pure ε, (ε, δ), ρ and μ, not as {budget.name}. State it in one of these.",
+        title="This currency does not add up",
+    )
 
 
 def _remaining(whole: float, unit: Unit, paid: Sequence[Analysis]) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from dpviz.errors import UserError
 from dpviz.privacy import accounting, composition, costs, planner
 from dpviz.privacy.accounting import Reading
-from dpviz.privacy.budgets import ApproximateDP, Budget
+from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Relation, Sub, inner_events
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.specification import Specification, choice, number
@@ -115,11 +115,11 @@ class NoisyMeans(Specification):
     def affordable_steps(self, budget: Budget, scale: float) -> int:
         """The most steps with noise of this scale that the budget covers, counted up to STEPS_LIMIT; 0 if none."""
         inner = self._inner(scale)
-        delta = budget.delta if isinstance(budget, ApproximateDP) else None
+        at = planner.parameter(budget)
         target = planner.left(budget, ()) * (1 + 1e-9)
 
         def price(steps: int) -> float:
-            return planner.cost(self._charged(inner, steps), type(budget), delta) / target
+            return planner.cost(self._charged(inner, steps), type(budget), at) / target
 
         return _most_steps(price, self.iterations)
 

@@ -153,7 +153,7 @@ class Scores:
 
     def y(self, weight: float) -> Query:
         """+Σ ∇ᵧF: utilities of the maximising player's vertices; (R, d_y)."""
-        return Query(self._y, 2 * self._game.facts.oscillation_y * self._declared(weight), "range")
+        return Query(self._y.copy(), 2 * self._game.facts.oscillation_y * self._declared(weight), "range")
 
     def _declared(self, weight: float) -> float:
         if not self.weight <= weight * (1 + 1e-12):  # rounding, if it was computed twice

@@ -148,7 +148,7 @@ class MarginalGame(Game):
 
     metrics: ClassVar[tuple[Metric, ...]] = (
         DUALITY_GAP,
-        Metric("worst_query_error", "Largest query error max_j |A(p_S - x)|_j", scale="log"),
+        Metric("worst_query_error", "Worst query error", scale="log"),
         Metric("mean_query_error", "Mean query error", scale="log"),
     )
 

@@ -54,6 +54,20 @@ def run_files(page: str, run: Run, trace: Trace, figures: Callable[[], Sequence[
     )
 
 
+def figures(panel: Panel, drawn: Callable[[], Sequence[tuple[str, go.Figure, str]]]) -> None:
+    """The figures of a page without a run as a page of their own, with the address that restores the settings."""
+    st.download_button(
+        "Figures (HTML)",
+        partial(_figures, drawn, address(panel)),
+        file_name=f"dpviz_{panel.page}.html",
+        mime="text/html",
+        key=panel.key("html"),
+        icon=":material/insert_chart:",
+        help="The charts that are open now, in one file. For a PNG, use the camera in a chart's own menu.",
+        on_click="ignore",
+    )
+
+
 def link(panel: Panel) -> None:
     """The address that restores the controls, to copy."""
     with st.popover("Copy link", icon=":material/link:", key=panel.key("link")):
@@ -65,6 +79,10 @@ def address(panel: Panel) -> str:
     """The page's address with all settings that are not the default."""
     base = (st.context.url or "").split("?")[0].split("#")[0]
     return base + ("?" + urlencode(panel.query, doseq=True) if panel.query else "")
+
+
+def _figures(drawn: Callable[[], Sequence[tuple[str, go.Figure, str]]], settings: str) -> bytes:
+    return to_html(drawn(), settings, title="dpviz").encode()
 
 
 def _script(experiment: Experiment, page: str) -> bytes:

@@ -96,16 +96,21 @@ def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str]) -> dict[s
     return {name: panel.control(declared[name], name) for name in names}
 
 
-def budget(panel: Panel, default: str = "pure", epsilon: float | None = None) -> Settings[Budget]:
+def budget(
+    panel: Panel,
+    default: str = "pure",
+    epsilon: float | None = None,
+    currencies: Mapping[str, type[Budget]] = CURRENCIES,
+) -> Settings[Budget]:
     """Choose the currency and the size of the budget; `default` and `epsilon`: what it is at first on this page."""
     currency = panel.choice(
         "currency",
         "Guarantee",
-        {name: cls.name for name, cls in CURRENCIES.items()},
+        {name: cls.name for name, cls in currencies.items()},
         default,
         "Pure ε is the strictest kind. The others allow Gaussian noise and add up more slowly over many steps.",
     )
-    cls = CURRENCIES[currency]
+    cls = currencies[currency]
     controls = [
         replace(control, default=epsilon) if epsilon is not None and control.name == "epsilon" else control
         for control in cls.controls()

@@ -10,10 +10,10 @@ import streamlit as st
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.families.mirror_descent import SyntheticData, VertexSampling, bounds, figures, texts
+from dpviz.families.mirror_descent import VertexSampling, bounds, figures, texts
 from dpviz.plots import plan_figures
 from dpviz.plots.style import ArmStyle, arm_styles
-from dpviz.privacy.budgets import NoPrivacy
+from dpviz.privacy.budgets import NoPrivacy, PureDP
 from dpviz.problems.games import GameFacts
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
 from dpviz.ui import explain, guarantee, plan_view
@@ -53,9 +53,7 @@ def view(text: str) -> PlanView:
     experiment, plans, refused = plan_view.planned(Experiment.from_json(text))
     found = {}
     for arm in experiment.arms:
-        covered = isinstance(arm.algorithm, VertexSampling) and not isinstance(arm.algorithm, SyntheticData)
-        if covered and not isinstance(plans[arm.label].budget, NoPrivacy):
-            assert isinstance(arm.algorithm, VertexSampling)
+        if isinstance(arm.algorithm, VertexSampling) and not isinstance(plans[arm.label].budget, NoPrivacy):
             bound = bounds.gap_bound(arm.algorithm, plans[arm.label])
             if bound is not None:
                 found[arm.label] = bound
@@ -143,10 +141,9 @@ def size_note(shown: PlanView) -> str:
 
 
 def recommendation(shown: PlanView) -> None:
-    """Say so where a simpler method is known to win at this size."""
-    sentence = texts.recommend(shown.facts, shown.experiment.budget)
-    if sentence:
-        st.info(sentence, icon=":material/lightbulb:")
+    """Which method to prefer at this size; pure ε leaves no choice, since it allows no Gaussian noise."""
+    if not isinstance(shown.experiment.budget, PureDP):
+        st.info(texts.recommend(shown.facts, shown.experiment.budget), icon=":material/lightbulb:")
 
 
 def assumptions(shown: PlanView, filled: bool) -> None:

@@ -11,7 +11,7 @@ from dpviz.families.mirror_descent import figures, texts
 from dpviz.plots.style import arm_styles
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Problem, ProblemSpecification
-from dpviz.problems.group_loss import GroupLoss, GroupLossGame
+from dpviz.problems.group_loss import GroupLoss, GroupLossGame, LossMatrix
 from dpviz.problems.marginals import MarginalGame, MarginalQueries
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
@@ -53,6 +53,7 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
             "strategies_of", "Strategies of", {name: name for name in lanes}, next(iter(lanes)), "Whose run is shown."
         )
     lane = lanes.get(label, next(iter(lanes.values())))
+    names = _names(run.experiment.problem)
     shown: Shown = []
     columns = st.columns(2, gap="medium")
     for column, (name, title) in zip(columns, PLAYERS.items(), strict=True):
@@ -64,12 +65,20 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
             f"Share of every vertex in the released average of one run; the heaviest are named. {label}. "
             f"{explain.released(run.experiment.budget, 1)}"
         )
-        figure = figures.strategies(path, np.array(lane.iterations[: len(path)]), None)
+        figure = figures.strategies(path, np.array(lane.iterations[: len(path)]), names.get(name))
         with column:
             alt = f"Stacked shares of the vertices of player {name} over the rounds"
             charts.show(figure, panel.key(f"chart_strategy_{name}"), heading, alt, caption, "private")
         shown.append((heading, figure, caption))
     return shown
+
+
+def _names(problem: ProblemSpecification) -> dict[str, tuple[str, ...]]:
+    """Declared names of a player's vertices, where they mean something; numbers do for all others."""
+    if not isinstance(problem, GroupLoss | LossMatrix):
+        return {}
+    facts = problem.data.facts()
+    return {"y": facts.groups} if isinstance(problem, GroupLoss) else {"x": facts.names, "y": facts.groups}
 
 
 def _groups(panel: Panel, run: Run, trace: Trace, game: GroupLossGame) -> Shown:
@@ -83,7 +92,7 @@ def _groups(panel: Panel, run: Run, trace: Trace, game: GroupLossGame) -> Shown:
     uniform = game.group_losses(game.facts.uniform(1)[0])[0]
     figure = figures.group_losses(game.groups, game.group_losses(lane.output["x"]), optimum.group_losses, uniform)
     caption = (
-        f"Mean loss in each group at the released model of {label}; {explain.spread(run.experiment.replicates)} The "
+        f"Mean loss in each group at the released model of {label}. {explain.spread(run.experiment.replicates)} The "
         f"optimum minimises the worst group without privacy (worst loss {explain.short(optimum.worst_loss)}). "
         f"{explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)}"
     )

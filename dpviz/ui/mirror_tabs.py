@@ -24,6 +24,16 @@ VERTICES = Control(
     "maurey_d", "Vertices", "Vertices of the strategy that is sampled.", 100, int, 2, 3000, symbol="d", scale="log"
 )
 LONGEST = {"100": "up to 100", "300": "up to 300", "1000": "up to 1,000", "3000": "up to 3,000"}
+REALS = ("Rate", "of which privacy", "τ")
+COLUMNS = {
+    "Rate": "Bound on the gap, all unknown constants set to 1.",
+    "of which privacy": "The part of the rate that is due to privacy; the rest is sampling error.",
+    "T": "Rounds.",
+    "K": "Vertices that each player draws per round.",
+    "B": "Rows per round.",
+    "τ": "Step size.",
+    "U": "Theorem 4.3: units of B rows after which it stops. Theorem 5.1: rounds between two new sets of draws.",
+}
 DIMENSIONS = (10, 30, 100, 300, 1000, 3000)
 
 
@@ -61,7 +71,8 @@ def _dimension(panel: Panel, shown: PlanView) -> None:
     if not isinstance(experiment.problem, MatrixGame | QuadraticGame):
         st.info("Choose the matrix game or the quadratic game: their number of strategies can be varied.")
         return
-    longest = int(panel.choice("sweep_longest", "Strategies", LONGEST, "1000", "The largest number of strategies."))
+    with st.columns([1, 2])[0]:
+        longest = int(panel.choice("sweep_longest", "Strategies", LONGEST, "1000", "The largest number of strategies."))
     sweep: Sweep = presets.dimension_sweep(experiment, [d for d in DIMENSIONS if d <= longest])
     sweep_panel.panel(
         panel.key("sweep"),
@@ -159,7 +170,8 @@ def _maurey(panel: Panel) -> None:
         "A player sees the other one through K drawn vertices only. Where the objective is curved that is biased by "
         "about 1/K (Maurey); where it is linear, as in a matrix game, it is not."
     )
-    vertices = int(panel.number(VERTICES, "maurey_d") or VERTICES.default)
+    with st.columns([1, 2])[0]:
+        vertices = int(panel.number(VERTICES, "maurey_d") or VERTICES.default)
     measured = _measured(min(max(vertices, 2), 3000))
     charts.show(
         figures.maurey(measured, height=HEIGHT),
@@ -201,8 +213,10 @@ def _table(shown: PlanView) -> None:
             for row in rows
         ],
         hide_index=True,
+        placeholder="–",
         column_config={
-            name: st.column_config.NumberColumn(format="%.3g") for name in ("Rate", "of which privacy", "τ")
+            name: st.column_config.NumberColumn(help=help, format="%.3g" if name in REALS else "localized")
+            for name, help in COLUMNS.items()
         },
         alt="The paper's theorems with rate, rounds, draws, batch and step size at these settings",
     )

@@ -44,7 +44,7 @@ def native_currency(budget: Budget) -> tuple[Currency, float | None, str]:
         return "rho", budget.rho, "Costs of the steps add up (zCDP)."
     if isinstance(budget, GaussianDP):
         return "mu", budget.mu, "The squares of the costs add up (Gaussian DP)."
-    return "rho", None, "(ε, δ) does not add up step by step, ρ does; “Tighter accountants” shows ε at δ."
+    return "rho", None, "(ε, δ) does not add up step by step, ρ does; the tab on accounting shows ε at δ."
 
 
 def draw(drawings: Sequence[tuple[str, go.Figure, str]], alts: Sequence[str], key: str) -> None:

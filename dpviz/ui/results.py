@@ -1,5 +1,6 @@
 """What came out of a run: curves over steps or privacy spent, and the table of final numbers."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -161,6 +162,8 @@ def table(run: Run, trace: Trace, delta: float, diagnostics: bool) -> None:
         for name, column in results.columns(trace).items()
         if name in numbers and (diagnostics or column.released or name == "seconds")
     }
+    if numbers["currency"].iloc[0] == f"ε at δ = {delta:.4g}":  # then the reading is what was spent
+        columns.pop("epsilon_at_delta", None)
     labels = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
     shown = _readable(numbers[list(columns)]).rename(columns=labels)
     help = {labels[name]: column.help for name, column in columns.items()}
@@ -172,6 +175,7 @@ def table(run: Run, trace: Trace, delta: float, diagnostics: bool) -> None:
     st.dataframe(
         shown,
         hide_index=True,
+        placeholder="–",
         column_config={name: _format(shown[name], help.get(name)) for name in shown},
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",
     )
@@ -203,7 +207,7 @@ def _heading(name: str, column: results.Column, numbers: pd.DataFrame, delta: fl
         return f"ε at δ = {explain.short(delta)}"
     if name.endswith("_low"):
         return "10-90 %"
-    return column.label.partition(" F(")[0]
+    return re.sub(r" F\([^,]*", "", column.label)
 
 
 def _format(values: pd.Series, help: str | None) -> ColumnConfig:

@@ -1,4 +1,4 @@
-"""Sampling schemes, the guarantee of a given noise, and what accounting saves; the specification's own numbers first."""
+"""Sampling schemes, the guarantee of a given noise, and what accounting saves; the specification's numbers."""
 
 import math
 
@@ -27,7 +27,7 @@ def spent(means: NoisyMeans, budget: Budget) -> float:
     return accounting.total(events, currency) / getattr(budget, control.name)  # type: ignore[arg-type]
 
 
-# ------------------------------------------------------------------------------------------------------ sampling schemes
+# ----------------------------------------------------------------------------------------------------- sampling schemes
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.name)
@@ -103,7 +103,7 @@ def test_calibrated_poisson_noise_is_what_a_search_by_hand_finds() -> None:
     assert guarantee(means.events_of_noise(scale), DELTA).reading.epsilon <= 1.5 * (1 + 1e-9) < just_less
 
 
-# ------------------------------------------------------------------------------------------------------------ guarantees
+# ----------------------------------------------------------------------------------------------------------- guarantees
 
 
 def test_a_guarantee_has_a_number_or_a_reason_in_every_currency() -> None:
@@ -121,7 +121,7 @@ def test_noise_needs_a_scale(scale: float) -> None:
         SMALL.events_of_noise(scale)
 
 
-# -------------------------------------------------------------------------------------------------------- affordable steps
+# ----------------------------------------------------------------------------------------------------- affordable steps
 
 
 @pytest.mark.parametrize("sampling", list(SCHEMES))
@@ -140,11 +140,11 @@ def test_affordable_steps_are_the_most_that_the_budget_covers(budget: Budget, sa
                 assert (longer.noise_scale(budget) <= factor * scale * (1 + 2e-5)) == covered
 
 
-# --------------------------------------------------------------------------------------------------------------- savings
+# -------------------------------------------------------------------------------------------------------------- savings
 
 
 def test_savings_at_the_specifications_worked_example() -> None:
-    """Specification, section 12: b = 0.02, m/n = 0.1, T = 100: basic 15.8565, zCDP 8.8646, optimal 8.1234, PLD 5.2352."""
+    """Section 12: b = 0.02, m/n = 0.1, T = 100: basic 15.8565, zCDP 8.8646, optimal 8.1234, PLD 5.2352."""
     found = savings(SMALL, 0.02, DELTA)
     assert list(found) == [name for name in SAVINGS if name in found]
     assert found["basic"] == pytest.approx(15.8565, abs=1e-4)

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.experiments.accuracy import Best, ErrorBound
+from dpviz.experiments.accuracy import Best, ErrorBound, no_bound_in
 from dpviz.families.accelerated import planning, theory
 from dpviz.families.accelerated.algorithms import GradientDescent, GradientMethod, MultistageNesterov, Nesterov
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
@@ -96,6 +96,8 @@ class SmoothConvexBound(ErrorBound):
     def best(self, budget: Budget) -> Best:
         """Exact under pure ε and for Gaussian noise. For Laplace noise in other currencies, with a little more noise
         than the plan will have, so that the bound holds for every number of steps at once: see `_laplace_factor`."""
+        if not isinstance(budget, (PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP, NoPrivacy)):
+            raise no_bound_in(budget)
         method, facts = self.algorithm(), self.facts()
         if self.noise == "gaussian" and not isinstance(budget, NoPrivacy):
             return self._best_of(planning.bound_by_horizon(method, facts, budget)[1])

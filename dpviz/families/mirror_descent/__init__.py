@@ -1,5 +1,6 @@
 """Private mirror descent for saddle points, by sampling vertices (González, Guzmán, Paquette 2024)."""
 
+from dpviz.families.mirror_descent.accuracy import GameBound
 from dpviz.families.mirror_descent.algorithms import SyntheticData, VertexSampling
 from dpviz.families.mirror_descent.baselines import (
     EuclideanGradient,
@@ -16,6 +17,7 @@ __all__ = [
     "BiasReduced",
     "EuclideanGradient",
     "FrankWolfe",
+    "GameBound",
     "GaussianMarginals",
     "GaussianMirrorDescent",
     "MultiplicativeWeights",

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.experiments.accuracy import Best, ErrorBound
+from dpviz.experiments.accuracy import Best, ErrorBound, no_bound_in
 from dpviz.families.mirror_descent import planning, theory
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.closed_forms import Floats, zcdp_rho
@@ -127,5 +127,6 @@ def _rho(budget: Budget) -> float:
         return zcdp_rho(budget.epsilon, budget.delta)
     if isinstance(budget, ZeroConcentratedDP):
         return budget.rho
-    assert isinstance(budget, GaussianDP)
-    return budget.mu**2 / math.pi
+    if isinstance(budget, GaussianDP):
+        return budget.mu**2 / math.pi
+    raise no_bound_in(budget)

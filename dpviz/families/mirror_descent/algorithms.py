@@ -222,6 +222,10 @@ class SyntheticData(VertexSampling):
         help="The average of x's weights (Rao-Blackwell, less noise), or the rows that were drawn. Both are private.",
     )
 
+    def has_internal(self, facts: GameFacts) -> bool:
+        """All that x does is released."""
+        return False
+
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         if facts.oscillation_x > 0 or facts.d_x == 1:
             raise UserError(

@@ -1,0 +1,179 @@
+"""The budget planner's what-ifs about noisy means; each is computed only while its tab is open."""
+
+import numpy as np
+import streamlit as st
+
+from dpviz.plots import planner_figures
+from dpviz.privacy import accounting, what_if
+from dpviz.privacy.accounting import Method
+from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP, TradeOff
+from dpviz.privacy.what_if import SAVINGS, STEPS_LIMIT, NoisyMeans
+from dpviz.specification import Control
+from dpviz.ui import planner_view
+from dpviz.ui.controls import Panel
+from dpviz.ui.explain import SETTINGS_ONLY, short
+from dpviz.ui.results import Shown
+
+TARGET = Control(
+    name="target",
+    label="Noise you can live with",
+    help="Scale of the noise in every mean, for the what-ifs. Empty: half of what the budget gives.",
+    default=None,
+    type=float,
+    low=1e-12,
+    high=1e6,
+    scale="log",
+    optional=True,
+)
+CHECKPOINTS = 16
+
+
+def symbol(means: NoisyMeans) -> str:
+    """The symbol of the noise scale."""
+    return "b" if means.noise == "laplace" else "σ"
+
+
+def wanted(means: NoisyMeans, budget: Budget, target: float | None) -> float:
+    """The noise of the what-ifs: as set, or half of what the budget gives."""
+    return means.noise_scale(budget) / 2 if target is None else target
+
+
+def noise(panel: Panel, means: NoisyMeans, budget: Budget) -> Shown:
+    """The noise that the budget allows in every mean."""
+    scale = means.noise_scale(budget)
+    row = st.container(horizontal=True)
+    row.metric(
+        f"Noise scale {symbol(means)} per step",
+        short(scale),
+        border=True,
+        help=f"In every coordinate of the mean of m = {means.batch_size:,} rows, each clipped to norm C.",
+    )
+    row.metric(
+        "Signal to noise",
+        short(means.clip / scale),
+        border=True,
+        help=f"Largest possible mean C, divided by {symbol(means)}.",
+    )
+    row.metric(
+        "Rows for half the noise",
+        f"{means.rows_needed(budget, scale / 2):,}",
+        border=True,
+        help="At the same budget, number of steps and share of rows per batch.",
+    )
+    slow = isinstance(budget, ApproximateDP | TradeOff)  # each point is calibrated by composing losses
+    steps = np.unique(np.geomspace(1, 10_000, 5 if slow else 30).round().astype(int))
+    scales = np.array([means.replaced(iterations=int(t)).noise_scale(budget) for t in steps])
+    shown = planner_view.show(
+        planner_figures.noise_by_steps(steps, scales, (means.iterations, scale), symbol(means)),
+        "planner_chart_noise",
+        "Noise against the number of steps",
+        "Noise scale in every mean against the number of steps that share the budget",
+        f"The whole budget is spread evenly over T means. {SETTINGS_ONLY}",
+    )
+    _python(f"print(means.noise_scale({_budget(budget)}))", means, budget)
+    return shown
+
+
+def given_noise(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, target: float | None) -> Shown:
+    """What a given noise guarantees, and how many steps the budget would last."""
+    scale = wanted(means, budget, target)
+    found = what_if.guarantee(means.events_of_noise(scale), delta)
+    st.markdown(f"**{means.iterations:,} means with noise {symbol(means)} = {short(scale)}** cost together:")
+    planner_view.of_events(found)
+    steps = means.affordable_steps(budget, scale)
+    lasts = f"more than {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
+    st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{lasts} steps**.")
+    longest = int(min(max(steps, means.iterations, 2) * 1.25, 10_000))
+    times = np.unique(np.linspace(1, longest, CHECKPOINTS).round().astype(int))
+    events = means.replaced(iterations=longest).events_of_noise(scale)
+    # One pass over disjoint blocks is one event, however many means it has.
+    counts = np.maximum(np.ceil(times * len(events) / longest), 1).astype(int)
+    curves: dict[Method, np.ndarray] = {}
+    for method in accounting.METHODS:
+        curve = accounting.epsilon_curve(events, delta, method, tuple(counts.tolist()))
+        if np.isfinite(curve[-1]):
+            curves[method] = curve
+    same = isinstance(budget, PureDP) or (isinstance(budget, ApproximateDP) and budget.delta == delta)
+    limit = budget.epsilon if same and isinstance(budget, PureDP | ApproximateDP) else None
+    shown = planner_view.show(
+        planner_figures.spent_by_steps(times, curves, delta, limit, min(steps, longest)),
+        "planner_chart_spent",
+        "Privacy spent by this noise",
+        "ε spent after each step of a given noise, one line per accountant, with the budget",
+        f"Each line is an upper bound; the lowest one holds. {SETTINGS_ONLY}",
+    )
+    _python(
+        f"events = means.events_of_noise({scale!r})\nprint(what_if.guarantee(events, delta={delta!r}).values)",
+        means,
+        budget,
+        "from dpviz.privacy import what_if\n",
+    )
+    return shown
+
+
+def rows(panel: Panel, means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
+    """How many rows a wanted noise needs."""
+    scale = wanted(means, budget, target)
+    needed = means.rows_needed(budget, scale)
+    st.markdown(
+        f"Noise of scale **{short(scale)}** in each of {means.iterations:,} means needs **{needed:,} rows**; you have "
+        f"{means.rows:,}."
+    )
+    now = means.noise_scale(budget)
+    low, high = sorted((means.rows, needed))
+    axis = np.geomspace(max(1, low / 4), high * 4, 50)
+    shown = planner_view.show(
+        planner_figures.noise_by_rows(axis, now * means.rows / axis, scale, needed, symbol(means)),
+        "planner_chart_rows",
+        "Noise against the number of rows",
+        "Noise scale against the number of rows, and the number that gives the wanted noise",
+        f"At the same budget, steps and share of rows per batch: noise falls like 1/n. {SETTINGS_ONLY}",
+    )
+    _python(f"print(means.rows_needed({_budget(budget)}, {scale!r}))", means, budget)
+    return shown
+
+
+def savings(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> Shown:
+    """The same noise, counted by every theorem and accountant, with and without credit for sampling."""
+    scale = means.noise_scale(budget)
+    found = what_if.savings(means, scale, delta)
+    if not found:
+        st.info("No accountant reads this noise at so small a δ. Raise δ.")
+        return []
+    best = min(found, key=found.__getitem__)
+    worst = max(found, key=found.__getitem__)
+    st.markdown(
+        f"The **same noise** costs ε = {short(found[worst])} by {SAVINGS[worst]}, and ε = {short(found[best])} by "
+        f"{SAVINGS[best]}: {found[worst] / max(found[best], 1e-300):.3g} times less, for nothing but better counting."
+    )
+    shown = planner_view.show(
+        planner_figures.bars({SAVINGS[name]: value for name, value in found.items()}, "ε", SAVINGS[best]),
+        "planner_chart_accountants",
+        f"The same noise at δ = {short(delta)}",
+        "One bar per way to count: the smallest ε that it proves for the same noise",
+        f"Each bar is an upper bound; the lowest one holds. “No credit for sampling” counts as if all could see who is "
+        f"in the batch. {SETTINGS_ONLY}",
+    )
+    _python(
+        f"print(what_if.savings(means, means.noise_scale({_budget(budget)}), delta={delta!r}))",
+        means,
+        budget,
+        "from dpviz.privacy import what_if\n",
+    )
+    return shown
+
+
+def _budget(budget: Budget) -> str:
+    sizes = ", ".join(f"{control.name}={getattr(budget, control.name)!r}" for control in budget.controls())
+    return f"{type(budget).__name__}({sizes})"
+
+
+def _python(lines: str, means: NoisyMeans, budget: Budget, imports: str = "") -> None:
+    """The lines that compute the same."""
+    fields = ", ".join(f"{name}={getattr(means, name)!r}" for name in type(means).model_fields)
+    with st.expander("The same in Python", icon=":material/code:"):
+        st.code(
+            f"{imports}from dpviz.privacy.budgets import {type(budget).__name__}\n"
+            f"from dpviz.privacy.what_if import NoisyMeans\n\nmeans = NoisyMeans({fields})\n{lines}",
+            language="python",
+        )
