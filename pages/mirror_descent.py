@@ -28,8 +28,9 @@ ensure_shell()
 
 CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.offered(presets.MatrixGame)[1], by_name=presets.BY_NAME)
 ADVANCED = ("draws", "accounting", "parameters", "output", "share_x", "release")
-BASELINES = ("gradient_rounds", "euclidean_step", "entropic_step", "measured_queries", "iterate")
-REST = ("stop_level", "rows_per_draw", "refresh_draws", "refresh", "output_draws", "theorem", "chosen_vertices")
+BASELINES = ("gradient_rounds", "euclidean_step", "entropic_step", "matrix_rounds", "chosen_vertices")
+SYNTHETIC = ("measured_queries", "iterate", "fitting_rounds")
+REST = ("stop_level", "rows_per_draw", "refresh_draws", "refresh", "output_draws", "theorem")
 
 
 def settings_of(experiment: Experiment) -> dict[str, Any]:
@@ -67,8 +68,7 @@ with st.sidebar:
             references = experiment_controls.references(panel)
             settings |= experiment_controls.settings(panel, CATALOGUE, ADVANCED)
         with st.expander("Advanced: other methods"):
-            settings |= experiment_controls.settings(panel, CATALOGUE, [*BASELINES, *REST])
-        settings |= {key: control.default for key, control in CATALOGUE.controls().items() if key not in settings}
+            settings |= experiment_controls.settings(panel, CATALOGUE, [*BASELINES, *SYNTHETIC, *REST])
         panel.check()
         arms = Chosen(labels, references, settings).arms(CATALOGUE)
         problem = game_controls.build(choice)

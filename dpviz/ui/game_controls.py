@@ -87,9 +87,8 @@ def choose(panel: Panel, main: DeltaGenerator) -> Choice:
             )
             data = Settings(kind, fields)
         if values.get("shape") == "own":
-            values["vertices"] = _vertices(
-                panel.text("vertices", "Vertices, one per line", TRIANGLE, "Numbers with spaces or commas between.")
-            )
+            help = "Numbers with spaces or commas between."
+            values["vertices"] = panel.text("vertices", "Vertices, one per line", TRIANGLE, help)
     if source == UPLOAD and data is None:
         return Choice(name, None, True, tables)
     parts: dict[str, Any] = dict(values)
@@ -105,6 +104,8 @@ def build(choice: Choice) -> ProblemSpecification | None:
     values = {
         name: value.build() if isinstance(value, Settings) else value for name, value in choice.settings.values.items()
     }
+    if "vertices" in values:
+        values["vertices"] = _vertices(values["vertices"])
     return Settings(choice.settings.cls, values).build()
 
 

@@ -63,7 +63,7 @@ def view(panel: Panel, asked: Budget, delta: float) -> Shown:
 
 def _answer(bound: ErrorBound, target: float, currency: type[Budget], delta: float) -> Shown:
     required = accuracy.required_budget(bound, target, currency, delta)
-    control = currency.controls()[0]
+    control, floor = currency.controls()[0], bound.without_privacy()
     amount = getattr(required.budget, control.name)
     row = st.container(horizontal=True)
     row.metric(
@@ -75,7 +75,7 @@ def _answer(bound: ErrorBound, target: float, currency: type[Budget], delta: flo
     row.metric("Steps", f"{required.best.iterations:,}", border=True, help="The best number of steps for the bound.")
     row.metric(
         "Error without privacy",
-        short(bound.without_privacy()),
+        short(floor) if floor > 1e-12 else "about 0",
         border=True,
         help="What remains of the bound under an infinite budget.",
     )

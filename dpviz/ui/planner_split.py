@@ -84,9 +84,7 @@ def view(panel: Panel, budget: Budget, delta: float) -> Shown:
     shown: Shown = []
     if parts:
         shown = planner_view.show(
-            planner_figures.bars(
-                {name: 100 * part for name, part in parts.items()}, "Share of the total [%]", unit=" %"
-            ),
+            planner_figures.bars(parts, "Share of the total [%]", unit=" %"),
             "planner_chart_split",
             "Shares of the budget",
             "Share of the budget of every analysis",

@@ -99,10 +99,10 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         private = planning.is_private(budget)
         split = planning.shares(facts, self.share_x)
         times = draws * (2 if self.output == "fresh" else 1)
+        largest = [math.inf, math.inf]  # privacy sets no limit where nothing is paid
         if private:
-            largest = planning.private_steps(facts, budget, row_weights, times, split, self.accounting, rounds)
-        else:
-            largest = (0.0, 0.0)
+            caps = planning.private_steps(facts, budget, row_weights, times, split, self.accounting, rounds)
+            largest = [cap if share else math.inf for cap, share in zip(caps, split, strict=True)]
         steps = [self.step_size(facts, rounds, p, self.relative_step * step) for p, step in enumerate(largest)]
         ranges = tuple(
             2 * oscillation * step * row_weights if private and share else np.zeros(rounds)
@@ -143,10 +143,12 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         return min(setting.rounds, self.iterations), min(setting.draws, planning.MOST_DRAWS)
 
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
-        """A player's step size: the largest that privacy allows; if it is 0, because nothing is paid, a bold one; 1 if
-        there is nothing to choose."""
+        """A player's step size: the largest that privacy allows; if that is infinite, because nothing is paid, a bold
+        one; 1 if there is nothing to choose."""
+        if largest < math.inf:
+            return largest
         d, spread = ((facts.d_x, facts.range_x), (facts.d_y, facts.range_y))[player]
-        return largest or (planning.bold_step(math.log(d), spread, rounds) if d > 1 and spread > 0 else 1.0)
+        return planning.bold_step(math.log(d), spread, rounds) if d > 1 and spread > 0 else 1.0
 
     def _open_events(self, facts: GameFacts, rounds: int) -> tuple[tuple[Event, ...], np.ndarray]:
         """Without privacy: both players' weights are shown as they are."""
@@ -237,7 +239,7 @@ class SyntheticData(VertexSampling):
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
         """2 √(ln d/T) for x, and for y 4 √(ln d/T) if privacy allows it: found best in experiments."""
         free = (2 + 2 * player) * math.sqrt(math.log((facts.d_x, facts.d_y)[player]) / rounds)
-        return min(largest, free) if largest else free
+        return min(largest, free)
 
     def _play(
         self,

@@ -143,7 +143,8 @@ def private_steps(
         paid = stated_for_approximate(budget, "The paper's composition")
         log_vertices = facts.log_vertices
         if split[0]:
-            cap = rates.tau_paper(rounds, facts.n // rounds, paid.epsilon, paid.delta, facts.lipschitz, draws)
+            batch = facts.n // rounds or facts.n / rounds  # with all rows in every round, T may exceed n
+            cap = rates.tau_paper(rounds, batch, paid.epsilon, paid.delta, facts.lipschitz, draws)
         else:  # synthetic data: only y pays (Theorem G.1)
             cap = rates.tau_paper_synthetic(rounds, facts.n, paid.epsilon, paid.delta, draws)
             log_vertices = math.log(facts.d_y)
