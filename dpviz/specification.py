@@ -135,6 +135,10 @@ class Specification(BaseModel):
         """A validated copy with some fields changed (pydantic's own `model_copy` does not validate)."""
         return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
 
+    def adopting(self, settings: Mapping[str, Any]) -> Self:
+        """A validated copy with those of the settings that it has a field for; the others are ignored."""
+        return self.replaced(**{name: value for name, value in settings.items() if name in type(self).model_fields})
+
     def query(self, prefix: str) -> dict[str, str]:
         """The non-default controls as URL parameters `<prefix>_<field>`: the share link."""
         values = {control.name: getattr(self, control.name) for control in self.controls()}

@@ -41,7 +41,7 @@ with st.sidebar:
 drawn: Shown = []
 if budget is not None and means is not None:
     with worth:
-        st.info(f"{planner_view.NEIGHBOURS[means.relation]} {means.protects}", icon=":material/group:")
+        st.info(f"**Who is protected: {means.relation}.** {planner_view.protected(means)}", icon=":material/group:")
         st.header("What this guarantee is worth", anchor=False)
         planner_view.currencies(budget, delta)
         words, chart = st.columns(2)
@@ -51,21 +51,29 @@ if budget is not None and means is not None:
             drawn += planner_view.attack_chart(budget, means)
     with buys:
         st.header("What it buys", anchor=False)
-        st.caption("T means of clipped rows share the budget evenly: the core of most private algorithms.")
+        st.caption("The first four: T means of clipped rows share the budget evenly, as in most private algorithms.")
         chosen, asked_budget = means, budget
         looks = {
-            "Noise": lambda: planner_tabs.noise(panel, chosen, asked_budget),
-            "A given noise": lambda: planner_tabs.given_noise(panel, chosen, asked_budget, delta, target),
-            "Rows": lambda: planner_tabs.rows(panel, chosen, asked_budget, target),
-            "What accounting saves": lambda: planner_tabs.savings(panel, chosen, asked_budget, delta),
-            "Start from the accuracy": lambda: planner_accuracy.view(panel, asked_budget, delta),
-            "Split a budget": lambda: planner_split.view(panel, asked_budget, delta),
+            "Noise": lambda: planner_tabs.noise(chosen, asked_budget),
+            "A given noise": lambda: planner_tabs.given_noise(chosen, asked_budget, delta, target),
+            "Rows": lambda: planner_tabs.rows(chosen, asked_budget, target),
+            "What accounting saves": lambda: planner_tabs.savings(chosen, asked_budget, delta),
         }
-        tabs = st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun")
-        for tab, look in zip(tabs, looks.values(), strict=True):
-            if tab.open:
-                with tab, in_place():
+        # These have controls of their own, which belong to the address even while their tab is closed.
+        set_here = {
+            "Start from the accuracy": lambda is_open: planner_accuracy.view(panel, delta, is_open),
+            "Split a budget": lambda is_open: planner_split.view(panel, asked_budget, delta, is_open),
+        }
+        names = [*looks, *set_here]
+        tabs = dict(zip(names, st.tabs(names, key=panel.key("tabs"), bind="query-params"), strict=True))
+        for name, look in looks.items():
+            if tabs[name].open:
+                with tabs[name], in_place():
                     drawn += look()
+        for name, view in set_here.items():
+            with tabs[name], in_place():
+                drawn += view(bool(tabs[name].open))
+        panel.query |= {panel.key("tabs"): name for name in names[1:] if tabs[name].open}
 
 with st.container(horizontal=True):
     downloads.link(panel)
@@ -73,9 +81,9 @@ with st.container(horizontal=True):
         downloads.figures(panel, lambda: drawn)
 if means is not None:
     explain.assumptions(
-        means.protects,
-        planner_view.NEIGHBOURS[means.relation].strip("*") + " Composing it with releases that hold under the other "
-        "relation is refused.",
+        planner_view.protected(means),
+        f"All releases here hold under {means.relation} neighbours. Composing them with releases that hold under the "
+        "other relation is refused.",
         "Number of steps and noise are fixed in advance. The tightest accountant that applies is used; each is valid.",
         "Clip, rows and steps are declared. Clipping enforces the sensitivity whatever the data are.",
         "Everything here follows from your settings. Nothing reads data.",

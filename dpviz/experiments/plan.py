@@ -85,6 +85,11 @@ class Plan:
         notes: tuple[str, ...],
         schedule: Mapping[str, np.ndarray],
     ) -> Self:
+        single = 1 if isinstance(terms, Filter) else len(terms.events)
+        if charged_at.shape != (single,) or (np.diff(charged_at, prepend=1, append=iterations) < 0).any():
+            raise ValueError(
+                f"{single} events are charged in ascending order at 1 to {iterations}, not at {charged_at}"
+            )
         for values in schedule.values():
             if values.shape != (iterations,):
                 raise ValueError(f"a schedule needs {iterations} entries, not {values.shape}")

@@ -10,7 +10,7 @@ from dpviz.experiments.algorithm import Snapshot
 from dpviz.problems.base import Metric
 
 ROWS = 2_000  # the most rows that a trace keeps per arm
-PATH = 4_000_000  # numbers of the first replicate's path that are kept
+PATH = 40_000  # numbers of the largest output whose path is kept
 
 
 def recording_grid(iterations: int, points: int = 100) -> np.ndarray:
@@ -47,7 +47,7 @@ class Lane:
         self.output = {name: np.array(value) for name, value in snapshot.output.items()}
         for name, value in self.output.items():
             kept = self.path.setdefault(name, [])
-            if len(kept) == len(self.iterations) and value[0].size * (len(kept) + 1) <= PATH:
+            if value[0].size <= PATH:
                 kept.append(value[0].astype(np.float32))
         self.status = snapshot.status or ("running",) * len(next(iter(self.output.values())))
         self.seconds = seconds

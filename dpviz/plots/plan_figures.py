@@ -23,6 +23,8 @@ _SPENT: Mapping[Currency, tuple[str, str]] = MappingProxyType(
 METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
     {
         "basic": ArmStyle(style.GREY, "dot"),
+        "advanced": ArmStyle(style.GREY, "4px,4px"),
+        "optimal": ArmStyle(style.GREY, "12px,3px"),
         "zcdp": ArmStyle(style.PALETTE["spent"], "longdash"),
         "rdp": ArmStyle(style.PALETTE["second"], "dash"),
         "gdp": ArmStyle(style.PALETTE["theory"], "dashdot"),

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.privacy import closed_forms, costs, pld
+from dpviz.privacy import closed_forms, composition, costs, pld
 from dpviz.privacy.closed_forms import Floats
 from dpviz.privacy.events import (
     ZCDP,
@@ -33,11 +33,13 @@ from dpviz.privacy.events import (
 from dpviz.privacy.rounding import merged_runs, releases_of, rounded_up
 
 Currency = Literal["epsilon", "rho", "mu"]
-Method = Literal["basic", "zcdp", "rdp", "gdp", "pld"]
+Method = Literal["basic", "advanced", "optimal", "zcdp", "rdp", "gdp", "pld"]
 METHODS: tuple[Method, ...] = get_args(Method)
 METHOD_NAMES = MappingProxyType(
     {
         "basic": "basic composition",
+        "advanced": "advanced composition",
+        "optimal": "optimal composition",
         "zcdp": "zCDP",
         "rdp": "Rényi DP",
         "gdp": "Gaussian DP",
@@ -46,7 +48,7 @@ METHOD_NAMES = MappingProxyType(
 )
 
 MOST_EXACT = 50  # so many different events are composed as they are; more are rounded up to fewer
-MOST_EXACT_RDP = 4000  # divergences are cheap to add up
+MOST_ADDED = 4000  # where costs are only added up, so many may differ
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,39 @@ def _basic_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) 
     return spent(events, "epsilon")[counts]
 
 
+def _advanced_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
+    """√(2 ln(1/δ) Σ ε_i²) + Σ ε_i (e^{ε_i} - 1): Theorem 3.20 of Dwork and Roth 2014, for different ε_i."""
+    _one_relation(events)
+    squares, linear = np.zeros(len(events) + 1), np.zeros(len(events) + 1)
+    different = {event: releases_of(event) for event in set(events)}
+    terms = {event: _advanced_terms(releases) for event, releases in different.items()}
+    for i, event in enumerate(events, 1):
+        squares[i], linear[i] = terms[event]
+    squares, linear = np.cumsum(squares)[counts], np.cumsum(linear)[counts]
+    return np.where(counts > 0, np.sqrt(2 * np.log(1 / deltas) * squares) + linear, 0.0)
+
+
+def _advanced_terms(releases: Sequence[tuple[Event, int]]) -> tuple[float, float]:
+    pure = [(costs.pure(release), times) for release, times in releases]
+    if any(epsilon > 700 for epsilon, _ in pure):  # e^ε overflows; of no use there
+        return math.inf, math.inf
+    return sum(k * e * e for e, k in pure), sum(k * e * math.expm1(e) for e, k in pure)
+
+
+def _optimal_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
+    """The best that releases of one and the same ε allow (Kairouz, Oh, Viswanath 2015); infinite once they differ."""
+    runs, ends = runs_of(events, MOST_ADDED)
+    release, same = runs[0]
+    epsilon = costs.pure(release)
+
+    def at(count: int, delta: float) -> float:
+        if count == 0:
+            return 0.0
+        return composition.optimal(epsilon, count, delta) if count <= same and epsilon <= 700 else math.inf
+
+    return np.array([at(count, delta) for count, delta in zip(ends[counts].tolist(), deltas.tolist(), strict=True)])
+
+
 def _zcdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
     reached = spent(events, "rho")[counts].tolist()
     return np.array([closed_forms.zcdp_epsilon(*pair) for pair in zip(reached, deltas.tolist(), strict=True)])
@@ -146,7 +181,7 @@ def _gdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
 
 
 def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
-    runs, ends = runs_of(events, MOST_EXACT_RDP)
+    runs, ends = runs_of(events, MOST_ADDED)
     row: dict[Event, int] = {}
     owner = np.array([row.setdefault(event, len(row)) for event, _ in runs])
     divergences = _divergences(list(row))
@@ -208,6 +243,8 @@ def _pld_curve(events: tuple[Event, ...], delta: float, counts: np.ndarray) -> F
 # (events, δ at each checkpoint, checkpoints) to ε at each; events that may fail openly have been taken out.
 _CURVES: dict[Method, Callable[[tuple[Event, ...], Floats, np.ndarray], Floats]] = {
     "basic": _basic_curve,
+    "advanced": _advanced_curve,
+    "optimal": _optimal_curve,
     "zcdp": _zcdp_curve,
     "rdp": _rdp_curve,
     "gdp": _gdp_curve,

@@ -167,6 +167,11 @@ def draws_batch(event: Event) -> bool:
     return isinstance(event, Sub) or any(draws_batch(part) for part in parts(event))
 
 
+def has_blocks(event: Event) -> bool:
+    """Whether there are releases on disjoint blocks anywhere inside the event."""
+    return isinstance(event, Parallel) or any(has_blocks(part) for part in parts(event))
+
+
 def relation(events: Iterable[Event]) -> Relation | None:
     """The neighbouring relation that sampled events fix; None if either will do.
 
@@ -214,7 +219,8 @@ def grouped(event: Event, k: int) -> Event:
     if isinstance(event, ZCDP):
         return ZCDP(k**2 * event.rho)
     if isinstance(event, ApproxDP):
-        growth = math.expm1(k * event.eps) / math.expm1(event.eps) if event.eps else k
+        ratio = math.expm1(-k * event.eps) / math.expm1(-event.eps) if event.eps else k
+        growth = math.exp(min((k - 1) * event.eps, 700.0)) * ratio  # (e^(kε) - 1)/(e^ε - 1) without overflow
         return ApproxDP(k * event.eps, min(event.delta * growth, 1 - 1e-16))
     if isinstance(event, Repeat):
         return Repeat(grouped(event.event, k), event.times)

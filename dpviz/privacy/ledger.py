@@ -181,6 +181,8 @@ def times_of(rows: Iterable[int] | None, replicates: int, draws: int | np.ndarra
         and 0 <= chosen.min() <= chosen.max() < replicates
     ):
         raise LedgerError(f"rows must name different replicates below {replicates}, not {rows}")
+    if not np.issubdtype(np.asarray(draws).dtype, np.integer) or np.shape(draws) not in ((), chosen.shape):
+        raise LedgerError(f"draws must be a whole number, or one for each of {len(chosen)} rows, not {draws}")
     times = np.zeros(replicates, dtype=int)
     times[chosen.astype(int)] = draws
     return times

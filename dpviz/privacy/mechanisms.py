@@ -6,7 +6,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Sub, draws_batch, inner_events
+from dpviz.privacy.events import (
+    Event,
+    ExpMech,
+    Gaussian,
+    Laplace,
+    Parallel,
+    Pure,
+    Sub,
+    draws_batch,
+    has_blocks,
+    inner_events,
+)
 from dpviz.privacy.ledger import Additive, Ledger, LedgerError, times_of
 from dpviz.privacy.prefix_sums import Factorisation
 from dpviz.privacy.queries import Norm, Query
@@ -61,6 +72,10 @@ class Mechanisms:
         """Open a batch: charges all of `event` now, and draws the indices if it is a `Sub`."""
         if draws_batch(event) and not isinstance(event, Sub):
             raise LedgerError(f"{event} draws a batch inside; open one batch at a time")
+        if has_blocks(event):
+            raise LedgerError(f"{event} pays for each block once; open its blocks, not one batch for all")
+        if isinstance(event, Sub) and event.kind != "wor":
+            raise LedgerError(f"batches are drawn without replacement, which {event} does not pay for")
         self._ledger.charge(event, times_of(rows, self.replicates))
         return Batch(self, event, range(self.replicates) if rows is None else rows)
 
@@ -72,6 +87,8 @@ class Mechanisms:
         size = n // len(event.events)
         if size < 1:
             raise LedgerError(f"{n} rows do not make {len(event.events)} blocks")
+        if any(has_blocks(part) for part in event.events):
+            raise LedgerError(f"{event} has blocks inside a block")
         self._ledger.charge(event)
         slices = (slice(i * size, (i + 1) * size) for i in range(len(event.events)))
         parts = zip(event.events, slices, strict=True)
@@ -98,7 +115,8 @@ class Mechanisms:
         """
         selections = inner_events(event)
         selection = selections[0]
-        if not isinstance(selection, ExpMech) or draws_batch(event) or len(set(selections)) > 1:
+        composite = draws_batch(event) or has_blocks(event)
+        if not isinstance(selection, ExpMech) or composite or len(set(selections)) > 1:
             raise LedgerError(f"a selection needs an exponential-mechanism event on the whole table, not {event}")
         if query.norm != "range":
             raise LedgerError(f"a selection needs the range of the utilities' change, the query has {query.norm}")
@@ -110,7 +128,7 @@ class Mechanisms:
             raise LedgerError(f"the sensitivity {query.sensitivity} is not a finite number")
         shape = query.value.shape
         fits = len(shape) == 2 or (len(shape) == 3 and shape[1] == len(selections) and np.all(np.equal(draws, 1)))
-        if not fits or shape[0] != len(chosen) or not np.isfinite(query.value).all():
+        if not fits or shape[0] != len(chosen) or not shape[-1] or not np.isfinite(query.value).all():
             raise LedgerError(f"utilities must be finite, one row for each of {len(chosen)} replicates")
         self._ledger.charge(event, times_of(rows, self.replicates, draws))
         with np.errstate(divide="ignore"):
@@ -170,11 +188,12 @@ class Mechanisms:
             raise LedgerError(f"it needs a sensitivity in linf on the whole table, the query has {query.norm}")
         chosen = range(self.replicates) if rows is None else rows
         delta = np.broadcast_to(np.asarray(query.sensitivity, dtype=float), len(chosen))
-        if query.value.ndim != 2 or len(query.value) != len(chosen) or not np.isfinite(delta).all():
-            raise LedgerError("it needs one row of values for each replicate, and a finite sensitivity")
+        valid = (np.isfinite(delta) & (delta >= 0)).all() and not np.isnan(query.value).any()
+        if query.value.ndim != 2 or len(query.value) != len(chosen) or not valid:
+            raise LedgerError("it needs one row of numbers for each replicate, and a finite sensitivity")
         self._ledger.charge(event, times_of(rows, self.replicates))
         first = event.eps / (1 + 2 ** (2 / 3))
-        second = event.eps - first
+        second = first * 2 ** (2 / 3)  # not the rest of ε: without privacy both are infinite
         found = np.full(len(chosen), -1, dtype=np.int64)
         for i, r in enumerate(chosen):
             size = 1 + query.value.shape[1]

@@ -210,10 +210,7 @@ def guarantee(events: Sequence[Event], delta: float) -> Guarantee:
 SAVINGS: Mapping[str, str] = MappingProxyType(
     {
         "unsampled": "no credit for sampling",
-        "basic": "basic composition",
-        "advanced": "advanced composition",
-        "optimal": "optimal composition of ε and δ",
-        **{method: name for method, name in accounting.METHOD_NAMES.items() if method != "basic"},
+        **accounting.METHOD_NAMES,
     }
 )
 
@@ -231,11 +228,7 @@ def savings(means: NoisyMeans, scale: float, delta: float) -> dict[str, float]:
     plain = tuple(inner_events(step)) * means.iterations
     if plain != events:
         found["unsampled"] = accounting.tightest(plain, delta).epsilon
-    pure = costs.pure(step)
-    if pure < math.inf:
-        found["advanced"] = _advanced(pure, steps, delta, 0.0)
-        found["optimal"] = composition.optimal(pure, steps, delta)
-    else:
+    if costs.pure(step) == math.inf:
         found["basic"] = steps * accounting.epsilon((step,), delta / steps, "pld")
         each = delta / (2 * steps)
         single = accounting.epsilon((step,), each, "pld")

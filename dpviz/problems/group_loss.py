@@ -3,9 +3,10 @@
 import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.groups import GroupedDataset, GroupedLosses, GroupedSigns, GroupedSpecification
@@ -244,6 +245,13 @@ class LossMatrix(ProblemSpecification):
     kind: ClassVar[str] = "problems.group_loss.loss_matrix"
     title: ClassVar[str] = "Strategies against groups"
     data: GroupedSpecification = GroupedLosses()
+
+    @model_validator(mode="after")
+    def _something_to_choose(self) -> Self:
+        data = self.data.facts()
+        if data.d == 1 and len(data.groups) == 1:
+            raise ValueError("with one strategy and one group there is nothing to choose; declare more of either")
+        return self
 
     @property
     def public(self) -> bool:

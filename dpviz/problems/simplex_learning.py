@@ -1,7 +1,7 @@
 """Learning on a simplex, an ℓ1 ball or a polytope without an opponent: the second player has a single strategy."""
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import ClassVar, Literal, NamedTuple, Self
 
@@ -16,6 +16,7 @@ from dpviz.specification import choice, number
 
 MAX_CELLS = 20_000_000
 _OPTIMUM_TOLERANCE = 1e-6
+_SMALLEST_POLYTOPE = 0.001
 _TRUE_WEIGHTS = (0.5, -0.3, 0.2)
 _LABEL_NOISE = 0.2
 _GOOD_ASSETS, _GOOD_RETURN = 3, 0.1
@@ -148,15 +149,14 @@ class PolytopeRegression(ProblemSpecification):
                     "a polytope needs 2 to 1,000 vertices with equally many coordinates, 1 to 100, each between -100 "
                     "and 100"
                 )
+            # Of a smaller polytope, rounding moves the gradient further than its diameter says a row can.
+            if np.ptp(np.array(self.vertices), axis=0).max() < _SMALLEST_POLYTOPE:
+                raise ValueError(f"a polytope must extend over at least {_SMALLEST_POLYTOPE} in some coordinate")
         return self
 
     def polytope(self) -> Polytope:
         """The vertices as an array."""
-        if self.shape == "own":
-            return Polytope(np.array(self.vertices))
-        if self.shape == "box":
-            return Polytope(self.radius * np.array(list(product((-1.0, 1.0), repeat=self.dimension))))
-        return Polytope(self.radius * np.tri(self.dimension + 1, self.dimension, -1)[:, ::-1])
+        return _polytope(self.shape, self.dimension, self.radius, self.vertices)
 
     def facts(self) -> GameFacts:
         """|⟨a, w⟩ - b| is at most max ‖v‖₁ + 1; the oscillation in λ depends on the diameter."""
@@ -263,6 +263,15 @@ class LearningGame(Game):
 
     def _pulled_back(self, slopes: np.ndarray) -> np.ndarray:
         return self._body.pull_back(slopes)
+
+
+@lru_cache(16)  # every plan asks for its facts, and the diameter takes a look at each two vertices
+def _polytope(shape: str, dimension: int, radius: float, vertices: tuple[tuple[float, ...], ...]) -> Polytope:
+    if shape == "own":
+        return Polytope(np.array(vertices))
+    if shape == "box":
+        return Polytope(radius * np.array(list(product((-1.0, 1.0), repeat=dimension))))
+    return Polytope(radius * np.tri(dimension + 1, dimension, -1)[:, ::-1])
 
 
 def _facts(n: int, d_x: int, lipschitz: float, smoothness: float) -> GameFacts:

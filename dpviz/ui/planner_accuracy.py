@@ -38,13 +38,14 @@ def bounds() -> Mapping[str, type[ErrorBound]]:
     return {cls.kind.rpartition(".")[2]: cast(type[ErrorBound], cls) for cls in registered(ErrorBound)}
 
 
-def view(panel: Panel, asked: Budget, delta: float) -> Shown:
-    """Choose a method and an error; the smallest budget, and what else would reduce the error."""
+def view(panel: Panel, delta: float, is_open: bool) -> Shown:
+    """Choose a method and an error; while the tab is open, the smallest budget and what else reduces the error."""
+    st.caption("The guarantee is the answer here, and rows are set here, too: the settings at the left do not matter.")
     offered = bounds()
     left, right = st.columns([2, 3], gap="large")
     with left:
         titles = {name: cls.title for name, cls in offered.items()}
-        name = panel.choice("method", "Method", titles, next(iter(offered)), "Whose error bound is used.")
+        name = panel.choice("method", "Algorithms", titles, next(iter(offered)), "Whose error bound is used.")
         bound = offered[name]
         target = panel.number(ERROR, "error")
         currency = panel.choice(
@@ -55,8 +56,10 @@ def view(panel: Panel, asked: Budget, delta: float) -> Shown:
             "In which currency the smallest budget is wanted.",
         )
         values = panel.specification(bound, [control.name for control in bound.controls()], prefix=f"{name}_")
-        panel.check()
+    if not is_open:
+        return []
     with right:
+        panel.check()
         built = Settings(bound, values).build()
         return _answer(built, float(target or ERROR.default), CURRENCIES[currency], delta)
 

@@ -1,6 +1,7 @@
 """Splitting a budget over several analyses: a small table, its total in every currency, and the noise of each part."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from dpviz.errors import UserError
 from dpviz.plots import planner_figures
 from dpviz.privacy import splitting, what_if
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.splitting import Analysis
+from dpviz.privacy.splitting import Analysis, Share
 from dpviz.ui import planner_view
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment_controls import CURRENCIES
@@ -45,8 +46,8 @@ RULES = {"optimal": "Least noise", "proportional": "Like the weights"}
 MOST = 20
 
 
-def view(panel: Panel, budget: Budget, delta: float) -> Shown:
-    """The table, the split and the total."""
+def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
+    """The table; while the tab is open, the split and the total."""
     st.markdown(
         "Several analyses of the same people. Each gets a **share of the total** above, or states a **guarantee of "
         "its own** in its own currency. Analyses with the same entry under *rows* use the same rows; different entries "
@@ -56,6 +57,8 @@ def view(panel: Panel, budget: Budget, delta: float) -> Shown:
     rule = panel.choice(
         "rule", "Shares", RULES, "optimal", "Least noise minimises the sum of weight × variance over all analyses."
     )
+    if not is_open:
+        return []
     analyses = [_analysis(row) for row in table]
     if not analyses:
         st.info("Add an analysis to the table.")
@@ -75,6 +78,7 @@ def view(panel: Panel, budget: Budget, delta: float) -> Shown:
             "Share": st.column_config.NumberColumn(format="percent", help="Of the total; empty: its own guarantee."),
             "Noise scale": st.column_config.NumberColumn(format="%.4g", help="b, σ, or that of the Gumbel noise."),
         },
+        placeholder="—",
         alt="Share of the budget, noise scale and cost of every analysis",
     )
     total = what_if.guarantee(splitting.composed([(share.analysis, share.event) for share in shares]), delta)
@@ -105,15 +109,26 @@ def view(panel: Panel, budget: Budget, delta: float) -> Shown:
     return shown
 
 
+def _percents(shares: Sequence[Share]) -> dict[str, float]:
+    """Those of the analyses that have a share; a second one of the same name is numbered."""
+    found: dict[str, float] = {}
+    for number, share in enumerate(shares, 1):
+        if share.fraction is not None:
+            name = share.analysis.name
+            found[f"{name} ({number})" if name in found else name] = 100 * share.fraction
+    return found
+
+
 def _table(panel: Panel) -> list[tuple[Any, ...]]:
-    """The rows as edited; they travel in the address."""
+    """The rows as edited; they travel in the address, and stay while the visitor looks at another page."""
     key = panel.key("split")
-    base_key = f"{key}_base"
-    if base_key not in st.session_state:
-        st.session_state[base_key] = _from_address(st.query_params.get(key))
+    base, editor, last = f"{key}_base", f"{key}_table", f"{key}_rows"
+    if editor not in st.session_state:  # what was edited is lost with the editor, so a new one begins with it
+        kept = st.session_state.get(last)
+        st.session_state[base] = _from_address(st.query_params.get(key)) if kept is None else _frame(kept)
     edited = st.data_editor(
-        st.session_state[base_key],
-        key=f"{key}_table",
+        st.session_state[base],
+        key=editor,
         num_rows="dynamic",
         hide_index=True,
         column_config={
@@ -134,9 +149,14 @@ def _table(panel: Panel) -> list[tuple[Any, ...]]:
             AMOUNT: st.column_config.NumberColumn("Amount", help="ε, ρ or μ of its own guarantee."),
             DELTA: st.column_config.NumberColumn("δ", format="%.1e", help="Of an (ε, δ) guarantee of its own."),
         },
+        placeholder="",
         alt="The analyses: name, mechanism, weight, sensitivity, rows, own guarantee",
     )
-    rows = [tuple(_plain(value) for value in row) for row in edited[list(COLUMNS)].itertuples(index=False)][:MOST]
+    rows = [tuple(_plain(value) for value in row) for row in edited[list(COLUMNS)].itertuples(index=False)]
+    if len(rows) > MOST:
+        st.warning(f"Only the first {MOST} analyses count.")
+        rows = rows[:MOST]
+    st.session_state[last] = rows
     if rows != [*DEFAULT]:
         panel.query[key] = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
     return rows
@@ -144,14 +164,19 @@ def _table(panel: Panel) -> list[tuple[Any, ...]]:
 
 def _from_address(text: str | None) -> pd.DataFrame:
     """The table that a link holds, or the default one if it holds none that can be read."""
-    rows: Any = DEFAULT
     if text:
         try:
             found = json.loads(text)
-            if isinstance(found, list) and 0 < len(found) <= MOST and all(len(row) == len(COLUMNS) for row in found):
-                rows = found
-        except (ValueError, TypeError):
-            st.warning("The table of analyses in this link cannot be read. The default one is shown.")
+            if isinstance(found, list) and len(found) <= MOST and all(len(row) == len(COLUMNS) for row in found):
+                return _frame(found)
+        except (ValueError, TypeError, OverflowError):
+            pass
+        st.warning("The table of analyses in this link cannot be read. The default one is shown.")
+    return _frame(DEFAULT)
+
+
+def _frame(rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
+    """The rows as the editor takes them; what is no number is empty."""
     frame = pd.DataFrame(list(rows), columns=list(COLUMNS))
     for name in (WEIGHT, MOVE, AMOUNT, DELTA):
         frame[name] = pd.to_numeric(frame[name], errors="coerce")

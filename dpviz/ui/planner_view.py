@@ -20,10 +20,6 @@ from dpviz.ui.results import Shown
 ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "attack": TradeOff}
 FALSE_ALARMS = 0.01
 ORDER = 8.0  # of the Rényi divergence that is shown
-NEIGHBOURS: Mapping[Relation, str] = {
-    "replace-one": "**Who is protected: replace-one.**",
-    "add/remove-one": "**Who is protected: add/remove-one.**",
-}
 # The largest advantage of any attacker, and what to call it.
 STRENGTHS = (
     (0.1, "strong", "green"),
@@ -31,6 +27,12 @@ STRENGTHS = (
     (0.5, "weak", "orange"),
     (1.0, "little protection", "red"),
 )
+
+
+def protected(means: NoisyMeans) -> str:
+    """Who is protected, in words; a batch of all rows without replacement is no batch."""
+    whole = means.sampling == "wor" and means.batch_size == means.rows
+    return means.replaced(sampling="all").protects if whole else means.protects
 
 
 def names(delta: float, order: float) -> dict[str, str]:

@@ -70,8 +70,10 @@ def metrics(trace: Trace, diagnostics: bool) -> dict[str, Metric]:
 
 
 def live_chart(run: Run, trace: Trace, diagnostics: bool) -> None:
-    """The small chart of a run that is under way."""
+    """The small chart of a run that is under way, if there is something that may be shown."""
     available = metrics(trace, diagnostics)
+    if not available:
+        return
     name = next(iter(available))
     figure = run_figures.convergence(trace, name, arm_styles(run.experiment.arms), height=300)
     metric = available[name]
@@ -80,19 +82,15 @@ def live_chart(run: Run, trace: Trace, diagnostics: bool) -> None:
 
 
 def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
-    """Two charts side by side: the first metric, and one of the others; what was drawn."""
+    """Two charts side by side: the first metric, and one of the others, as far as there are any; what was drawn."""
     available = metrics(trace, options.diagnostics)
+    if not available:
+        return []
     first, *others = available
     row = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
     with row:
         axis = panel.choice("axis", "Horizontal axis", AXES, "steps", "Steps, or the privacy that they have spent.")
-        second = panel.choice(
-            "second",
-            "Second chart",
-            {name: available[name].label.split(" ‖")[0] for name in others},
-            options.second if options.second in others else others[0],
-            "The quantity in the chart on the right.",
-        )
+        second = _second(panel, available, others, options.second) if others else ""
         overlay = NO_OVERLAY
         if options.overlays and first == options.compared:
             named = {NO_OVERLAY: "None", **{name: name.capitalize() for name in options.overlays}}
@@ -104,9 +102,21 @@ def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
     with left:
         lines = options.overlays.get(overlay, {})
         shown.append(_curve(panel, run, trace, available[first], axis, options, lines, overlay))
-    with right:
-        shown.append(_curve(panel, run, trace, available[second], axis, options, {}, overlay))
+    if second:
+        with right:
+            shown.append(_curve(panel, run, trace, available[second], axis, options, {}, overlay))
     return shown
+
+
+def _second(panel: Panel, available: Mapping[str, Metric], others: Sequence[str], default: str) -> str:
+    """The metric of the second chart."""
+    return panel.choice(
+        "second",
+        "Second chart",
+        {name: available[name].label.split(" ‖")[0] for name in others},
+        default if default in others else others[0],
+        "The quantity in the chart on the right.",
+    )
 
 
 def _curve(

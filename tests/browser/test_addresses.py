@@ -1,7 +1,7 @@
 """What an address promises: the page with exactly these settings, for the first visitor of a server, too."""
 
 import re
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode
 
 from playwright.sync_api import Browser, Page, expect
 
@@ -31,6 +31,17 @@ ADDRESS = "/accelerated?" + urlencode(
     },
     doseq=True,
 )
+GAME = "/mirror_descent?" + urlencode(
+    {
+        "mirror_problem": "Regression over a polytope",
+        "mirror_polytope_shape": "My own vertices",
+        "mirror_vertices": "0 0\n1 0\n0 1\n1 1",
+        "mirror_methods_learning": ["Vertex sampling", "Frank-Wolfe"],
+        "mirror_chosen_vertices": 9,
+        "mirror_epsilon": 0.7,
+    },
+    doseq=True,
+)
 SUMMARY = re.compile(r"2 methods, \d+ steps in all, 3 runs of each")
 
 
@@ -53,7 +64,7 @@ def test_cold_deep_link_shows_menu_and_values(browser: Browser) -> None:
         ready(page)
         menu = page.get_by_role("navigation", name="App pages")
         expect(menu.get_by_role("link", name="Accelerated gradient")).to_be_visible()
-        pages = ("Start", "Budget planner", "Accelerated gradient")
+        pages = ("Start", "Budget planner", "Accelerated gradient", "Private games")
         expect(menu.get_by_role("link")).to_have_text([re.compile(f"{title}$") for title in pages])
         shows_the_settings(page)
         page.close()
@@ -76,6 +87,17 @@ def test_share_link_restores_the_settings_in_a_new_tab(visit: Visit) -> None:
     for label, value in {**SETTINGS, "Steps T, exact value": "55"}.items():
         expect(tab.get_by_label(label, exact=True)).to_have_value(value)
     expect(tab.get_by_text(SUMMARY)).to_have_text(page.get_by_text(SUMMARY).inner_text())
+
+
+def test_link_to_a_game_restores_its_problem_its_methods_and_a_text(visit: Visit) -> None:
+    page = visit(GAME)
+    expect(page.get_by_role("combobox", name="Problem")).to_have_value("Regression over a polytope")
+    expect(page.get_by_role("textbox", name="Vertices, one per line")).to_have_value("0 0\n1 0\n0 1\n1 1")
+    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("0.7")
+    expect(page.get_by_text(re.compile("2 methods, 73 steps in all"))).to_be_visible()
+    page.get_by_role("button", name="Copy link").click()
+    link = page.get_by_test_id("stCode").get_by_text("http").inner_text()
+    assert parse_qs(link.partition("?")[2]) == parse_qs(GAME.partition("?")[2])
 
 
 def test_settings_survive_a_visit_to_another_page(visit: Visit) -> None:

@@ -25,13 +25,14 @@ def test_start_page(visit: Visit, size: str, scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-def test_accelerated_page_with_results(visit: Visit, size: str, scheme: str) -> None:
-    page = visit("/accelerated", viewport=SIZES[size], color_scheme=scheme)
+@pytest.mark.parametrize("name", ["accelerated", "mirror_descent"])
+def test_page_with_results(visit: Visit, name: str, size: str, scheme: str) -> None:
+    page = visit(f"/{name}", viewport=SIZES[size], color_scheme=scheme)
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("main").get_by_text(re.compile("Done: "))).to_be_visible()
     expect(page.get_by_role("heading", name="Results")).to_be_visible()
-    looks_right(page, f"accelerated_{size}_{scheme}", scheme)
-    if os.environ.get("DPVIZ_README_PICTURE") and (size, scheme) == ("desktop", "light"):
+    looks_right(page, f"{name}_{size}_{scheme}", scheme)
+    if os.environ.get("DPVIZ_README_PICTURE") and (name, size, scheme) == ("accelerated", "desktop", "light"):
         picture_for_the_readme(page)
 
 

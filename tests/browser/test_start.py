@@ -2,28 +2,31 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit, ready
 
-PRESET = "Start here: six methods, one budget"
+TITLES = {"accelerated": "Accelerated gradient", "mirror_descent": "Private games"}
 
 
-def test_start_page_shows_doors_and_card(visit: Visit) -> None:
+def test_start_page_shows_doors_and_cards(visit: Visit) -> None:
     page = visit("/")
     for title in ("Learn with a preset", "Plan a budget", "Run a method"):
         expect(page.get_by_role("heading", name=re.compile(title))).to_be_visible()
     main = page.get_by_role("main")
-    expect(main.get_by_role("heading", name=re.compile("Accelerated gradient"))).to_be_visible()
-    expect(main.get_by_text("Guarantee.")).to_be_visible()
+    for title in TITLES.values():
+        expect(main.get_by_role("heading", name=re.compile(title))).to_be_visible()
+    expect(main.get_by_text("Guarantee.")).to_have_count(len(TITLES))
 
 
-def test_preset_of_the_card_opens_on_its_page(visit: Visit) -> None:
+@pytest.mark.parametrize("address", TITLES)
+def test_preset_of_a_card_opens_on_its_page(visit: Visit, address: str) -> None:
     page = visit("/")
-    page.get_by_role("button", name="Try the preset").click()
-    expect(page).to_have_url(re.compile("/accelerated"))
-    expect(page.get_by_role("heading", level=1)).to_have_text("Accelerated gradient")
-    expect(page.get_by_role("combobox", name="Preset")).to_have_value(PRESET)
+    page.get_by_role("button", name="Try the preset").nth(list(TITLES).index(address)).click()
+    expect(page).to_have_url(re.compile(f"/{address}"))
+    expect(page.get_by_role("heading", level=1)).to_have_text(TITLES[address])
+    expect(page.get_by_role("combobox", name="Preset")).to_have_value(re.compile("^Start here"))
     ready(page)
 
 

@@ -1,95 +1,229 @@
-"""The budget planner: every guarantee is read in every currency that it implies, and what it buys is computed."""
+"""The budget planner: every guarantee is read in every currency that it implies, in words, and for every sampling."""
 
-from collections.abc import Callable
-
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-Load = Callable[..., AppTest]
+from dpviz.plots.guarantee_figures import RATES
+from dpviz.privacy import closed_forms
+from tests.pages.planner import SMALL, TABS, Load, bars, chart, curve, errors, link, metrics, number, planner, words
+
+READ = ("Pure ε", "ε at δ = 1e-6", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")
+# What is stated, and what is read of it, in the order above; specification, sections 3.3 and 3.4, and its test vectors.
+STATED = {
+    "Pure ε": ({"epsilon": "1"}, ("1", "≤ 1", "≤ 0.462", "≤ 1.23", "≤ 0.955")),
+    "(ε, δ)": ({"epsilon": "1"}, ("—", "1", "—", "—", "—")),
+    "ρ-zCDP": ({"rho": "0.5"}, ("—", "≤ 5.22", "0.5", "—", "4")),
+    "μ-GDP": ({"mu": "1"}, ("—", "≤ 4.89", "≤ 0.5", "1", "≤ 4")),
+    "Rényi (α, ε)": ({"epsilon": "1"}, ("—", "≤ 2.54", "—", "—", "1")),
+    "Attack bound": ({}, ("—", "—", "—", "—", "—")),
+}
+REASONS = {
+    "Pure ε": "Pure ε does not follow from this guarantee: algorithms that have it may exceed every ε.",
+    "ε at δ = 1e-6": "No ε follows at so small a δ.",
+    "ρ (zCDP)": "ρ does not follow from this guarantee",
+    "μ (Gaussian DP)": "No μ follows from this guarantee for every algorithm that has it.",
+    "Rényi at α = 8": "No Rényi divergence of this order follows from this guarantee.",
+}
 
 
-def metrics(app: AppTest) -> dict[str, str]:
-    return {metric.label: metric.value for metric in app.metric}
+# ---------------------------------------------------------------------------------------------- what a guarantee is worth
 
 
-def words(app: AppTest) -> str:
-    return " ".join(element.value for element in [*app.markdown, *app.caption])
-
-
-def test_pure_epsilon_is_read_in_every_currency(load: Load) -> None:
-    app = load("budget_planner", planner_epsilon="1")
+@pytest.mark.parametrize("currency", STATED)
+def test_a_guarantee_is_read_in_every_currency_or_the_page_says_why_not(load: Load, currency: str) -> None:
+    settings, expected = STATED[currency]
+    app = planner(load, currency=currency, **settings)
     shown = metrics(app)
-    assert shown["Pure ε"] == "1" and shown["ρ (zCDP)"] == "≤ 0.462" and shown["μ (Gaussian DP)"] == "≤ 1.23"
-    assert "at most 73.1 of 100" in words(app).replace("**", "").replace("\n ", "")  # (1 + tanh ½) / 2
-    assert "2.72 %" in words(app)
+    assert tuple(shown[name] for name in READ) == expected
+    for name, value in zip(READ, expected, strict=True):
+        assert (REASONS[name] in words(app)) == (value == "—")
+        (card,) = [metric for metric in app.metric if metric.label == name]
+        assert value != "—" or REASONS[name] in card.help
+    assert not app.error
+
+
+def test_a_guarantee_at_another_delta(load: Load) -> None:
+    stated = {"currency": "(ε, δ)", "epsilon": "1", "delta": "1e-05"}
+    assert metrics(planner(load, **stated, delta_reading="1e-05"))["ε at δ = 1e-5"] == "1"
+    below = planner(load, **stated, delta_reading="1e-06")
+    assert metrics(below)["ε at δ = 1e-6"] == "—" and REASONS["ε at δ = 1e-6"] in words(below)
+    above = metrics(planner(load, **stated, delta_reading="0.001"))["ε at δ = 0.001"]
+    assert above.startswith("≤") and 0.99 < number(above) < 1
+
+
+def test_a_renyi_guarantee_is_read_at_its_own_order(load: Load) -> None:
+    shown = metrics(planner(load, currency="Rényi (α, ε)", epsilon="0.7", order="3"))
+    assert shown["Rényi at α = 3"] == "0.7" and shown["ρ (zCDP)"] == "—"
 
 
 @pytest.mark.parametrize(
-    ("currency", "parameters", "missing"),
-    [
-        ("(ε, δ)", {}, ["Pure ε", "ρ (zCDP)", "μ (Gaussian DP)"]),
-        ("ρ-zCDP", {"planner_rho": "0.5"}, ["Pure ε", "μ (Gaussian DP)"]),
-        ("μ-GDP", {"planner_mu": "1"}, ["Pure ε"]),
+    ("settings", "success", "noticed", "suspicion", "strength"),
+    [  # specification, section 3.6: advantage .462117, TPR .0271828; .382925 and .0923622; .682689 and .372081
+        ({"epsilon": "1"}, "73.1", "2.72", "73.1", "weak"),
+        ({"epsilon": "0.1"}, "52.5", "1.11", "52.5", "strong"),
+        ({"epsilon": "0.4"}, "59.9", "1.49", "59.9", "fair"),
+        ({"currency": "μ-GDP", "mu": "1"}, "69.1", "9.24", "90.2", "weak"),
+        ({"currency": "μ-GDP", "mu": "2"}, "84.1", "37.2", "97.4", "little protection"),
+        ({"currency": "Attack bound"}, "83.3", "5", "83.3", "little protection"),
     ],
 )
-def test_a_currency_that_cannot_be_reached_is_a_dash_with_the_reason(
-    load: Load, currency: str, parameters: dict[str, str], missing: list[str]
+def test_the_guarantee_in_words(
+    load: Load, settings: dict[str, str], success: str, noticed: str, suspicion: str, strength: str
 ) -> None:
-    app = load("budget_planner", planner_currency=currency, **parameters)
-    shown = metrics(app)
-    assert [name for name, value in shown.items() if value == "—"] == missing
-    assert "Pure ε does not follow" in words(app)
-    if currency == "μ-GDP":
-        assert shown["ε at δ = 1e-6"] == "≤ 4.89" and shown["ρ (zCDP)"] == "≤ 0.5"
+    said = words(planner(load, **settings))
+    assert f"right in at most {success} of 100 fair coin-toss cases" in said
+    assert f"notices a replaced row at most {noticed} % of the time" in said
+    assert f"becomes at most {suspicion} % after" in said and f"-badge[{strength}]" in said
 
 
-def test_noise_steps_and_rows_are_those_of_the_specification(load: Load) -> None:
-    """n = 1000, m = 100, T = 100, ε = 1, C = 1: b = 0.2088; with b = 0.1 the budget lasts 45 steps."""
-    app = load(
-        "budget_planner",
-        planner_epsilon="1",
-        planner_rows="1000",
-        planner_batch_fraction="0.1",
-        planner_target="0.1",
-    )
-    assert metrics(app)["Noise scale b per step"] == "0.209"
-    assert "covers **45 steps**" in words(app) and "**2,089 rows**" in words(app)
+def test_the_attack_chart_shows_the_guarantee_and_the_noise_that_meets_it(load: Load) -> None:
+    app = planner(load, currency="μ-GDP", mu="1", noise="Gaussian")
+    expected = closed_forms.gdp_tradeoff(1.0, RATES)
+    for name in ("any algorithm with this guarantee", "the noise below"):  # Gaussian noise on all rows is the worst case
+        rates, missed = curve(app, "Lowest possible", name)
+        np.testing.assert_allclose(rates, RATES, rtol=1e-6)
+        np.testing.assert_allclose(missed, expected, atol=1e-6)
+    pure = planner(load, noise="Gaussian")  # there is no such noise
+    assert [trace["name"] for trace in chart(pure, "Lowest possible")] == [
+        "guessing",
+        "any algorithm with this guarantee",
+    ]
+    assert "never gives pure ε-DP" in errors(pure)
 
 
-def test_a_control_moves_the_noise(load: Load) -> None:
-    app = load("budget_planner")
-    before = metrics(app)["Noise scale b per step"]
-    app.number_input(key="planner_iterations").set_value(1000.0).run()
-    assert not app.exception and float(metrics(app)["Noise scale b per step"]) == pytest.approx(10 * float(before))
+def test_another_budget_changes_every_reading(load: Load) -> None:
+    app = planner(load)
+    before = metrics(app)
+    app.number_input(key="planner_epsilon").set_value(0.5).run()
+    after = metrics(app)
+    assert not app.exception
+    for name in (*READ, "Noise scale b per step", "Signal to noise"):
+        assert number(after[name]) != number(before[name])
+    app.select_slider(key="planner_epsilon_slider").set_value(4).run()
+    assert app.number_input(key="planner_epsilon").value == 4 and metrics(app)["Pure ε"] == "4"
 
 
-def test_gaussian_noise_has_no_pure_epsilon_and_the_page_says_so(load: Load) -> None:
-    app = load("budget_planner", planner_noise="Gaussian")
-    (error,) = app.error
-    assert "never gives pure ε-DP" in error.value
-    app = load("budget_planner", planner_noise="Gaussian", planner_currency="μ-GDP")
-    assert not app.error and "Noise scale σ per step" in metrics(app)
+def test_another_currency_keeps_the_rest(load: Load) -> None:
+    app = planner(load, rows="1000")
+    for currency in list(STATED)[1:]:
+        app.selectbox(key="planner_currency").set_value(next(key for key in KEYS if KEYS[key] == currency)).run()
+        assert not app.exception
+        assert app.number_input(key="planner_rows").value == 1000
+        assert link(app)["planner_currency"] == currency and link(app)["planner_rows"] == "1000"
 
 
-@pytest.mark.parametrize("name", ["epsilon", "rows", "batch_fraction", "iterations", "clip"])
-@pytest.mark.parametrize("end", [0, -1])
-def test_the_ends_of_every_control(load: Load, name: str, end: int) -> None:
-    app = load("budget_planner")
-    slider = app.select_slider(key=f"planner_{name}_slider")
-    ends = {"epsilon": (0.01, 50), "rows": (20, 1e7), "batch_fraction": (1e-4, 1), "iterations": (1, 1e4)}
-    value = ends.get(name, (0.001, 1000))[end]
-    app.number_input(key=f"planner_{name}").set_value(float(value)).run()
-    assert not app.exception and slider is not None
+KEYS = {
+    "approximate": "(ε, δ)",
+    "concentrated": "ρ-zCDP",
+    "gaussian": "μ-GDP",
+    "renyi": "Rényi (α, ε)",
+    "attack": "Attack bound",
+}
 
 
-@pytest.mark.parametrize("value", ["-1", "0", "1e400"])
+@pytest.mark.parametrize("value", ["-1", "0", "1e400", "nan"])
 def test_a_budget_out_of_range_is_said_in_place(load: Load, value: str) -> None:
-    app = load("budget_planner", planner_epsilon=value)
-    assert any("Privacy budget" in error.value for error in app.error) or metrics(app)["Pure ε"] == "2"
+    app = planner(load, epsilon=value)
+    assert "Privacy budget must be between" in errors(app) or metrics(app)["Pure ε"] == "2"
 
 
-def test_the_python_lines_print_the_noise_that_is_shown(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
-    app = load("budget_planner", planner_currency="(ε, δ)")
-    program = next(code.value for code in app.code if "NoisyMeans" in code.value)
-    exec(program, {})
-    assert float(capsys.readouterr().out) == pytest.approx(float(metrics(app)["Noise scale b per step"]), rel=1e-2)
+def test_an_attack_bound_below_guessing_is_said(load: Load) -> None:
+    app = planner(load, currency="Attack bound", true_positive_rate="0.01", false_positive_rate="0.2")
+    assert "the detection rate must be larger than the rate of false alarms, which guessing reaches" in errors(app)
+    assert not app.metric
+
+
+# ------------------------------------------------------------------------------------------------- who is protected
+
+SCHEMES = {  # the relation, what is said of it, and b for ε = 1, n = 1000, m = 100, T = 100, C = 1
+    "All rows": ("replace-one", "Every mean uses all rows", 2 * 100 / 1000),
+    "Without replacement": ("replace-one", "must stay secret", 0.208842080822),
+    "Poisson": ("add/remove-one", "One row may be added or removed", 0.208842080822 / 2),
+    "Disjoint blocks": ("replace-one", "each block is used once per pass", 2 * 10 / 100),  # ten passes share the budget
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_each_sampling_scheme_says_its_relation_and_has_its_noise(load: Load, scheme: str) -> None:
+    relation, told, scale = SCHEMES[scheme]
+    app = planner(load, epsilon="1", sampling=scheme, **SMALL)
+    (info,) = app.info
+    assert f"Who is protected: {relation}." in info.value and told in info.value
+    assert f"All releases here hold under {relation} neighbours." in words(app)
+    added = relation == "add/remove-one"
+    assert ("whether the row was in the data" in words(app)) == added
+    assert ("which of two rows was used" in words(app)) == (not added)
+    assert f"No test of one row {'added or removed' if added else 'replaced'}" in words(app)
+    assert number(metrics(app)["Noise scale b per step"]) == pytest.approx(scale, rel=5e-3)
+    steps, noise = curve(app, "Noise scale in every mean", "noise in every mean")
+    if scheme != "Disjoint blocks":  # whole passes make a staircase
+        assert np.interp(np.log(100), np.log(steps), np.log(noise)) == pytest.approx(np.log(scale), abs=2e-2)
+
+
+def test_poisson_sampling_halves_the_sensitivity_in_every_tab(load: Load) -> None:
+    """C/m instead of 2C/m: half the noise, half the rows; the same noise costs the same in both relations."""
+    exchanged, added = (
+        planner(load, "Rows", epsilon="1", target="0.1", sampling=scheme, **SMALL)
+        for scheme in ("Without replacement", "Poisson")
+    )
+    assert "needs 2,089 rows" in words(exchanged) and "needs 1,045 rows" in words(added)
+    (_, one), (_, other) = (curve(app, "Noise scale against the number of rows", "noise") for app in (exchanged, added))
+    assert one[0] > other[0]
+    savings = planner(load, "What accounting saves", epsilon="1", sampling="Poisson", **SMALL)
+    assert "no credit for sampling" in bars(savings, "One bar per way to count")
+
+
+def test_a_batch_of_all_rows_is_not_called_a_secret_batch(load: Load) -> None:
+    (info,) = planner(load).info
+    assert "Every mean uses all rows" in info.value and "secret" not in info.value
+
+
+# ------------------------------------------------------------------------------------------------------ ends, and links
+
+
+@pytest.mark.parametrize("noise", ["Laplace", "Gaussian"])
+@pytest.mark.parametrize("currency", STATED)
+def test_the_ends_of_every_control_beside_the_tabs(load: Load, currency: str, noise: str) -> None:
+    app = planner(load, currency=currency, noise=noise, batch_fraction="0.1", rows="1000", iterations="10")
+    for slider in [slider.key for slider in app.sidebar.select_slider]:
+        name = slider.removesuffix("_slider")
+        before = app.number_input(key=name).value
+        for end in (0, -1):
+            ends = app.select_slider(key=slider).options
+            app.number_input(key=name).set_value(float(ends[end].replace(",", ""))).run()
+            assert not app.exception
+            assert metrics(app) or app.error
+        app.number_input(key=name).set_value(before).run()
+
+
+def test_a_link_restores_the_controls_beside_the_tabs(load: Load) -> None:
+    settings = {
+        "currency": "Rényi (α, ε)",
+        "epsilon": "0.5",
+        "order": "4.0",
+        "delta_reading": "1e-05",
+        "rows": "2000",
+        "sampling": "Poisson",
+        "batch_fraction": "0.2",
+        "iterations": "50",
+        "clip": "3.0",
+        "noise": "Laplace",
+        "target": "0.25",
+    }
+    app = planner(load, "Rows", **settings)
+    offered = link(app)
+    assert offered == {f"planner_{key}": value for key, value in settings.items() if key != "noise"} | {
+        "planner_tabs": "Rows"
+    }
+    again = load("budget_planner", **offered)
+    assert metrics(again) == metrics(app) and words(again) == words(app) and link(again) == offered
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_the_page_offers_its_link_and_its_downloads_in_every_tab(load: Load, tab: str) -> None:
+    app: AppTest = planner(load, tab)
+    assert link(app) == ({} if tab == "Noise" else {"planner_tabs": tab})
+    labels = [button.proto.label for button in app.get("download_button")]
+    assert labels.count("CSV") == len(app.get("plotly_chart")) == 2 and labels.count("Figures (HTML)") == 1
+    assert all(chart.proto.alt for chart in app.get("plotly_chart"))

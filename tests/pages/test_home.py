@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.ui.start import FAMILIES
+from dpviz.ui.start import FAMILIES, Family
 
 Load = Callable[..., AppTest]
 
@@ -26,20 +26,32 @@ def test_an_impossible_budget_is_named(load: Load, value: float) -> None:
     assert not app.exception and "must be between" in app.error[0].value and not app.metric
 
 
+ACCELERATED = FAMILIES[0]
+
+
 @pytest.mark.parametrize(
-    ("button", "preset"),
+    ("button", "family", "preset"),
     [
-        ("home_learn", "Figure 3: logistic regression, all rows"),
-        ("home_run", "Real data: doctor visits"),
+        ("learn", ACCELERATED, "Figure 3: logistic regression, all rows"),
+        ("run", ACCELERATED, "Real data: doctor visits"),
     ]
-    + [(f"home_card_{family.prefix}", family.preset) for family in FAMILIES],
+    + [(f"card_{family.prefix}", family, family.preset) for family in FAMILIES],
+    ids=lambda value: value if isinstance(value, str) else value.prefix,
 )
-def test_every_door_opens_the_page_with_its_preset(load: Load, button: str, preset: str) -> None:
+def test_every_door_opens_the_page_with_its_preset(load: Load, button: str, family: Family, preset: str) -> None:
     app = load("home")
-    app.button(key=button).click().run()
+    app.button(key=f"home_{button}").click().run()
     assert not app.exception
-    assert app.title[0].value == "Accelerated gradient"
-    assert app.selectbox(key="accel_preset").value == preset
+    assert app.title[0].value == family.title
+    assert app.selectbox(key=f"{family.prefix}_preset").value == preset
+
+
+def test_every_family_has_a_card(load: Load) -> None:
+    app = load("home")
+    shown = " ".join(element.value for element in [*app.subheader, *app.markdown, *app.caption])
+    assert len({family.prefix for family in FAMILIES}) == len(FAMILIES) == 2
+    for family in FAMILIES:
+        assert family.title in shown and family.question in shown and family.guarantee in shown
 
 
 def test_the_door_to_planning_opens_the_planner(load: Load) -> None:

@@ -74,7 +74,10 @@ def test_accountants_agree_with_the_accounting_and_embolden_the_tightest(schedul
     figure = accountants(plan, 1e-6)
     check_finite(figure)
     *lines, limit = figure.data
-    assert {line.name.removesuffix(" (tightest)") for line in lines} == set(accounting.METHOD_NAMES.values())
+    expected = set(accounting.METHOD_NAMES.values())
+    if schedule == "optimal":  # its releases differ, and the theorem is about equal ones
+        expected.remove(accounting.METHOD_NAMES["optimal"])
+    assert {line.name.removesuffix(" (tightest)") for line in lines} == expected
     last = {line.name.removesuffix(" (tightest)"): line.y[-1] for line in lines}
     reading = accounting.tightest(plan.events, 1e-6)
     for method, value in reading.by_method.items():

@@ -143,4 +143,4 @@ def test_repeated_events_are_as_many_events_and_checkpoints_come_after_whole_one
 def test_many_repetitions_cost_no_time():
     reading = accounting.tightest([Repeat(Laplace(1e-4), 10**7)], DELTA)
     normal = closed_forms.gdp_epsilon(math.sqrt(1e7) * 1e-4, DELTA)
-    assert reading.method == "pld" and reading.epsilon == pytest.approx(normal, rel=0.01)
+    assert reading.method in ("pld", "optimal") and reading.epsilon == pytest.approx(normal, rel=0.01)

@@ -6,10 +6,20 @@ import pytest
 from pydantic import ValidationError
 
 from dpviz.errors import UserError
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP, require
-from dpviz.specification import registered
+from dpviz.privacy.budgets import (
+    ApproximateDP,
+    Budget,
+    GaussianDP,
+    NoPrivacy,
+    PureDP,
+    RenyiDP,
+    TradeOff,
+    ZeroConcentratedDP,
+    require,
+)
+from dpviz.specification import registered, sentences
 
-STATED = [PureDP(), ApproximateDP(), ZeroConcentratedDP(), GaussianDP(), NoPrivacy()]
+STATED = [PureDP(), ApproximateDP(), ZeroConcentratedDP(), GaussianDP(), RenyiDP(), TradeOff(), NoPrivacy()]
 
 
 def test_every_currency_is_covered_here() -> None:
@@ -36,6 +46,10 @@ def test_a_budget_survives_its_text_and_describes_itself(budget: Budget) -> None
         (ApproximateDP, "delta"),
         (ZeroConcentratedDP, "rho"),
         (GaussianDP, "mu"),
+        (RenyiDP, "epsilon"),
+        (RenyiDP, "order"),
+        (TradeOff, "true_positive_rate"),
+        (TradeOff, "false_positive_rate"),
     ],
 )
 def test_no_guarantee_is_free_or_infinite(kind: type[Budget], field: str, value: float | None) -> None:
@@ -47,6 +61,20 @@ def test_no_guarantee_is_free_or_infinite(kind: type[Budget], field: str, value:
 def test_delta_is_small_but_within_what_the_accountants_resolve(delta: float) -> None:
     with pytest.raises(ValidationError):
         ApproximateDP(epsilon=1.0, delta=delta)
+
+
+@pytest.mark.parametrize(("detected", "alarms"), [(0.01, 0.01), (0.05, 0.2), (0.0002, 0.5)])
+def test_an_attack_bound_below_guessing_is_refused_with_the_reason(detected: float, alarms: float) -> None:
+    said = "detection rate must be larger than the rate of false alarms, which guessing reaches"
+    with pytest.raises(UserError, match=said), sentences(TradeOff):
+        TradeOff(true_positive_rate=detected, false_positive_rate=alarms)
+
+
+def test_the_gaussian_of_an_attack_bound_goes_through_its_point() -> None:
+    """Specification, section 3.6: at 1 % of false alarms 9.23622 % are detected with μ = 1, 37.2081 % with μ = 2."""
+    assert TradeOff(true_positive_rate=0.0923622, false_positive_rate=0.01).gaussian == pytest.approx(1, rel=1e-5)
+    assert TradeOff(true_positive_rate=0.372081, false_positive_rate=0.01).gaussian == pytest.approx(2, rel=1e-5)
+    assert TradeOff(true_positive_rate=0.999, false_positive_rate=0.001).gaussian == pytest.approx(6.1804646, rel=1e-6)
 
 
 def test_require_returns_the_budget_or_names_both_currencies() -> None:

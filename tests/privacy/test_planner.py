@@ -279,7 +279,8 @@ def test_more_steps_than_the_loss_distribution_resolves():
     steps = np.ones(20_000)
     events = planner.laplace_events(planner.calibrate_laplace(budget, steps, 100, 100), 100, 100)
     reading = accounting.tightest(events, 1e-10)
-    assert reading.method in ("rdp", "zcdp") and 1 - 1e-3 <= reading.epsilon <= 1
+    assert "pld" not in reading.by_method and reading.epsilon <= 1
+    assert 1 - 1e-3 <= min(reading.by_method["rdp"], reading.by_method["zcdp"]) <= 1
     one_matters = np.append(np.full(19_999, 1e-12), 1.0)  # where basic composition is the best that is left
     events = planner.laplace_events(planner.calibrate_laplace(budget, one_matters, 100, 100), 100, 100)
     assert 1 - 1e-5 <= accounting.tightest(events, 1e-10).epsilon <= 1

@@ -5,6 +5,7 @@ import pytest
 
 from dpviz.errors import UserError
 from dpviz.problems.games import Scores
+from dpviz.problems.simplex import Ball, Simplex
 from dpviz.problems.simplex_learning import LearningGame, Portfolio, SparseRegression
 from dpviz.specification import Specification
 
@@ -77,7 +78,8 @@ def made(specification: SparseRegression | Portfolio, features: np.ndarray, labe
     ball = isinstance(specification, SparseRegression)
     curvature = 1.0 if ball else specification.risk_aversion
     facts = specification.replaced(rows=200).facts()
-    return LearningGame(facts, features, labels, curvature, 0.0, specification.radius if ball else None)
+    body = Ball(specification.radius) if ball else Simplex()
+    return LearningGame(facts, features, labels, curvature, 0.0, body)
 
 
 def moved(before: LearningGame, after: LearningGame, rows: slice | None, x: np.ndarray) -> tuple[float, float, float]:

@@ -39,7 +39,7 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
 
     references : adds each update rule once more, without privacy and with exactly T steps.
     """
-    chosen = [(label, with_settings(METHODS[label], settings)) for label in labels]
+    chosen = [(label, METHODS[label].adopting(settings)) for label in labels]
     private = [Arm(label=label, algorithm=method) for label, method in chosen]
     if not references:
         return tuple(private)
@@ -49,11 +49,6 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
         for method in rules.values()
     ]
     return (*private, *plain)
-
-
-def with_settings(method: GradientMethod, settings: Mapping[str, Any]) -> GradientMethod:
-    """The method with those settings that it has."""
-    return method.replaced(**{name: value for name, value in settings.items() if name in type(method).model_fields})
 
 
 def _gaps(source: str, **ranges: tuple[float, float]) -> tuple[Expected, ...]:

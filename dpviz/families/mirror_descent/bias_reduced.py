@@ -87,7 +87,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             for name, osc, tau in zip("xy", oscillations, steps, strict=True)
             if tau > 0
         }
-        currency = _currency(budget)
+        currency = _currency(planning.additive(budget))
         cap = draws * sum(price(event, currency) for event in allowed.values())
         rounds = self.stop_level
         return Plan.filtered(
@@ -192,5 +192,5 @@ class BiasReduced(planning.GameAlgorithm[Game]):
 
 
 def _currency(budget: Budget) -> Additive:
-    """The currency of the filter: the budget's own, and ρ for (ε, δ), which is none that adds up adaptively."""
+    """The currency of the filter, for a budget that adds up (`planning.additive`)."""
     return "epsilon" if isinstance(budget, PureDP) else "mu" if isinstance(budget, GaussianDP) else "rho"

@@ -20,6 +20,8 @@ from dpviz.problems.base import check_facts
 from dpviz.problems.games import Game, GameFacts, Scores
 from dpviz.specification import choice, number
 
+MOST_KEPT = 100_000_000  # numbers, 0.8 GB
+
 
 def one_player(facts: GameFacts, title: str) -> None:
     """Raise UserError unless the second player has no choice."""
@@ -123,6 +125,12 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         facts, replicates = problem.facts, mechanisms.replicates
+        if plan.iterations * replicates * facts.d_x > MOST_KEPT:
+            raise UserError(
+                "The scores of all rounds are kept, and there would be too many of them. Lower the rounds T, the "
+                "repeats R or the number of vertices.",
+                title="Too much to keep",
+            )
         batch = int(plan.schedule["batch_size"][0])
         draws, output_draws = int(plan.resolved["draws"]), int(plan.resolved["output_draws"])
         scores, events = Scores(problem, replicates), iter(plan.events)
@@ -151,7 +159,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
 def _mixture(mechanisms: Mechanisms, query: Query, past: list[np.ndarray], draws: int) -> Query:
     """Utilities (R, draws, d) of draws from the mixture of all past weights: each draw picks its part, data-free."""
     parts = mechanisms.sample(np.zeros((mechanisms.replicates, len(past))), draws)
-    utilities = np.array(past)[parts, np.arange(mechanisms.replicates)[:, None]]
+    utilities = np.array([[past[part][r] for part in chosen] for r, chosen in enumerate(parts.tolist())])
     # One draw has the utilities of its part; the sensitivity of the latest sums covers those of all before.
     return query._replace(value=utilities[:, 0] if draws == 1 else utilities)
 

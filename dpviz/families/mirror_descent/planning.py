@@ -10,7 +10,16 @@ from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import rates, theory
 from dpviz.privacy import planner
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import (
+    ApproximateDP,
+    Budget,
+    GaussianDP,
+    NoPrivacy,
+    PureDP,
+    RenyiDP,
+    TradeOff,
+    ZeroConcentratedDP,
+)
 from dpviz.privacy.closed_forms import Floats, zcdp_rho
 from dpviz.privacy.events import Event, ExpMech, Repeat
 from dpviz.problems.games import Game, GameFacts
@@ -56,22 +65,27 @@ def rho_of(budget: Budget) -> float:
         return budget.rho
     if isinstance(budget, PureDP):
         return budget.epsilon**2 / 8  # of a single draw; many draws are dearer under pure ε
-    return getattr(budget, "mu", math.inf) ** 2 / 2
+    if isinstance(budget, RenyiDP):
+        return budget.epsilon / budget.order
+    return budget.gaussian**2 / 2 if isinstance(budget, TradeOff) else getattr(budget, "mu", math.inf) ** 2 / 2
 
 
 def additive(budget: Budget) -> Budget:
-    """The budget itself, or for (ε, δ), which does not add up, the ρ that implies it."""
+    """The budget itself if it is ε, ρ or μ; else the largest ρ or μ that implies it."""
     if isinstance(budget, ApproximateDP):
         return ZeroConcentratedDP.model_construct(rho=zcdp_rho(budget.epsilon, budget.delta))
-    return budget
+    if isinstance(budget, RenyiDP):
+        return ZeroConcentratedDP.model_construct(rho=budget.epsilon / budget.order)
+    return GaussianDP.model_construct(mu=budget.gaussian) if isinstance(budget, TradeOff) else budget
 
 
 def half(budget: Budget, prior: tuple[Event, ...]) -> Budget:
     """Half of what `prior` leaves of a budget, in the currency of `additive`: half the ε, ρ, or μ²."""
-    part = planner.left(additive(budget), prior) / 2
-    if isinstance(budget, PureDP):
+    whole = additive(budget)
+    part = planner.left(whole, prior) / 2
+    if isinstance(whole, PureDP):
         return PureDP.model_construct(epsilon=part)
-    if isinstance(budget, GaussianDP):
+    if isinstance(whole, GaussianDP):
         return GaussianDP.model_construct(mu=math.sqrt(part))
     return ZeroConcentratedDP.model_construct(rho=part)
 
@@ -165,8 +179,8 @@ def regret_step(log_vertices: float, spread: float, rounds: int) -> float:
 
 
 def bold_step(log_vertices: float, spread: float, rounds: int) -> float:
-    """16 times `regret_step`, for methods without noise: the bound is loose, and far longer steps do better."""
-    return 16 * regret_step(log_vertices, spread, rounds)
+    """128 times `regret_step`, for methods without noise: the bound is loose, and far longer steps do better."""
+    return 128 * regret_step(log_vertices, spread, rounds)
 
 
 def selections(eta: float, times: int) -> Event:

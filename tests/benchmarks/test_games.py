@@ -1,0 +1,96 @@
+"""Private games: the default preset end to end, its plan, one move of its page, and a game at 10⁴ strategies.
+
+Targets: the default preset below 5 s, its first record below 1.5 s; d = 10⁴ and n = 10⁵ in 60 s and 1.5 GiB.
+"""
+
+import itertools
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz.families.mirror_descent import presets
+from dpviz.ui import mirror_plan
+
+DEFAULT = presets.PRESETS[0]
+EPSILON = itertools.count(1.0, 0.001)  # budgets that no cache has seen
+ADDRESSES = {
+    "default": {},
+    "all_methods": {"mirror_methods_game": list(presets.offered(type(DEFAULT.experiment.problem))[0])},
+    "accounting": {"mirror_tabs": "What accounting saves"},
+    "synthetic": {"mirror_problem": "Synthetic data"},
+}
+LARGE_GAME = """
+import json, resource, time
+from dpviz.datasets.games import LatentGame
+from dpviz.families.mirror_descent import presets
+from dpviz.problems.matrix_games import MatrixGame
+
+game = MatrixGame(data=LatentGame(rows=100_000, strategies_x=10_000, strategies_y=10_000))
+arms = presets.arms(presets.offered(MatrixGame)[1])
+experiment = presets.PRESETS[0].experiment.replaced(problem=game, arms=arms, replicates={replicates})
+estimated = experiment.estimated_seconds(experiment.plans())
+began = time.perf_counter()
+experiment.run()
+seconds = time.perf_counter() - began
+# A new process begins with the peak of the one that started it, so this is an upper bound.
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps({{"peak_mib": peak, "seconds": seconds, "estimated_s": estimated}}))
+"""
+
+
+@pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name.split(":")[0].replace(" ", "_"))
+def test_preset_end_to_end(report, preset: presets.Preset) -> None:
+    """From the click to the plans, to the first record, to the end."""
+    experiment = preset.experiment
+
+    def run() -> dict[str, float]:
+        began = time.perf_counter()
+        estimated = experiment.estimated_seconds(experiment.plans())
+        marks = {"plans_s": time.perf_counter() - began}
+        for _ in experiment.stream():
+            marks.setdefault("first_record_s", time.perf_counter() - began)
+        return marks | {"end_s": time.perf_counter() - began, "estimated_s": estimated}
+
+    report(**report.benchmark.pedantic(run, rounds=1))
+
+
+def test_plan_of_the_page(report) -> None:
+    """Plans, bounds and drawings of the default methods at a new budget."""
+
+    def planned() -> None:
+        budget = DEFAULT.experiment.budget.replaced(epsilon=next(EPSILON))
+        mirror_plan.drawings(mirror_plan.view.__wrapped__(DEFAULT.experiment.replaced(budget=budget).to_json()))
+
+    report.benchmark.pedantic(planned, rounds=8, warmup_rounds=1)
+    report(budget_ms=100)
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_move_of_the_budget(report, address: str) -> None:
+    """From a new ε, which no cache knows, to all elements of the page."""
+    app = AppTest.from_file("../../app.py", default_timeout=60)
+    for name, value in ADDRESSES[address].items():
+        app.query_params[name] = value
+    app.run().switch_page("pages/mirror_descent.py").run()
+    if "mirror_tabs" in ADDRESSES[address]:
+        app.session_state["mirror_tabs"] = ADDRESSES[address]["mirror_tabs"]
+    assert not app.exception
+
+    def move() -> None:
+        app.number_input(key="mirror_epsilon").set_value(next(EPSILON)).run()
+
+    report.benchmark.pedantic(move, rounds=8, warmup_rounds=2)
+    assert not app.exception
+    report(charts=len(app.get("plotly_chart")), budget_ms=100)
+
+
+@pytest.mark.parametrize("replicates", [1, 20])
+def test_game_with_ten_thousand_strategies(report, replicates: int) -> None:
+    """The default methods at d = 10⁴ and n = 10⁵, data and diagnostics included, in a process of its own."""
+    program = [sys.executable, "-c", LARGE_GAME.format(replicates=replicates)]
+    output = report.benchmark.pedantic(lambda: subprocess.check_output(program, text=True), rounds=1)
+    report(**json.loads(output), budget_mib=1536, budget_s=60)

@@ -1,0 +1,181 @@
+"""Plans: which events are charged when, what was spent after each iteration, and schedules that cannot change."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.results import budget_spent, reading
+from dpviz.privacy import accounting
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import ZCDP, Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Sub
+from dpviz.privacy.ledger import Filter, Ledger, Sequence
+from dpviz.problems.base import Facts
+
+A, B, C = Laplace(0.1), Laplace(0.2), Repeat(ExpMech(0.05), 2)
+FACTS = Facts(n=100, d=3)
+KNOWN = Facts(n=100, d=3, released=(Laplace(0.5),))
+BUDGET = PureDP(epsilon=1.0)
+
+
+def adaptive(currency: str, cap: float, budget: Budget = BUDGET, iterations: int = 4) -> Plan:
+    terms = Filter(currency, cap, {"step": Laplace(0.1), "noise": Gaussian(0.1)})  # type: ignore[arg-type]
+    return Plan.filtered(FACTS, budget, terms, iterations)
+
+
+# ---------------------------------------------------------------------------------------------------------- fixed plans
+
+
+def test_one_event_per_iteration_unless_it_is_said_otherwise() -> None:
+    plan = Plan.fixed(FACTS, BUDGET, (A, B, A), step_size=np.ones(3))
+    assert plan.iterations == 3 and plan.charged_at.tolist() == [1, 2, 3]
+    assert plan.terms == Sequence((A, B, A)) and plan.events == (A, B, A)
+    assert plan.spent("epsilon") == pytest.approx([0, 0.1, 0.3, 0.4])
+
+
+def test_an_iteration_may_have_several_events_or_none() -> None:
+    """Two in the second, none in the first and third, three in the fourth; the fifth is free again."""
+    plan = Plan.fixed(FACTS, BUDGET, (A, B, C, A, A), charged_at=np.array([2, 2, 4, 4, 4]), iterations=5)
+    assert plan.spent("epsilon") == pytest.approx([0, 0, 0.3, 0.3, 0.6, 0.6])
+    assert plan.spent("rho") == pytest.approx(
+        np.append(0, np.cumsum([accounting.total(e, "rho") for e in ((), (A, B), (), (C, A, A), ())]))
+    )
+    assert plan.spent("mu")[-1] == pytest.approx(accounting.total(plan.events, "mu"))
+    for iteration, expected in enumerate([0, 0, 0.3, 0.3, 0.6, 0.6]):
+        assert budget_spent(plan, iteration)[0] == pytest.approx(expected, abs=1e-15)
+        assert reading(plan, iteration, 1e-6).by_method["basic"] == pytest.approx(expected, abs=1e-15)
+
+
+def test_blocks_are_paid_when_they_open_and_pass_through_the_iterations() -> None:
+    plan = Plan.fixed(FACTS, BUDGET, (Parallel((A, B, A)),), charged_at=np.array([1]), iterations=3)
+    assert plan.spent("epsilon") == pytest.approx([0, 0.2, 0.2, 0.2])
+
+
+def test_what_was_released_before_the_run_is_spent_before_the_first_iteration() -> None:
+    plan = Plan.fixed(KNOWN, BUDGET, (A, B), charged_at=np.array([2, 2]), iterations=2)
+    assert plan.spent("epsilon") == pytest.approx([0.5, 0.5, 0.8])
+    assert plan.events == (A, B), "the run itself is not charged for it again"
+    assert reading(plan, 0, 1e-6).epsilon == pytest.approx(0.5)
+    filtered = dataclasses.replace(adaptive("epsilon", 0.7), facts=KNOWN)
+    assert filtered.spent("epsilon") == pytest.approx([0.5, 1.2, 1.2, 1.2, 1.2])
+
+
+def test_a_run_without_releases_has_iterations_and_spends_nothing() -> None:
+    plan = Plan.fixed(FACTS, BUDGET, (), iterations=2, step_size=np.ones(2))
+    assert plan.events == () and plan.spent("epsilon").tolist() == [0, 0, 0]
+    assert reading(plan, 2, 1e-6).epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("budget", "event", "currency"),
+    [
+        (PureDP(epsilon=2.0), Laplace(0.5), "ε"),
+        (ZeroConcentratedDP(rho=0.5), Gaussian(0.5), "ρ"),
+        (GaussianDP(mu=1.0), Gaussian(0.5), "μ"),
+        (ApproximateDP(epsilon=2.0, delta=1e-6), Gaussian(0.2), "ε at δ = 1e-06"),
+    ],
+)
+def test_two_events_at_a_time_are_spent_in_pairs(budget: Budget, event: Event, currency: str) -> None:
+    plan = Plan.fixed(FACTS, budget, (event,) * 4, charged_at=np.array([1, 1, 2, 2]), iterations=2)
+    found = [budget_spent(plan, iteration) for iteration in range(3)]
+    assert [symbol for _, symbol in found] == [currency] * 3
+    whole = Plan.fixed(FACTS, budget, (event,) * 4)
+    assert [value for value, _ in found] == [budget_spent(whole, count)[0] for count in (0, 2, 4)]
+    assert 0 == found[0][0] < found[1][0] < found[2][0]
+
+
+def test_no_privacy_costs_infinity_from_its_first_event_on() -> None:
+    plan = Plan.fixed(FACTS, NoPrivacy(), (Laplace(math.inf),) * 2, charged_at=np.array([2, 3]), iterations=3)
+    for currency in ("epsilon", "rho", "mu"):
+        assert plan.spent(currency).tolist() == [0, 0, math.inf, math.inf]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "charged_at",
+    [[1, 2], [1, 2, 3, 4], [2, 1, 3], [0, 1, 2], [1, 2, 5], [[1, 2, 3]]],
+    ids=["too few", "too many", "not ascending", "before the start", "after the end", "a matrix"],
+)
+def test_every_event_is_charged_in_some_iteration_in_order(charged_at: list) -> None:
+    with pytest.raises(ValueError, match="ascending"):
+        Plan.fixed(FACTS, BUDGET, (A, A, A), charged_at=np.array(charged_at), iterations=4)
+    Plan.fixed(FACTS, BUDGET, (A, A, A), charged_at=np.array([1, 4, 4]), iterations=4)
+
+
+def test_more_events_than_iterations_need_to_say_when() -> None:
+    with pytest.raises(ValueError, match="ascending"):
+        Plan.fixed(FACTS, BUDGET, (A, A, A), iterations=2)
+
+
+# ------------------------------------------------------------------------------------------------------- adaptive plans
+
+
+@pytest.mark.parametrize(
+    ("currency", "cap", "ceiling"),
+    [("epsilon", 0.7, Pure(0.7)), ("rho", 0.05, ZCDP(0.05)), ("mu", 0.4, Gaussian(0.4))],
+)
+def test_accountants_see_a_filter_as_one_event_of_its_cap(currency: str, cap: float, ceiling: Event) -> None:
+    plan = adaptive(currency, cap)
+    assert plan.events == (ceiling,) and plan.charged_at.tolist() == [1] and plan.iterations == 4
+    spent = plan.spent(currency)  # type: ignore[arg-type]
+    assert spent == pytest.approx([0, cap, cap, cap, cap])
+    ledger = Ledger(plan.terms, 2)
+    step = Laplace(0.1) if currency == "epsilon" else Gaussian(0.1)
+    while (fits := ledger.affordable(step)).any():
+        ledger.charge(step, fits.astype(int))
+    assert (ledger.spent(currency) <= cap * (1 + 1e-9)).all()  # type: ignore[arg-type]
+    assert (ledger.spent(currency) > 0.9 * cap).all()  # type: ignore[arg-type]
+
+
+def test_other_currencies_of_a_filter_are_those_of_its_ceiling() -> None:
+    assert adaptive("rho", 0.05).spent("epsilon").tolist() == [0] + [math.inf] * 4
+    assert adaptive("mu", 0.4).spent("rho") == pytest.approx([0] + [0.08] * 4)
+    assert adaptive("epsilon", 0.7).spent("rho")[1] == pytest.approx(0.7 * math.tanh(0.35))
+    budget = ApproximateDP(epsilon=1.0, delta=1e-6)
+    plan = adaptive("rho", 0.05, budget)
+    expected = accounting.tightest((ZCDP(0.05),), 1e-6).epsilon
+    assert [budget_spent(plan, t)[0] for t in range(3)] == pytest.approx([0, expected, expected])
+    assert reading(plan, 3, 1e-6).method in ("zcdp", "rdp")
+
+
+def test_a_filter_without_a_cap_is_no_privacy() -> None:
+    for currency in ("epsilon", "rho", "mu"):
+        assert adaptive(currency, math.inf, NoPrivacy()).spent(currency).tolist() == [0] + [math.inf] * 4  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------------------ schedules
+
+
+def test_schedules_have_one_entry_per_iteration() -> None:
+    for wrong in (np.ones(2), np.ones(4), np.ones((3, 1)), np.array(1.0)):
+        with pytest.raises(ValueError, match="3 entries"):
+            Plan.fixed(FACTS, BUDGET, (A, A, A), step_size=wrong)
+        with pytest.raises(ValueError, match="3 entries"):
+            Plan.filtered(FACTS, BUDGET, Filter("epsilon", 1.0, {"A": A}), 3, step_size=wrong)
+    with pytest.raises(ValueError, match="5 entries"):
+        Plan.fixed(FACTS, BUDGET, (A,), charged_at=np.array([1]), iterations=5, step_size=np.ones(1))
+
+
+def test_a_plan_cannot_be_changed() -> None:
+    plan = Plan.fixed(FACTS, BUDGET, (A, Sub("wor", 5, 100, B)), step_size=np.ones(2), batch_size=np.array([100, 5]))
+    for values in plan.schedule.values():
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 7
+    with pytest.raises(TypeError):
+        plan.schedule["step_size"] = np.zeros(2)  # type: ignore[index]
+    with pytest.raises(TypeError):
+        plan.resolved["step_size"] = 0.0  # type: ignore[index]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.iterations = 1  # type: ignore[misc]
+    assert dict(plan.schedule).keys() == {"step_size", "batch_size"} and plan.notes == () and not plan.resolved
+
+
+def test_notes_and_resolved_settings_are_kept() -> None:
+    kept = {"resolved": {"rounds": 3.0}, "notes": ("A warning.",)}
+    for plan in (
+        Plan.fixed(FACTS, BUDGET, (A,), **kept),  # type: ignore[arg-type]
+        Plan.filtered(FACTS, BUDGET, Filter("epsilon", 1.0, {"A": A}), 2, **kept),  # type: ignore[arg-type]
+    ):
+        assert plan.resolved == {"rounds": 3.0} and plan.notes == ("A warning.",)
+        assert plan.facts == FACTS and plan.budget == BUDGET

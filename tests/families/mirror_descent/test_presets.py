@@ -1,0 +1,259 @@
+"""Presets: every click leads to a plan, and the numbers that they promise are those that a run gives."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.preset import Preset
+from dpviz.experiments.trace import Trace
+from dpviz.families.mirror_descent import SyntheticData, VertexSampling, planning, presets, rates
+from dpviz.privacy import accounting
+from dpviz.privacy.budgets import ApproximateDP, NoPrivacy
+from dpviz.problems.games import GameFacts
+from dpviz.problems.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.marginals import MarginalGame, MarginalQueries
+from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
+from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
+
+EVERY = pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name)
+PROBLEMS = (
+    MatrixGame,
+    QuadraticGame,
+    CurvedGame,
+    GroupLoss,
+    LossMatrix,
+    MarginalQueries,
+    SparseRegression,
+    Portfolio,
+    PolytopeRegression,
+)
+
+
+@cache
+def outcome(name: str) -> Trace:
+    return named(name).experiment.run()
+
+
+def named(start: str) -> Preset:
+    return next(preset for preset in presets.PRESETS if preset.name.startswith(start))
+
+
+def mean(preset: str, arm: str, metric: str = "duality_gap") -> float:
+    return float(outcome(named(preset).name).last(arm, metric).mean())
+
+
+def draws(start: str, arm: str) -> tuple[float, float]:
+    """Rounds and draws of a preset's plan."""
+    resolved = named(start).experiment.plans()[arm].resolved
+    return resolved["rounds"], resolved["draws"]
+
+
+# -------------------------------------------------------------------------------------------------------- what they say
+
+
+def test_names_differ_and_the_default_comes_first() -> None:
+    names = [preset.name for preset in presets.PRESETS]
+    assert len(set(names)) == len(names) and names[0].startswith("Start here")
+    assert {f"Theorem {k}" for k in ("4.1", "4.2", "4.3", "5.1", "G.1")} <= {name[:11] for name in names}
+    problems = {type(preset.experiment.problem) for preset in presets.PRESETS}
+    assert {MatrixGame, QuadraticGame, GroupLoss, MarginalQueries, SparseRegression} <= problems
+
+
+@EVERY
+def test_every_preset_explains_itself(preset: Preset) -> None:
+    for text in (preset.look_for, preset.reported):
+        assert len(text) > 10 and text.endswith(".")
+    assert preset.source
+    labels = {arm.label for arm in preset.experiment.arms}
+    metrics = {"duality_gap", "worst_query_error"}
+    for expected in preset.expected:
+        assert expected.arm in labels and expected.low < expected.high and expected.source
+        assert expected.metric in metrics
+
+
+@EVERY
+def test_every_preset_survives_its_text_and_plans_within_its_budget(preset: Preset) -> None:
+    experiment = preset.experiment
+    assert Experiment.from_json(experiment.to_json()) == experiment
+    for label, plan in experiment.plans().items():
+        if isinstance(plan.budget, ApproximateDP):
+            assert accounting.tightest(plan.events, plan.budget.delta).epsilon <= plan.budget.epsilon * (1 + 1e-9), (
+                label
+            )
+        else:
+            assert isinstance(plan.budget, NoPrivacy), label
+
+
+@EVERY
+def test_every_preset_starts_with_methods_that_the_page_offers_in_its_order(preset: Preset) -> None:
+    experiment = preset.experiment
+    offered, _ = presets.offered(type(experiment.problem))
+    labels = [arm.label for arm in experiment.arms if not isinstance(arm.budget, NoPrivacy)]
+    assert labels == [label for label in offered if label in labels]
+    assert 0 < experiment.estimated_seconds(experiment.plans()) < 60
+    stream = experiment.replaced(replicates=2).stream()
+    assert next(stream).label in {arm.label for arm in experiment.arms}
+    stream.close()  # type: ignore[attr-defined]
+
+
+# --------------------------------------------------------------------------------------------------------- arms by name
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.kind.rpartition(".")[2])
+def test_every_method_that_is_offered_for_a_problem_plans_for_it(problem: type) -> None:
+    offered, default = presets.offered(problem)
+    assert set(default) <= set(offered) <= set(presets.METHODS) and default == tuple(n for n in offered if n in default)
+    arms = presets.arms(offered, references=True)
+    plans = Experiment(problem=problem(), arms=arms, budget=ApproximateDP(epsilon=1.0, delta=1e-6)).plans()
+    assert set(plans) == {*offered, "Mirror descent, no privacy"}
+
+
+def test_every_method_is_offered_somewhere() -> None:
+    assert set().union(*(presets.offered(problem)[0] for problem in PROBLEMS)) == set(presets.METHODS)
+
+
+def test_arms_take_the_settings_that_they_have() -> None:
+    arms = presets.arms(presets.METHODS, iterations=7, draws=3, euclidean_step=2.0, batching="single")
+    assert [arm.label for arm in arms] == list(presets.METHODS)
+    for arm in arms:
+        assert getattr(arm.algorithm, "iterations", 7) == 7 and getattr(arm.algorithm, "draws", 3) == 3
+        assert getattr(arm.algorithm, "euclidean_step", 2.0) == 2.0
+        assert getattr(arm.algorithm, "batching", "single") == "single"
+    assert presets.METHODS["Vertex sampling"] == VertexSampling(), "presets are not changed by arms made from them"
+
+
+def test_the_reference_plays_its_weights_without_privacy() -> None:
+    *_, plain = presets.arms(["Vertex sampling", "DP-SGDA"], references=True, iterations=9)
+    assert isinstance(plain.budget, NoPrivacy) and plain.algorithm == VertexSampling(iterations=9)
+    *_, plain = presets.arms(["MWEM", "Synthetic rows"], references=True, iterations=9)
+    assert plain.algorithm == SyntheticData(iterations=9)
+
+
+def test_the_sweep_changes_both_players_and_nothing_else() -> None:
+    base = presets.PRESETS[0].experiment
+    points = presets.dimension_sweep(base, (10, 30)).planned()
+    sizes = [facts_of(plan) for point in points for plan in point.plans.values()]
+    assert {(facts.d_x, facts.d_y, facts.n) for facts in sizes} == {(10, 10, 5000), (30, 30, 5000)}
+
+
+def facts_of(plan: object) -> GameFacts:
+    facts = getattr(plan, "facts", None)
+    assert isinstance(facts, GameFacts)
+    return facts
+
+
+# --------------------------------------------------------------------------------------------- plan-time claims, no run
+
+
+def test_the_theorems_presets_have_the_theorems_parameters() -> None:
+    facts = facts_of(named("Theorem 4.1, quadratic").experiment.plans()["Single pass"])
+    budget = ApproximateDP(epsilon=1.0, delta=1e-6)
+    sizes = rates.Sizes(n=facts.n, d_x=300, d_y=300, epsilon=budget.epsilon, delta=budget.delta)
+    for start, name in (("quadratic", "bilinear"), ("curved", "second_order")):
+        row = rates.sampling_setting(sizes, name)  # type: ignore[arg-type]
+        assert draws(f"Theorem 4.1, {start}", "As in the paper") == (row.rounds, row.draws), start
+    row = rates.sampling_setting(sizes, "first_order")
+    rounds, k = draws("Theorem 4.2", "Single pass")
+    assert (rounds, k) == (row.rounds, row.draws) and k > draws("Theorem 4.1, curved", "Single pass")[1] > 1
+
+
+def test_the_papers_accounting_costs_the_steps_that_it_is_said_to_cost() -> None:
+    start = named("Start here").experiment.plans()
+    assert start["Vertex sampling"].resolved["step_size_x"] > 7 * start["As in the paper"].resolved["step_size_x"]
+    claimed = accounting.tightest(start["As in the paper"].events, 1e-6).epsilon
+    assert 0.15 < claimed < 0.25  # "really spends about 0.2"
+    paper = named("Theorem G.1").experiment
+    plan = paper.plans()["Synthetic histogram"]
+    row_weights = planning.weights(plan.facts, plan.iterations, "full")
+    allowed = planning.private_steps(plan.facts, plan.budget, row_weights, 1, (0.0, 1.0), "tight", plan.iterations)[1]
+    assert 7.5 < allowed / plan.resolved["step_size_y"] < 8.5  # "eight times too short"
+
+
+def test_sizes_that_are_told_are_right() -> None:
+    five = named("Synthetic data: five columns").experiment.problem
+    assert isinstance(five, MarginalQueries) and five.marginals().queries == 127
+    insurance = named("Synthetic data: health").experiment.problem
+    assert isinstance(insurance, MarginalQueries)
+    assert len(insurance.data.facts().columns) == 6 and 1500 < insurance.data.facts().domain_size < 2500
+    rounds, k = (named("Theorem 5.1").experiment.plans()["Anytime"].resolved[name] for name in ("rounds", "draws"))
+    assert 100 < rounds < 1000 and 24 <= k < 100  # "hundreds of rounds, dozens of draws"
+
+
+# ------------------------------------------------------------------------------------------------------- what runs give
+
+
+@pytest.mark.parametrize("preset", [p for p in presets.PRESETS if p.expected], ids=lambda preset: preset.name)
+def test_expected_numbers_hold(preset: Preset) -> None:
+    wrong = []
+    for expected in preset.expected:
+        values = outcome(preset.name).last(expected.arm, expected.metric)
+        found = float(values.mean() if expected.statistic == "mean" else np.median(values))
+        error = float(values.std(ddof=1) / np.sqrt(len(values)))
+        if not expected.low <= found <= expected.high:
+            wrong.append(f"{expected.arm}: {found:.5f} ± {error:.5f}, not in [{expected.low}, {expected.high}]")
+    assert wrong == []
+
+
+@pytest.mark.slow
+@EVERY
+def test_every_preset_runs_to_its_end_and_stays_finite(preset: Preset) -> None:
+    trace = outcome(preset.name)
+    for label, plan in preset.experiment.plans().items():
+        iterations, gaps = trace.series(label, "duality_gap")
+        assert iterations[-1] <= plan.iterations and np.isfinite(gaps).all() and (gaps > -1e-6).all(), label
+        if label != "Bias-reduced":  # which stops at random
+            assert iterations[-1] == plan.iterations, label
+
+
+def test_what_to_look_for_can_be_seen_in_games() -> None:
+    """ "Almost blind"; "better still"; "drowns the signal"; "hardly lost anything"."""
+    start, wide = "Start here", "A thousand"
+    assert mean(start, "As in the paper") > 0.7 and mean(start, "Gaussian mirror descent") < mean(start, "DP-SGDA")
+    assert mean(start, "Gaussian mirror descent") < 0.5 * mean(start, "Vertex sampling")
+    assert mean(wide, "DP-SGDA") > 4 * mean(wide, "Vertex sampling")
+    assert mean(wide, "Vertex sampling") < 1.2 * mean(start, "Vertex sampling")
+
+
+def test_what_to_look_for_can_be_seen_in_learning_and_in_synthetic_data() -> None:
+    groups = "Worst group: be fair"
+    trace = outcome(named(groups).name)
+    assert trace.series("Vertex sampling", "worst_group_loss")[1][0].mean() == pytest.approx(0.25, abs=0.01)
+    assert mean(groups, "Vertex sampling", "worst_group_loss") < 0.11  # the optimum is 0.084
+    five, error = "Synthetic data: five", "worst_query_error"
+    assert mean(five, "Gaussian marginals", error) < 0.2 * mean(five, "Synthetic histogram", error)
+    sparse = "Sparse regression"
+    assert mean(sparse, "Vertex sampling") < 0.5 * mean(sparse, "Frank-Wolfe") < 0.1 * mean(sparse, "Anytime")
+
+
+@pytest.mark.slow
+def test_what_to_look_for_can_be_seen_in_the_theorems() -> None:
+    assert mean("Theorem 4.1, quadratic", "Single pass") > 2 * mean("Start here", "Vertex sampling")
+    for start in ("Theorem 4.1, curved", "Theorem 4.2"):
+        assert mean(start, "As in the paper") > 2 * mean(start, "Single pass"), start
+    assert mean("Theorem 4.3", "Vertex sampling") < 0.5 * mean("Theorem 4.3", "Bias-reduced")
+    assert mean("Theorem 5.1", "Frank-Wolfe") < 0.2 * mean("Theorem 5.1", "Anytime")
+    histogram = "Synthetic histogram", "worst_query_error"
+    assert mean("Theorem G.1", *histogram) > 1.5 * mean("Synthetic data: five", *histogram)
+
+
+@pytest.mark.slow
+def test_played_vertices_beat_fresh_ones() -> None:
+    """Erratum E1: the same game with the average of the played vertices, which leave the whole budget to the play."""
+    fresh = named("Reuse or fresh").experiment
+    reuse = fresh.replaced(arms=presets.arms(("Vertex sampling", "Single pass"), iterations=64, output="reuse")).run()
+    for arm in ("Vertex sampling", "Single pass"):
+        assert reuse.last(arm, "duality_gap").mean() < 0.95 * mean("Reuse or fresh", arm), arm
+
+
+@pytest.mark.slow
+def test_drawn_rows_are_a_table() -> None:
+    """Shares of drawn rows are whole numbers of rows, as the page's download takes them."""
+    trace = outcome(named("Synthetic data: health").name)
+    problem = named("Synthetic data: health").experiment.problem.build()
+    assert isinstance(problem, MarginalGame)
+    shares = trace.lanes["Synthetic rows"].output["x"] * 256
+    np.testing.assert_allclose(shares, np.rint(shares), atol=1e-9)
+    np.testing.assert_allclose(shares.sum(axis=1), 256)

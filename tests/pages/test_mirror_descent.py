@@ -1,0 +1,384 @@
+"""The page of private games: problems, currencies, presets, tabs, links, runs on data of its own."""
+
+import io
+from collections.abc import Callable, Sequence
+from urllib.parse import parse_qs
+
+import numpy as np
+import pandas as pd
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from dpviz.experiments.preset import Preset
+from dpviz.families.mirror_descent import presets
+from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.problems.marginals import MarginalQueries
+from dpviz.specification import Control
+from dpviz.ui import game_controls
+from dpviz.ui.experiment_controls import CURRENCIES
+from tests.pages.mirror import PAGE, SMALL_GAME, TINY, all_methods, chart, charts, choose, lines, link, run, said, text
+
+Load = Callable[..., AppTest]
+PROBLEMS = pytest.mark.parametrize("problem", game_controls.PROBLEMS)
+GAMES = ("matrix", "quadratic", "curved", "groups", "losses")
+TABS = ("Gap against dimension", "What accounting saves", "Bias of few draws", "The paper's table")
+
+
+def open_problem(load: Load, problem: str, **settings: str) -> AppTest:
+    app = load(PAGE, mirror_problem=game_controls.PROBLEMS[problem].title, **settings)
+    assert app.selectbox(key="mirror_problem").value == problem
+    return app
+
+
+def open_tab(app: AppTest, tab: str) -> AppTest:
+    app.session_state["mirror_tabs"] = tab
+    app.run()
+    assert not app.exception
+    return app
+
+
+# ------------------------------------------------------------------------------------------------------------- the plan
+
+
+def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
+    app = load(PAGE)
+    assert app.title[0].value == "Private games" and not app.error and not app.warning
+    assert app.selectbox(key="mirror_preset").value == presets.PRESETS[0].name
+    assert presets.PRESETS[0].look_for in text(app)
+    assert [metric.value for metric in app.metric][:2] == ["ε = 1, δ = 1e-06", "ε ≤ 1"]
+    assert app.metric[2].label == "Per round, bounded range η" and "tells a replaced row" in text(app)
+    assert len(charts(app)) == 4 and "mirror_job" not in app.session_state
+    assert lines(app, "Privacy spent") == {"Vertex sampling", "As in the paper", "DP-SGDA", "Gaussian mirror descent"}
+    assert "Gaussian mirror descent wins matrix games up to about" in text(app)
+    assert "One row" in text(app) and "Versions (E11)" in text(app) and "saddle point" in text(app)
+
+
+@PROBLEMS
+def test_every_problem_plans_in_every_currency_and_says_what_is_left_out(load: Load, problem: str) -> None:
+    app = open_problem(load, problem)
+    all_methods(app)
+    chosen = set(app.pills[0].value)
+    for currency in CURRENCIES:
+        choose(app, "currency", currency)
+        assert not app.error and len(app.metric) == 4 and len(charts(app)) == 4, currency
+        planned, refused = lines(app, "Privacy spent"), {label for label in chosen if label in said(app)}
+        assert chosen <= planned | refused and planned & chosen, currency
+        assert ("As in the paper" in refused) == ("As in the paper" in chosen and currency != "approximate")
+        assert ("never gives pure ε-DP" in said(app)) == (currency == "pure")
+
+
+def test_pure_privacy_recommends_nothing_that_it_does_not_allow(load: Load) -> None:
+    app = load(PAGE, mirror_currency=PureDP.name)
+    assert "Left out: DP-SGDA, Gaussian mirror descent" in said(app)
+    assert not any("Gaussian mirror descent" in info.value for info in app.info)
+
+
+def test_no_method_has_a_plan_or_none_is_chosen(load: Load) -> None:
+    app = load(PAGE, mirror_currency=PureDP.name, mirror_methods_game=["DP-SGDA", "Gaussian mirror descent"])
+    assert "never gives pure ε-DP" in said(app) and not charts(app) and app.button(key="mirror_run").disabled
+    app.pills(key="mirror_methods_game").set_value([]).run()
+    assert not app.exception and "No method is chosen" in said(app)
+    app.pills(key="mirror_methods_game").set_value(["Vertex sampling"]).run()
+    assert not app.exception and not app.error and len(charts(app)) == 4
+
+
+@pytest.mark.parametrize("preset", presets.PRESETS[1:], ids=lambda preset: preset.name)
+def test_a_preset_sets_every_control_says_what_to_look_for_and_has_a_link(load: Load, preset: Preset) -> None:
+    app = load(PAGE)
+    app.selectbox(key="mirror_preset").set_value(preset.name).run()
+    assert not app.exception and not app.error and not app.warning
+    assert app.selectbox(key="mirror_preset").value == preset.name  # so the controls rebuild exactly its experiment
+    assert preset.look_for in text(app) and preset.reported in text(app) and len(charts(app)) == 4
+
+    again = load(PAGE, **parse_qs(link(app).partition("?")[2]))
+    assert again.selectbox(key="mirror_preset").value == preset.name and link(again) == link(app)
+
+
+def test_the_link_restores_what_no_preset_has(load: Load) -> None:
+    app = open_problem(load, "polytope")
+    choose(app, "polytope_shape", "own")
+    app.text_area(key="mirror_vertices").set_value("0 0\n1,0\n0 1\n2 2").run()
+    app.number_input(key="mirror_seed").set_value(7).run()
+    again = load(PAGE, **parse_qs(link(app).partition("?")[2]))
+    assert again.text_area(key="mirror_vertices").value == "0 0\n1,0\n0 1\n2 2" and link(again) == link(app)
+    assert again.number_input(key="mirror_seed").value == 7 and "4 vertices" in text(again)
+    assert [metric.value for metric in again.metric] == [metric.value for metric in app.metric]
+
+
+@pytest.mark.parametrize("value", ["1e400", "abc", "-5", "nan", "<script>"])
+def test_a_hostile_link_gives_a_page(load: Load, value: str) -> None:
+    names = {
+        *owned(list(presets.METHODS)),
+        "epsilon",
+        "problem",
+        "methods_game",
+        "seed",
+        "replicates",
+        "vertices",
+        "matrix_latent_rows",
+        "tabs",
+    }
+    load(PAGE, **{f"mirror_{name}": value for name in names})
+
+
+# --------------------------------------------------------------------------------------------------------- every number
+
+
+def owned(methods: Sequence[str]) -> dict[str, Control]:
+    """The settings of these methods, by name."""
+    return {control.name: control for name in methods for control in type(presets.METHODS[name]).controls()}
+
+
+def test_every_setting_of_every_method_has_a_control(load: Load) -> None:
+    app = load(PAGE)
+    keys = {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control]}
+    assert {f"mirror_{name}" for name in owned(list(presets.METHODS))} <= keys
+
+
+@pytest.mark.parametrize("problem", ["matrix", "synthetic", "regression"])
+def test_both_ends_of_every_setting_give_a_plan_or_a_sentence(load: Load, problem: str) -> None:
+    """Settings of games in the matrix game; in the others those that games do not have."""
+    app = all_methods(open_problem(load, problem))
+    controls = owned(app.pills[0].value)
+    if problem != "matrix":
+        games, _ = presets.offered(game_controls.PROBLEMS["matrix"])
+        controls = {name: control for name, control in controls.items() if name not in owned(games)}
+    for name, control in controls.items():
+        for value in control.options or (control.low, control.high):
+            if control.options:
+                choose(app, name, str(value))
+            else:
+                app.number_input(key=f"mirror_{name}").set_value(float(value)).run()
+            assert not app.exception and (len(app.metric) == 4 or app.error), (name, value)
+        if control.options:
+            choose(app, name, "method" if name in presets.BY_NAME else control.default)
+        else:  # takes effect with the next setting
+            back = None if control.default is None else float(control.default)
+            app.number_input(key=f"mirror_{name}").set_value(back)
+    app.run()
+    assert not app.exception and not app.error
+
+
+@PROBLEMS
+def test_both_ends_of_every_number_of_the_problem(load: Load, problem: str) -> None:
+    cls, app = game_controls.PROBLEMS[problem], open_problem(load, problem)
+    own = [(f"{problem}_{control.name}", control) for control in cls.controls()]
+    for source, kind in game_controls.SOURCES.get(problem, {"": None}).items():
+        if problem in game_controls.UPLOADS:
+            choose(app, f"{problem}_data", source)
+        controls = [(f"{problem}_{source}_{c.name}", c) for c in kind.controls()] if kind else []
+        for name, control in own + controls:
+            if control.low is None or control.options:
+                continue
+            for value in (control.low, control.high, control.default):
+                app.number_input(key=f"mirror_{name}").set_value(float(value or 0.0)).run()
+                assert not app.exception and (len(app.metric) == 4 or app.error), (name, value)
+            assert not app.error, name
+
+
+@pytest.mark.parametrize("cls", [PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP], ids=lambda cls: cls.__name__)
+def test_both_ends_of_every_budget(load: Load, cls: type) -> None:
+    app = load(PAGE, mirror_currency=cls.name)
+    for control in cls.controls():
+        for value in (control.low, control.high):
+            app.number_input(key=f"mirror_{control.name}").set_value(value).run()
+            assert not app.exception and not app.error and len(app.metric) == 4
+
+
+@pytest.mark.parametrize("key", ["matrix_latent_rows", "epsilon", "iterations", "stop_level", "replicates"])
+def test_a_mistake_hides_no_other_control(load: Load, key: str) -> None:
+    app = load(PAGE, mirror_seed="7")
+    before = {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control, *app.pills]}
+    app.number_input(key=f"mirror_{key}").set_value(-5.0).run()
+    assert not app.exception and said(app).count("must be between") == 2 and not app.metric
+    assert {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control, *app.pills]} == before
+    assert app.number_input(key="mirror_seed").value == 7
+
+
+# ---------------------------------------------------------------------------------------------- settings that cannot be
+
+
+def test_a_single_pass_needs_a_row_for_every_round(load: Load) -> None:
+    app = load(PAGE, mirror_matrix_latent_rows="50", mirror_batching="Single pass")
+    assert "A single pass over 50 rows allows at most 50 rounds" in said(app)
+    app.number_input(key="mirror_iterations").set_value(50).run()
+    assert not app.exception and not app.error
+
+
+def test_the_units_of_the_bias_reduced_oracle_must_fit_into_the_rows(load: Load) -> None:
+    app = load(PAGE, mirror_methods_game=["Vertex sampling", "Bias-reduced"], mirror_rows_per_draw="1000")
+    assert "Left out: Bias-reduced U = 64 units of B = 1,000 rows need more than n = 5,000 rows" in said(app)
+    assert not app.error and lines(app, "Privacy spent") == {"Vertex sampling"}
+
+
+def test_a_payoff_matrix_that_is_too_large_is_left_out(load: Load) -> None:
+    sizes = {f"mirror_matrix_latent_strategies_{player}": "10000" for player in "xy"}
+    app = load(PAGE, mirror_methods_game=["Vertex sampling", "Noisy matrix"], **sizes)
+    assert "Left out: Noisy matrix" in said(app) and "too large" in said(app) and not app.error
+
+
+@pytest.mark.parametrize(
+    ("vertices", "sentence"),
+    [
+        ("a b\n1 2", "These vertices cannot be read"),
+        ("0,0; 1,1", "These vertices cannot be read"),
+        ("", "needs 2 to 1,000 vertices"),
+        ("1 2\n1 2", "at least two different"),
+        ("1 2\n3", "equally many coordinates"),
+        ("0 0\n1 1e400", "finite"),
+        ("0 0\n200 1", "between -100 and 100"),
+    ],
+)
+def test_vertices_that_make_no_polytope_get_a_sentence(load: Load, vertices: str, sentence: str) -> None:
+    app = open_problem(load, "polytope", mirror_polytope_shape="My own vertices")
+    assert not app.error and "3 vertices" in text(app)
+    before = {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control, *app.pills]}
+    app.text_area(key="mirror_vertices").set_value(vertices).run()
+    assert not app.exception and sentence in said(app) and not app.metric
+    assert {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control, *app.pills]} == before
+
+
+def test_a_long_run_is_announced_and_too_long_a_run_refused(load: Load) -> None:
+    sizes = {"mirror_regression_rows": "10000", "mirror_regression_dimension": "2000", "mirror_replicates": "200"}
+    app = open_problem(load, "regression", **sizes, mirror_iterations="1024", mirror_chosen_vertices="1024")
+    assert "would take about" in said(app) and app.button(key="mirror_run").disabled and "repeats" in said(app)
+
+
+# ------------------------------------------------------------------------------------------------------------- the tabs
+
+
+@pytest.mark.parametrize("problem", ["matrix", "groups", "synthetic", "regression"])
+def test_closer_looks_are_drawn_only_while_open_and_in_every_currency(load: Load, problem: str) -> None:
+    app = open_problem(load, problem)
+    for tab in TABS:
+        open_tab(app, tab)
+        assert not app.error and not any(alt.startswith("Range of one draw") for alt in charts(app))
+    for tab in TABS[1:]:
+        for currency in (PureDP, ZeroConcentratedDP):
+            app = open_tab(open_problem(load, problem, mirror_currency=currency.name), tab)
+            assert not app.error
+
+
+def test_what_accounting_saves_names_the_accountants_and_the_cost_of_the_papers_step(load: Load) -> None:
+    app = open_tab(load(PAGE), "What accounting saves")
+    (bars,) = (trace for trace in chart(app, "ε of the paper's step")["data"] if trace["type"] == "bar")
+    assert any("Bias" not in alt and "position in the single pass" in alt for alt in charts(app))
+    assert len(bars["y"]) == 4 and "Single pass, T = 64, the paper's step τ = 0.164" in text(app)
+    assert {"zCDP", "Gaussian DP"} <= lines(app, "ε spent after each round")
+
+
+def test_the_bias_follows_the_number_of_vertices(load: Load) -> None:
+    app = open_tab(load(PAGE), "Bias of few draws")
+    before = chart(app, "Measured sampling bias")
+    app.number_input(key="mirror_maurey_d").set_value(2).run()
+    assert not app.exception and chart(app, "Measured sampling bias") != before
+
+
+def test_the_papers_table_is_at_the_users_size(load: Load) -> None:
+    app = open_tab(load(PAGE), "The paper's table")
+    table = app.dataframe[0].value
+    assert {"Theorem 4.1", "Theorem 4.2", "Theorem 4.3", "Theorem 5.1", "Lower bound"} <= set(table["Result"])
+    assert (table["of which privacy"] < table["Rate"]).all() and table["Rate"].min() == table["Rate"].iloc[-1]
+    app = open_tab(load(PAGE, mirror_currency=GaussianDP.name), "The paper's table")
+    assert not app.dataframe and "The paper states its rates for (ε, δ)-DP" in text(app)
+
+
+def test_the_sweep_over_dimensions_draws_slopes(load: Load) -> None:
+    app = open_tab(load(PAGE, **SMALL_GAME, **TINY, mirror_sweep_longest="up to 100"), "Gap against dimension")
+    assert "3 points, 2 runs of each" in text(app) and "Left out" not in said(app)
+    run(app, press="mirror_sweep_sweep_run", job="mirror_sweep_sweep_job")
+    names = lines(app, "Duality gap against the number of strategies")
+    assert sum("slope" in name for name in names) == 4 and "budget of its own" in text(app)
+    app.number_input(key="mirror_epsilon").set_value(2.0).run()
+    assert not app.exception and "Settings changed since this sweep" in text(app)
+    app = open_tab(open_problem(load, "groups"), "Gap against dimension")
+    assert "Choose the matrix game or the quadratic game" in text(app)
+
+
+# ------------------------------------------------------------------------------------------------------------- the runs
+
+
+@PROBLEMS
+def test_every_method_runs_and_shows_what_came_out(load: Load, problem: str) -> None:
+    app = run(all_methods(open_problem(load, problem, **TINY)))
+    table, found = app.dataframe[-1].value, charts(app)
+    assert list(table["Algorithm"]) == app.pills[0].value and {"Steps", "Best step", "Time [s]"} <= set(table.columns)
+    assert table["Spent ε at δ = 1e-06"].max() == pytest.approx(1.0, rel=1e-3)
+    assert table["Spent ε at δ = 1e-06"].max() <= 1.0 and "ε at δ = 1e-6" not in table
+    assert any(alt.startswith("Stacked shares of the vertices of player x") for alt in found)
+    assert any("player y" in alt for alt in found) == (problem in (*GAMES, "synthetic"))
+    assert any(alt.startswith("Loss of every group") for alt in found) == (problem == "groups")
+    assert any("marginal cell" in alt for alt in found) == (problem == "synthetic")
+    assert any("On private data" in info.value for info in app.info) and "Not private" in text(app)
+    assert len(app.error) == 0 and len(app.warning) == 0
+
+
+def test_strategies_that_have_names_show_them(load: Load) -> None:
+    app = run(open_problem(load, "losses", **TINY))
+    assert any(name.startswith("strategy ") for name in lines(app, "Stacked shares of the vertices of player x"))
+    assert "group 1" in lines(app, "Stacked shares of the vertices of player y")
+    app = run(open_problem(load, "groups", **TINY))
+    assert lines(app, "Stacked shares of the vertices of player y") == {"group 1", "group 2", "group 3"}
+
+
+def test_the_pictures_follow_their_method(load: Load) -> None:
+    app = run(open_problem(load, "groups", **TINY))
+    before = chart(app, "Loss of every group")
+    choose(app, "groups_of", "DP-SGDA")
+    assert chart(app, "Loss of every group") != before and "released model of DP-SGDA. Median of 2 runs" in text(app)
+    choose(app, "strategies_of", "Gaussian mirror descent")
+    choose(app, "axis", "spent")
+    assert any("against privacy spent" in alt for alt in charts(app))
+    choose(app, "overlay", "bound")
+
+
+def test_references_without_privacy_run_beside_the_private_methods(load: Load) -> None:
+    app = run(load(PAGE, mirror_references="true", **TINY, **SMALL_GAME))
+    table = app.dataframe[-1].value.set_index("Algorithm")
+    assert pd.isna(table.loc["Mirror descent, no privacy"].iloc[-2]) and len(table) == 5
+
+
+def test_results_stay_when_settings_change_and_say_so(load: Load) -> None:
+    app = run(load(PAGE, **TINY, **SMALL_GAME))
+    choose(app, "problem", "synthetic")
+    assert "Settings changed since this run" in text(app) and app.dataframe[-1].value["Steps"].iloc[0] == 4
+
+
+def test_stop_keeps_what_was_computed_even_while_settings_are_wrong(load: Load) -> None:
+    app = open_problem(load, "quadratic", mirror_iterations="1024", mirror_gradient_rounds="1024")
+    app.button(key="mirror_run").click().run()
+    job = app.session_state["mirror_job"].job
+    while job.trace is None or job.progress < 0.001:
+        app.run()
+        assert not app.exception and job.active
+    app.number_input(key="mirror_epsilon").set_value(-1.0).run()
+    assert not app.exception and app.button(key="mirror_run").disabled and not app.button(key="mirror_stop").disabled
+    app.button(key="mirror_stop").click().run()
+    while job.active:
+        app.run()
+        assert not app.exception
+    app.run()
+    assert not app.exception and job.state == "stopped"
+    assert 0 < app.dataframe[-1].value["Steps"].max() <= 1024
+
+
+def test_the_synthetic_table_has_the_declared_categories(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: dict[str, Callable[[], bytes]] = {}
+
+    def keep(label: str, data: Callable[[], bytes], *, key: str, **_: object) -> None:
+        files[key] = data
+
+    monkeypatch.setattr(st, "download_button", keep)
+    app = run(open_problem(load, "synthetic", **TINY, mirror_draws="16"))
+    assert "64 drawn rows" in text(app)
+    table = pd.read_csv(io.BytesIO(files["mirror_synthetic_csv"]()), dtype=str)
+    columns = MarginalQueries().data.facts().columns
+    assert len(table) == 64 and list(table) == [name for name, _ in columns]
+    for name, categories in columns:
+        assert set(table[name]) <= set(categories), name
+    assert np.unique(table.to_numpy().astype(str)).size > len(columns)
+    app.pills[0].set_value(["Synthetic histogram", "MWEM"]).run()
+    files.clear()
+    run(app)
+    assert "mirror_synthetic_csv" not in files  # no method that draws rows

@@ -1,0 +1,187 @@
+"""A visitor's own table on the page of private games: groups, losses of strategies, categories; plan, run, table."""
+
+import io
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from dpviz.ui import game_controls
+from tests.pages.mirror import DIAGNOSTICS, PAGE, TINY, all_methods, chart, charts, choose, lines, link, run, said, text
+
+Load = Callable[..., AppTest]
+KINDS = {"groups": "groups", "losses": "losses", "synthetic": "categories"}  # problem -> prefix of its upload's keys
+
+
+def people(rows: int = 300) -> bytes:
+    """Two features, a target with two classes, and a region to group by; as CSV."""
+    generator = np.random.default_rng(0)
+    age, income = generator.integers(18, 90, rows), generator.normal(3000, 800, rows).round()
+    frame = pd.DataFrame({"age": age, "income": income})
+    frame["bought"] = np.where(age / 90 + income / 6000 + generator.normal(0, 0.3, rows) > 1.1, "yes", "no")
+    frame["region"] = np.resize(["north", "south", "south", "east"], rows)
+    return frame.to_csv(index=False).encode()
+
+
+def waiting(rows: int = 300) -> bytes:
+    """The losses of three strategies, and a group column."""
+    x = np.arange(rows)
+    frame = pd.DataFrame({"wait": x % 2, "act": x % 3 / 2, "ask": x % 5 / 4, "region": np.resize(["a", "b"], rows)})
+    return frame.to_csv(index=False).encode()
+
+
+def homes(rows: int = 300) -> bytes:
+    """Three columns of categories, one of numbers."""
+    x = np.arange(rows)
+    frame = pd.DataFrame({"area": np.resize(["city", "town", "country"], rows), "owned": np.where(x % 4, "no", "yes")})
+    return (
+        frame.assign(age=18 + x % 50, pets=np.resize(["cat", "dog", "none", "cat"], rows)).to_csv(index=False).encode()
+    )
+
+
+TABLES = {"groups": people, "losses": waiting, "synthetic": homes}
+
+
+def upload(load: Load, problem: str, content: bytes | None = None) -> AppTest:
+    settings = {f"mirror_{problem}_data": "Your own file", **TINY}
+    app = load(PAGE, mirror_problem=game_controls.PROBLEMS[problem].title, **settings)
+    assert "as soon as your table is ready" in text(app) and app.button(key="mirror_run").disabled
+    app.file_uploader[0].upload("mine.csv", TABLES[problem]() if content is None else content, "text/csv")
+    app.run()
+    assert not app.exception
+    return app
+
+
+def press(app: AppTest, problem: str, name: str) -> AppTest:
+    app.button(key=f"mirror_{KINDS[problem]}_upload_{name}").click().run()
+    assert not app.exception
+    return app
+
+
+def declare(app: AppTest, **lists: str) -> AppTest:
+    """Use columns with the given lists of categories."""
+    editor = app.data_editor[0]
+    rows = list(editor.value.index)
+    edited = {rows.index(name): {"used": True, "categories": categories} for name, categories in lists.items()}
+    app.session_state[editor.key] = {"edited_rows": edited, "added_rows": [], "deleted_rows": []}
+    app.run()
+    assert not app.exception
+    return app
+
+
+def ready(load: Load, problem: str) -> AppTest:
+    app = press(upload(load, problem), problem, "fill")
+    if problem != "synthetic":
+        press(app, problem, "propose")
+    assert not app.error and "Ready: 300 rows" in text(app) and len(app.metric) == 4
+    return app
+
+
+def diagnostics(app: AppTest) -> set[str]:
+    """The charts that read raw data."""
+    bounds = ("Upper bound", "Bound on")
+    return {alt for alt in charts(app) if any(name in alt for name in DIAGNOSTICS) and not alt.startswith(bounds)}
+
+
+# ------------------------------------------------------------------------------------------------- from file to results
+
+
+@pytest.mark.parametrize("problem", KINDS)
+def test_an_uploaded_table_runs_through_all_methods_and_hides_diagnostics(load: Load, problem: str) -> None:
+    app = run(all_methods(ready(load, problem)))
+    assert not app.error and len(app.dataframe[-1].value) == len(app.pills[0].value)
+    assert diagnostics(app) == set() and "Stacked shares of the vertices of player x" in " ".join(charts(app))
+    hidden = ("Duality gap", "Worst", "Mean query", "Best step", "10-90 %")
+    assert not any(column.startswith(hidden) for column in app.dataframe[-1].value.columns)
+    assert not any("choosing by such results is tuning" in info.value for info in app.info)
+    assert "Curves and numbers that read your raw data are hidden" in text(app)
+
+    app.toggle(key="mirror_diagnostics").set_value(True).run()
+    assert not app.exception
+    first = "Worst query error" if problem == "synthetic" else "Duality gap"
+    assert any(alt.startswith(first) for alt in diagnostics(app)) and first in app.dataframe[-1].value.columns
+    assert ("Loss of every" in " ".join(diagnostics(app))) == (problem == "groups")
+    assert ("marginal cell" in " ".join(diagnostics(app))) == (problem == "synthetic")
+    assert any("choosing by such results is tuning" in info.value for info in app.info)
+
+
+def test_groups_of_the_file_name_the_strategies_and_the_losses(load: Load) -> None:
+    app = run(ready(load, "groups"))
+    regions = {"east", "north", "south"}
+    assert lines(app, "Stacked shares of the vertices of player y") == regions
+    app.toggle(key="mirror_diagnostics").set_value(True).run()
+    assert set(chart(app, "Loss of every group")["data"][0]["x"]) == regions
+    assert "taken from the data" in text(app) and "**not private**" in text(app)  # in the box of assumptions, too
+
+
+def test_columns_of_losses_name_the_strategies(load: Load) -> None:
+    app = run(ready(load, "losses"))
+    assert lines(app, "Stacked shares of the vertices of player x") == {"wait", "act", "ask"}
+    assert lines(app, "Stacked shares of the vertices of player y") == {"a", "b"}
+
+
+def test_the_synthetic_table_of_a_file_has_its_declared_categories(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: dict[str, Callable[[], bytes]] = {}
+
+    def keep(label: str, data: Callable[[], bytes], *, key: str, **_: object) -> None:
+        files[key] = data
+
+    monkeypatch.setattr(st, "download_button", keep)
+    app = declare(upload(load, "synthetic"), area='city, town, "country, far"', age="bins: 0, 40, 80", pets="cat, dog")
+    assert not app.error and "|Z| = 60 combinations" in text(app)
+    app = run(app)
+    table = pd.read_csv(io.BytesIO(files["mirror_synthetic_csv"]()), dtype=str)
+    assert list(table) == ["area", "age", "pets"] and len(table) == 4
+    assert set(table["area"]) <= {"city", "town", "country, far", "other"}
+    assert set(table["pets"]) <= {"cat", "dog", "other"}
+
+
+# --------------------------------------------------------------------------------------------- what is missing or wrong
+
+
+def test_what_is_missing_is_said_one_thing_at_a_time(load: Load) -> None:
+    app = upload(load, "groups")
+    assert "Column 'region' needs groups" in said(app) and not app.metric
+    press(app, "groups", "propose")
+    assert "needs a range" in said(app) and not app.metric
+    press(app, "groups", "fill")
+    assert not said(app) and len(app.metric) == 4
+
+
+def test_too_many_combinations_are_counted_and_refused(load: Load) -> None:
+    many = ", ".join(f"kind {number}" for number in range(250))
+    app = declare(upload(load, "synthetic"), area=many, pets=many)
+    assert "|Z| = 63,001 combinations of categories so far, of at most 50,000" in text(app)
+    assert "50,000" in said(app) and not app.metric and app.button(key="mirror_run").disabled
+
+
+def test_tables_need_as_many_columns_as_they_count(load: Load) -> None:
+    app = declare(upload(load, "synthetic"), area="city, town")
+    assert "need as many columns" in said(app) and not app.metric
+    app.number_input(key="mirror_synthetic_ways").set_value(1).run()
+    assert not app.exception and not app.error and len(app.metric) == 4
+
+
+@pytest.mark.parametrize("problem", KINDS)
+@pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n" + bytes(range(256))], ids=["empty", "no table"])
+def test_a_file_that_cannot_be_read_gets_a_sentence(load: Load, problem: str, content: bytes) -> None:
+    app = upload(load, problem, content)
+    assert said(app) and not app.metric and app.number_input(key="mirror_iterations").value == 4
+
+
+@pytest.mark.parametrize("problem", KINDS)
+def test_nothing_of_a_file_goes_into_the_link(load: Load, problem: str) -> None:
+    app = ready(load, problem)
+    names = ("mine", "_upload", "region", "north", "wait", "area", "city", "age")
+    assert "Your+own+file" in link(app) and not any(name in link(app) for name in names)
+
+
+def test_files_of_different_problems_do_not_mix(load: Load) -> None:
+    app = ready(load, "groups")
+    choose(app, "problem", "losses")
+    assert not app.error and len(app.metric) == 4  # generated data
+    choose(app, "problem", "groups")
+    assert not app.error and "Ready: 300 rows" in text(app)

@@ -1,0 +1,217 @@
+"""Groups of rows, neighbouring relations, and what is inside a composite event."""
+
+import itertools
+import math
+from functools import reduce
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+
+from dpviz.privacy import accounting, costs
+from dpviz.privacy.closed_forms import gdp_epsilon
+from dpviz.privacy.composition import with_replacement
+from dpviz.privacy.events import (
+    ZCDP,
+    ApproxDP,
+    Event,
+    ExpMech,
+    Gaussian,
+    Laplace,
+    Parallel,
+    Pure,
+    Repeat,
+    Seq,
+    Sub,
+    draws_batch,
+    grouped,
+    has_blocks,
+    inner_events,
+    parts,
+    relation,
+)
+
+A, B, C = Laplace(0.5), Gaussian(0.25), ExpMech(0.75)
+SINGLES = [A, B, C, Pure(0.3), ZCDP(0.1), ApproxDP(0.2, 1e-6), ApproxDP(0.0, 1e-3)]
+COMPOSITE = [Seq((A, B)), Repeat(C, 5), Seq((Repeat(A, 2), Pure(0.1))), Repeat(Seq((B, ZCDP(0.2))), 3)]
+WOR, POISSON = Sub("wor", 2, 9, A), Sub("poisson", 2, 9, A)
+
+
+# --------------------------------------------------------------------------------------------------------------- groups
+
+
+@pytest.mark.parametrize("event", [*SINGLES, *COMPOSITE], ids=str)
+@pytest.mark.parametrize("k", [1, 2, 7])
+def test_a_group_costs_k_times_epsilon_and_mu_and_k_squared_times_rho_at_most(event: Event, k: int) -> None:
+    group = grouped(event, k)
+    assert costs.pure(group) == pytest.approx(k * costs.pure(event), rel=1e-12)
+    # Group privacy of zCDP is k² ρ (Bun and Steinke 2016); recomputed for Laplace and selections it is less.
+    assert k * costs.rho(event) * (1 - 1e-9) <= costs.rho(group) <= k**2 * costs.rho(event) * (1 + 1e-9)
+    if costs.mu(event) < math.inf:
+        assert costs.mu(group) >= costs.mu(event) * (1 - 1e-12)
+    if all(isinstance(release, Gaussian | ZCDP) for release in inner_events(event)):
+        assert costs.rho(group) == pytest.approx(k**2 * costs.rho(event), rel=1e-12)
+    if all(isinstance(release, Gaussian) for release in inner_events(event)):
+        assert costs.mu(group) == pytest.approx(k * costs.mu(event), rel=1e-12)
+
+
+@pytest.mark.parametrize("event", [*SINGLES, *COMPOSITE], ids=str)
+def test_a_group_of_one_is_one_row(event: Event) -> None:
+    assert grouped(event, 1) == event
+
+
+@pytest.mark.parametrize("event", [*SINGLES, *COMPOSITE], ids=str)
+def test_a_group_of_groups_is_a_group(event: Event) -> None:
+    for release, expected in zip(
+        inner_events(grouped(grouped(event, 2), 3)), inner_events(grouped(event, 6)), strict=True
+    ):
+        assert type(release) is type(expected)
+        for name in type(release).__slots__:
+            assert getattr(release, name) == pytest.approx(getattr(expected, name), rel=1e-12)
+
+
+def test_two_relations_of_the_specification() -> None:
+    """Section 3.7: μ = 0.5 under add/remove-one is μ = 1 under replace-one, not twice the ε."""
+    added = grouped(Gaussian(0.5), 2)
+    assert added == Gaussian(1.0)
+    found = [accounting.tightest((event,), 1e-6).epsilon for event in (Gaussian(0.5), added)]
+    assert found == pytest.approx([2.25408, 4.88655], abs=1e-5)
+    assert found == pytest.approx([gdp_epsilon(0.5, 1e-6), gdp_epsilon(1.0, 1e-6)], rel=1e-9)
+    assert found[1] > 2 * found[0] + 0.3
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-6), (0.0, 1e-3), (2.0, 1e-9), (1e-9, 1e-5)])
+def test_a_delta_grows_with_every_row_of_the_group(epsilon: float, delta: float) -> None:
+    """One more row: δ_j = δ + e^ε δ_{j-1}, from P ≤ e^ε P' + δ along a chain of neighbours."""
+    for k in (1, 2, 5, 10):
+        expected = reduce(lambda so_far, _: delta + math.exp(epsilon) * so_far, range(k), 0.0)
+        group = grouped(ApproxDP(epsilon, delta), k)
+        assert isinstance(group, ApproxDP)
+        assert (group.eps, group.delta) == pytest.approx((k * epsilon, expected), rel=1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "k"), [(1.0, 100), (10.0, 100), (800.0, 1), (800.0, 3), (0.5, 10_000)])
+def test_a_delta_of_a_large_group_ends_at_one_without_overflow(epsilon: float, k: int) -> None:
+    group = grouped(ApproxDP(epsilon, 1e-6), k)
+    assert isinstance(group, ApproxDP) and group.eps == k * epsilon
+    assert group.delta == (1e-6 if k == 1 else pytest.approx(1.0, abs=1e-12)) and group.delta < 1
+    assert with_replacement(ApproxDP(20.0, 1e-6), 100, 100, 1.0)[1] <= 1.0
+
+
+def test_a_group_moves_a_selection_by_k_ranges() -> None:
+    """Brute force: utilities that k rows may move by [-½, ½] each have log-ratios within a range of k η."""
+    generator, eta = np.random.default_rng(1), 0.75
+    for k in (1, 2, 3):
+        group = grouped(ExpMech(eta), k)
+        worst = 0.0
+        for _ in range(300):
+            utilities, rows = generator.normal(size=6), generator.choice([-0.5, 0.5], (k, 6))
+            ratio = log_softmax(eta * utilities) - log_softmax(eta * (utilities + rows.sum(axis=0)))
+            worst = max(worst, float(np.ptp(ratio)))
+        assert isinstance(group, ExpMech) and 0.99 * group.eta <= worst <= group.eta * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_rows_of_a_group_may_be_spread_over_blocks(k: int) -> None:
+    """No way to spread k rows over the blocks costs more than what is said; a block with j rows costs a group of j."""
+    blocks = (Laplace(0.4), Gaussian(0.3), Repeat(Laplace(0.2), 2))
+    group = grouped(Parallel(blocks), k)
+    for counts in itertools.product(range(k + 1), repeat=3):
+        if sum(counts) != k:
+            continue
+        spread = Seq(tuple(grouped(block, j) for block, j in zip(blocks, counts, strict=True) if j))
+        assert costs.rho(spread) <= costs.rho(group) * (1 + 1e-12) and costs.mu(spread) <= costs.mu(group) * (1 + 1e-12)
+        for epsilon in (0.1, 1.0, 3.0):
+            assert costs.profile(spread)(epsilon) <= costs.profile(group)(epsilon) + 1e-15
+    plain = Parallel((Laplace(0.4), Laplace(0.1)))
+    assert costs.pure(grouped(plain, k)) >= k * 0.4
+
+
+@pytest.mark.parametrize(
+    "event",
+    [WOR, POISSON, Seq((A, WOR)), Repeat(POISSON, 3), Seq((A, Repeat(Seq((WOR,)), 2)))],
+    ids=str,
+)
+def test_sampled_events_have_no_rule_for_groups(event: Event) -> None:
+    for k in (1, 2):
+        with pytest.raises(ValueError, match="no simple rule"):
+            grouped(event, k)
+
+
+# ------------------------------------------------------------------------------------------------------------ relations
+
+
+def test_unsampled_events_hold_under_either_relation() -> None:
+    assert relation(()) is None and relation([*SINGLES, *COMPOSITE, Parallel((A, B))]) is None
+
+
+@pytest.mark.parametrize(("sampled", "expected"), [(WOR, "replace-one"), (POISSON, "add/remove-one")])
+def test_a_sampled_event_fixes_the_relation_however_deep_it_is(sampled: Sub, expected: str) -> None:
+    for event in (sampled, Seq((A, sampled)), Repeat(sampled, 4), Repeat(Seq((B, Repeat(sampled, 2))), 3)):
+        assert relation([event]) == relation([A, event, B]) == relation(iter([event] * 3)) == expected
+
+
+def test_events_of_different_relations_do_not_compose() -> None:
+    for events in ([WOR, POISSON], [Repeat(WOR, 2), A, Seq((POISSON,))]):
+        with pytest.raises(ValueError, match="do not compose"):
+            relation(events)
+        with pytest.raises(ValueError, match="do not compose"):
+            Seq(tuple(events))
+        with pytest.raises(ValueError, match="do not compose"):
+            accounting.spent(events, "epsilon")
+
+
+# --------------------------------------------------------------------------------------------------------------- inside
+
+
+def test_parts_are_one_level_down() -> None:
+    assert all(parts(event) == () for event in SINGLES)
+    assert parts(Seq((A, Seq((B, C))))) == (A, Seq((B, C)))
+    assert parts(Parallel((A, B))) == (A, B)
+    assert parts(Repeat(Seq((A, B)), 9)) == (Seq((A, B)),)
+    assert parts(Sub("wor", 1, 2, Repeat(B, 2))) == (Repeat(B, 2),)
+
+
+def test_inner_events_are_all_single_releases_in_order() -> None:
+    assert all(inner_events(event) == (event,) for event in SINGLES)
+    assert inner_events(Repeat(Seq((A, B)), 3)) == (A, B) * 3
+    assert inner_events(Repeat(Repeat(A, 2), 3)) == (A,) * 6
+    assert inner_events(Parallel((Repeat(A, 2), Seq((B, C))))) == (A, A, B, C)
+    assert inner_events(Sub("wor", 1, 2, Seq((C, Repeat(B, 2))))) == (C, B, B)
+    assert inner_events(Seq((Parallel((A, B)), C))) == (A, B, C)
+
+
+def test_what_is_sampled_or_has_blocks_is_found_however_deep() -> None:
+    for event in (*SINGLES, *COMPOSITE):
+        assert not draws_batch(event) and not has_blocks(event)
+    blocks = Parallel((A, B))
+    for wrap in (lambda e: e, lambda e: Seq((A, e)), lambda e: Repeat(e, 2), lambda e: Seq((Repeat(Seq((e,)), 2), B))):
+        assert draws_batch(wrap(WOR)) and not has_blocks(wrap(WOR))
+        assert has_blocks(wrap(blocks)) and not draws_batch(wrap(blocks))
+    assert has_blocks(Sub("wor", 1, 2, blocks))
+
+
+@pytest.mark.parametrize("times", [0, -1, 1.0, 2.5, math.inf])
+def test_a_release_is_repeated_a_whole_number_of_times(times: float) -> None:
+    with pytest.raises(ValueError, match="whole number"):
+        Repeat(A, times)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [ExpMech, Pure, ZCDP])
+@pytest.mark.parametrize("value", [0.0, -0.0, -1.0, math.nan, -math.inf])
+def test_no_release_is_free(kind: type, value: float) -> None:
+    with pytest.raises(ValueError, match="positive"):
+        kind(value)
+
+
+@pytest.mark.parametrize(
+    ("eps", "delta"), [(-0.1, 0.1), (0.1, 0.0), (0.1, 1.0), (0.1, -1e-9), (math.nan, 0.1), (0.1, math.nan)]
+)
+def test_a_release_that_may_fail_needs_a_chance_of_failing(eps: float, delta: float) -> None:
+    with pytest.raises(ValueError, match="ApproxDP"):
+        ApproxDP(eps, delta)
+
+
+def test_no_blocks_at_all_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        Parallel(())
