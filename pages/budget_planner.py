@@ -32,7 +32,7 @@ with st.sidebar:
     delta = guarantee.delta(panel)
     st.subheader("What is released", anchor=False)
     values = panel.specification(NoisyMeans, [control.name for control in NoisyMeans.controls()])
-    target = panel.control(planner_tabs.TARGET, "target")
+    target = panel.number(planner_tabs.TARGET, "target", empty="half of the present noise")
     with in_place(worth):
         panel.check()
         budget, means = asked.build(), Settings(NoisyMeans, values).build()

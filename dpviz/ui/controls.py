@@ -75,11 +75,16 @@ class Panel:
             return self.switch(name, control.title, control.default, control.help)
         return self.number(control, name)
 
-    def number(self, control: Control, name: str, disabled: bool = False) -> float | int | None:
-        """Slider and input; only an input where a value is optional or the range is that of a seed."""
+    def number(
+        self, control: Control, name: str, disabled: bool = False, empty: str = "by theory"
+    ) -> float | int | None:
+        """Slider and input; only an input where a value is optional or the range is that of a seed.
+
+        empty : what an optional value is while nothing is entered.
+        """
         points = () if control.optional else grid(control)
         if not points:
-            value = self._input(control, name, visible=True, disabled=disabled)
+            value = self._input(control, name, visible=True, disabled=disabled, empty=empty)
         else:
             left, right = st.columns([5, 3], gap="small", vertical_alignment="bottom", wrap=False)
             with right:
@@ -92,7 +97,9 @@ class Panel:
             self.mistakes.append(problem)
         return value
 
-    def _input(self, control: Control, name: str, visible: bool, disabled: bool = False) -> float | int | None:
+    def _input(
+        self, control: Control, name: str, visible: bool, disabled: bool = False, empty: str = ""
+    ) -> float | int | None:
         default: Any = None if control.default is None else float(control.default)
         value = st.number_input(
             control.title if visible else f"{control.title}, exact value",
@@ -102,7 +109,7 @@ class Panel:
             key=self.key(name),
             help=control.help if visible else None,
             label_visibility="visible" if visible else "collapsed",
-            placeholder="by theory" if control.optional else None,
+            placeholder=empty if control.optional else None,
             disabled=disabled,
             bind="query-params",
         )

@@ -84,7 +84,7 @@ def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
     total = what_if.guarantee(splitting.composed([(share.analysis, share.event) for share in shares]), delta)
     st.markdown(f"**All together** ({budget.describe()} was given):")
     planner_view.of_events(total)
-    parts = {share.analysis.name: 100 * share.fraction for share in shares if share.fraction is not None}
+    parts = _percents(shares)
     shown: Shown = []
     if parts:
         shown = planner_view.show(
@@ -199,17 +199,19 @@ def _analysis(row: tuple[Any, ...]) -> Analysis:
     if mechanism is None:
         raise UserError(f"Choose a mechanism for {name}.", title="A mechanism is missing")
     own = next((cls for cls in CURRENCIES.values() if cls.name == values[CURRENCY]), None)
-    stated: Budget | None = None
-    if own is not None:
-        if values[AMOUNT] is None:
-            raise UserError(f"State the amount of the guarantee of {name}.", title="An amount is missing")
-        fields = {own.controls()[0].name: values[AMOUNT]}
-        if len(own.controls()) > 1 and values[DELTA] is not None:
-            fields[own.controls()[1].name] = values[DELTA]
-        stated = Settings(own, fields).build()
-    parts = {"name": name, "noise": mechanism, "rows": values[SET] or "", "budget": stated}
-    numbers = {"weight": values[WEIGHT], "sensitivity": values[MOVE]}
-    return Settings(Analysis, parts | {key: value for key, value in numbers.items() if value is not None}).build()
+    parts = {"name": name, "noise": mechanism, "rows": values[SET] or "", "weight": values[WEIGHT]}
+    parts |= {"sensitivity": values[MOVE]}
+    try:
+        if own is not None:
+            if values[AMOUNT] is None:
+                raise UserError("State the amount of its guarantee.", title="An amount is missing")
+            fields = {own.controls()[0].name: values[AMOUNT]}
+            if len(own.controls()) > 1 and values[DELTA] is not None:
+                fields[own.controls()[1].name] = values[DELTA]
+            parts |= {"budget": Settings(own, fields).build()}
+        return Settings(Analysis, {key: value for key, value in parts.items() if value is not None}).build()
+    except UserError as error:
+        raise UserError(f"{name}: {error}", title=error.title) from error
 
 
 def _cost(event: Any) -> str:

@@ -25,6 +25,7 @@ TARGET = Control(
     optional=True,
 )
 CHECKPOINTS = 16
+LONGEST_BAR = 300.0  # times the shortest one; beside a longer one it could not be seen
 GRID = "Privacy loss distributions are composed on a grid, which costs up to 0.2 %, never too little."
 
 
@@ -149,17 +150,23 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
         return []
     best = min(found, key=found.__getitem__)
     worst = max(found, key=found.__getitem__)
-    st.markdown(
-        f"The **same noise** costs ε = {short(found[worst])} ({SAVINGS[worst]}) or ε = {short(found[best])} "
-        f"({SAVINGS[best]}): {found[worst] / max(found[best], 1e-300):.3g} times less, for nothing but better counting."
-    )
+    least, most = found[best], found[worst]
+    if most <= 1.005 * least:
+        st.markdown(f"The noise costs **ε = {short(least)}**, however it is counted.")
+    else:
+        st.markdown(
+            f"The **same noise** costs ε = {short(most)} ({SAVINGS[worst]}) or ε = {short(least)} ({SAVINGS[best]}): "
+            f"{most / max(least, 1e-300):.3g} times less, for nothing but better counting."
+        )
+    drawn = {SAVINGS[name]: value for name, value in found.items() if value <= LONGEST_BAR * least}
+    absent = [f"{SAVINGS[name]}: ε = {short(found[name])}" for name in found if SAVINGS[name] not in drawn]
     shown = planner_view.show(
-        planner_figures.bars({SAVINGS[name]: value for name, value in found.items()}, "ε", SAVINGS[best]),
+        planner_figures.bars(drawn, "ε", SAVINGS[best]),
         "planner_chart_accountants",
         f"The same noise at δ = {short(delta)}",
         "One bar per way to count: the smallest ε that it proves for the same noise",
         f"Each bar is an upper bound; the lowest one holds. “No credit for sampling” counts as if all could see who is "
-        f"in the batch. {GRID} {SETTINGS_ONLY}",
+        f"in the batch. {f'Too long to draw: {"; ".join(absent)}. ' if absent else ''}{GRID} {SETTINGS_ONLY}",
     )
     _python(
         f"print(what_if.savings(means, means.noise_scale({_budget(budget)}), delta={delta!r}))",

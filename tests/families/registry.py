@@ -167,7 +167,7 @@ def variants(cls: type[Algorithm]) -> Iterator[tuple[str, Algorithm]]:
         if control.low is None or control.high is None:
             inner += [(control.name, value) for value in control.options or (True, False)]
         elif control.name == steps:
-            ends += [(steps, control.type(control.low)), (steps, 3 * T)]
+            ends += [(steps, control.type(control.low)), (steps, 5 * T)]
         else:
             ends += [(control.name, control.type(value)) for value in (control.low, control.high)]
             inner.append((control.name, control.type((control.low + control.high) / 2)))
