@@ -10,8 +10,17 @@ import pandas as pd
 
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
-from dpviz.privacy import accounting
-from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy import accounting, planner
+from dpviz.privacy.budgets import (
+    ApproximateDP,
+    GaussianDP,
+    NoPrivacy,
+    PureDP,
+    RenyiDP,
+    TradeOff,
+    ZeroConcentratedDP,
+)
+from dpviz.privacy.events import Event
 
 # The metrics of the final table, as far as they were recorded; the first one has a band.
 HEADLINES = (
@@ -91,13 +100,21 @@ def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
         return float(plan.spent("mu")[iteration]), "μ"
     if isinstance(budget, ApproximateDP):
         return reading(plan, iteration, budget.delta).epsilon, f"ε at δ = {budget.delta:.4g}"
+    if isinstance(budget, RenyiDP | TradeOff):
+        released = (*plan.facts.released, *_released(plan, iteration))
+        symbol = type(budget).controls()[0].symbol
+        return planner.cost(released, type(budget), planner.parameter(budget)), symbol
     return math.inf, NoPrivacy.name.lower()
 
 
 def reading(plan: Plan, iteration: int, delta: float) -> accounting.Reading:
     """ε at δ of everything released up to an iteration, before the run included, by the tightest accountant."""
-    count = int(np.searchsorted(plan.charged_at, iteration, side="right"))
-    return accounting.tightest(plan.events[:count], delta, before=plan.facts.released)
+    return accounting.tightest(_released(plan, iteration), delta, before=plan.facts.released)
+
+
+def _released(plan: Plan, iteration: int) -> tuple[Event, ...]:
+    """The events up to an iteration."""
+    return plan.events[: int(np.searchsorted(plan.charged_at, iteration, side="right"))]
 
 
 def final_table(

@@ -314,8 +314,8 @@ def _refuse(too_dear: bool) -> NoReturn:
             title="The budget cannot be planned",
         )
     raise UserError(
-        "δ is larger than the probability that a given row is drawn at all, so this budget would allow releasing whole "
-        "batches without any noise. Choose a smaller δ, far below 1/n.",
+        "A given row is drawn so rarely that this budget would allow releasing whole batches without any noise. Choose "
+        "a smaller δ, far below 1/n, or a stricter attack bound.",
         title="This budget protects nobody",
     )
 

@@ -104,8 +104,8 @@ def _composed_profiles(events: tuple[Event, ...]) -> tuple[costs.Profile, ...]:
 class Implied:
     """What a bare guarantee implies in another currency, for every algorithm that has it.
 
-    value : None where nothing follows. exact : whether the other number says as much as the first, so that it leads
-    back to it; otherwise it is an upper bound that says less. why : the reason, where nothing follows.
+    value : None where nothing follows. exact : whether the number leads back to the guarantee, if one knows what kind
+    it came from; otherwise it is an upper bound that says less. why : the reason, where nothing follows.
     """
 
     value: float | None
@@ -117,7 +117,7 @@ CURRENCIES = ("epsilon", "epsilon_at_delta", "rho", "mu", "renyi")
 _NOTHING = MappingProxyType(
     {
         "epsilon": "Pure ε does not follow from this guarantee: algorithms that have it may exceed every ε.",
-        "epsilon_at_delta": "No ε follows at so small a δ.",
+        "epsilon_at_delta": "No ε follows at this δ from this guarantee alone.",
         "rho": "ρ does not follow from this guarantee: for every ρ there are algorithms that have it and exceed ρ.",
         "mu": "No μ follows from this guarantee for every algorithm that has it.",
         "renyi": "No Rényi divergence of this order follows from this guarantee.",
@@ -134,7 +134,9 @@ def implied(budget: Budget, delta: float, order: float = 8.0) -> dict[str, Impli
     own = {PureDP: "epsilon", ZeroConcentratedDP: "rho", GaussianDP: "mu", ApproximateDP: "epsilon_at_delta"}
     same = {own.get(type(budget), "")}
     if isinstance(budget, ZeroConcentratedDP):
-        same.add("renyi")  # D_α ≤ α ρ at one order is implied, and ρ is D_α/α
+        same.add("renyi")  # of a divergence that is linear in the order, one order tells all
+    if isinstance(budget, GaussianDP):
+        same.add("epsilon_at_delta")  # of the curve δ(ε) of a Gaussian, one point tells all
     if isinstance(budget, ApproximateDP) and delta != budget.delta:
         same = set()
     if isinstance(budget, RenyiDP) and order == budget.order:

@@ -24,7 +24,7 @@ TARGET = Control(
     scale="log",
     optional=True,
 )
-CHECKPOINTS = 16
+CHECKPOINTS = 10  # beside T itself
 LONGEST_BAR = 300.0  # times the shortest one; beside a longer one it could not be seen
 GRID = "Privacy loss distributions are composed on a grid, which costs up to 0.2 %, never too little."
 
@@ -69,7 +69,7 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
             f"σ = Δ √(2 ln(1.25/δ))/ε would be {100 * (waste - 1):.0f} % larger, and above ε = 1 it is not proven."
         )
     slow = isinstance(budget, ApproximateDP | TradeOff)  # each point is calibrated by composing losses
-    steps = np.unique(np.geomspace(1, 10_000, 5 if slow else 30).round().astype(int))
+    steps = np.unique([means.iterations, *np.geomspace(1, 10_000, 4 if slow else 30).round().astype(int)])
     scales = np.array([means.replaced(iterations=int(t)).noise_scale(budget) for t in steps])
     shown = planner_view.show(
         planner_figures.noise_by_steps(steps, scales, (means.iterations, scale), symbol(means)),
@@ -92,7 +92,7 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     lasts = f"more than {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
     st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{lasts} steps**.")
     longest = int(min(max(steps, means.iterations, 2) * 1.25, 10_000))
-    times = np.unique(np.linspace(1, longest, CHECKPOINTS).round().astype(int))
+    times = np.unique([means.iterations, *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
     events = means.replaced(iterations=longest).events_of_noise(scale)
     # One pass over disjoint blocks is one event, however many means it has.
     counts = np.maximum(np.ceil(times * len(events) / longest), 1).astype(int)
@@ -158,15 +158,16 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
             f"The **same noise** costs ε = {short(most)} ({SAVINGS[worst]}) or ε = {short(least)} ({SAVINGS[best]}): "
             f"{most / max(least, 1e-300):.3g} times less, for nothing but better counting."
         )
-    drawn = {SAVINGS[name]: value for name, value in found.items() if value <= LONGEST_BAR * least}
-    absent = [f"{SAVINGS[name]}: ε = {short(found[name])}" for name in found if SAVINGS[name] not in drawn]
+    drawn = {SAVINGS[name]: value for name, value in found.items() if value <= LONGEST_BAR * least or least == 0}
+    absent = [f"{SAVINGS[name]}, ε = {short(found[name])}" for name in found if SAVINGS[name] not in drawn]
+    too_long = f"Too long to draw: {'; '.join(absent)}. " if absent else ""
     shown = planner_view.show(
         planner_figures.bars(drawn, "ε", SAVINGS[best]),
         "planner_chart_accountants",
         f"The same noise at δ = {short(delta)}",
         "One bar per way to count: the smallest ε that it proves for the same noise",
         f"Each bar is an upper bound; the lowest one holds. “No credit for sampling” counts as if all could see who is "
-        f"in the batch. {f'Too long to draw: {"; ".join(absent)}. ' if absent else ''}{GRID} {SETTINGS_ONLY}",
+        f"in the batch. {too_long}{GRID} {SETTINGS_ONLY}",
     )
     _python(
         f"print(what_if.savings(means, means.noise_scale({_budget(budget)}), delta={delta!r}))",

@@ -30,7 +30,7 @@ from dpviz.families.mirror_descent import presets
 from dpviz.problems.matrix_games import MatrixGame
 
 game = MatrixGame(data=LatentGame(rows=100_000, strategies_x=10_000, strategies_y=10_000))
-arms = presets.arms(presets.offered(MatrixGame)[1])
+arms = presets.arms({methods})
 experiment = presets.PRESETS[0].experiment.replaced(problem=game, arms=arms, replicates={replicates})
 estimated = experiment.estimated_seconds(experiment.plans())
 began = time.perf_counter()
@@ -88,9 +88,13 @@ def test_move_of_the_budget(report, address: str) -> None:
     report(charts=len(app.get("plotly_chart")), budget_ms=100)
 
 
-@pytest.mark.parametrize("replicates", [1, 20])
-def test_game_with_ten_thousand_strategies(report, replicates: int) -> None:
-    """The default methods at d = 10⁴ and n = 10⁵, data and diagnostics included, in a process of its own."""
-    program = [sys.executable, "-c", LARGE_GAME.format(replicates=replicates)]
+@pytest.mark.parametrize(
+    ("methods", "replicates"),
+    [(["Vertex sampling"], 1), (["Vertex sampling", "As in the paper"], 20), (["DP-SGDA"], 1)],
+    ids=["vertex_sampling_once", "vertex_sampling_20_times", "euclidean_once"],
+)
+def test_game_with_ten_thousand_strategies(report, methods: list[str], replicates: int) -> None:
+    """At n = 10⁵ and the default preset's T, data and diagnostics included, in a process of its own."""
+    program = [sys.executable, "-c", LARGE_GAME.format(methods=methods, replicates=replicates)]
     output = report.benchmark.pedantic(lambda: subprocess.check_output(program, text=True), rounds=1)
     report(**json.loads(output), budget_mib=1536, budget_s=60)

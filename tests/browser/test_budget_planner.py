@@ -1,39 +1,149 @@
-"""The budget planner in a browser: another currency, another budget, and the link that restores both."""
+"""The budget planner in a browser: currencies, sliders, tabs, the table of analyses, downloads, and the shared link."""
 
+import csv
 import re
 
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import SCREENSHOTS, Visit, ready
 
+TABS = ("Noise", "A given noise", "Rows", "What accounting saves", "Start from the accuracy", "Split a budget")
+READ = ("Pure ε", "ε at δ = 1e-6", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")
 
-def metric(page: Page, label: str) -> str:
-    return page.get_by_test_id("stMetric").filter(has_text=label).get_by_test_id("stMetricValue").inner_text()
+
+def metric(page: Page, label: str) -> Locator:
+    return page.get_by_test_id("stMetric").filter(has_text=label).first.get_by_test_id("stMetricValue")
+
+
+def open_tab(page: Page, name: str) -> None:
+    page.get_by_role("tab", name=name, exact=True).click()
+    expect(page.get_by_role("tab", name=name, exact=True)).to_have_attribute("aria-selected", "true")
+    ready(page)
+
+
+def shared_link(page: Page) -> str:
+    page.get_by_role("button", name="Copy link").click()
+    link = page.get_by_test_id("stCode").get_by_text("http").inner_text()
+    page.keyboard.press("Escape")
+    return link
 
 
 def test_another_currency_a_dragged_slider_and_the_shared_link(visit: Visit) -> None:
     page = visit("/budget_planner")
-    assert metric(page, "Pure ε") == "2"
-    page.get_by_role("radio", name="μ-GDP").click()
+    expect(metric(page, "Pure ε")).to_have_text("2")
+    page.get_by_role("combobox", name="Guarantee").click()
+    page.get_by_role("option", name="μ-GDP").click()
     expect(page.get_by_label("Privacy budget μ, exact value")).to_be_visible()
-    ready(page)
-    assert metric(page, "Pure ε") == "—"
-    before = metric(page, "ρ (zCDP)")
-    page.get_by_role("slider", name="Privacy budget μ").press("ArrowRight")
+    expect(metric(page, "Pure ε")).to_have_text("—")
+    before = {label: metric(page, label).inner_text() for label in READ}
+    slider = page.get_by_role("slider", name="Privacy budget μ")
+    box = slider.bounding_box()
+    assert box
+    page.mouse.move(box["x"], box["y"])  # the hidden input begins at the middle of the thumb
+    page.mouse.down()
+    page.mouse.move(box["x"] + 30, box["y"], steps=6)
+    page.mouse.up()
     expect(page).to_have_url(re.compile("planner_mu="))
-    ready(page)
-    assert metric(page, "ρ (zCDP)") != before
-
+    for label in READ[1:]:
+        expect(metric(page, label)).not_to_have_text(before[label])
+    assert metric(page, "Pure ε").inner_text() == "—"
     page.screenshot(path=SCREENSHOTS / "budget_planner.png")
+
     value = page.get_by_label("Privacy budget μ, exact value").input_value()
-    page.get_by_role("button", name="Copy link").click()
-    link = page.get_by_test_id("stCode").get_by_text("http").inner_text()
-    tab = page.context.new_page()
-    tab.goto(link)
-    ready(tab)
-    expect(tab.get_by_label("Privacy budget μ, exact value")).to_have_value(value)
+    other = page.context.new_page()
+    other.goto(shared_link(page))
+    ready(other)
+    expect(other.get_by_label("Privacy budget μ, exact value")).to_have_value(value)
+    for label in READ:
+        assert metric(other, label).inner_text() == metric(page, label).inner_text()
 
 
-def test_the_planner_fits_a_narrow_screen(visit: Visit) -> None:
-    page = visit("/budget_planner", viewport={"width": 390, "height": 900})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+def test_a_link_restores_the_open_tab_its_controls_and_the_edited_table(visit: Visit) -> None:
+    page = visit("/budget_planner")
+    open_tab(page, "Start from the accuracy")
+    field = page.get_by_label("Error you can live with, exact value")
+    field.fill("0.05")
+    field.press("Enter")
+    expect(page).to_have_url(re.compile("planner_error=0.05"))
+    expect(metric(page, "Smallest budget")).not_to_have_text("ε = 0.113")  # of the error 0.2
+    smallest = metric(page, "Smallest budget").inner_text()
+
+    open_tab(page, "Split a budget")
+    table = page.get_by_test_id("stDataFrame").first
+    box = table.bounding_box()
+    assert box
+    page.mouse.click(box["x"] + 0.44 * box["width"], box["y"] + 55)  # the weight in the first row
+    editor = page.locator(".gdg-style input, .gdg-input")
+    page.keyboard.press("Enter")
+    expect(editor.first).to_be_visible()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type("27")
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("stMarkdown").filter(has_text="All together")).to_be_visible()
+    ready(page)
+    link = shared_link(page)
+    assert "27.0" in link and "planner_error=0.05" in link and "planner_tabs=Split" in link
+
+    open_tab(page, "Noise")
+    open_tab(page, "Split a budget")
+    assert shared_link(page) == link  # the table and the error stay while another tab is open
+
+    other = page.context.new_page()
+    other.goto(link)
+    ready(other)
+    expect(other.get_by_role("tab", name="Split a budget")).to_have_attribute("aria-selected", "true")
+    assert shared_link(other) == link
+    open_tab(other, "Start from the accuracy")
+    expect(other.get_by_label("Error you can live with, exact value")).to_have_value("0.05")
+    expect(metric(other, "Smallest budget")).to_have_text(smallest)
+
+
+def test_downloads_hold_what_is_shown(visit: Visit) -> None:
+    page = visit("/budget_planner?planner_rows=1000&planner_batch_fraction=0.1&planner_tabs=What+accounting+saves")
+    with page.expect_download() as found:
+        page.get_by_role("button", name="CSV").last.click()
+    with found.value.path().open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert found.value.suggested_filename == "dpviz_planner_chart_accountants.csv"
+    values = {row["y"]: float(row["ε"]) for row in rows}
+    assert values["basic composition"] == pytest.approx(2.0) and len(values) == len(rows) >= 7
+    assert min(values, key=values.__getitem__) == "privacy loss distribution"
+
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Figures (HTML)").click()
+    html = found.value.path().read_text(encoding="utf-8")
+    assert "<h2>What an attacker can do</h2>" in html and "<h2>The same noise at δ = 1e-6</h2>" in html
+    assert "planner_rows=1000" in html and html.count('id="figure-') == 2
+    offline = page.context.new_page()
+    offline.set_content(html)
+    expect(offline.locator(".main-svg").first).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("narrow", {"viewport": {"width": 390, "height": 900}}),
+        ("dark", {"color_scheme": "dark"}),
+    ],
+)
+def test_every_tab_on_a_narrow_and_on_a_dark_screen(visit: Visit, name: str, settings: dict[str, object]) -> None:
+    page = visit("/budget_planner", **settings)
+    for tab in TABS:
+        open_tab(page, tab)
+        expect(page.locator(".js-plotly-plot .main-svg").last).to_be_visible()
+        width = page.viewport_size["width"] if page.viewport_size else 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        main = page.get_by_test_id("stMain")
+        assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
+    page.screenshot(path=SCREENSHOTS / f"budget_planner_{name}.png")
+    if name == "dark":
+        background = page.locator(".stApp").evaluate("element => getComputedStyle(element).backgroundColor")
+        color = page.locator(".xtitle").first.evaluate("element => getComputedStyle(element).fill")
+        assert brightness(background) < 60 < 150 < brightness(color)
+
+
+def brightness(color: str) -> float:
+    """Of a CSS colour, from 0 to 255."""
+    red, green, blue = (float(value) for value in re.findall(r"[\d.]+", color)[:3])
+    return 0.3 * red + 0.59 * green + 0.11 * blue

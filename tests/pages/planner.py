@@ -7,10 +7,12 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
+import pytest
 from streamlit.testing.v1 import AppTest
 
 Load = Callable[..., AppTest]
 TABS = ("Noise", "A given noise", "Rows", "What accounting saves", "Start from the accuracy", "Split a budget")
+SPLIT = TABS[-1]
 SMALL = {"rows": "1000", "batch_fraction": "0.1"}  # the specification's example: n = 1000, m = 100, T = 100, C = 1
 
 
@@ -71,6 +73,13 @@ def program(app: AppTest) -> str:
     """The lines of "The same in Python"."""
     (found,) = [code.value for code in app.code if code.value.startswith("from ")]
     return found
+
+
+def printed(app: AppTest, capsys: pytest.CaptureFixture[str]) -> str:
+    """What the offered Python lines print."""
+    capsys.readouterr()
+    exec(program(app), {})
+    return capsys.readouterr().out.strip()
 
 
 def _array(values: Any) -> np.ndarray:

@@ -224,7 +224,7 @@ def test_a_payoff_matrix_that_is_too_large_is_left_out(load: Load) -> None:
         ("a b\n1 2", "These vertices cannot be read"),
         ("0,0; 1,1", "These vertices cannot be read"),
         ("", "needs 2 to 1,000 vertices"),
-        ("1 2\n1 2", "at least two different"),
+        ("1 2\n1 2", "at least 0.001"),
         ("1 2\n3", "equally many coordinates"),
         ("0 0\n1 1e400", "finite"),
         ("0 0\n200 1", "between -100 and 100"),

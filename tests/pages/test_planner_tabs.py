@@ -3,12 +3,9 @@
 import json
 import math
 import re
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.accuracy import ErrorBound
 from dpviz.families.accelerated.accuracy import SmoothConvexBound
@@ -28,21 +25,14 @@ from tests.pages.planner import (
     metrics,
     number,
     planner,
-    program,
+    printed,
     words,
 )
 
 MEANS = NoisyMeans(rows=1000, batch_fraction=0.1)
 
 
-def printed(app: AppTest, capsys: pytest.CaptureFixture[str]) -> str:
-    """What the offered Python lines print."""
-    capsys.readouterr()
-    exec(program(app), {})
-    return capsys.readouterr().out.strip()
-
-
-# ---------------------------------------------------------------------------------------------------- noise, steps, rows
+# -------------------------------------------------------------------------------------------------- noise, steps, rows
 
 
 def test_noise_and_signal_to_noise(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,7 +78,7 @@ def test_a_given_noise_in_every_currency_and_its_steps(load: Load, capsys: pytes
     _, losses = curve(app, "ε spent after each step", "privacy loss distribution (tightest)")
     _, zcdp = curve(app, "ε spent after each step", "zCDP")
     assert np.interp(100, steps, losses) == pytest.approx(5.2352, rel=2e-3) and (losses <= zcdp).all()
-    assert np.interp(100, steps, zcdp) == pytest.approx(8.8646, rel=2e-3)  # between two checkpoints
+    assert np.interp(100, steps, zcdp) == pytest.approx(8.8646, rel=1e-5)
     values = eval(printed(app, capsys), {"mappingproxy": dict})
     assert values["epsilon"] == pytest.approx(15.8565, rel=1e-5)
     assert f"≤ {values['rho']:.3g}" == shown["ρ (zCDP)"] and values["mu"] is not None
@@ -124,7 +114,7 @@ def test_rows_that_a_noise_needs(load: Load, capsys: pytest.CaptureFixture[str])
 def test_without_a_target_the_noise_is_halved(load: Load) -> None:
     app = planner(load, "Rows", epsilon="1", **SMALL)
     assert "needs 2,000 rows" in words(app)
-    assert app.number_input(key="planner_target").placeholder == "half of what the budget gives"
+    assert app.number_input(key="planner_target").placeholder == "half of the present noise"
 
 
 def test_what_accounting_saves(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,7 +142,7 @@ def test_no_accountant_at_so_small_a_delta_is_said(load: Load) -> None:
         assert len(app.get("plotly_chart")) == 2 or "Raise δ" in words(app) + errors(app)
 
 
-# ------------------------------------------------------------------------------------------------ start from the accuracy
+# ---------------------------------------------------------------------------------------------- start from the accuracy
 
 ACCURACY = "Start from the accuracy"
 CURRENCIES: dict[str, tuple[type[Budget], str]] = {
@@ -165,17 +155,17 @@ BOUNDS: list[tuple[str, ErrorBound, float, dict[str, str]]] = [
     (SmoothConvexBound.title, SmoothConvexBound(), 0.01, {}),
     (
         SmoothConvexBound.title,
-        SmoothConvexBound(method="gradient_descent", rows=500, dimension=4, schedule="uniform"),
+        SmoothConvexBound(method="gradient_descent", rows=5000, dimension=4, schedule="uniform"),
         0.05,
         {
             "smooth_convex_method": "DP-GD",
-            "smooth_convex_rows": "500",
+            "smooth_convex_rows": "5000",
             "smooth_convex_dimension": "4",
             "smooth_convex_schedule": "Uniform",
         },
     ),
     (GameBound.title, GameBound(), 0.3, {}),
-    (GameBound.title, GameBound(rows=100_000, draws=4), 0.1, {"game_rows": "100000", "game_draws": "4"}),
+    (GameBound.title, GameBound(rows=100_000, draws=4), 0.2, {"game_rows": "100000", "game_draws": "4"}),
 ]
 
 
@@ -260,151 +250,7 @@ def test_an_error_that_the_smallest_budget_meets_is_an_upper_bound(load: Load) -
     assert metrics(app)["Smallest budget"] == "≤ ε = 0.01" and not app.error
 
 
-# --------------------------------------------------------------------------------------------------- splitting a budget
-
-SPLIT = "Split a budget"
-SHARE = "share of the total"
-
-
-def row(
-    name: str,
-    mechanism: str = "Laplace",
-    weight: float | None = 1.0,
-    sensitivity: float | None = 1.0,
-    rows: str = "",
-    guarantee: str = SHARE,
-    amount: float | None = None,
-    delta: float | None = None,
-) -> list[Any]:
-    return [name, mechanism, weight, sensitivity, rows, guarantee, amount, delta]
-
-
-def split(load: Load, table: Sequence[Sequence[Any]], **settings: str) -> AppTest:
-    return planner(load, SPLIT, split=json.dumps(table), **settings)
-
-
-def results(app: AppTest) -> dict[str, tuple[float, float, str]]:
-    """Share, noise scale and cost of every analysis."""
-    frame = app.dataframe[-1].value
-    return {row.Analysis: (row.Share, row[3], row.Costs) for row in frame.rename(columns={"Noise scale": "b"}).itertuples()}
-
-
-EXAMPLE = [row("A", weight=1, sensitivity=1), row("B", weight=4, sensitivity=2)]
-
-
-def test_the_example_of_the_specification(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
-    """Section 8: w = (1, 4), Δ = (1, 2), total 1: ε = (0.284104, 0.715896)."""
-    app = split(load, EXAMPLE, epsilon="1")
-    found = results(app)
-    assert found["A"][0] == pytest.approx(0.284104, rel=1e-5) and found["B"][0] == pytest.approx(0.715896, rel=1e-5)
-    assert found["A"][1] == pytest.approx(1 / 0.284104, rel=1e-5)
-    assert found["B"][1] == pytest.approx(2 / 0.715896, rel=1e-5) and found["B"][2] == "Laplace, ε = 0.716"
-    assert bars(app, "Share of the budget of every analysis") == pytest.approx({"A": 28.4104, "B": 71.5896}, rel=1e-5)
-    assert "All together (ε = 1 was given)" in words(app) and metrics(app)["Pure ε"] == "≤ 1"
-    lines = dict(line.split() for line in printed(app, capsys).splitlines())
-    assert {name: float(value) for name, value in lines.items()} == pytest.approx({k: v[1] for k, v in found.items()})
-
-
-def test_the_gaussian_example_and_shares_like_the_weights(load: Load) -> None:
-    """Section 8: ρ = (0.2, 0.8)."""
-    gaussian = [[*analysis[:1], "Gaussian", *analysis[2:]] for analysis in EXAMPLE]
-    found = results(split(load, gaussian, currency="ρ-zCDP", rho="1"))
-    assert [share for share, *_ in found.values()] == pytest.approx([0.2, 0.8], rel=1e-9)
-    app = split(load, EXAMPLE, rule="Like the weights")
-    assert [share for share, *_ in results(app).values()] == pytest.approx([0.2, 0.8], rel=1e-9)
-    assert link(app)["planner_rule"] == "Like the weights"
-
-
-def test_own_guarantees_are_paid_first_each_in_its_currency(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
-    table = [
-        row("Open", "Gaussian"),
-        row("Paid ρ", "Gaussian", guarantee="ρ-zCDP", amount=0.02),
-        row("Paid μ", "Gaussian", guarantee="μ-GDP", amount=0.2),
-        row("Partner", "Only a guarantee is known", guarantee="Pure ε", amount=0.1),
-    ]
-    app = split(load, table, currency="ρ-zCDP", rho="0.1")
-    found = results(app)
-    paid = 0.02 + 0.2**2 / 2 + 0.1 * math.tanh(0.05)
-    assert found["Open"][0] == pytest.approx((0.1 - paid) / 0.1, rel=1e-9)
-    assert found["Paid ρ"][1] == pytest.approx(1 / math.sqrt(0.04)) and math.isnan(found["Paid ρ"][0])
-    assert math.isnan(found["Partner"][1])
-    assert list(bars(app, "Share of the budget")) == ["Open"]
-    assert metrics(app)["ρ (zCDP)"] == "≤ 0.1" and metrics(app)["Pure ε"] == "—"
-    assert "Partner None" in printed(app, capsys)
-
-
-def test_analyses_of_disjoint_rows_share_nothing(load: Load) -> None:
-    apart = split(load, [row("North", rows="north"), row("South", rows="south")], epsilon="1")
-    assert [share for share, *_ in results(apart).values()] == pytest.approx([1.0, 1.0])
-    assert metrics(apart)["Pure ε"] == "≤ 1"
-    together = split(load, [row("North", rows="same"), row("South", rows="same")], epsilon="1")
-    assert [share for share, *_ in results(together).values()] == pytest.approx([0.5, 0.5])
-
-
-def test_two_analyses_of_one_name_have_two_bars(load: Load) -> None:
-    app = split(load, [row("A"), row("A")], epsilon="1")
-    assert bars(app, "Share of the budget") == pytest.approx({"A": 50.0, "A (2)": 50.0})
-
-
-@pytest.mark.parametrize("currency", list(CURRENCIES))
-def test_a_table_in_every_currency(load: Load, capsys: pytest.CaptureFixture[str], currency: str) -> None:
-    app = split(load, [*EXAMPLE, row("C", "Selection")], currency=currency)
-    assert not app.error
-    assert sum(share for share, *_ in results(app).values()) == pytest.approx(1, abs=1e-3)
-    values = [float(line.split()[1]) for line in printed(app, capsys).splitlines()]
-    assert values == pytest.approx([scale for _, scale, _ in results(app).values()], rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("table", "settings", "said"),
-    [
-        ([row("Survey", guarantee="Pure ε")], {}, "State the amount of the guarantee of Survey."),
-        ([row("Survey", mechanism="Magic")], {}, "Choose a mechanism for Survey."),
-        ([row("Noisy", "Gaussian")], {}, "Noisy: Gaussian noise never gives pure ε-DP"),
-        ([row("Black box", "Only a guarantee is known")], {}, "Black box: what its noise costs"),
-        ([row("Small"), row("Greedy", guarantee="Pure ε", amount=3.0)], {}, "use up the total"),
-        ([row("Mean"), row("Sum", guarantee="(ε, δ)", amount=0.1)], {}, "Sum has no pure ε"),
-        ([row("Wild", weight=-3.0)], {}, "Wild"),
-        ([row("Wide", guarantee="Pure ε", amount=1e9)], {}, "Wide"),
-        ([row("Mean")], {"currency": "Attack bound"}, "not as Attack bound"),
-        ([row("Mean")], {"currency": "Rényi (α, ε)"}, "not as Rényi"),
-    ],
-)
-def test_a_mistake_in_the_table_names_the_analysis(
-    load: Load, table: list[list[Any]], settings: dict[str, str], said: str
-) -> None:
-    app = split(load, table, **settings)
-    assert said in errors(app) and len(app.error) == 1
-
-
-def test_a_link_restores_the_table(load: Load) -> None:
-    table = [row("Größe <b>", "Selection", 2.0, 0.5, "x"), row("P", guarantee="(ε, δ)", amount=0.3, delta=1e-7)]
-    app = split(load, table, currency="(ε, δ)", rule="Like the weights")
-    offered = link(app)
-    assert json.loads(offered["planner_split"]) == table
-    again = load("budget_planner", **offered)
-    assert link(again) == offered and results(again) == results(app)
-    # The table travels with the link while another tab is open, too.
-    elsewhere = load("budget_planner", **{**offered, "planner_tabs": "Rows"})
-    assert link(elsewhere) == {**offered, "planner_tabs": "Rows"}
-    assert "planner_split" not in link(planner(load, SPLIT))
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[", "{}", "3", "[[]]", '["abcdefgh"]', "[[1,2,3,4,5,6,7,8]]", "[[[1],{},NaN,1e999,[],null,null,2]]"]
-)
-def test_a_table_that_cannot_be_read_is_never_a_traceback(load: Load, text: str) -> None:
-    app = planner(load, SPLIT, split=text)
-    assert app.warning or app.error or results(app)
-
-
-def test_a_table_may_be_empty_but_not_endless(load: Load) -> None:
-    assert "Add an analysis to the table." in words(split(load, []))
-    endless = split(load, [row(f"A{k}") for k in range(500)])
-    assert "cannot be read" in endless.warning[0].value and "Training" in results(endless)
-
-
-# ------------------------------------------------------------------------------------------------------ all tabs together
+# ---------------------------------------------------------------------------------------------------- all tabs together
 
 
 def test_a_link_restores_the_controls_of_every_tab_whichever_is_open(load: Load) -> None:
@@ -415,7 +261,7 @@ def test_a_link_restores_the_controls_of_every_tab_whichever_is_open(load: Load)
         "planner_game_rows": "5000",
         "planner_game_draws": "3",
         "planner_rule": "Like the weights",
-        "planner_split": json.dumps([row("A", weight=2.0)], ensure_ascii=False, separators=(",", ":")),
+        "planner_split": '[["A","Laplace",2.0,1.0,"","share of the total",null,null]]',
         "planner_target": "0.5",
     }
     for tab in TABS:
@@ -425,7 +271,7 @@ def test_a_link_restores_the_controls_of_every_tab_whichever_is_open(load: Load)
 
 
 CORNERS: list[dict[str, str]] = [
-    {"epsilon": "50", "currency": "(ε, δ)", "delta": "0.001", "sampling": "Poisson", "batch_fraction": "0.0005"},
+    {"epsilon": "50", "currency": "(ε, δ)", "delta": "0.001", "sampling": "Poisson", "batch_fraction": "0.1"},
     {"mu": "20", "currency": "μ-GDP", "sampling": "Disjoint blocks", "batch_fraction": "0.3", "iterations": "1"},
     {"rho": "100", "currency": "ρ-zCDP", "iterations": "1", "rows": "20"},
     {"rho": "1e-05", "currency": "ρ-zCDP", "rows": "10000000", "delta_reading": "1e-10"},
@@ -453,7 +299,8 @@ def test_every_tab_survives_extreme_settings(load: Load, settings: dict[str, str
         assert app.error or len(app.get("plotly_chart")) == 2 or app.info
         for figure in app.get("plotly_chart"):
             for trace in chart(app, figure.proto.alt):
-                assert all(np.isfinite(trace[axis]).all() for axis in "xy" if trace[axis].dtype.kind in "fi")
+                for axis in "xy":
+                    assert trace[axis].dtype.kind == "U" or np.isfinite(trace[axis]).all(), (tab, trace)
         assert not any("nan" in metric.value or "inf" in metric.value for metric in app.metric)
 
 

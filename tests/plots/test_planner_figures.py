@@ -1,0 +1,119 @@
+"""Figures of the budget planner: the numbers they are given, on axes that suit them, with limits and marks in place."""
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from dpviz.plots import guarantee_figures, style
+from dpviz.plots.planner_figures import bars, error_by_budget, noise_by_rows, noise_by_steps, spent_by_steps
+from dpviz.privacy import accounting, closed_forms
+from dpviz.privacy.accounting import METHOD_NAMES, METHODS
+from dpviz.privacy.events import Laplace
+
+DELTA = 1e-6
+STEPS = np.array([1, 10, 50, 100])
+
+
+def curves() -> dict[accounting.Method, np.ndarray]:
+    events = (Laplace(0.1),) * 100
+    found = {method: accounting.epsilon_curve(events, DELTA, method, tuple(STEPS.tolist())) for method in METHODS}
+    return {method: curve for method, curve in found.items() if np.isfinite(curve[-1])}
+
+
+def test_noise_by_steps_marks_the_chosen_number(check_finite) -> None:
+    scales = 0.02 * STEPS
+    figure = noise_by_steps(STEPS, scales, (50, 1.0), "b")
+    check_finite(figure)
+    line, mark = figure.data
+    np.testing.assert_array_equal(line.x, STEPS)
+    np.testing.assert_allclose(line.y, scales, rtol=1e-6)
+    assert (mark.x[0], mark.y[0]) == (50, 1) and mark.text[0] == "T = 50: b = 1"
+    assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
+    assert figure.layout.yaxis.title.text == "Noise scale b" and figure.layout.xaxis.title.text == "Number of steps T"
+
+
+def test_noise_by_rows_meets_the_target_at_the_mark(check_finite) -> None:
+    rows = np.geomspace(100, 10_000, 50)
+    figure = noise_by_rows(rows, 100 / rows, 0.05, 2000, "σ")
+    check_finite(figure)
+    line, limit, mark = figure.data
+    np.testing.assert_allclose(line.y, 100 / rows, rtol=1e-6)
+    assert (limit.y == np.float32(0.05)).all() and limit.text[0] == "wanted: 0.05"
+    assert (mark.x[0], mark.y[0], mark.text[0]) == (2000, np.float32(0.05), "n = 2,000")
+    assert np.interp(2000, rows, line.y) == pytest.approx(0.05, rel=1e-2)
+
+
+def test_spent_by_steps_emboldens_the_tightest(check_finite) -> None:
+    found = curves()
+    figure = spent_by_steps(STEPS, found, DELTA, limit=4.0, affordable=73)
+    check_finite(figure)
+    *lines, limit, mark = figure.data
+    assert [line.name.removesuffix(" (tightest)") for line in lines] == [METHOD_NAMES[method] for method in found]
+    (bold,) = [line for line in lines if line.name.endswith("(tightest)")]
+    assert bold.name.startswith("privacy loss distribution")  # TV57: 4.6927, the least of all
+    assert bold.y[-1] == pytest.approx(4.69266743745, rel=2e-3)
+    assert bold.line.width > max(line.line.width for line in lines if line is not bold)
+    assert len({(line.line.dash, line.line.color) for line in lines}) == len(lines)
+    assert limit.text[0] == "budget ε = 4" and (mark.x[0], mark.y[0]) == (73, 4)
+    assert mark.text[0] == "the budget lasts 73 steps"
+    assert figure.layout.yaxis.title.text == "ε at δ = 1e-06" and figure.layout.yaxis.rangemode == "tozero"
+
+
+def test_spent_by_steps_without_a_limit_or_without_any_curve(check_finite) -> None:
+    assert len(spent_by_steps(STEPS, curves(), DELTA).data) == len(curves())
+    none_left = spent_by_steps(STEPS, curves(), DELTA, limit=0.01, affordable=0)
+    assert not any((trace.text or [""])[0].startswith("the budget lasts") for trace in none_left.data)
+    empty = spent_by_steps(STEPS, {}, DELTA, limit=1.0, affordable=3)
+    assert not empty.data and empty.layout.annotations[0].text == "No accountant gives a finite ε for this noise."
+
+
+def test_bars_compare_lengths_and_one_stands_out() -> None:
+    values = {"basic composition": 15.8565, "zCDP": 8.8646, "privacy loss distribution": 5.2352}
+    figure = bars(values, "ε", "privacy loss distribution")
+    (trace,) = figure.data
+    assert trace.x.dtype == np.float32
+    assert list(trace.y) == list(values) and figure.layout.yaxis.autorange == "reversed"  # the first on top
+    np.testing.assert_allclose(trace.x, list(values.values()), rtol=1e-6)
+    assert list(trace.text) == ["15.9", "8.86", "5.24"] and figure.layout.xaxis.title.text == "ε"
+    assert list(trace.marker.color) == [style.GREY, style.GREY, style.PALETTE["private"]]
+    assert figure.layout.xaxis.type in (None, "linear") and figure.layout.xaxis.rangemode == "tozero"
+
+
+def test_bars_grow_with_their_number_and_carry_a_unit() -> None:
+    many = bars({f"analysis {k}": 5.0 for k in range(20)}, "Share [%]", unit=" %")
+    assert many.layout.height > bars({"one": 1.0}, "Share [%]").layout.height
+    assert set(many.data[0].text) == {"5 %"} and set(many.data[0].marker.color) == {style.GREY}
+
+
+def test_error_by_budget_marks_the_smallest_budget(check_finite) -> None:
+    amounts = np.geomspace(0.01, 10, 24)
+    figure = error_by_budget(amounts, 0.1 / amounts, "ε", "excess loss", 0.2, 0.5)
+    check_finite(figure)
+    line, limit, mark = figure.data
+    np.testing.assert_allclose(line.y, 0.1 / amounts, rtol=1e-6)
+    assert line.line.color == style.PALETTE["theory"] and limit.text[0] == "wanted: 0.2"
+    assert mark.x[0] == 0.5 and mark.y[0] == pytest.approx(0.2) and mark.text[0] == "ε = 0.5"
+    assert figure.layout.yaxis.title.text == "Bound on the excess loss" and figure.layout.xaxis.title.text == "Budget ε"
+    assert len(error_by_budget(amounts, 0.1 / amounts, "ε", "excess loss", 0.2, None).data) == 2
+
+
+def test_the_trade_off_lies_between_guessing_and_the_guarantee(check_finite) -> None:
+    rates = guarantee_figures.RATES
+    guarantee = closed_forms.pure_tradeoff(1.0, rates)
+    figure = guarantee_figures.tradeoff(guarantee, closed_forms.laplace_tradeoff(1.0, rates))
+    check_finite(figure)
+    guessing, promised, plan = figure.data
+    assert (guessing.y >= plan.y - 1e-6).all() and (plan.y >= promised.y - 1e-6).all()
+    assert len(guarantee_figures.tradeoff(guarantee).data) == 2
+
+
+def test_every_figure_is_small() -> None:
+    found = curves()
+    figures: list[go.Figure] = [
+        noise_by_steps(STEPS, 0.1 * STEPS, (50, 5.0), "b"),
+        noise_by_rows(np.geomspace(1, 1e7, 50), np.geomspace(1, 1e-7, 50), 0.1, 10, "b"),
+        spent_by_steps(STEPS, found, DELTA, 4.0, 73),
+        bars({METHOD_NAMES[method]: curve[-1] for method, curve in found.items()}, "ε"),
+        error_by_budget(np.geomspace(0.01, 10, 24), np.geomspace(1, 0.1, 24), "ε", "gap", 0.2, 0.5),
+    ]
+    assert all(len(figure.to_json()) < 20_000 for figure in figures)
