@@ -209,7 +209,7 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
             yield f"{control.label} must be one of {', '.join(control.options)}{shown}."
         else:
             message = item["msg"].removeprefix("Value error, ")
-            yield f"{name or cls.__name__}: {message}{shown}."
+            yield f"{name or getattr(cls, 'title', '') or cls.__name__}: {message}{shown}."
 
 
 def _plain(value: Any) -> Any:

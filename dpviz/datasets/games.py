@@ -129,10 +129,10 @@ class LatentGame(Specification):
     )
     rows: int = number(5000, 20, 100_000, label="Rows", symbol="n", scale="log", help="Each row is one person.")
     strategies_x: int = number(
-        300, 2, 10_000, label="Strategies of x", symbol="d_x", scale="log", help="Choices of the minimising player."
+        300, 2, 10_000, label="Strategies of x", symbol="dₓ", scale="log", help="Choices of the minimising player."
     )
     strategies_y: int = number(
-        300, 2, 10_000, label="Strategies of y", symbol="d_y", scale="log", help="Choices of the maximising player."
+        300, 2, 10_000, label="Strategies of y", symbol="dᵧ", scale="log", help="Choices of the maximising player."
     )
     seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 

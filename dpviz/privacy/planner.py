@@ -82,7 +82,7 @@ def calibrate_gaussian(
         return np.full(len(weights), math.inf)
     if isinstance(budget, PureDP):
         raise UserError(
-            "Gaussian noise never gives pure ε-DP. State the budget as (ε, δ), ρ or μ, or choose Laplace noise.",
+            "Gaussian noise never gives pure ε-DP. State the budget as (ε, δ), ρ or μ, or choose another noise.",
             title="This budget does not exist for Gaussian noise",
         )
     shares = np.asarray(weights, dtype=float) / np.sum(weights)

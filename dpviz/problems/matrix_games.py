@@ -180,7 +180,7 @@ def work(n: int, d_x: int, d_y: int) -> Work:
     if affordable(n, d_x, d_y):  # products of whole matrices are 25 times as fast as those with one vector
         return Work(d_x * d_y, d_x + d_y, n * d_x * d_y / 25)
     passes = n * (d_x + d_y)
-    return Work(4 * passes, passes / 16, 4 * passes)
+    return Work(4 * passes, passes / 64, 4 * passes)
 
 
 class MeanProducts:

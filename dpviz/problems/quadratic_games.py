@@ -39,8 +39,8 @@ class QuadraticGame(ProblemSpecification):
     kind: ClassVar[str] = "problems.quadratic_games.quadratic"
     title: ClassVar[str] = "Quadratic game"
     data: LatentGame = LatentGame()
-    curvature_x: float = _weight("x", "λ_x")
-    curvature_y: float = _weight("y", "λ_y")
+    curvature_x: float = _weight("x", "λₓ")
+    curvature_y: float = _weight("y", "λᵧ")
 
     @property
     def public(self) -> bool:

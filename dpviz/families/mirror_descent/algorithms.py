@@ -81,7 +81,14 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         0.5, 0.05, 0.95, label="Share of x", symbol="φ", help="Share of the budget (in ρ) of the minimising player."
     )
     relative_step: float = number(
-        1.0, 0.01, 1.0, label="Step size", symbol="τ/τ_max", scale="log", help="1 = the largest that the budget allows."
+        1.0,
+        0.01,
+        1.0,
+        label="Step size",
+        symbol="τ",
+        unit="× largest",
+        scale="log",
+        help="1 = the largest that the budget allows.",
     )
     output: Literal["reuse", "fresh"] = choice(
         "reuse",
@@ -237,9 +244,10 @@ class SyntheticData(VertexSampling):
         return super().plan(facts, budget)
 
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
-        """2 √(ln d/T) for x, and for y 4 √(ln d/T) if privacy allows it: found best in experiments."""
+        """The largest that privacy allows for y, which may be long: the histogram gains from it. x needs no data:
+        2 √(ln d/T), and without privacy y takes twice that."""
         free = (2 + 2 * player) * math.sqrt(math.log((facts.d_x, facts.d_y)[player]) / rounds)
-        return min(largest, free)
+        return free if largest == math.inf else largest
 
     def _play(
         self,

@@ -54,7 +54,14 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         0.5, 0.05, 0.95, label="Share of x", symbol="φ", help="Share of the budget (in ρ) of the minimising player."
     )
     relative_step: float = number(
-        1.0, 0.01, 1.0, label="Step size", symbol="τ/τ_max", scale="log", help="1 = the largest that the budget allows."
+        1.0,
+        0.01,
+        1.0,
+        label="Step size",
+        symbol="τ",
+        unit="× largest",
+        scale="log",
+        help="1 = the largest that the budget allows.",
     )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:

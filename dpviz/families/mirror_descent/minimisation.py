@@ -69,7 +69,14 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         "tight", ACCOUNTING, label="Accounting", help="What a draw costs: its bounded range, or Proposition F.1."
     )
     relative_step: float = number(
-        1.0, 0.01, 1.0, label="Step size", symbol="τ/τ_max", scale="log", help="1 = the largest that the budget allows."
+        1.0,
+        0.01,
+        1.0,
+        label="Step size",
+        symbol="τ",
+        unit="× largest",
+        scale="log",
+        help="1 = the largest that the budget allows.",
     )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
