@@ -66,9 +66,9 @@ with st.sidebar:
         size_note = st.empty()
         with st.expander("Advanced: draws and accounting"):
             references = experiment_controls.references(panel)
-            settings |= experiment_controls.settings(panel, CATALOGUE, ADVANCED)
+            settings |= experiment_controls.settings(panel, CATALOGUE, ADVANCED, offered)
         with st.expander("Advanced: other methods"):
-            settings |= experiment_controls.settings(panel, CATALOGUE, [*BASELINES, *SYNTHETIC, *REST])
+            settings |= experiment_controls.settings(panel, CATALOGUE, [*BASELINES, *SYNTHETIC, *REST], offered)
         panel.check()
         arms = Chosen(labels, references, settings).arms(CATALOGUE)
         problem = game_controls.build(choice)

@@ -90,10 +90,14 @@ def references(panel: Panel) -> bool:
     )
 
 
-def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str]) -> dict[str, Any]:
-    """Draw the shared settings `names`; their values."""
+def settings(
+    panel: Panel, catalogue: Catalogue, names: Sequence[str], offered: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Draw the shared settings `names`, as far as one of the methods offered (None = all) has them; their values."""
     declared = catalogue.controls()
-    return {name: panel.control(declared[name], name) for name in names}
+    labels = catalogue.methods if offered is None else offered
+    owned = {name for label in labels for name in type(catalogue.methods[label]).model_fields}
+    return {name: panel.control(declared[name], name) for name in names if name in owned}
 
 
 def budget(

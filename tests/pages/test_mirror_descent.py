@@ -130,10 +130,16 @@ def owned(methods: Sequence[str]) -> dict[str, Control]:
     return {control.name: control for name in methods for control in type(presets.METHODS[name]).controls()}
 
 
-def test_every_setting_of_every_method_has_a_control(load: Load) -> None:
-    app = load(PAGE)
-    keys = {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control]}
-    assert {f"mirror_{name}" for name in owned(list(presets.METHODS))} <= keys
+def test_every_setting_of_every_method_that_the_problem_is_offered_has_a_control(load: Load) -> None:
+    seen: set[str] = set()
+    for problem in ("matrix", "synthetic", "regression"):
+        offered, _ = presets.offered(game_controls.PROBLEMS[problem])
+        app = open_problem(load, problem)
+        keys = {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control]}
+        assert {f"mirror_{name}" for name in owned(offered)} <= keys
+        assert not {f"mirror_{name}" for name in owned(list(presets.METHODS)) if name not in owned(offered)} & keys
+        seen |= set(owned(offered))
+    assert seen == set(owned(list(presets.METHODS)))
 
 
 @pytest.mark.parametrize("problem", ["matrix", "synthetic", "regression"])
