@@ -41,6 +41,14 @@ class Snapshot:
     status: tuple[str, ...] | None = None
 
 
+DIVERGED = 1e100  # a number beyond this marks a replicate; decided from public values only
+
+
+def divergence_status(lost: np.ndarray) -> tuple[str, ...] | None:
+    """The `status` of a snapshot whose diverged replicates are lost (R,) bool; None while there are none."""
+    return tuple("diverged" if broken else "running" for broken in lost) if lost.any() else None
+
+
 class Algorithm(Specification, ABC, Generic[P, F]):
     """Hyper-parameters and an update rule. P: the problem that it needs, F: the facts that it plans from."""
 

@@ -1,6 +1,5 @@
 """The ledger: what a run has been charged, refusing what its plan or its cap does not allow."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -87,9 +86,7 @@ class Ledger:
 
     def spent(self, currency: Additive) -> np.ndarray:
         """(R,) what each replicate has been charged so far: ε, ρ, or μ."""
-        events = {event for r in range(self.replicates) for event in self.booked(r)}
-        prices = {event: price(event, currency) for event in events}
-        total = np.array([math.fsum(prices[event] for event in self.booked(r)) for r in range(self.replicates)])
+        total = self._accounts.sums(currency)
         return np.sqrt(total) if currency == "mu" else total
 
     def booked(self, replicate: int) -> tuple[Event, ...]:
@@ -130,6 +127,12 @@ class _Fixed:
         self._left_at[(self._left_at < 0) & (times == 0)] = self._next
         self._complete = not (self._left_at >= 0).any()
 
+    def sums(self, currency: Additive) -> np.ndarray:
+        """(R,) the costs charged so far, added up."""
+        prices = {event: price(event, currency) for event in set(self._events[: self._next])}
+        spent = np.cumsum([0.0, *(prices[event] for event in self._events[: self._next])])
+        return spent[np.where(self._left_at < 0, self._next, self._left_at)]
+
     def booked(self, replicate: int) -> tuple[Event, ...]:
         left = self._left_at[replicate]
         return self._events[: self._next if left < 0 else left]
@@ -143,6 +146,7 @@ class _Filtered:
         self._limit = terms.ceiling * (1 + SLACK)
         self._sum = np.zeros(replicates)
         self._log: list[tuple[Event, np.ndarray]] = []
+        self._counts = {event: np.zeros(replicates, dtype=int) for event in self._price}
 
     def charge(self, event: Event, times: np.ndarray | None) -> None:
         chosen = np.ones(len(self._sum), dtype=int) if times is None else np.array(times)
@@ -153,9 +157,18 @@ class _Filtered:
             raise BudgetExceeded(f"{event} would lead to {after.max():.6g}; the filter ends at {self._limit:.6g}")
         self._sum = after
         self._log.append((event, chosen))
+        self._counts[event] += chosen
 
     def affordable(self, event: Event, times: int | np.ndarray) -> np.ndarray:
         return self._after(event, np.broadcast_to(times, self._sum.shape)) <= self._limit
+
+    def sums(self, currency: Additive) -> np.ndarray:
+        """(R,) the costs charged so far, added up."""
+        total = np.zeros(len(self._sum))
+        for event, counts in self._counts.items():
+            charged = counts > 0  # 0 · ∞ is not a number
+            total[charged] += counts[charged] * price(event, currency)
+        return total
 
     def _after(self, event: Event, times: np.ndarray) -> np.ndarray:
         if event not in self._price:

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, quadratic, theory
 from dpviz.privacy.budgets import Budget
@@ -18,8 +18,6 @@ from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Norm
 from dpviz.problems.base import Metric, SmoothFacts, SmoothProblem, check_facts
 from dpviz.specification import choice, number
-
-DIVERGED = 1e100  # a coordinate beyond this marks a replicate; decided from the public iterates only
 
 
 class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
@@ -142,7 +140,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
                 t,
                 {"x": x},
                 {"distance": _norms(x - start), "noisy_gradient_norm": _norms(noisy)},
-                status=tuple("diverged" if lost else "running" for lost in diverged) if diverged.any() else None,
+                status=divergence_status(diverged),
             )
 
     # -------------------------------------------------------------------------------------------- what the theory says

@@ -152,10 +152,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
         """A player's step size: the largest that privacy allows; if that is infinite, because nothing is paid, a bold
         one; 1 if there is nothing to choose."""
-        if largest < math.inf:
-            return largest
-        d, spread = ((facts.d_x, facts.range_x), (facts.d_y, facts.range_y))[player]
-        return planning.bold_step(math.log(d), spread, rounds) if d > 1 and spread > 0 else 1.0
+        return largest if largest < math.inf else planning.free_step(facts, rounds, player)
 
     def _open_events(self, facts: GameFacts, rounds: int) -> tuple[tuple[Event, ...], np.ndarray]:
         """Without privacy: both players' weights are shown as they are."""

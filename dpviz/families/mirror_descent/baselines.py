@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import BATCHES, softmax
@@ -105,14 +105,14 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
             steps = (plan.schedule["step_size_x"][t - 1], plan.schedule["step_size_y"][t - 1])
             totals = (totals[0] + strategies[0], totals[1] + strategies[1])
             lost |= ~(np.isfinite(gradients[0]).all(axis=1) & np.isfinite(gradients[1]).all(axis=1))
-            lost |= (np.abs(gradients[0]).max(axis=1) > 1e100) | (np.abs(gradients[1]).max(axis=1) > 1e100)
+            lost |= (np.abs(gradients[0]).max(axis=1) > DIVERGED) | (np.abs(gradients[1]).max(axis=1) > DIVERGED)
             # What broke is frozen where it was, and marked.
             gradients = tuple(np.where(lost[:, None], 0.0, g) for g in gradients)  # type: ignore[assignment]
             strategies, sums = self.advance(strategies, sums, (-gradients[0], gradients[1]), steps)
             yield Snapshot(
                 t,
                 {"x": totals[0] / t, "y": totals[1] / t},
-                status=tuple("diverged" if broken else "running" for broken in lost) if lost.any() else None,
+                status=divergence_status(lost),
             )
 
     @staticmethod
@@ -215,9 +215,9 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         scores_x, scores_y, total_x, total_y = (np.zeros_like(v) for v in (x, y, x, y))
         yield Snapshot(0, {"x": x, "y": y})
         payoffs = mechanisms.gaussian(problem.payoffs(mechanisms.replicates), plan.events[0])
-        lost = ~(np.abs(payoffs).max(axis=(1, 2)) < 1e100)
+        lost = ~(np.abs(payoffs).max(axis=(1, 2)) < DIVERGED)
         payoffs = np.where(lost[:, None, None], 0.0, payoffs) if lost.any() else payoffs
-        status = tuple("diverged" if broken else "running" for broken in lost) if lost.any() else None
+        status = divergence_status(lost)
         for t in range(1, plan.iterations + 1):
             total_x, total_y = total_x + x, total_y + y
             scores_x = scores_x - plan.schedule["step_size_x"][t - 1] * np.einsum("rjk,rk->rj", payoffs, y)
@@ -275,7 +275,7 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
                 measured = mechanisms.laplace(problem.answer(chosen, "l1"), measure)
             else:
                 measured = mechanisms.gaussian(problem.answer(chosen, "l2"), measure)
-            lost |= ~(np.abs(measured) < 1e100)
+            lost |= ~(np.abs(measured) < DIVERGED)
             at = np.arange(replicates)
             error = np.where(lost, 0.0, measured - problem.answers(x)[at, chosen])
             weights = np.zeros((replicates, problem.answers(x).shape[1]))
@@ -286,7 +286,7 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
             yield Snapshot(
                 t,
                 {"x": x if self.iterate == "last" else total / t, "y": y},
-                status=tuple("diverged" if broken else "running" for broken in lost) if lost.any() else None,
+                status=divergence_status(lost),
             )
 
 
@@ -320,9 +320,9 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
         x, y = problem.facts.uniform(mechanisms.replicates)
         yield Snapshot(0, {"x": x, "y": y})
         tables = mechanisms.gaussian(problem.marginal_tables(mechanisms.replicates), plan.events[0])
-        lost = ~(np.abs(tables).max(axis=1) < 1e100)
+        lost = ~(np.abs(tables).max(axis=1) < DIVERGED)
         answers = problem.from_marginals(np.where(lost[:, None], 0.0, tables))
-        status = tuple("diverged" if broken else "running" for broken in lost) if lost.any() else None
+        status = divergence_status(lost)
         scores, tables_in_all = np.zeros_like(x), len(problem.marginals.tables)
         for t in range(1, plan.iterations + 1):
             # Gradient of ½ ‖A x - answers‖², whose curvature in the ℓ1 geometry is the number of tables.

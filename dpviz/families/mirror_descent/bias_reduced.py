@@ -11,7 +11,6 @@ from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
 from dpviz.families.mirror_descent.algorithms import ACCOUNTING, frequencies, softmax
-from dpviz.privacy import planner
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
 from dpviz.privacy.events import Event, ExpMech
 from dpviz.privacy.ledger import Additive, Filter, price
@@ -83,12 +82,9 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             tau = min(float(largest), 1 / (facts.lipschitz * math.sqrt(self.stop_level)))
             steps = [self.relative_step * tau if share else 0.0 for share in split]
         else:
-            ranges = np.array([2 * math.sqrt(share) * weight for share in split if share])
-            scale = self.relative_step * planner.calibrate_selections(
-                planning.additive(budget), ranges, draws, facts.released
-            )
-            pairs = zip(split, oscillations, strict=True)
-            steps = [scale * math.sqrt(share) / osc if share else 0.0 for share, osc in pairs]
+            paid_for = planning.additive(budget)
+            largest_steps = planning.private_steps(facts, paid_for, np.array([weight]), draws, split, "tight", 1)
+            steps = [self.relative_step * step for step in largest_steps]
         allowed: dict[str, Event] = {
             name: ExpMech(2 * osc * tau * weight)
             for name, osc, tau in zip("xy", oscillations, steps, strict=True)
@@ -103,15 +99,11 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             Filter(currency, math.sqrt(cap) if currency == "mu" else cap, allowed),
             rounds,
             resolved={"rows_per_draw": unit, "level": level, "step_size_x": steps[0], "step_size_y": steps[1]},
-            step_size_x=np.full(rounds, steps[0] or self._free_step(facts, 0)),
-            step_size_y=np.full(rounds, steps[1] or self._free_step(facts, 1)),
+            step_size_x=np.full(rounds, steps[0] or planning.free_step(facts, rounds, 0)),
+            step_size_y=np.full(rounds, steps[1] or planning.free_step(facts, rounds, 1)),
             row_weight=np.full(rounds, weight),
             batch_size=np.full(rounds, float(unit) * theory.mean_batches(level)),
         )
-
-    def _free_step(self, facts: GameFacts, player: int) -> float:
-        d, spread = ((facts.d_x, facts.range_x), (facts.d_y, facts.range_y))[player]
-        return planning.bold_step(math.log(d), spread, self.stop_level) if d > 1 and spread > 0 else 1.0
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)

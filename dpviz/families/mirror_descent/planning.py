@@ -183,6 +183,12 @@ def bold_step(log_vertices: float, spread: float, rounds: int) -> float:
     return 128 * regret_step(log_vertices, spread, rounds)
 
 
+def free_step(facts: GameFacts, rounds: int, player: int) -> float:
+    """`bold_step` of a player (0: x, 1: y) whom privacy does not limit; 1 if there is nothing to choose."""
+    d, spread = ((facts.d_x, facts.range_x), (facts.d_y, facts.range_y))[player]
+    return bold_step(math.log(d), spread, rounds) if d > 1 and spread > 0 else 1.0
+
+
 def selections(eta: float, times: int) -> Event:
     """The event of `times` draws of range η each."""
     return ExpMech(eta) if times == 1 else Repeat(ExpMech(eta), times)
