@@ -28,7 +28,7 @@ ensure_shell()
 
 CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.offered(presets.MatrixGame)[1], by_name=presets.BY_NAME)
 ADVANCED = ("draws", "accounting", "parameters", "output", "share_x", "release")
-BASELINES = ("gradient_rounds", "euclidean_step", "entropic_step", "matrix_rounds", "chosen_vertices")
+BASELINES = ("gradient_rounds", "euclidean_step", "entropic_step", "responses", "matrix_rounds", "chosen_vertices")
 SYNTHETIC = ("measured_queries", "iterate", "fitting_rounds")
 REST = ("stop_level", "rows_per_draw", "refresh_draws", "refresh", "output_draws", "theorem")
 

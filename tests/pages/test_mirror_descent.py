@@ -49,7 +49,13 @@ def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
     assert [metric.value for metric in app.metric][:2] == ["ε = 1, δ = 1e-06", "ε ≤ 1"]
     assert app.metric[2].label == "Per round, bounded range η" and "tells a replaced row" in text(app)
     assert len(charts(app)) == 4 and "mirror_job" not in app.session_state
-    assert lines(app, "Privacy spent") == {"Vertex sampling", "As in the paper", "DP-SGDA", "Gaussian mirror descent"}
+    assert lines(app, "Privacy spent") == {
+        "Vertex sampling",
+        "As in the paper",
+        "DP-SGDA",
+        "Gaussian mirror descent",
+        "Two draws",
+    }
     assert "Gaussian mirror descent wins matrix games up to about" in text(app)
     assert "One row" in text(app) and "Versions (E11)" in text(app) and "saddle point" in text(app)
 
@@ -342,7 +348,7 @@ def test_the_pictures_follow_their_method(load: Load) -> None:
 def test_references_without_privacy_run_beside_the_private_methods(load: Load) -> None:
     app = run(load(PAGE, mirror_references="true", **TINY, **SMALL_GAME))
     table = app.dataframe[-1].value.set_index("Algorithm")
-    assert pd.isna(table.loc["Mirror descent, no privacy"].iloc[-2]) and len(table) == 5
+    assert pd.isna(table.loc["Mirror descent, no privacy"].iloc[-2]) and len(table) == 6
 
 
 def test_results_stay_when_settings_change_and_say_so(load: Load) -> None:

@@ -11,6 +11,7 @@ from dpviz.families.mirror_descent.baselines import (
 )
 from dpviz.families.mirror_descent.bias_reduced import BiasReduced
 from dpviz.families.mirror_descent.minimisation import AnytimeSampling, FrankWolfe
+from dpviz.families.mirror_descent.two_draws import TwoDraws
 
 __all__ = [
     "AnytimeSampling",
@@ -23,5 +24,6 @@ __all__ = [
     "MultiplicativeWeights",
     "NoisyPayoffs",
     "SyntheticData",
+    "TwoDraws",
     "VertexSampling",
 ]
