@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from threading import Lock
 from typing import Literal
 
 import numpy as np
@@ -65,11 +66,13 @@ class Ledger:
     """The accounts of R replicates of one arm; each replicate has the whole budget to itself.
 
     Under a `Sequence`, a replicate that skips an event has left for good: what it was charged is the prefix up to
-    there. Under a `Filter`, every replicate has its own sum.
+    there. Under a `Filter`, every replicate has its own sum. Threads may share a ledger: what one of them is charged
+    is booked before the next one is looked at.
     """
 
     def __init__(self, terms: Sequence | Filter, replicates: int) -> None:
         self._accounts = (_Fixed if isinstance(terms, Sequence) else _Filtered)(terms, replicates)  # type: ignore[arg-type]
+        self._lock = Lock()  # a sum that two threads read before either adds to it would pay for one of them only
         self.replicates = replicates
 
     def charge(self, event: Event, times: np.ndarray | None = None) -> None:
@@ -78,20 +81,24 @@ class Ledger:
         Raises LedgerError, before anything is booked or drawn, unless `event` is the next one of the plan (then times
         are 0 or 1), or allowed by the filter and within its cap for every replicate.
         """
-        self._accounts.charge(event, times)
+        with self._lock:
+            self._accounts.charge(event, times)
 
     def affordable(self, event: Event, times: int | np.ndarray = 1) -> np.ndarray:
         """(R,) bool: which replicates may be charged `event` so many times now."""
-        return self._accounts.affordable(event, times)
+        with self._lock:
+            return self._accounts.affordable(event, times)
 
     def spent(self, currency: Additive) -> np.ndarray:
         """(R,) what each replicate has been charged so far: ε, ρ, or μ."""
-        total = self._accounts.sums(currency)
+        with self._lock:
+            total = self._accounts.sums(currency)
         return np.sqrt(total) if currency == "mu" else total
 
     def booked(self, replicate: int) -> tuple[Event, ...]:
         """The events charged to one replicate so far, in order."""
-        return self._accounts.booked(replicate)
+        with self._lock:
+            return self._accounts.booked(replicate)
 
 
 class _Fixed:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import IntEnum
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
@@ -51,11 +52,22 @@ def noise_scale(event: Event, sensitivity: float) -> float:
     raise TypeError(f"{release} has no noise scale")
 
 
+def _require_finite(values: np.ndarray) -> None:
+    """Raises LedgerError where a value is not a number or infinite: no noise hides that, and no sensitivity bounds it.
+
+    Problems put 0 in place of such entries before they clip, so one that comes here is a bug of an algorithm.
+    """
+    if not np.isfinite(values).all():
+        raise LedgerError("what is released must be finite numbers; put 0 in place of the others before clipping")
+
+
 class Mechanisms:
     """Draws all randomness of one arm's run for R replicates, charging the ledger before each draw.
 
     A mechanism takes the event and the query and derives the scale from both, so the noise that is drawn, the noise
-    that is booked and the noise that is shown cannot differ.
+    that is booked and the noise that is shown cannot differ. Values that are not finite are refused with a LedgerError
+    before anything is drawn and, except on a batch and in running sums that were paid for when they opened, before
+    anything is charged.
     """
 
     def __init__(self, ledger: Ledger, seed: int, noise: Purpose = Purpose.NOISE) -> None:
@@ -96,10 +108,12 @@ class Mechanisms:
 
     def laplace(self, query: Query, event: Event, rows: np.ndarray | None = None) -> np.ndarray:
         """The query's value plus i.i.d. Laplace noise of scale Δ₁/ε; (R', ...)."""
+        _require_finite(query.value)
         return self.batch(event, rows).laplace(query)
 
     def gaussian(self, query: Query, event: Event, rows: np.ndarray | None = None) -> np.ndarray:
         """The query's value plus i.i.d. Gaussian noise of standard deviation Δ₂/μ; (R', ...)."""
+        _require_finite(query.value)
         return self.batch(event, rows).gaussian(query)
 
     def exponential(
@@ -141,8 +155,11 @@ class Mechanisms:
     ) -> np.ndarray:
         """Draw indices with probabilities ∝ exp(log_weights), (R', k), public or released before: costs nothing.
 
-        Returns (R', most draws), filled with -1 where a replicate draws fewer.
+        Returns (R', most draws), filled with -1 where a replicate draws fewer. A weight of -∞ is an index that cannot
+        be drawn; raises LedgerError if that is all of them, or one is not a number or +∞.
         """
+        if np.isnan(log_weights).any() or not np.isfinite(log_weights.max(axis=-1, initial=-np.inf)).all():
+            raise LedgerError("indices are drawn from weights of which one at least is positive, and none infinite")
         chosen = range(self.replicates) if rows is None else rows
         times = np.broadcast_to(draws, len(chosen))
         return self._selected(self.public, log_weights, np.ones(len(chosen)), times, 1, chosen)
@@ -188,9 +205,9 @@ class Mechanisms:
             raise LedgerError(f"it needs a sensitivity in linf on the whole table, the query has {query.norm}")
         chosen = range(self.replicates) if rows is None else rows
         delta = np.broadcast_to(np.asarray(query.sensitivity, dtype=float), len(chosen))
-        valid = (np.isfinite(delta) & (delta >= 0)).all() and not np.isnan(query.value).any()
+        valid = (np.isfinite(delta) & (delta >= 0)).all() and np.isfinite(query.value).all()
         if query.value.ndim != 2 or len(query.value) != len(chosen) or not valid:
-            raise LedgerError("it needs one row of numbers for each replicate, and a finite sensitivity")
+            raise LedgerError("it needs one row of finite numbers for each replicate, and a finite sensitivity")
         self._ledger.charge(event, times_of(rows, self.replicates))
         first = event.eps / (1 + 2 ** (2 / 3))
         second = first * 2 ** (2 / 3)  # not the rest of ε: without privacy both are infinite
@@ -247,6 +264,7 @@ class Batch:
         self._rows = replicates
         self.rows = rows
         self._declared = list(inner_events(event))
+        self._lock = Lock()  # two threads must not both get the one release that was paid for
         self.indices = self._drawn(event)
 
     def _drawn(self, event: Event) -> np.ndarray | None:
@@ -267,6 +285,10 @@ class Batch:
 
     def _next(self, query: Query, kind: type[E], norm: Norm) -> E:
         """The next declared event, after checking that the query fits it and this batch."""
+        with self._lock:
+            return self._taken(query, kind, norm)
+
+    def _taken(self, query: Query, kind: type[E], norm: Norm) -> E:
         release = self._declared[0] if self._declared else None
         if not isinstance(release, kind):
             raise LedgerError(f"this batch does not allow {kind.__name__} now; declared: {self._declared}")
@@ -277,6 +299,7 @@ class Batch:
             raise LedgerError("a query must be released by the batch that it was computed on")
         if len(query.value) != len(self._rows):
             raise LedgerError(f"the query has {len(query.value)} replicates, the batch {len(self._rows)}")
+        _require_finite(query.value)
         del self._declared[0]
         return release
 
@@ -317,15 +340,17 @@ class PrefixSums:
         self._total = np.zeros((len(rows), *shape))
         self._noise = factorisation.stream(self._drawn) if event.mu < np.inf else None
         self._added = 0
+        self._lock = Lock()  # a leaf is one query's, whichever thread brings it
 
     def add(self, query: Query) -> np.ndarray:
         """The noisy sum of this query and all before; (R', ...). Raises LedgerError if it is not as declared."""
-        self._check(query)
-        self._added += 1
-        self._total = self._total + query.value
-        if self._noise is None:
-            return self._total.copy()
-        return self._total + next(self._noise) * self.noise_scale.reshape(-1, *[1] * (self._total.ndim - 1))
+        with self._lock:
+            self._check(query)
+            self._added += 1
+            self._total = self._total + query.value
+            if self._noise is None:
+                return self._total.copy()
+            return self._total + next(self._noise) * self.noise_scale.reshape(-1, *[1] * (self._total.ndim - 1))
 
     def _drawn(self) -> np.ndarray:
         normals = np.empty(self._total.shape)
@@ -345,3 +370,4 @@ class PrefixSums:
         declared = self._leaves[:, self._added]
         if not (np.asarray(query.sensitivity) <= declared * (1 + 1e-12)).all():  # rounding, if it was computed twice
             raise LedgerError(f"query {self._added + 1} has sensitivity {query.sensitivity}, declared was {declared}")
+        _require_finite(self._total + query.value)

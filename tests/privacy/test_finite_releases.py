@@ -1,0 +1,94 @@
+"""What is released are finite numbers: a mechanism refuses anything else before it draws."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Pure, Seq, Sub
+from dpviz.privacy.ledger import Ledger, LedgerError, Sequence
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.prefix_sums import binary_tree
+from dpviz.privacy.queries import Query
+
+L, G, E, P = Laplace(0.5), Gaussian(0.25), ExpMech(1.0), Pure(1.0)
+NOT_FINITE = (math.nan, math.inf, -math.inf)
+
+
+def mechanisms(*events: Event) -> Mechanisms:
+    return Mechanisms(Ledger(Sequence(events), 3), seed=7)
+
+
+def states(of: Mechanisms) -> list:
+    return [generator.bit_generator.state for group in (of._noise, of._batches, of.public) for generator in group]
+
+
+def query(bad: float, norm: str) -> Query:
+    """One bad entry, in one replicate only."""
+    value = np.zeros((3, 4))
+    value[1, 2] = bad
+    return Query(value, 1.0, norm)  # type: ignore[arg-type]
+
+
+ACTS: dict[str, tuple[Event, Callable[[Mechanisms, float], object]]] = {
+    "laplace": (L, lambda source, bad: source.laplace(query(bad, "l1"), L)),
+    "gaussian": (G, lambda source, bad: source.gaussian(query(bad, "l2"), G)),
+    "exponential": (E, lambda source, bad: source.exponential(query(bad, "range"), E)),
+    "above threshold": (P, lambda source, bad: source.above_threshold(query(bad, "linf"), P)),
+    "without privacy": (Laplace(math.inf), lambda source, bad: source.laplace(query(bad, "l1"), Laplace(math.inf))),
+}
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+@pytest.mark.parametrize("act", ACTS)
+def test_a_value_that_is_not_finite_is_refused_before_anything_is_charged(act: str, bad: float) -> None:
+    event, release = ACTS[act]
+    source = mechanisms(event)
+    before = states(source)
+    with pytest.raises(LedgerError, match="finite"):
+        release(source, bad)
+    assert states(source) == before and source._ledger.booked(0) == ()
+    release(source, 1.0)  # what was planned is still there
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+@pytest.mark.parametrize("event", [Seq((L, G)), Sub("wor", 4, 10, Seq((L, G)))], ids=str)
+def test_a_batch_keeps_its_releases_when_it_refuses_a_value(event: Event, bad: float) -> None:
+    """It was paid for when it opened."""
+    source = mechanisms(event)
+    batch = source.batch(event)
+    before = states(source)
+    for norm, release in (("l1", batch.laplace), ("l2", batch.gaussian)):
+        with pytest.raises(LedgerError, match="finite"):
+            release(query(bad, norm)._replace(batch=batch))
+        assert states(source) == before
+        assert np.isfinite(release(query(1.0, norm)._replace(batch=batch))).all()
+        before = states(source)
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+def test_running_sums_refuse_a_leaf_that_is_not_finite(bad: float) -> None:
+    source = mechanisms(G)
+    sums = source.prefix_sums(G, binary_tree(3), 1.0, (4,))
+    before = states(source)
+    with pytest.raises(LedgerError, match="finite"):
+        sums.add(query(bad, "l2"))
+    assert states(source) == before
+    assert np.isfinite(sums.add(query(1.0, "l2"))).all()
+
+
+def test_running_sums_refuse_a_sum_that_overflows() -> None:
+    sums = mechanisms(G).prefix_sums(G, binary_tree(3), 1.0, (4,))
+    sums.add(query(1.5e308, "l2"))
+    with np.errstate(over="ignore"), pytest.raises(LedgerError, match="finite"):
+        sums.add(query(1.5e308, "l2"))
+
+
+@pytest.mark.parametrize("weights", [[math.nan, 0.0], [math.inf, 0.0], [-math.inf, -math.inf]], ids=str)
+def test_public_draws_need_weights_that_say_something(weights: list[float]) -> None:
+    source = mechanisms()
+    before = states(source)
+    with pytest.raises(LedgerError, match="weights"):
+        source.sample(np.tile(weights, (3, 1)))
+    assert states(source) == before
