@@ -1,18 +1,17 @@
-"""Sweeps: one experiment at several values of a setting, and how its outcome grows with that value."""
+"""Sweeps: one experiment at several values of a setting, on one or several data sets."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.laws import Fit, Order, Samples, log_law, orders, power_law
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.problems.base import Metric
@@ -23,13 +22,14 @@ _LARGEST = 1e300  # sums and logarithms of numbers up to here are still finite
 
 @dataclass(frozen=True)
 class Point:
-    """One value of a sweep, planned.
+    """One value of a sweep on one data set, planned.
 
-    experiment : with the arms that have a plan; None if none has. left_out : why the others have none, by label.
-    seconds : about how long it will take.
+    data_seed : of the data set; None for that of the experiment. experiment : with the arms that have a plan; None if
+    none has. left_out : why the others have none, by label. seconds : about how long it will take.
     """
 
     value: float
+    data_seed: int | None
     experiment: Experiment | None
     plans: Mapping[str, Plan]
     left_out: Mapping[str, str]
@@ -37,11 +37,16 @@ class Point:
 
 
 class Sweep(Specification):
-    """An experiment at each of several values of one setting. All points share the seed, and so their random numbers.
+    """An experiment at each of several values of one setting, on each of several data sets.
+
+    Every point has random numbers of its own, drawn from the experiment's seed and from what is released there; so
+    both the data and the noise differ between data sets.
 
     fields : addresses of the numbers that take the value, all of them at once: "budget.epsilon",
         "problem.data.strategies_x", "arms.0.algorithm.iterations". values : kept in ascending order.
-    metric : what is kept of every run, at its last iteration.
+    metric : what is kept of every run, at its last iteration. data_seed : address of the seed that the data are
+        generated from, "problem.data.seed". data_seeds : its values, one for each data set; without any, the
+        experiment's own data are the only ones.
     """
 
     kind: ClassVar[str] = "experiments.sweep.sweep"
@@ -49,6 +54,8 @@ class Sweep(Specification):
     fields: tuple[str, ...] = Field(min_length=1, max_length=32)
     values: tuple[float, ...] = Field(min_length=1, max_length=24)
     metric: str = Field(min_length=1, max_length=100)
+    data_seed: str = Field("", max_length=100)
+    data_seeds: tuple[int, ...] = Field((), max_length=32)
 
     @field_validator("values")
     @classmethod
@@ -57,9 +64,24 @@ class Sweep(Specification):
             raise ValueError("every value of a sweep must be another one")
         return tuple(sorted(values))
 
+    @model_validator(mode="after")
+    def _data_sets_differ(self) -> "Sweep":
+        if len(set(self.data_seeds)) < len(self.data_seeds) or bool(self.data_seeds) != bool(self.data_seed):
+            raise ValueError("several data sets need the address of their seed, and a seed each")
+        return self
+
+    @property
+    def data_sets(self) -> int:
+        """How many data sets there are."""
+        return len(self.data_seeds) or 1
+
     def points(self) -> tuple[Experiment, ...]:
-        """The experiment at each value. Raises UserError, naming the value, where settings do not go together."""
-        return tuple(self._at(value) for value in self.values)
+        """The experiment at each value on the first data set, then on the next ones.
+
+        Raises UserError, naming the value or the seed, where settings do not go together.
+        """
+        first = [self._at(value) for value in self.values]
+        return tuple(self._on(seed, point) for seed in self.data_seeds or (None,) for point in first)
 
     def planned(self) -> tuple[Point, ...]:
         """The points with the plans of their arms, from public facts alone.
@@ -67,26 +89,34 @@ class Sweep(Specification):
         An arm without a plan at some value is left out there, with the reason. Raises UserError if no arm has a plan at
         any value, or as `points` does.
         """
-        points = tuple(_planned(value, point) for value, point in zip(self.values, self.points(), strict=True))
-        if all(point.experiment is None for point in points):
-            raise UserError(next(iter(points[0].left_out.values())), title="No method has a plan")
-        return points
+        first = [_planned(value, self._at(value)) for value in self.values]
+        if all(point.experiment is None for point in first):
+            raise UserError(next(iter(first[0].left_out.values())), title="No method has a plan")
+        # Plans know nothing of the data, so they are the same for all data sets.
+        return tuple(
+            replace(point, data_seed=seed, experiment=point.experiment and self._on(seed, point.experiment))
+            for seed in self.data_seeds or (None,)
+            for point in first
+        )
 
     def stream(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Iterator["SweepStep"]:
         """Run point after point, yielding after every iteration of any arm and after every point.
 
-        A stop in the middle keeps the points that are finished. An arm that meets a user's mistake while it runs is
-        left out at that point. Raises UserError as `planned` does, and if the first point can tell nothing.
+        All values on one data set come before the next one, so the whole curve is there early and then gains its
+        intervals. A stop in the middle keeps the points that are finished. An arm that meets a user's mistake while it
+        runs is left out at that point. Raises UserError as `planned` does, and if the first point can tell nothing.
         """
         points = self.planned()
         result = SweepResult(self.experiment.arms, self.metric, len(points))
         result.left_out += [
-            LeftOut(point.value, label, reason) for point in points for label, reason in point.left_out.items()
+            LeftOut(point.value, label, reason)
+            for point in points[: len(self.values)]
+            for label, reason in point.left_out.items()
         ]
         total, done, progress = sum(point.seconds for point in points), 0.0, 0.0
         for number, point in enumerate(points, 1):
             if point.experiment is not None:
-                for share in _run(point.value, point.experiment, tables, result):
+                for share in _run(point, point.experiment, tables, result):
                     progress = min(1.0, max(progress, (done + point.seconds * share) / total))
                     yield SweepStep(point.value, result, progress)
             done += point.seconds
@@ -106,6 +136,14 @@ class Sweep(Specification):
         except UserError as error:
             raise UserError(f"At the value {value:.10g}: {error}", title="This sweep is not possible") from None
 
+    def _on(self, data_seed: int | None, experiment: Experiment) -> Experiment:
+        if data_seed is None:
+            return experiment
+        try:
+            return _replaced(experiment, [self.data_seed.split(".")], data_seed)
+        except UserError as error:
+            raise UserError(f"On the data set {data_seed}: {error}", title="This sweep is not possible") from None
+
 
 @dataclass(frozen=True)
 class LeftOut:
@@ -118,17 +156,24 @@ class LeftOut:
 
 @dataclass
 class Curve:
-    """What is known of one arm: k values, at each the (R,) last values of the metric, and how many runs diverged."""
+    """What is known of one arm: at k points value, data seed, the (R,) last numbers, and how many runs diverged."""
 
     values: list[float] = field(default_factory=list)
+    data_seeds: list[int | None] = field(default_factory=list)
     samples: list[np.ndarray] = field(default_factory=list)
     diverged: list[int] = field(default_factory=list)
 
-    def append(self, value: float, samples: np.ndarray, diverged: int) -> None:
+    def append(self, value: float, samples: np.ndarray, diverged: int, data_seed: int | None = None) -> None:
         """Add a point. The value comes last: readers take the length of that list once."""
         self.samples.append(samples)
         self.diverged.append(diverged)
+        self.data_seeds.append(data_seed)
         self.values.append(value)
+
+    def on(self, data_seed: int | None) -> dict[float, np.ndarray]:
+        """The numbers (R,) by value on one data set, values ascending."""
+        rows = range(len(self.values))
+        return {self.values[row]: self.samples[row] for row in rows if self.data_seeds[row] == data_seed}
 
 
 class SweepResult:
@@ -148,36 +193,61 @@ class SweepResult:
         self.left_out: list[LeftOut] = []
 
     def series(self, arm: str) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Values (k,), ascending, and at each the last values (R,) of the metric."""
+        """Values (k,), ascending, and at each the last numbers of all runs on all data sets so far, (R × S,)."""
         curve = self.curves[arm]
-        values = np.array(curve.values)
-        return values, curve.samples[: len(values)]
+        found: dict[float, list[np.ndarray]] = {}
+        for value, samples in zip(curve.values[:], curve.samples, strict=False):
+            found.setdefault(value, []).append(samples)
+        values = sorted(found)
+        return np.array(values), [np.concatenate(found[value]) for value in values]
 
     def medians(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
-        """Values (k,) and the medians (k,) over the replicates."""
+        """Values (k,) and the medians (k,) over all runs on all data sets."""
         values, samples = self.series(arm)
         return values, np.array([np.median(found) for found in samples])
 
-    def shared(self, one: str, other: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The values at which both arms have results, and their medians there."""
-        (x, first), (y, second) = self.medians(one), self.medians(other)
-        common, of_first, of_second = np.intersect1d(x, y, return_indices=True)
-        return common, first[of_first], second[of_second]
+    def laws(self, arm: str) -> tuple[Fit | None, Fit | None]:
+        """Power law and log law, fitted on every data set on which the arm has been at all values."""
+        values, data_sets = self._complete(arm)
+        return (power_law(values, *data_sets), log_law(values, *data_sets)) if data_sets else (None, None)
+
+    def orders(self, one: str, other: str) -> tuple[Order, ...]:
+        """How two arms lie to each other on the data sets that are complete; the most frequent order first."""
+        values = np.intersect1d(self._complete(one)[0], self._complete(other)[0])
+        curves = []
+        for seed in self._data_seeds():
+            first, second = self.curves[one].on(seed), self.curves[other].on(seed)
+            if len(values) and all(value in first and value in second for value in values):
+                medians = [np.array([np.median(found[value]) for value in values]) for found in (first, second)]
+                curves.append((values, medians[0], medians[1]))
+        return orders(one, other, curves)
+
+    def _complete(self, arm: str) -> tuple[np.ndarray, list[Samples]]:
+        """Values at which the arm has a result on some data set, and its numbers on every one that has them all.
+
+        While the first data set is under way it counts as it is.
+        """
+        by_seed = [self.curves[arm].on(seed) for seed in self._data_seeds()]
+        values = sorted(set().union(*by_seed))
+        return np.array(values), [[found[value] for value in values] for found in by_seed if len(found) == len(values)]
+
+    def _data_seeds(self) -> list[int | None]:
+        return list(dict.fromkeys(seed for curve in self.curves.values() for seed in curve.data_seeds[:]))
 
     def to_frame(self) -> pd.DataFrame:
-        """Tidy table: algorithm, replicate, setting (the value of the sweep), metric, value, released."""
-        columns = ["algorithm", "replicate", "setting", "metric", "value", "released"]
+        """Tidy table: algorithm, data_seed, replicate, setting (the value of the sweep), metric, value, released."""
+        columns = ["algorithm", "data_seed", "replicate", "setting", "metric", "value", "released"]
         released = self.metric is not None and self.metric.released
         rows = [
-            (label, replicate, setting, self.metric_name, value, released)
-            for label in self.curves
-            for setting, found in zip(*self.series(label), strict=True)
+            (label, seed, replicate, setting, self.metric_name, value, released)
+            for label, curve in self.curves.items()
+            for setting, seed, found in zip(curve.values[:], curve.data_seeds, curve.samples, strict=False)
             for replicate, value in enumerate(found.tolist())
         ]
         return pd.DataFrame(rows, columns=columns)
 
-    def record(self, value: float, trace: Trace) -> None:
-        """Add the last state of every arm of a run that is finished.
+    def record(self, value: float, trace: Trace, data_seed: int | None = None) -> None:
+        """Add the last state of every arm of a run that is finished, at a value and on a data set.
 
         A replicate that diverged keeps the last number that it delivered, as in a trace, at most ±1e300.
         """
@@ -188,7 +258,9 @@ class SweepResult:
             elif np.isnan(found).any():
                 self.left_out.append(LeftOut(value, label, "Some runs of this method delivered no numbers."))
             else:
-                self.curves[label].append(value, np.clip(found, -_LARGEST, _LARGEST), lane.status.count("diverged"))
+                self.curves[label].append(
+                    value, np.clip(found, -_LARGEST, _LARGEST), lane.status.count("diverged"), data_seed
+                )
 
 
 @dataclass(frozen=True)
@@ -246,11 +318,11 @@ def _planned(value: float, experiment: Experiment) -> Point:
             left_out[arm.label] = str(error)
     kept = tuple(arm for arm in experiment.arms if arm.label in plans)
     reduced = experiment.replaced(arms=kept) if kept else None
-    return Point(value, reduced, plans, left_out, 0.0 if reduced is None else reduced.estimated_seconds(plans))
+    return Point(value, None, reduced, plans, left_out, 0.0 if reduced is None else reduced.estimated_seconds(plans))
 
 
 def _run(
-    value: float, experiment: Experiment, tables: Mapping[str, np.ndarray], result: SweepResult
+    point: Point, experiment: Experiment, tables: Mapping[str, np.ndarray], result: SweepResult
 ) -> Iterator[float]:
     """Run one point, yielding its progress, and record it. If an arm meets a mistake, each arm runs by itself.
 
@@ -265,14 +337,14 @@ def _run(
         if result.metric is None:
             raise  # it is not this point: the data or the metric are missing everywhere
         if len(experiment.arms) == 1:
-            result.left_out.append(LeftOut(value, experiment.arms[0].label, str(error)))
+            result.left_out.append(LeftOut(point.value, experiment.arms[0].label, str(error)))
             return
         for arm in experiment.arms:
-            yield from _run(value, experiment.replaced(arms=(arm,)), tables, result)
+            yield from _run(point, experiment.replaced(arms=(arm,)), tables, result)
         return
     finally:
         steps.close()  # type: ignore[attr-defined]  # streams are generators
-    result.record(value, step.trace)
+    result.record(point.value, step.trace, point.data_seed)
 
 
 def _recorded(trace: Trace, name: str) -> Metric:
@@ -287,94 +359,3 @@ def _last_numbers(values: np.ndarray) -> np.ndarray:
         return np.empty(0)
     rows = len(values) - 1 - np.argmin(np.isnan(values[::-1]), axis=0)
     return values[rows, np.arange(values.shape[1])]
-
-
-# ------------------------------------------------------------------------------------------------------------ laws
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A least-squares slope and its standard error, None where nothing tells it (one run at each of two points)."""
-
-    slope: float
-    error: float | None
-
-
-def power_law(values: np.ndarray, samples: Sequence[np.ndarray]) -> Fit | None:
-    """The exponent p of median ≈ c value^p: slope of log median against log value; values (k,), samples k × (R,).
-
-    The error is the larger of two: that of the replicates, from distribution-free 68 % intervals of the medians (order
-    statistics around the middle), taken as independent; and that of the regression, from its residuals, which also
-    sees a bent curve. Points without a logarithm are left out; None if fewer than two remain.
-    """
-    intervals = _around_medians(samples)
-    kept = (np.asarray(values) > 0) & (intervals[:, 0] > 0)
-    return _fit(np.log(np.asarray(values)[kept]), np.log(intervals[kept]), _several(samples))
-
-
-def log_law(values: np.ndarray, samples: Sequence[np.ndarray]) -> Fit | None:
-    """The slope b of median ≈ a + b ln(value): growth of the metric, in its own unit, per factor e of the value.
-
-    Errors as of `power_law`; values that are not positive are left out; None if fewer than two remain.
-    """
-    kept = np.asarray(values) > 0
-    return _fit(np.log(np.asarray(values)[kept]), _around_medians(samples)[kept], _several(samples))
-
-
-def _several(samples: Sequence[np.ndarray]) -> bool:
-    """Whether there is more than one replicate everywhere."""
-    return all(len(found) > 1 for found in samples)
-
-
-def _around_medians(samples: Sequence[np.ndarray]) -> np.ndarray:
-    """(k, 3): lower end of a 68 % interval of the median, the median, and the upper end.
-
-    The number of samples below the median is binomial, with standard deviation √R/2; so the interval ends at the
-    quantiles 1/2 ± 1/(2√R).
-    """
-    rows = []
-    for found in samples:
-        half = 0.5 / math.sqrt(len(found))
-        rows.append(np.quantile(found, (0.5 - half, 0.5, 0.5 + half), method="hazen"))
-    return np.array(rows).reshape(-1, 3)
-
-
-def _fit(x: np.ndarray, intervals: np.ndarray, several: bool) -> Fit | None:
-    """Least squares of the medians (k,) of `intervals` (k, 3) on x (k,); several: whether intervals have a width."""
-    if len(x) < 2:
-        return None
-    low, middle, high = intervals.T
-    centred = x - x.mean()
-    weights = centred / (centred @ centred)
-    slope = float(weights @ middle)
-    errors = [float(np.linalg.norm(weights * (high - low) / 2))] if several else []
-    if len(x) > 2:
-        residuals = middle - middle.mean() - slope * centred
-        errors.append(math.sqrt(residuals @ residuals / (len(x) - 2) / (centred @ centred)))
-    return Fit(slope, max(errors, default=None))
-
-
-def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray) -> tuple[float, ...]:
-    """Where two curves cross, ascending; all arrays (k,), values ascending.
-
-    Between two points both curves are straight in the logarithms of value and median; in the numbers themselves where
-    some are not positive. Curves that touch without changing places do not cross.
-    """
-    x = _logarithmic(values)
-    both = _logarithmic(np.stack([medians_a, medians_b])) if len(values) else np.empty((2, 0))
-    difference = both[0] - both[1]
-    apart = np.flatnonzero(difference)
-    found = []
-    for i, j in pairwise(apart):
-        before, after = difference[i], difference[j]
-        if (before > 0) == (after > 0):
-            continue
-        # Equal at points in between: they change places there.
-        place = x[i] + (x[j] - x[i]) * before / (before - after) if j == i + 1 else (x[i + 1] + x[j - 1]) / 2
-        found.append(float(place if x is values else np.exp(place)))
-    return tuple(found)
-
-
-def _logarithmic(numbers: np.ndarray) -> np.ndarray:
-    """The logarithms, or the same array where some have none."""
-    return np.log(numbers) if (numbers > 0).all() else numbers

@@ -1,19 +1,21 @@
 """Figures of sweeps: the outcome of an experiment against one of its settings. Works on a sweep that is under way."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.experiments import sweep
+from dpviz.experiments.laws import Fit, Order
 from dpviz.experiments.results import quantiles
-from dpviz.experiments.sweep import Fit, SweepResult
+from dpviz.experiments.sweep import SweepResult
 from dpviz.plots import style
 from dpviz.plots.lines import Line, Mark, line_figure
 from dpviz.plots.style import ArmStyle
 
 MOST_CROSSOVERS = 2  # of two arms; more are noise
-_ROUNDING = 1e-9  # an error below is that of the arithmetic: without noise the law is exact
+_ROUNDING = 1e-9  # a margin below is that of the arithmetic: without noise the law is exact
 _NOTE_HEIGHT, _LEGEND_HEIGHT = 14, 20  # pixels of a line of small print, and of a row of the legend
 
 
@@ -30,9 +32,10 @@ def against(
 ) -> go.Figure:
     """Median of the metric at every value of the sweep, with a band from 10 to 90 %, for every arm.
 
-    On a log x axis the legend gives each arm's growth, from three points on: the exponent of a power law where y is
-    logarithmic too, else the growth per factor e. Where the curve of the arm `compared` crosses another one, a mark
-    shows the value, and small print says who is better on which side.
+    Medians and bands are over all runs on all data sets. On a log x axis the legend gives each arm's growth, from three
+    points on: the exponent of a power law where y is logarithmic too, else the growth per factor e; with its 95 %
+    interval. Where the curve of the arm `compared` crosses another one, a mark shows the value, with a bar from the
+    least to the largest value over the data sets, and small print says who is better on which side, in how many.
 
     x_title, symbol : the setting in words and as a symbol; y_title : as the metric says, if empty. compared : the first
     arm, if empty. log_y : as the metric declares, if None.
@@ -41,10 +44,9 @@ def against(
     styles = style.arm_styles(result.arms)
     lines = [_line(result, label, styles[label], log_x, log_y) for label in result.curves]
     compared = compared or next(iter(result.curves))
-    found = [
-        _crossings(result, compared, other, symbol, styles[other].color) for other in result.curves if other != compared
-    ]
-    marks = sorted((mark for crossing, _ in found for mark in crossing), key=lambda mark: mark.x)
+    others = [label for label in result.curves if label != compared]
+    found = [_crossings(result, compared, other, symbol, styles[other].color) for other in others]
+    crossings = sorted((crossing for marked, _ in found for crossing in marked), key=lambda crossing: crossing.mark.x)
     notes = [sentence for _, sentences in found for sentence in sentences]
     alone = any(len(samples) == 1 for label in result.curves for samples in result.series(label)[1])
     notes += ["one run; results vary"] if alone else []
@@ -55,7 +57,7 @@ def against(
         y_title=y_title or _metric_title(result),
         log_x=log_x,
         log_y=log_y,
-        marks=marks,
+        marks=[crossing.mark for crossing in crossings],
         notes=notes,
         if_empty="No point is finished yet.",
         height=height + _NOTE_HEIGHT * max(0, len(notes) - 1) + _LEGEND_HEIGHT * max(0, long_names - 2),
@@ -63,33 +65,81 @@ def against(
     for trace in figure.data:
         if trace.name and trace.mode == "lines":
             trace.mode = "lines+markers"
-    if marks:  # drawn last; what hovering shows is also written beside them and above the axes
-        figure.data[-1].update(
-            mode="markers+text",
-            hovertext=figure.data[-1].text,
-            hovertemplate="%{hovertext}<extra></extra>",
-            text=[_about(symbol, mark.x) for mark in marks],
-            textposition=[("top center", "bottom center")[i % 2] for i in range(len(marks))],
-        )
+    if crossings:
+        _label(figure.data[-1], crossings)
     return figure
 
 
-def _crossings(result: SweepResult, one: str, other: str, symbol: str, color: str) -> tuple[list[Mark], list[str]]:
-    values, first, second = result.shared(one, other)
-    places = sweep.crossovers(values, first, second)
-    if len(places) > MOST_CROSSOVERS:
-        return [], [f"{one} and {other}: {len(places)} crossings, no clear order"]
-    marks: list[Mark] = []
-    for number, place in enumerate(places):
-        start = np.flatnonzero((values < place) & (first != second))[-1]
-        left, right = (one, other) if first[start] < second[start] else (other, one)
-        if len(places) == 1:
-            sentence = f"{left} is better than {right} below {_about(symbol, place)}"
-        else:
-            until = f" to {_round(places[number + 1])}" if number + 1 < len(places) else " on"
-            sentence = f"{right} is better than {left} from {_about(symbol, place)}{until}"
-        marks.append(Mark(place, _height(values, first, place), sentence, color))
-    return marks, [mark.text for mark in marks]
+def _label(marks: go.Scatter, crossings: Sequence["_Crossing"]) -> None:
+    """Write beside the marks, which are drawn last, what they are; what hovering shows also stands above the axes."""
+    marks.update(
+        mode="markers+text",
+        hovertext=marks.text,
+        hovertemplate="%{hovertext}<extra></extra>",
+        text=[crossing.label for crossing in crossings],
+        textposition=[("top center", "bottom center")[i % 2] for i in range(len(crossings))],
+    )
+    if any(crossing.low < crossing.high for crossing in crossings):
+        above = [crossing.high - crossing.mark.x for crossing in crossings]
+        below = [crossing.mark.x - crossing.low for crossing in crossings]
+        marks.error_x = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1}
+
+
+@dataclass(frozen=True)
+class _Crossing:
+    """A mark at the median of a crossing over the data sets, its label, and its least and largest value."""
+
+    mark: Mark
+    label: str
+    low: float
+    high: float
+
+
+def _crossings(result: SweepResult, one: str, other: str, symbol: str, color: str) -> tuple[list[_Crossing], list[str]]:
+    """Where two arms change places, and sentences about it."""
+    found = result.orders(one, other)
+    sets = sum(order.data_sets for order in found)
+    if not found or (len(found) == 1 and len(found[0].leaders) < 2):
+        return [], []  # one of them is always better, as the curves show
+    first = found[0]
+    if len(first.leaders) > MOST_CROSSOVERS + 1:
+        return [], [f"{one} and {other}: {len(first.leaders) - 1} crossings, no clear order"]
+    several = f" in {first.data_sets} of {sets} data sets" if sets > 1 else ""
+    sentences = [f"{sentence}{several}" for sentence in _sentences(first, one, other, symbol)]
+    sentences[-1] = "; ".join([sentences[-1], *(_in_short(order, symbol) for order in found[1:])])
+    if len(first.leaders) < 2 or 2 * first.data_sets < sets:
+        return [], sentences
+    values, medians = result.medians(one)
+    crossings = []
+    for places, sentence in zip(first.places.T, sentences, strict=True):
+        place, low, high = float(np.median(places)), float(places.min()), float(places.max())
+        mark = Mark(place, _height(values, medians, place), sentence, color)
+        crossings.append(_Crossing(mark, _about(symbol, places), low, high))
+    return crossings, sentences
+
+
+def _sentences(order: Order, one: str, other: str, symbol: str) -> list[str]:
+    """Who is better where: one sentence for every crossing, or a single one without."""
+    best = order.leaders[0] if order.leaders else one
+    worse = other if best == one else one
+    if len(order.leaders) < 2:
+        return [f"{best} is {'better than' if order.leaders else 'as good as'} {worse} throughout"]
+    if len(order.leaders) == 2:
+        return [f"{best} is better than {worse} below {_about(symbol, order.places[:, 0])}"]
+    until = f"{'to' if order.data_sets == 1 else 'up to'} {_round(order.places[:, 1])}"
+    return [
+        f"{worse} is better than {best} from {_about(symbol, order.places[:, 0])} {until}",
+        f"{best} is better than {worse} from {_about(symbol, order.places[:, 1])} on",
+    ]
+
+
+def _in_short(order: Order, symbol: str) -> str:
+    """What holds on the data sets where the order is another one."""
+    if len(order.leaders) < 2:
+        return f"{order.leaders[0] if order.leaders else 'no difference'} throughout in {order.data_sets}"
+    if len(order.leaders) == 2:
+        return f"{order.leaders[0]} below {_about(symbol, order.places[:, 0])} in {order.data_sets}"
+    return f"several crossings in {order.data_sets}"
 
 
 def _height(values: np.ndarray, medians: np.ndarray, place: float) -> float:
@@ -104,7 +154,7 @@ def _line(result: SweepResult, label: str, look: ArmStyle, log_x: bool, log_y: b
     values, samples = result.series(label)
     bands = np.array([quantiles(found[None])[0] for found in samples]).reshape(-1, 3)
     low, median, high = bands.T
-    growth = _growth(values, samples, log_y) if log_x else ""
+    growth = _growth(result, label, log_y) if log_x else ""
     several = bool((high > low).any())  # of noise-free replicates, which agree, a band would show nothing
     return Line(
         values,
@@ -117,21 +167,22 @@ def _line(result: SweepResult, label: str, look: ArmStyle, log_x: bool, log_y: b
     )
 
 
-def _growth(values: np.ndarray, samples: list[np.ndarray], log_y: bool) -> str:
-    """The law that is a straight line on these axes, with its error; empty for fewer than three points."""
-    if len(values) < 3:
+def _growth(result: SweepResult, label: str, log_y: bool) -> str:
+    """The law that is a straight line on these axes, with its 95 % interval; empty for fewer than three points."""
+    if len(result.medians(label)[0]) < 3:
         return ""
+    power, log = result.laws(label)
     if log_y:
-        return f"slope {_with_error(found)}" if (found := sweep.power_law(values, samples)) else ""
-    return f"{_with_error(found)} per factor e" if (found := sweep.log_law(values, samples)) else ""
+        return f"slope {with_margin(power)}" if power else ""
+    return f"{with_margin(log)} per factor e" if log else ""
 
 
-def _with_error(fit: Fit) -> str:
-    """The slope as many digits as its error allows: two after the point, or as many as show the error's first."""
-    if fit.error is None or fit.error < _ROUNDING:
+def with_margin(fit: Fit) -> str:
+    """The slope with half the width of its 95 % interval: two digits after the point, or up to the margin's first."""
+    if fit.margin is None or not _ROUNDING <= fit.margin < math.inf:
         return f"{fit.slope:.2f}"
-    digits = max(2, -math.floor(math.log10(fit.error)))
-    return f"{fit.slope:.{digits}f} ± {fit.error:.{digits}f}"
+    digits = max(2, -math.floor(math.log10(fit.margin)))
+    return f"{fit.slope:.{digits}f} ± {fit.margin:.{digits}f}"
 
 
 def _metric_title(result: SweepResult) -> str:
@@ -141,10 +192,11 @@ def _metric_title(result: SweepResult) -> str:
     return result.metric.label if result.metric.released else f"{result.metric.label}<br>(not private)"
 
 
-def _about(symbol: str, number: float) -> str:
-    return f"{symbol} ≈ {_round(number)}".lstrip()
+def _about(symbol: str, numbers: np.ndarray) -> str:
+    return f"{symbol} ≈ {_round(numbers)}".lstrip()
 
 
-def _round(number: float) -> str:
-    """Two significant digits, without an exponent where that is readable."""
-    return f"{float(f'{number:.2g}'):,.12g}"
+def _round(numbers: np.ndarray) -> str:
+    """From the least to the largest, two significant digits each, without an exponent where that is readable."""
+    ends = [f"{float(f'{number:.2g}'):,.12g}" for number in (numbers.min(), numbers.max())]
+    return " to ".join(dict.fromkeys(ends))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from dpviz.experiments.sweep import Sweep
+from dpviz.experiments.sweep import Sweep, SweepResult
 from dpviz.families.mirror_descent import VertexSampling, bounds, figures, planning, presets, rates, sampling_bias
 from dpviz.plots import plan_figures, sweep_figures
 from dpviz.privacy.budgets import ApproximateDP
@@ -15,13 +15,23 @@ from dpviz.problems.quadratic_games import QuadraticGame
 from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 from dpviz.specification import Control
 from dpviz.ui import charts, guarantee, mirror_plan, plan_view, sweep_panel
-from dpviz.ui.controls import Panel, in_place
+from dpviz.ui.controls import Panel, in_place, mistake
 from dpviz.ui.explain import SETTINGS_ONLY, short
 from dpviz.ui.mirror_plan import PlanView
 
 HEIGHT = 380
 VERTICES = Control(
     "maurey_d", "Vertices", "Vertices of the strategy that is sampled.", 100, int, 2, 3000, symbol="d", scale="log"
+)
+DATA_SETS = Control(
+    "sweep_data_sets",
+    "Data sets",
+    "Each is generated from a seed of its own, the next ones after the data seed. One alone shows no spread.",
+    5,
+    int,
+    1,
+    20,
+    symbol="S",
 )
 LONGEST = {"100": "up to 100", "300": "up to 300", "1000": "up to 1,000", "3000": "up to 3,000"}
 REALS = ("Rate", "of which privacy", "τ")
@@ -71,23 +81,30 @@ def _dimension(panel: Panel, shown: PlanView) -> None:
     if not isinstance(experiment.problem, MatrixGame | QuadraticGame):
         st.info("Choose the matrix game or the quadratic game: their number of strategies can be varied.")
         return
-    with st.columns([1, 2])[0]:
+    left, right, _ = st.columns(3, vertical_alignment="bottom")
+    with left:
         longest = int(panel.choice("sweep_longest", "Strategies", LONGEST, "1000", "The largest number of strategies."))
-    sweep: Sweep = presets.dimension_sweep(experiment, [d for d in DIMENSIONS if d <= longest])
-    sweep_panel.panel(
-        panel.key("sweep"),
-        "Gap against dimension",
-        sweep,
-        lambda result: charts.show(
-            sweep_figures.against(result, "Strategies of each player", symbol="d"),
-            panel.key("chart_sweep"),
-            "Duality gap against the number of strategies",
-            "Duality gap against the number of strategies, one line per method; crossovers are marked",
-            f"n, budget and rounds as set; median of {experiment.replicates} runs, 10-90 % band. Slopes are fitted to "
-            "log gap against log d. **Not private**: the gap reads the data, which are public here.",
-            "not private",
-        ),
+    with right:
+        data_sets = panel.number(DATA_SETS, DATA_SETS.name)
+    sweep: Sweep | None = None
+    if not mistake(DATA_SETS, data_sets):
+        sweep = presets.dimension_sweep(experiment, [d for d in DIMENSIONS if d <= longest], int(data_sets or 1))
+    sweep_panel.panel(panel.key("sweep"), "Gap against dimension", sweep, lambda result: _swept(panel, result))
+
+
+def _swept(panel: Panel, result: SweepResult) -> None:
+    """What a sweep has found: the curves, and the laws of their growth."""
+    charts.show(
+        sweep_figures.against(result, "Strategies of each player", symbol="d"),
+        panel.key("chart_sweep"),
+        "Duality gap against the number of strategies",
+        "Duality gap against the number of strategies, one line per method; crossovers are marked",
+        "n, budget and rounds as set. Median and 10-90 % band of all runs on all data sets. Slopes are those of log "
+        "gap against log d, with 95 % intervals over data sets and runs; marks show where curves cross, bars from the "
+        "least to the largest value over the data sets. **Not private**: the gap reads the data, which are public.",
+        "not private",
     )
+    sweep_panel.laws(result, "d")
 
 
 def _accounting(panel: Panel, shown: PlanView, delta: float) -> None:

@@ -6,7 +6,9 @@ import numpy as np
 import streamlit as st
 
 from dpviz.datasets.base import NO_TABLES
+from dpviz.experiments.laws import better_law
 from dpviz.experiments.sweep import LeftOut, Point, Sweep, SweepResult
+from dpviz.plots.sweep_figures import with_margin
 from dpviz.ui.controls import in_place
 from dpviz.ui.run_panel import LONG, POLL, Run, duration, runner
 
@@ -44,14 +46,15 @@ def panel(
         points = planned(sweep.to_json()) if sweep is not None else ()
     _bar(page, title, sweep, points, tables, active)
     same = run is not None and run.job.task == sweep
-    if not same:
-        _left_out([LeftOut(point.value, *item) for point in points for item in point.left_out.items()], len(points))
+    if not same and sweep is not None:
+        here = points[: len(sweep.values)]  # the other data sets have the same plans
+        _left_out([LeftOut(point.value, *item) for point in here for item in point.left_out.items()], len(here))
     _live(page, active, draw)
     if run is None or active or run.job.result is None:
         return
     if not same:
         st.info("Settings changed since this sweep. What is shown belongs to the old ones.", icon=":material/history:")
-    _left_out(run.job.result.left_out, run.job.result.points)
+    _left_out(run.job.result.left_out, len(run.job.task.values) if isinstance(run.job.task, Sweep) else 0)
     draw(run.job.result)
     st.caption(NOT_COVERED)
 
@@ -80,9 +83,13 @@ def _bar(
     if sweep is None or not points:
         return
     repeats = f"{sweep.experiment.replicates} run{'s' if sweep.experiment.replicates != 1 else ''} of each"
-    row.caption(f"{len(points)} points, {repeats}, about {duration(seconds)}.", width="content")
+    places = f"{len(sweep.values)} points" + (f" on {sweep.data_sets} data sets" if sweep.data_sets > 1 else "")
+    row.caption(f"{places}, {repeats}, about {duration(seconds)}.", width="content")
     if seconds > limit:
-        advice = f"Runs end after {duration(limit)}. Use fewer or smaller values, fewer methods or fewer repeats."
+        fewer = "fewer data sets, " if sweep.data_sets > 1 else ""
+        advice = (
+            f"Runs end after {duration(limit)}. Use {fewer}fewer or smaller values, fewer methods or fewer repeats."
+        )
         st.error(advice, title=f"This sweep would take about {duration(seconds)}")
     elif seconds > LONG:
         st.info("You can stop it at any time; the points that are finished are kept.", icon=":material/schedule:")
@@ -119,18 +126,45 @@ def _live(page: str, active: bool, draw: Callable[[SweepResult], None]) -> None:
 def _left_out(items: Sequence[LeftOut], points: int) -> None:
     """Say which methods have no result, and at which of the points if not at all of them; once per reason."""
     for reason in dict.fromkeys(item.reason for item in items):
-        values: dict[str, list[str]] = {}
+        values: dict[str, dict[str, None]] = {}
         for item in items:
             if item.reason == reason:
-                values.setdefault(item.label, []).append(f"{item.value:,.10g}")
+                values.setdefault(item.label, {})[f"{item.value:,.10g}"] = None  # once, on however many data sets
         places = [
             label if len(found) == points else f"{label} at {', '.join(found)}" for label, found in values.items()
         ]
         st.warning(reason, title=f"Left out: {'; '.join(places)}")
 
 
+def laws(result: SweepResult, symbol: str) -> None:
+    """Two laws of growth for every method with three points or more, how far off each is, and which fits better."""
+    rows = []
+    for label in result.curves:
+        power, log = result.laws(label)
+        if power is None or log is None or power.misfit is None or log.misfit is None:
+            continue
+        rows.append(
+            {
+                "Method": label,
+                f"p in c {symbol}^p": with_margin(power),
+                "off by": f"{100 * power.misfit:.2g} %",
+                f"b in a + b ln {symbol}": with_margin(log),
+                "off by ": f"{100 * log.misfit:.2g} %",
+                "Fits better": better_law(power, log),
+            }
+        )
+    if rows:
+        st.dataframe(rows, hide_index=True, alt="Growth of every method by a power law and by a log law, with errors")
+        st.caption(
+            f"A power law, median ≈ c {symbol}^p, against a log law, median ≈ a + b ln {symbol}; fitted on every data "
+            "set. ±: 95 % interval over data sets and runs. Off by: typical relative distance of a median from the "
+            "law. Both hold between the values shown, not beyond."
+        )
+
+
 def _start(page: str, title: str, sweep: Sweep, points: tuple[Point, ...], tables: Mapping[str, np.ndarray]) -> None:
-    plans = {f"{label} at {point.value:g}": plan for point in points for label, plan in point.plans.items()}
+    here = points[: len(sweep.values)]  # the other data sets have the same plans
+    plans = {f"{label} at {point.value:g}": plan for point in here for label, plan in point.plans.items()}
     st.session_state[page + _SUFFIX] = Run(runner().submit(sweep, tables), plans, page, title)
 
 

@@ -1,4 +1,4 @@
-"""Sweeps: the points of a setting, what is kept of them, and the laws that are fitted to them."""
+"""Sweeps: the points of a setting on several data sets, and what is kept of them."""
 
 import math
 from collections.abc import Iterator
@@ -13,8 +13,9 @@ from dpviz.datasets.games import LatentGame
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.laws import log_law, power_law
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.sweep import Fit, Sweep, SweepResult, crossovers, log_law, power_law
+from dpviz.experiments.sweep import Sweep, SweepResult
 from dpviz.families.accelerated import Nesterov
 from dpviz.families.mirror_descent import NoisyPayoffs, VertexSampling
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
@@ -189,7 +190,7 @@ def test_a_stop_in_the_middle_keeps_the_points_that_are_finished() -> None:
 
 def test_the_table_is_tidy() -> None:
     frame = DIMENSIONS.run().to_frame()
-    assert list(frame.columns) == ["algorithm", "replicate", "setting", "metric", "value", "released"]
+    assert list(frame.columns) == ["algorithm", "data_seed", "replicate", "setting", "metric", "value", "released"]
     assert len(frame) == 2 * 3 * 3 and frame.groupby(["algorithm", "setting"]).size().eq(3).all()
     assert not frame["released"].any() and set(frame["metric"]) == {GAP} and frame["value"].notna().all()
     assert SweepResult(BASE.arms, GAP, 3).to_frame().empty
@@ -233,77 +234,93 @@ def test_a_metric_that_nobody_records_is_a_mistake_at_once() -> None:
         next(DIMENSIONS.replaced(metric="beauty").stream())
 
 
-# ------------------------------------------------------------------------------------------------------------- laws
+# ------------------------------------------------------------------------------------------------- several data sets
 
-SIZES = np.array([10.0, 30.0, 100.0, 300.0, 1000.0])
-
-
-def noisy(seed: int, exponent: float, spread: float = 0.3, replicates: int = 20) -> np.ndarray:
-    draws = np.random.default_rng(seed).standard_normal((len(SIZES), replicates))
-    return 0.05 * SIZES[:, None] ** exponent * np.exp(spread * draws)
-
-
-def test_a_power_law_without_noise_is_found_exactly() -> None:
-    fit = power_law(SIZES, noisy(0, 0.25, spread=0.0))
-    assert fit is not None and fit.slope == pytest.approx(0.25, abs=1e-12) and fit.error == pytest.approx(0, abs=1e-9)
+SEVERAL = Sweep(
+    experiment=GAME,
+    fields=("problem.data.strategies_x",),
+    values=(10, 30, 100),
+    metric="duality_gap",
+    data_seed="problem.data.seed",
+    data_seeds=(4, 0, 9),
+)
 
 
-def test_the_growth_per_factor_e_is_found_exactly() -> None:
-    fit = log_law(SIZES, list((0.1 + 0.03 * np.log(SIZES))[:, None] * np.ones(4)))
-    assert fit is not None and fit.slope == pytest.approx(0.03) and fit.error == pytest.approx(0, abs=1e-9)
+def test_every_value_is_taken_on_every_data_set_and_they_have_the_same_plans() -> None:
+    points = SEVERAL.points()
+    assert Sweep.from_json(SEVERAL.to_json()) == SEVERAL and SEVERAL.data_sets == 3
+    assert [(point.problem.data.seed, point.problem.data.strategies_x) for point in points] == [
+        (seed, value) for seed in (4, 0, 9) for value in (10, 30, 100)
+    ]
+    planned = SEVERAL.planned()
+    assert [(point.data_seed, point.value) for point in planned] == [(s, v) for s in (4, 0, 9) for v in (10, 30, 100)]
+    assert [point.experiment for point in planned] == list(points)
+    for number, point in enumerate(planned):
+        assert point.plans == planned[number % 3].plans and point.seconds == planned[number % 3].seconds
 
 
-@pytest.mark.parametrize("replicates", [5, 20])
-def test_the_error_of_the_exponent_is_as_large_as_it_says(replicates: int) -> None:
-    """Over 200 samples, |slope - truth| ≤ 2 errors in at least 90 % (95 % expected; its own spread is 1.5 %)."""
-    inside, errors, slopes = 0, [], []
-    for seed in range(200):
-        fit = power_law(SIZES, noisy(seed, 0.5, replicates=replicates))
-        assert fit is not None and fit.error is not None
-        inside += abs(fit.slope - 0.5) <= 2 * fit.error
-        errors.append(fit.error)
-        slopes.append(fit.slope)
-    assert inside >= 180
-    # Not wastefully large either: the larger of two estimates of it exceeds the true error by a third on average.
-    assert 0.9 * np.std(slopes) <= np.mean(errors) <= 1.7 * np.std(slopes)
+def test_the_outcome_is_kept_for_each_data_set() -> None:
+    result = SEVERAL.run()
+    curve = result.curves["sampling"]
+    assert curve.values == [10, 30, 100] * 3 and curve.data_seeds == [4] * 3 + [0] * 3 + [9] * 3
+    for point, found in zip(SEVERAL.points(), curve.samples, strict=True):
+        np.testing.assert_array_equal(found, point.run().last("sampling", "duality_gap"))
+    assert not np.array_equal(curve.samples[0], curve.samples[3]), "another data set, another outcome"
+    values, samples = result.series("sampling")
+    assert values.tolist() == [10, 30, 100]
+    for number, found in enumerate(samples):
+        np.testing.assert_array_equal(found, np.concatenate([curve.samples[number + 3 * k] for k in range(3)]))
+    frame = result.to_frame()
+    assert len(frame) == 2 * 9 * 2 and frame.groupby(["algorithm", "data_seed"])["setting"].nunique().eq(3).all()
 
 
-def test_one_run_at_two_points_has_a_slope_but_no_error() -> None:
-    assert power_law(SIZES[:2], [np.array([1.0]), np.array([3.0])]) == Fit(pytest.approx(1.0), None)
-    two = power_law(SIZES[:2], [np.array([1.0, 1.2]), np.array([3.0, 3.1])])
-    assert two is not None and two.error is not None and two.error > 0
+def test_laws_and_orders_are_those_of_the_data_sets_by_themselves() -> None:
+    result = SEVERAL.run()
+    curve = result.curves["sampling"]
+    data_sets = [curve.samples[3 * k : 3 * k + 3] for k in range(3)]
+    assert result.laws("sampling") == tuple(
+        law(np.array([10.0, 30.0, 100.0]), *data_sets) for law in (power_law, log_law)
+    )
+    assert sum(order.data_sets for order in result.orders("sampling", "noisy")) == 3
 
 
-def test_a_bent_curve_has_a_large_error_though_replicates_agree() -> None:
-    bent = np.array([0.01, 0.011, 0.1, 0.9, 1.0])[:, None] * np.ones(10)
-    fit = power_law(SIZES, bent)
-    assert fit is not None and fit.error is not None and fit.error > 0.1
+def test_a_data_set_under_way_counts_when_it_is_complete_and_the_first_one_at_once() -> None:
+    seen = {}
+    for step in SEVERAL.stream():
+        if step.result.finished not in seen:
+            orders = step.result.orders("sampling", "noisy")
+            power, _ = step.result.laws("sampling")
+            seen[step.result.finished] = sum(order.data_sets for order in orders), power
+    assert {finished: sets for finished, (sets, _) in seen.items()} == {
+        0: 0, 1: 1, 2: 1, 3: 1, 4: 1, 5: 1, 6: 2, 7: 2, 8: 2, 9: 3
+    }  # fmt: skip
+    assert seen[1][1] is None and seen[2][1] is not None and seen[3][1] == seen[5][1] != seen[6][1]
 
 
-def test_points_without_a_logarithm_are_left_out_of_the_law() -> None:
-    samples = [np.full(3, 1.0), np.full(3, 0.0), np.full(3, 10.0), np.array([-1.0, -1.0, 5.0]), np.full(3, 100.0)]
-    fit = power_law(SIZES, samples)
-    assert fit is not None and fit.slope == pytest.approx(1.0)
-    assert power_law(SIZES, [np.zeros(3)] * 5) is None and power_law(np.empty(0), []) is None
-    assert power_law(-SIZES, samples) is None and log_law(SIZES[:1], samples[:1]) is None
+def test_a_method_without_a_plan_is_left_out_once_and_not_once_per_data_set() -> None:
+    of = SEVERAL.replaced(
+        experiment=GAME.replaced(arms=arms(all=VertexSampling(), blocks=VertexSampling(batching="single"))),
+        fields=("arms.0.algorithm.iterations", "arms.1.algorithm.iterations"),
+        values=(8, 500),
+    )
+    result = of.run()
+    assert [(item.value, item.label) for item in result.left_out] == [(500, "blocks")]
+    assert result.series("blocks")[0].tolist() == [8] and len(result.series("blocks")[1][0]) == 6
 
 
-def test_curves_cross_where_their_power_laws_do() -> None:
-    (place,) = crossovers(SIZES, 0.1 * SIZES**0.2, 0.01 * SIZES**0.8)
-    assert place == pytest.approx(10 ** (1 / 0.6))
-    assert crossovers(SIZES, SIZES, 2 * SIZES) == ()
-    assert crossovers(np.empty(0), np.empty(0), np.empty(0)) == ()
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"data_seed": "problem.data.colour"}, "'colour' is not a number"),
+        ({"data_seeds": (-1, 3)}, "On the data set -1: Data seed must be"),
+    ],
+)
+def test_data_sets_that_cannot_be_are_said_in_a_sentence(changes: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        SEVERAL.replaced(**changes).planned()
 
 
-def test_curves_that_touch_do_not_cross_and_equal_points_are_passed_in_the_middle() -> None:
-    one = np.array([1.0, 2.0, 2.0, 3.0, 9.0])
-    assert crossovers(SIZES, one, np.array([2.0, 2.0, 3.0, 4.0, 9.5])) == ()
-    assert crossovers(SIZES, one, np.array([2.0, 2.0, 2.0, 1.0, 1.0])) == (pytest.approx(math.sqrt(30 * 100)),)
-    assert len(crossovers(SIZES, one, np.array([2.0, 1.0, 3.0, 1.0, 1.0]))) == 3
-
-
-def test_where_there_are_no_logarithms_curves_are_straight_in_the_numbers_themselves() -> None:
-    (place,) = crossovers(np.array([-1.0, 1.0]), np.array([0.0, 4.0]), np.array([3.0, 3.0]))
-    assert place == pytest.approx(0.5)
-    (place,) = crossovers(np.array([1.0, 100.0]), np.array([-1.0, 1.0]), np.array([0.0, 0.0]))
-    assert place == pytest.approx(10.0)
+@pytest.mark.parametrize("changes", [{"data_seeds": (1, 1)}, {"data_seed": ""}, {"data_seeds": ()}])
+def test_data_sets_differ_and_come_with_the_address_of_their_seed(changes: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match="address of their seed"):
+        SEVERAL.replaced(**changes)

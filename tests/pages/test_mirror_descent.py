@@ -298,12 +298,17 @@ def test_the_papers_table_is_at_the_users_size(load: Load) -> None:
 
 def test_the_sweep_over_dimensions_draws_slopes(load: Load) -> None:
     app = open_tab(load(PAGE, **SMALL_GAME, **TINY, mirror_sweep_longest="up to 100"), "Gap against dimension")
-    assert "3 points, 2 runs of each" in text(app) and "Left out" not in said(app)
+    assert "3 points on 5 data sets, 2 runs of each" in text(app) and "Left out" not in said(app)
     run(app, press="mirror_sweep_sweep_run", job="mirror_sweep_sweep_job")
     names = lines(app, "Duality gap against the number of strategies")
-    assert sum("slope" in name for name in names) == 4 and "budget of its own" in text(app)
+    assert sum("slope" in name and "±" in name for name in names) == 4 and "budget of its own" in text(app)
+    laws = app.dataframe[0].value
+    assert len(laws) == 4 and laws["p in c d^p"].str.contains("±").all() and laws["Fits better"].str.contains("5").all()
     app.number_input(key="mirror_epsilon").set_value(2.0).run()
     assert not app.exception and "Settings changed since this sweep" in text(app)
+    app.number_input(key="mirror_sweep_data_sets").set_value(0.0).run()
+    assert not app.exception and "Data sets must be between 1 and 20" in said(app)
+    assert app.button(key="mirror_sweep_sweep_run").disabled
     app = open_tab(open_problem(load, "groups"), "Gap against dimension")
     assert "Choose the matrix game or the quadratic game" in text(app)
 

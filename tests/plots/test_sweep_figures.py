@@ -77,6 +77,48 @@ def test_a_crossing_is_marked_and_said() -> None:
     assert mark.hovertext == ("b is better than a below d ≈ 46",) and mark.hovertemplate.startswith("%{hovertext}")
 
 
+def over_data_sets(*crossings: float) -> SweepResult:
+    """Arms a, level, and b, which crosses it at one place on every data set."""
+    result = made(a=(), b=())
+    for seed, place in enumerate(crossings):
+        for size in SIZES:
+            for label, height in (("a", 0.2), ("b", 0.2 * (size / place) ** 0.6)):
+                result.curves[label].append(size, height * np.exp(0.1 * np.linspace(-1, 1, 9)), 0, data_seed=seed)
+    return result
+
+
+def test_a_crossing_is_an_interval_over_the_data_sets_and_those_without_one_are_counted(check_finite) -> None:
+    figure = drawn(over_data_sets(5000.0, 807.0, 910.0, 700.0, 500.0))
+    check_finite(figure)
+    assert notes(figure) == ["b is better than a below d ≈ 500 to 910 in 4 of 5 data sets; b throughout in 1"]
+    mark = figure.data[-1]
+    assert list(mark.text) == ["d ≈ 500 to 910"] and mark.x == pytest.approx([(700 + 807) / 2], rel=1e-3)
+    assert mark.x - mark.error_x.arrayminus == pytest.approx([500], rel=1e-3)
+    assert mark.x + mark.error_x.array == pytest.approx([910], rel=1e-3)
+    same = drawn(over_data_sets(100.0, 100.0))
+    assert notes(same) == ["b is better than a below d ≈ 100 in 2 of 2 data sets"]
+    assert same.data[-1].error_x.array is None
+
+
+def test_without_a_crossing_in_most_data_sets_nothing_is_marked() -> None:
+    figure = drawn(over_data_sets(5000.0, 7000.0, 910.0))
+    assert notes(figure) == ["b is better than a throughout in 2 of 3 data sets; b below d ≈ 910 in 1"]
+    assert all(trace.mode != "markers+text" for trace in figure.data)
+    assert notes(drawn(over_data_sets(5000.0, 7000.0))) == []
+    turned = over_data_sets(5000.0, 1.0, 200.0, 100.0)
+    assert notes(drawn(turned)) == [
+        "b is better than a below d ≈ 100 to 200 in 2 of 4 data sets; b throughout in 1; a throughout in 1"
+    ]
+
+
+def test_slopes_are_those_of_all_data_sets_with_their_interval() -> None:
+    result = made(a=(), b=())
+    for seed, slope in enumerate((0.2, 0.3, 0.4)):
+        for size in SIZES:
+            result.curves["a"].append(size, np.full(4, 0.1 * size**slope), 0, data_seed=seed)
+    assert named(drawn(result))["a"].name == "a, slope 0.30 ± 0.25"  # 4.30 × 0.1/√3
+
+
 def test_the_arm_that_is_compared_can_be_chosen_and_several_marks_are_apart() -> None:
     result = made(a=(0.1, 0.1, 0.1), b=(0.05, 0.2, 0.4), c=(0.01, 0.5, 1.0))
     figure = drawn(result)

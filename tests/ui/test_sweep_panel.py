@@ -25,6 +25,7 @@ def page() -> None:
 
     def draw(result: SweepResult) -> None:
         st.write("curve:", *(f"{value:g}" for value in result.series("DP-NAG")[0]))
+        sweep_panel.laws(result, "d")
 
     arms = [Arm(label="DP-NAG", algorithm=Nesterov(iterations=st.session_state.get("iterations", 5)))]
     if st.session_state.get("refused"):
@@ -32,7 +33,9 @@ def page() -> None:
     experiment = Experiment(problem=Quadratic(rows=1000), arms=tuple(arms), replicates=2)
     values = st.session_state.get("values", (2.0, 4.0, 8.0))
     fields = ("problem.dimension",)
-    sweep = Sweep(experiment=experiment, fields=fields, values=values, metric="objective_gap")
+    seeds = tuple(range(st.session_state.get("data_sets", 0)))
+    more = {"data_seed": "seed", "data_seeds": seeds} if seeds else {}
+    sweep = Sweep(experiment=experiment, fields=fields, values=values, metric="objective_gap", **more)
     sweep_panel.panel("p", "Gap against d", None if st.session_state.get("nothing") else sweep, draw)
 
 
@@ -80,6 +83,18 @@ def test_a_sweep_runs_to_its_end_and_is_drawn(load) -> None:
     assert run.title == "Gap against d" and list(run.plans) == ["DP-NAG at 2", "DP-NAG at 4", "DP-NAG at 8"]
     app.session_state["iterations"] = 6
     assert "Settings changed" in texts(app.run()) and "curve: 2 4 8" in texts(app)
+
+
+def test_a_sweep_on_several_data_sets_shows_both_laws_with_intervals_and_which_fits_better(load) -> None:
+    app = load(data_sets=3, refused=True)
+    assert "3 points on 3 data sets, 2 runs of each" in texts(app) and len(app.warning) == 1
+    app.button(key="p_sweep_run").click().run()
+    ended(app)
+    assert "9 of 9 points" in app.get("progress")[0].proto.text and len(app.warning) == 1, "not once per data set"
+    assert "at 2, 4, 8" not in app.warning[0].proto.title
+    (row,) = app.dataframe[0].value.to_dict("records")
+    assert row["Method"] == "DP-NAG" and "±" in row["p in c d^p"] and "±" in row["b in a + b ln d"]
+    assert row["off by"].endswith(" %") and "of 3" in row["Fits better"]
 
 
 def test_a_sweep_can_be_stopped_and_keeps_what_is_finished(load) -> None:

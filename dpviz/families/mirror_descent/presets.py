@@ -85,13 +85,19 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
     return (*private, Arm(label="Mirror descent, no privacy", algorithm=plain, budget=NoPrivacy()))
 
 
-def dimension_sweep(base: Experiment, dimensions: Sequence[int]) -> Sweep:
-    """The same comparison at other numbers of strategies, n and the budget fixed: the family's headline."""
+def dimension_sweep(base: Experiment, dimensions: Sequence[int], data_sets: int = 1) -> Sweep:
+    """The same comparison at other numbers of strategies, n and the budget fixed: the family's headline.
+
+    base : on generated data with a seed. data_sets : how many there are, with seeds from that of `base` on.
+    """
+    first = base.problem.data.seed  # type: ignore[attr-defined]  # a problem whose strategies can be counted
     return Sweep(
         experiment=base,
         fields=("problem.data.strategies_x", "problem.data.strategies_y"),
         values=tuple(float(d) for d in dimensions),
         metric="duality_gap",
+        data_seed="problem.data.seed",
+        data_seeds=tuple((first + k) % 2**31 for k in range(data_sets)),
     )
 
 

@@ -137,6 +137,9 @@ def test_the_sweep_changes_both_players_and_nothing_else() -> None:
     points = presets.dimension_sweep(base, (10, 30)).planned()
     sizes = [facts_of(plan) for point in points for plan in point.plans.values()]
     assert {(facts.d_x, facts.d_y, facts.n) for facts in sizes} == {(10, 10, 5000), (30, 30, 5000)}
+    several = presets.dimension_sweep(base, (10, 30), data_sets=3).planned()
+    data = [point.experiment.problem.data for point in several]  # type: ignore[union-attr]
+    assert [found.seed for found in data] == [0, 0, 1, 1, 2, 2]
 
 
 def facts_of(plan: object) -> GameFacts:
