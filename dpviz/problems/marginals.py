@@ -42,6 +42,12 @@ class Marginals:
         values = [[f"{name}={category}" for category in categories] for name, categories in self.domain.columns]
         return tuple(", ".join(cell) for table in self.tables for cell in product(*(values[c] for c in table)))
 
+    def change(self, norm: Norm) -> float:
+        """How far n A p moves if one of the n rows of p is replaced: by 1 in two cells of each of the m tables, 2m in
+        ℓ1 and √(2m) in ℓ2."""
+        cells = 2 * len(self.tables)
+        return {"l1": cells, "l2": math.sqrt(cells)}[norm]
+
     def answers(self, x: np.ndarray) -> np.ndarray:
         """A x for histograms x (R, |Z|); (R, q)."""
         parts: list[np.ndarray] = []
@@ -197,12 +203,8 @@ class MarginalGame(Game):
         return Query(self._truth[0][chosen], 1 / self.facts.n, norm)
 
     def marginal_tables(self, replicates: int, norm: Norm = "l2") -> Query:
-        """All m marginal tables' cells, concatenated: A p_S (R, q), for noise on every cell; norm "l1" or "l2".
-
-        Two cells of each table change by 1/n: 2m/n in ℓ1, √(2m)/n in ℓ2.
-        """
-        change = 2 * len(self.marginals.tables)
-        sensitivity = {"l1": change, "l2": math.sqrt(change)}[norm] / self.facts.n
+        """All m marginal tables' cells, concatenated: A p_S (R, q), for noise on every cell; norm "l1" or "l2"."""
+        sensitivity = self.marginals.change(norm) / self.facts.n
         return Query(np.broadcast_to(self._truth, (replicates, self.marginals.queries)), sensitivity, norm)
 
     def from_marginals(self, noisy: np.ndarray) -> np.ndarray:

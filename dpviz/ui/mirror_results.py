@@ -1,7 +1,6 @@
 """What a run on a game shows beyond curves: strategies, losses per group, marginals, and the synthetic table."""
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 import streamlit as st
@@ -13,7 +12,7 @@ from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.problems.group_loss import GroupLoss, GroupLossGame, LossMatrix
 from dpviz.problems.marginals import MarginalGame, MarginalQueries
-from dpviz.ui import charts, explain
+from dpviz.ui import charts, explain, synthetic_table
 from dpviz.ui.controls import Panel
 from dpviz.ui.results import Shown
 from dpviz.ui.run_panel import Run
@@ -31,14 +30,15 @@ def show(panel: Panel, run: Run, trace: Trace, tables: Mapping[str, np.ndarray],
     """The pictures that this kind of problem has; what was drawn."""
     shown = _strategies(panel, run, trace)
     problem = run.experiment.problem
-    if diagnostics and isinstance(problem, GroupLoss | MarginalQueries):
-        game = built(problem.to_json(), tables)
-        if isinstance(game, GroupLossGame):
-            shown += _groups(panel, run, trace, game)
-        if isinstance(game, MarginalGame):
-            shown += _marginals(panel, run, trace, game)
+    game = (
+        built(problem.to_json(), tables) if diagnostics and isinstance(problem, GroupLoss | MarginalQueries) else None
+    )
+    if isinstance(game, GroupLossGame):
+        shown += _groups(panel, run, trace, game)
+    if isinstance(game, MarginalGame):
+        shown += _marginals(panel, run, trace, game)
     if isinstance(problem, MarginalQueries):
-        _download(panel, run, trace, problem)
+        synthetic_table.show(panel, run, trace, game if isinstance(game, MarginalGame) else None)
     return shown
 
 
@@ -147,32 +147,3 @@ def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:
     if len(gaps) > 1:
         sampling = [arm.label for arm in private if getattr(arm.algorithm, "sparse", False)]
         st.info(texts.verdict(gaps, sampling), icon=":material/balance:")
-
-
-def _download(panel: Panel, run: Run, trace: Trace, problem: MarginalQueries) -> None:
-    """The synthetic table of the first run of a method that draws rows: released, private."""
-    for arm in run.experiment.arms:
-        lane = trace.lanes[arm.label]
-        if getattr(arm.algorithm, "release", "") != "rows" or not lane.output:
-            continue
-        rows = round(run.plans[arm.label].resolved["draws"] * max(lane.iterations[-1], 1))
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.download_button(
-                "Synthetic table (CSV)",
-                partial(_synthetic_csv, problem, lane.output["x"][0], rows),
-                file_name="dpviz_synthetic_table.csv",
-                mime="text/csv",
-                key=panel.key("synthetic_csv"),
-                icon=":material/download:",
-                on_click="ignore",
-                help="The rows that one run drew. A released, private output: it may leave this page.",
-            )
-            explain.private_badge()
-            st.caption(f"{rows:,} drawn rows. {explain.released(run.experiment.budget, 1)}")
-        return
-
-
-def _synthetic_csv(problem: MarginalQueries, shares: np.ndarray, rows: int) -> bytes:
-    counts = np.rint(shares * rows).astype(int)
-    table = problem.data.facts().decode(np.repeat(np.arange(len(counts)), counts))
-    return table.to_csv(index=False).encode()

@@ -109,7 +109,11 @@ def test_the_synthetic_table_can_be_downloaded(visit: Visit) -> None:
     page = visit(address(mirror_problem="Synthetic data", mirror_draws=16))
     run(page)
     expect(chart(page, "marginal cell, with the diagonal").locator(".point").first).to_be_attached()
-    expect(page.get_by_text("128 drawn rows")).to_be_visible()
+    expect(page.get_by_text("10,000 rows of Gaussian marginals")).to_be_visible()
+    rows = page.get_by_role("spinbutton", name="Rows of the table")
+    rows.fill("128")
+    rows.press("Enter")
+    expect(page.get_by_text("128 rows of Gaussian marginals")).to_be_visible()
     table = downloaded(page, "Synthetic table (CSV)")
     columns = MarginalQueries().data.facts().columns
     assert len(table) == 128 and list(table) == [name for name, _ in columns]

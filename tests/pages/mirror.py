@@ -3,6 +3,7 @@
 import json
 import time
 
+import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 PAGE = "mirror_descent"
@@ -46,6 +47,11 @@ def choose(app: AppTest, name: str, value: str) -> AppTest:
     next(widget for widget in found if widget.key == f"mirror_{name}").set_value(value).run()
     assert not app.exception
     return app
+
+
+def table(app: AppTest, column: str) -> pd.DataFrame:
+    """The first table on the page that has this column."""
+    return next(frame.value for frame in app.dataframe if column in frame.value)
 
 
 def all_methods(app: AppTest) -> AppTest:

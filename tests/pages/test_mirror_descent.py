@@ -17,7 +17,21 @@ from dpviz.problems.marginals import MarginalQueries
 from dpviz.specification import Control
 from dpviz.ui import game_controls
 from dpviz.ui.experiment_controls import CURRENCIES
-from tests.pages.mirror import PAGE, SMALL_GAME, TINY, all_methods, chart, charts, choose, lines, link, run, said, text
+from tests.pages.mirror import (
+    PAGE,
+    SMALL_GAME,
+    TINY,
+    all_methods,
+    chart,
+    charts,
+    choose,
+    lines,
+    link,
+    run,
+    said,
+    table,
+    text,
+)
 
 Load = Callable[..., AppTest]
 PROBLEMS = pytest.mark.parametrize("problem", game_controls.PROBLEMS)
@@ -380,22 +394,57 @@ def test_stop_keeps_what_was_computed_even_while_settings_are_wrong(load: Load) 
     assert 0 < app.dataframe[-1].value["Steps"].max() <= 1024
 
 
-def test_the_synthetic_table_has_the_declared_categories(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    files: dict[str, Callable[[], bytes]] = {}
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], bytes]]:
+    """What the download buttons deliver, by key."""
+    found: dict[str, Callable[[], bytes]] = {}
 
     def keep(label: str, data: Callable[[], bytes], *, key: str, **_: object) -> None:
-        files[key] = data
+        found[key] = data
 
     monkeypatch.setattr(st, "download_button", keep)
-    app = run(open_problem(load, "synthetic", **TINY, mirror_draws="16"))
-    assert "64 drawn rows" in text(app)
-    table = pd.read_csv(io.BytesIO(files["mirror_synthetic_csv"]()), dtype=str)
+    return found
+
+
+def test_every_method_offers_a_synthetic_table_of_the_size_asked_for(
+    load: Load, files: dict[str, Callable[[], bytes]]
+) -> None:
+    app = run(open_problem(load, "synthetic", **TINY))
     columns = MarginalQueries().data.facts().columns
-    assert len(table) == 64 and list(table) == [name for name, _ in columns]
-    for name, categories in columns:
-        assert set(table[name]) <= set(categories), name
-    assert np.unique(table.to_numpy().astype(str)).size > len(columns)
-    app.pills[0].set_value(["Synthetic histogram", "MWEM"]).run()
-    files.clear()
-    run(app)
-    assert "mirror_synthetic_csv" not in files  # no method that draws rows
+    compared = table(app, "of which: rows")
+    assert list(compared["Method"]) == ["Synthetic histogram", "Synthetic rows", "MWEM", "Gaussian marginals"]
+    assert "Rows with “other”" not in compared  # no list of this survey has it
+    for label in compared["Method"]:
+        choose(app, "table_of", label)
+        made = pd.read_csv(io.BytesIO(files["mirror_synthetic_csv"]()), dtype=str)
+        assert len(made) == 10_000 and list(made) == [name for name, _ in columns]
+        assert all(set(made[name]) <= set(categories) for name, categories in columns)
+        assert f"10,000 rows of {label}" in text(app) and "the data are public" in text(app)
+    app.number_input(key="mirror_table_rows").set_value(63).run()
+    assert not app.exception and len(pd.read_csv(io.BytesIO(files["mirror_synthetic_csv"]()))) == 63
+    assert (table(app, "of which: rows")["of which: rows"] > compared["of which: rows"]).all()
+    app.number_input(key="mirror_table_rows").set_value(0).run()
+    assert not app.exception and "must be between 1 and" in said(app)
+    assert len(app.dataframe[-1].value) == 4  # the final numbers are still there
+
+
+def test_the_error_beside_the_rows_is_that_of_the_table(load: Load, files: dict[str, Callable[[], bytes]]) -> None:
+    """The diagnostic names the worst cell of the very file; the bound from public numbers holds for noisy tables."""
+    app = run(open_problem(load, "synthetic", mirror_fitting_rounds="200", **TINY))
+    compared = table(app, "of which: rows").set_index("Method")
+    assert compared["Worst error, at most about"].notna().to_dict()["Gaussian marginals"]
+    line = compared.loc["Gaussian marginals"]
+    assert line["Worst error (not private)"] < line["Worst error, at most about"] < 0.05
+    assert "10,000 rows of Gaussian marginals. Worst error at most about" in text(app)  # the best is offered first
+    worst = table(app, "Worst cell").iloc[0]
+    made = pd.read_csv(io.BytesIO(files["mirror_synthetic_csv"]()), dtype=str)
+    inside = np.ones(len(made), dtype=bool)
+    for part in worst["Worst cell"].split(", "):
+        name, category = part.split("=")
+        inside &= (made[name] == category).to_numpy()
+    assert worst["Share in the table"] == pytest.approx(inside.mean())
+    assert worst["Error"] == pytest.approx(abs(inside.mean() - worst["True share"]))
+    assert worst["Error"] == pytest.approx(line["Worst error (not private)"])
+    choose(app, "table_of", "Synthetic rows")
+    assert "released 4 drawn rows" in text(app) and "The table of Gaussian marginals promises less" in text(app)
+    assert "No useful bound on its error is known" in text(app)

@@ -10,7 +10,21 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dpviz.ui import game_controls
-from tests.pages.mirror import DIAGNOSTICS, PAGE, TINY, all_methods, chart, charts, choose, lines, link, run, said, text
+from tests.pages.mirror import (
+    DIAGNOSTICS,
+    PAGE,
+    TINY,
+    all_methods,
+    chart,
+    charts,
+    choose,
+    lines,
+    link,
+    run,
+    said,
+    table,
+    text,
+)
 
 Load = Callable[..., AppTest]
 KINDS = {"groups": "groups", "losses": "losses", "synthetic": "categories"}  # problem -> prefix of its upload's keys
@@ -133,10 +147,22 @@ def test_the_synthetic_table_of_a_file_has_its_declared_categories(load: Load, m
     app = declare(upload(load, "synthetic"), area='city, town, "country, far"', age="bins: 0, 40, 80", pets="cat, dog")
     assert not app.error and "|Z| = 60 combinations" in text(app)
     app = run(app)
-    table = pd.read_csv(io.BytesIO(files["mirror_synthetic_csv"]()), dtype=str)
-    assert list(table) == ["area", "age", "pets"] and len(table) == 4
-    assert set(table["area"]) <= {"city", "town", "country, far", "other"}
-    assert set(table["pets"]) <= {"cat", "dog", "other"}
+    made = pd.read_csv(io.BytesIO(files["mirror_synthetic_csv"]()), dtype=str)
+    assert list(made) == ["area", "age", "pets"] and len(made) == 300
+    assert set(made["area"]) <= {"city", "town", "country, far", "other"}
+    assert set(made["pets"]) <= {"cat", "dog", "other"}
+    (share,) = table(app, "of which: rows").set_index("Method").loc[["Gaussian marginals"], "Rows with “other”"]
+    assert (made == "other").any(axis=1).mean() == pytest.approx(share / 100, abs=0.01)
+    assert "Where the table of" not in text(app)  # a diagnostic
+    app.toggle(key="mirror_without_other").set_value(True).run()
+    assert not app.exception
+    made = pd.read_csv(io.BytesIO(files["mirror_synthetic_csv"]()), dtype=str)
+    assert len(made) == 300 and not (made == "other").any(axis=None)
+
+
+def test_a_synthetic_table_may_leave_the_page_only_if_nobody_knows_the_seed(load: Load) -> None:
+    app = run(ready(load, "synthetic"))
+    assert "It must not leave this page" in text(app) and "floating-point arithmetic do not protect" in text(app)
 
 
 # --------------------------------------------------------------------------------------------- what is missing or wrong

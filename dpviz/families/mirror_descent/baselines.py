@@ -16,7 +16,7 @@ from dpviz.privacy import planner
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Seq
 from dpviz.privacy.mechanisms import Batch, Mechanisms, noise_scale
-from dpviz.problems.base import check_facts
+from dpviz.problems.base import Metric, check_facts
 from dpviz.problems.games import Game, GameFacts, Pair
 from dpviz.problems.marginals import MarginalGame
 from dpviz.problems.matrix_games import MAX_ENTRIES, MatrixGameProblem
@@ -298,6 +298,9 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
 
     kind: ClassVar[str] = "families.mirror_descent.gaussian_marginals"
     title: ClassVar[str] = "Gaussian marginals"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("fit_error", "Largest distance from the noisy tables", released=True, scale="log"),
+    )
     fitting_rounds: int = number(
         512, 1, 1024, label="Rounds of fitting", scale="log", help="To fit a histogram to the tables; no privacy cost."
     )
@@ -318,17 +321,26 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
     def run(self, problem: MarginalGame, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         x, y = problem.facts.uniform(mechanisms.replicates)
-        yield Snapshot(0, {"x": x, "y": y})
+        yield Snapshot(0, {"x": x, "y": y}, {"fit_error": np.full(mechanisms.replicates, np.nan)})
         tables = mechanisms.gaussian(problem.marginal_tables(mechanisms.replicates), plan.events[0])
         lost = ~(np.abs(tables).max(axis=1) < DIVERGED)
-        answers = problem.from_marginals(np.where(lost[:, None], 0.0, tables))
-        status = divergence_status(lost)
-        scores, tables_in_all = np.zeros_like(x), len(problem.marginals.tables)
+        tables = np.where(lost[:, None], 0.0, tables)
+        answers = problem.from_marginals(tables)
+        scores, steps = np.zeros_like(x), np.full((mechanisms.replicates, 1), 1 / len(problem.marginals.tables))
+        missing = answers - problem.answers(x)
         for t in range(1, plan.iterations + 1):
-            # Gradient of ½ ‖A x - answers‖², whose curvature in the ℓ1 geometry is the number of tables.
-            scores = scores + problem.marginals.transposed(answers - problem.answers(x)) / tables_in_all
-            x = softmax(scores)
-            yield Snapshot(t, {"x": x, "y": y}, status=status)
+            # Gradient steps on ½ ‖A x - answers‖², whose curvature in the ℓ1 geometry is the number of tables, so that
+            # the first step is safe. Most later ones may be far longer: a step that does not help is halved.
+            tried = scores + steps * problem.marginals.transposed(missing)
+            found = softmax(tried)
+            left = answers - problem.answers(found)
+            helps = ((left**2).sum(axis=1) < (missing**2).sum(axis=1))[:, None]
+            scores, x, missing = (
+                np.where(helps, new, old) for new, old in ((tried, scores), (found, x), (left, missing))
+            )
+            steps = np.where(helps, 1.5, 0.5) * steps
+            distance = np.abs(answers - missing - tables).max(axis=1)
+            yield Snapshot(t, {"x": x, "y": y}, {"fit_error": distance}, status=divergence_status(lost))
 
 
 def _needs_marginals(facts: GameFacts) -> None:

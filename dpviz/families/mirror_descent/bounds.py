@@ -3,18 +3,23 @@
 They need settings only, never data. Sections are those of the family's specification.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
 from dpviz.families.mirror_descent.algorithms import VertexSampling
+from dpviz.families.mirror_descent.baselines import GaussianMarginals
 from dpviz.privacy import accounting
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.closed_forms import Floats
 from dpviz.privacy.events import inner_events
+from dpviz.privacy.mechanisms import noise_scale
 from dpviz.problems.games import GameFacts
+from dpviz.problems.marginals import Marginals
 
 
 def gap_bound(algorithm: VertexSampling, plan: Plan) -> np.ndarray | None:
@@ -36,6 +41,24 @@ def gap_bound(algorithm: VertexSampling, plan: Plan) -> np.ndarray | None:
     if batch < facts.n:
         bound = bound + theory.population_term(players, facts.lipschitz, rounds, batch)
     return np.concatenate([[np.nan], bound])
+
+
+def histogram_error(algorithm: Algorithm, plan: Plan, marginals: Marginals, rounds: int, fit_error: float) -> float:
+    """Bound on the expected largest error of a released histogram's marginal cells, from public and released numbers.
+
+    Gaussian marginals: the largest of q cells' noise is at most σ √(2 ln 2q) on average (a maximum of sub-Gaussian
+    variables), and the histogram is `fit_error` away from the noisy tables, which is released. The synthetic data game:
+    its gap is at least the largest error, and `gap_bound` bounds it after this many rounds. Infinite where no useful
+    bound is known, as for MWEM, or where it exceeds 1, which no error of a share can.
+    """
+    bound: float = math.inf
+    if isinstance(algorithm, GaussianMarginals):
+        scale = noise_scale(plan.events[0], marginals.change("l2") / plan.facts.n)
+        bound = scale * math.sqrt(2 * math.log(2 * marginals.queries)) + fit_error
+    elif isinstance(algorithm, VertexSampling):
+        over_rounds = gap_bound(algorithm, plan)
+        bound = math.inf if over_rounds is None else float(over_rounds[rounds])
+    return bound if bound <= 1 else math.inf
 
 
 def bound_over_rounds(
