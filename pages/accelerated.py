@@ -45,12 +45,14 @@ experiment, preset = None, None
 # Choose -----------------------------------------------------------------------------------------------------------
 with bar:
     st.header("Run", anchor=False)
-    numbers = experiment_controls.replicates_and_seed(panel)
+    repeats = st.container()
 with st.sidebar:
     menu = st.container()
     with in_place(plan):
         st.subheader("Data", anchor=False)
         data = problem_controls.data(panel, intro)
+        with repeats:
+            numbers = experiment_controls.replicates_and_seed(panel, public=data.source != "upload")
         st.subheader("Privacy", anchor=False)
         budget = experiment_controls.budget(panel)
         st.subheader("Algorithm", anchor=False)
@@ -100,18 +102,20 @@ with bar:
 run = run_panel.current("accel")
 diagnostics = run is None or results.diagnostics_toggle(panel, run.experiment)
 run_panel.live("accel", active, lambda run, trace: results.live_chart(run, trace, diagnostics))
+trace = None  # what may be shown of a run that has ended
 if run is not None and not run.job.active and run.job.trace is not None:
     run_panel.changed("accel", experiment)
     st.header("Results", anchor=False)
-    done = accelerated_plan.view(run.experiment.to_json())
-    drawn = results.curves(panel, run, run.job.trace, accelerated_plan.options(done, diagnostics))
-    results.table(run, run.job.trace, delta, diagnostics)
+    done, trace = accelerated_plan.view(run.experiment.to_json()), run.job.trace.visible(diagnostics)
+    drawn = results.curves(panel, run, trace, accelerated_plan.options(done))
+    results.table(run, trace, delta)
+    results.publishing_line(run, trace, delta)
 with st.container(horizontal=True):
     downloads.link(panel)
     if experiment is not None:
         downloads.script("accel", experiment)
-    if run is not None and not run.job.active and run.job.trace is not None:
-        downloads.run_files("accel", run, run.job.trace, lambda: [*accelerated_plan.drawings(done), *drawn])
+    if run is not None and trace is not None:
+        downloads.run_files("accel", run, trace, delta, lambda: [*accelerated_plan.drawings(done), *drawn])
 with st.expander("About this method", icon=":material/menu_book:"):
     st.markdown(texts.ABOUT)
     st.caption(texts.NOT_COVERED)

@@ -50,12 +50,14 @@ experiment, preset = None, None
 # Choose -----------------------------------------------------------------------------------------------------------
 with bar:
     st.header("Run", anchor=False)
-    numbers = experiment_controls.replicates_and_seed(panel)
+    repeats = st.container()
 with st.sidebar:
     menu = st.container()
     with in_place(plan):
         st.subheader("Game", anchor=False)
         choice = game_controls.choose(panel, intro)
+        with repeats:
+            numbers = experiment_controls.replicates_and_seed(panel, public=not choice.uploaded)
         st.subheader("Privacy", anchor=False)
         budget = experiment_controls.budget(panel, "approximate", 1.0)
         st.subheader("Algorithm", anchor=False)
@@ -107,20 +109,22 @@ with bar:
 run = run_panel.current("mirror")
 diagnostics = run is None or results.diagnostics_toggle(panel, run.experiment)
 run_panel.live("mirror", active, lambda run, trace: results.live_chart(run, trace, diagnostics))
+trace = None  # what may be shown of a run that has ended
 if run is not None and not run.job.active and run.job.trace is not None:
     run_panel.changed("mirror", experiment)
     st.header("Results", anchor=False)
-    done = mirror_plan.view(run.experiment.to_json())
-    drawn = results.curves(panel, run, run.job.trace, mirror_plan.options(done, diagnostics))
-    drawn += mirror_results.show(panel, run, run.job.trace, choice.tables, diagnostics)
-    results.table(run, run.job.trace, delta, diagnostics)
-    mirror_results.verdict(run, run.job.trace, diagnostics)
+    done, trace = mirror_plan.view(run.experiment.to_json()), run.job.trace.visible(diagnostics)
+    drawn = results.curves(panel, run, trace, mirror_plan.options(done))
+    drawn += mirror_results.show(panel, run, trace, diagnostics)
+    results.table(run, trace, delta)
+    results.publishing_line(run, trace, delta)
+    mirror_results.verdict(run, trace, diagnostics)
 with st.container(horizontal=True):
     downloads.link(panel)
     if experiment is not None:
         downloads.script("mirror", experiment)
-    if run is not None and not run.job.active and run.job.trace is not None:
-        downloads.run_files("mirror", run, run.job.trace, lambda: [*mirror_plan.drawings(done), *drawn])
+    if run is not None and trace is not None:
+        downloads.run_files("mirror", run, trace, delta, lambda: [*mirror_plan.drawings(done), *drawn])
 with st.expander("About this method", icon=":material/menu_book:"):
     st.markdown(texts.ABOUT)
     st.caption(texts.NOT_COVERED)

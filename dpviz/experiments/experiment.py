@@ -1,5 +1,6 @@
 """Experiments: a problem, the algorithms to compare on it, a budget; plans and runs them."""
 
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Lane, Trace, recording_grid
-from dpviz.privacy.budgets import Budget, PureDP
+from dpviz.privacy.budgets import Budget, NoPrivacy, PureDP
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Metric, Problem, ProblemSpecification, check_facts
@@ -51,7 +52,16 @@ class Experiment(Specification):
     replicates: int = number(
         20, 1, 200, label="Repeats", symbol="R", scale="log", help="Independent hypothetical runs, for the bands."
     )
-    seed: int = number(0, 0, 2**31 - 1, label="Seed", help="Same seed, same noise: makes the run reproducible.")
+    # None: drawn afresh for every run and kept nowhere. The default for a table that is not public; 0 for others.
+    seed: int | None = number(
+        None, 0, 2**31 - 1, label="Seed", help="Same seed, same settings, same noise: makes the run reproducible."
+    )
+
+    @model_validator(mode="after")
+    def _public_runs_repeat(self) -> "Experiment":
+        if self.seed is None and self.problem.public:
+            object.__setattr__(self, "seed", 0)  # frozen, but not finished before its validators
+        return self
 
     @model_validator(mode="after")
     def _labels_differ(self) -> "Experiment":
@@ -73,6 +83,10 @@ class Experiment(Specification):
         """{label: plan} of all arms."""
         return {arm.label: self.plan(arm) for arm in self.arms}
 
+    def release(self, arm: Arm) -> str:
+        """What an arm releases, as text: its algorithm, its effective budget and the problem; not label nor repeats."""
+        return "\n".join(part.to_json() for part in (arm.algorithm, arm.budget or self.budget, self.problem))
+
     def estimated_seconds(self, plans: Mapping[str, Plan]) -> float:
         """About how long the run will take on one core, diagnostics included."""
         return sum(
@@ -90,13 +104,17 @@ class Experiment(Specification):
     def stream(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Iterator[Step]:
         """Run all arms, yielding after every iteration. The arm that has used the least time goes next.
 
-        Results do not depend on that order: every arm has its own ledger and its own, equally seeded, random streams.
+        Results do not depend on that order: every arm has its own ledger and random streams of its own, which follow
+        from the seed and from what it releases. Without a seed they follow from the operating system's randomness.
         """
         plans = self.plans()
         problem = self.problem.build(tables)
         check_facts(problem, self.problem.facts())
-        trace = Trace({arm.label: recorded_metrics(problem, arm.algorithm) for arm in self.arms})
-        runs = [_Run(arm, problem, plans[arm.label], self, trace.lanes[arm.label]) for arm in self.arms]
+        references = {label for label, plan in plans.items() if isinstance(plan.budget, NoPrivacy)}
+        metrics = {arm.label: recorded_metrics(problem, arm.algorithm) for arm in self.arms}
+        trace = Trace(metrics, references, self.problem.public)
+        seed = secrets.randbits(128) if self.seed is None else self.seed
+        runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
         total = sum(plan.iterations + 1 for plan in plans.values())
         try:
             while waiting := [run for run in runs if not run.finished]:
@@ -122,11 +140,12 @@ def recorded_metrics(problem: Problem, algorithm: Algorithm) -> tuple[Metric, ..
 class _Run:
     """One arm on its way: its generator, its clock, and what is to be recorded."""
 
-    def __init__(self, arm: Arm, problem: Problem, plan: Plan, experiment: Experiment, lane: Lane) -> None:
+    def __init__(self, arm: Arm, problem: Problem, plan: Plan, experiment: Experiment, seed: int, lane: Lane) -> None:
         self.label, self.seconds, self.iteration, self.finished = arm.label, 0.0, -1, False
         self._problem, self._lane = problem, lane
         self._grid = set(recording_grid(plan.iterations).tolist())
-        mechanisms = Mechanisms(Ledger(plan.terms, experiment.replicates), experiment.seed)
+        ledger = Ledger(plan.terms, experiment.replicates)
+        mechanisms = Mechanisms(ledger, seed, release=experiment.release(arm))
         self._snapshots = arm.algorithm.run(problem, plan, mechanisms)
         self._latest: Snapshot | None = None
 

@@ -1,7 +1,7 @@
 """Traces: the recorded series of a run, written by one thread and read by another."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -26,17 +26,30 @@ def recording_grid(iterations: int, points: int = 100) -> np.ndarray:
 class Lane:
     """One arm's part of a trace: iterations (k,) and, per metric, k arrays (R,). Append-only.
 
-    path : the outputs of the first replicate at each recorded iteration, k arrays (d,) float32 per name; released.
-        Empty where they are too large to keep.
+    private : whether the arm has a budget. Nothing of an arm without one is released, whatever its metrics say.
+    path : the outputs of the first replicate at each recorded iteration, k arrays (d,) float32 per name; released, if
+        the arm is private. Empty where they are too large to keep, and where `keeps_path` is False.
     """
 
     metrics: tuple[Metric, ...]
+    private: bool = True
+    keeps_path: bool = True
     iterations: list[int] = field(default_factory=list)
     values: dict[str, list[np.ndarray]] = field(default_factory=dict)
     output: Mapping[str, np.ndarray] = field(default_factory=dict)
     path: dict[str, list[np.ndarray]] = field(default_factory=dict)
     status: tuple[str, ...] = ()
     seconds: float = 0.0
+
+    def released(self, metric: Metric) -> bool:
+        """Whether the recorded values of a metric are functions of private releases: the one place that decides it."""
+        return metric.released and self.private
+
+    def without_diagnostics(self) -> "Lane":
+        """What of a private arm may leave: its released metrics and outputs. A view that does not grow."""
+        kept = tuple(metric for metric in self.metrics if self.released(metric))
+        values = {metric.name: self.values[metric.name] for metric in kept if metric.name in self.values}
+        return replace(self, metrics=kept, values=values)
 
     def append(self, snapshot: Snapshot, diagnostics: Mapping[str, np.ndarray], seconds: float) -> None:
         """Record one iteration. The iteration number comes last: readers take the length of that list once."""
@@ -47,7 +60,7 @@ class Lane:
         self.output = {name: np.array(value) for name, value in snapshot.output.items()}
         for name, value in self.output.items():
             kept = self.path.setdefault(name, [])
-            if value[0].size <= PATH:
+            if self.keeps_path and value[0].size <= PATH:
                 kept.append(value[0].astype(np.float32))
         self.status = snapshot.status or ("running",) * len(next(iter(self.output.values())))
         self.seconds = seconds
@@ -55,15 +68,39 @@ class Lane:
 
 
 class Trace:
-    """Everything that was recorded of an experiment, arm by arm."""
+    """Everything that was recorded of an experiment, arm by arm.
 
-    def __init__(self, metrics: Mapping[str, Iterable[Metric]]) -> None:
-        self.lanes: dict[str, Lane] = {label: Lane(tuple(chosen)) for label, chosen in metrics.items()}
+    metrics : what each arm records. references : labels of the arms without privacy. public : whether the data are; the
+        exact iterates of a reference on other data are not kept.
+    """
+
+    def __init__(
+        self, metrics: Mapping[str, Iterable[Metric]], references: Collection[str] = (), public: bool = True
+    ) -> None:
+        self.lanes: dict[str, Lane] = {
+            label: Lane(tuple(chosen), label not in references, public or label not in references)
+            for label, chosen in metrics.items()
+        }
 
     @property
     def metrics(self) -> dict[str, Metric]:
         """All metrics that any arm records, by name."""
         return {metric.name: metric for lane in self.lanes.values() for metric in lane.metrics}
+
+    def visible(self, diagnostics: bool) -> "Trace":
+        """What may be shown and taken away: everything with `diagnostics`, else what private arms release.
+
+        A view of what was recorded so far: of a trace that is growing, ask again.
+        """
+        if diagnostics:
+            return self
+        view = Trace({})
+        view.lanes = {label: lane.without_diagnostics() for label, lane in self.lanes.items() if lane.private}
+        return view
+
+    def released(self, metric: Metric) -> bool:
+        """Whether every arm that records a metric releases it."""
+        return all(lane.released(metric) for lane in self.lanes.values() if metric in lane.metrics)
 
     def series(self, arm: str, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """Iterations (k,) and values (k, R) recorded so far; empty if the arm does not record the metric."""
@@ -94,7 +131,7 @@ class Trace:
                             "iteration": np.repeat(iterations, replicates),
                             "metric": metric.name,
                             "value": values.ravel(),
-                            "released": metric.released,
+                            "released": lane.released(metric),
                         }
                     )
                 )

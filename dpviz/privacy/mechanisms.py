@@ -1,5 +1,6 @@
 """Mechanisms: the only place where privacy noise is drawn. Charge, then draw, in one act."""
 
+import hashlib
 from collections.abc import Sequence
 from enum import IntEnum
 from threading import Lock
@@ -35,9 +36,14 @@ class Purpose(IntEnum):
     FACTS = 3  # noise of a release before the run, to learn one of its facts: never the run's own numbers again
 
 
-def streams(seed: int, purpose: Purpose, replicates: int) -> list[np.random.Generator]:
-    """One PCG64 generator per replicate; replicate r draws the same numbers whatever the other replicates do."""
-    sequences = (np.random.SeedSequence(seed, spawn_key=(purpose, r)) for r in range(replicates))
+def streams(seed: int, purpose: Purpose, replicates: int, release: str = "") -> list[np.random.Generator]:
+    """One PCG64 generator per replicate; replicate r draws the same numbers whatever the other replicates do.
+
+    release : a text that says what is released, such as method, budget and problem. Equal texts repeat the numbers,
+        different ones share nothing: two releases with one noise would together give the exact value.
+    """
+    words = np.frombuffer(hashlib.sha256(release.encode()).digest(), dtype="<u4").tolist() if release else ()
+    sequences = (np.random.SeedSequence(seed, spawn_key=(purpose, r, *words)) for r in range(replicates))
     return [np.random.Generator(np.random.PCG64(sequence)) for sequence in sequences]
 
 
@@ -68,13 +74,16 @@ class Mechanisms:
     that is booked and the noise that is shown cannot differ. Values that are not finite are refused with a LedgerError
     before anything is drawn and, except on a batch and in running sums that were paid for when they opened, before
     anything is charged.
+
+    seed, release : of the random numbers, see `streams`. Who runs two different releases on the same data with one seed
+        must say in `release` what each of them is.
     """
 
-    def __init__(self, ledger: Ledger, seed: int, noise: Purpose = Purpose.NOISE) -> None:
+    def __init__(self, ledger: Ledger, seed: int, noise: Purpose = Purpose.NOISE, release: str = "") -> None:
         self._ledger = ledger
-        self._noise = streams(seed, noise, ledger.replicates)
-        self._batches = streams(seed, Purpose.BATCHES, ledger.replicates)
-        self.public = streams(seed, Purpose.PUBLIC, ledger.replicates)
+        self._noise = streams(seed, noise, ledger.replicates, release)
+        self._batches = streams(seed, Purpose.BATCHES, ledger.replicates, release)
+        self.public = streams(seed, Purpose.PUBLIC, ledger.replicates, release)
 
     @property
     def replicates(self) -> int:

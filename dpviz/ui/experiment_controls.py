@@ -20,6 +20,11 @@ CURRENCIES: dict[str, type[Budget]] = {
     "gaussian": GaussianDP,
 }
 BY_NAME = "method"
+FRESH_SEED = "The seed of the noise is drawn afresh for every run and kept nowhere, so a run cannot be repeated."
+SECRET_SEED = (
+    "**Who knows the seed can subtract the noise.** A fixed one repeats a run and stands in the link and in the "
+    "downloads: keep these as secret as the data."
+)
 ANY_BUDGET = "Smaller = more privacy, more noise."
 
 
@@ -78,7 +83,7 @@ def methods(
             "Methods",
             list(catalogue.methods if offered is None else offered),
             catalogue.default if default is None else default,
-            "Several at once: all get the same budget, the same data and the same random numbers.",
+            "Several at once: each gets the whole budget, the same data, and noise of its own.",
         )
     )
 
@@ -157,13 +162,20 @@ def _common(name: str, control: Control, arms: Sequence[Arm], catalogue: Catalog
     return getattr(owners[0].algorithm, name)
 
 
-def replicates_and_seed(panel: Panel) -> dict[str, Any]:
-    """How many hypothetical runs, and the seed of their noise."""
-    left, right, _ = st.columns([3, 1, 2], vertical_alignment="bottom", gap="medium")
+def replicates_and_seed(panel: Panel, public: bool) -> dict[str, Any]:
+    """How many hypothetical runs, and the seed of their noise; on data that are not public, None unless asked for."""
+    left, middle, right = st.columns([3, 1, 2], vertical_alignment="bottom", gap="medium")
     with left:
         values = panel.specification(Experiment, ["replicates"])
-    with right:
-        return values | panel.specification(Experiment, ["seed"])
+    if not public:
+        with right:
+            fixed = panel.switch("fixed_seed", "Fixed seed", False, SECRET_SEED)
+        st.caption(SECRET_SEED if fixed else FRESH_SEED)
+        if not fixed:
+            return values | {"seed": None}
+    control = next(control for control in Experiment.controls() if control.name == "seed")
+    with middle:
+        return values | {"seed": panel.control(replace(control, default=0, optional=False), "seed")}
 
 
 def fields_of(specification: Specification, prefix: str = "") -> dict[str, Any]:

@@ -56,7 +56,7 @@ def data(panel: Panel, main: DeltaGenerator) -> Data:
         return Data(source, Settings(Quadratic, panel.specification(Quadratic, names, prefix="quadratic_")))
 
 
-def model(panel: Panel, chosen: Data, budget: Settings[Budget], seed: int) -> ProblemSpecification | None:
+def model(panel: Panel, chosen: Data, budget: Settings[Budget], seed: int | None) -> ProblemSpecification | None:
     """The problem: for a data set, the controls of the logistic regression on it. None if there are no data yet.
 
     The last of the controls that make an experiment: raises UserError for any mistake in them.
@@ -99,7 +99,7 @@ def _computed(
     tables: Mapping[str, np.ndarray],
     fields: dict[str, Any],
     budget: Budget,
-    seed: int,
+    seed: int | None,
 ) -> dict[str, Any]:
     """Buttons that compute L from the data; the fields to use, none as long as there is no L."""
     source = fields.get("smoothness_source")

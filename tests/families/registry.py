@@ -302,8 +302,8 @@ def stub_noise(monkeypatch: pytest.MonkeyPatch, values: tuple[float, ...]) -> No
     """From now on replicate r of a new run draws values[r] instead of noise, where that is not NaN."""
     true = mechanisms.streams
 
-    def replaced(seed: int, purpose: Purpose, replicates: int) -> list:
-        drawn: list = true(seed, purpose, replicates)
+    def replaced(seed: int, purpose: Purpose, replicates: int, release: str) -> list:
+        drawn: list = true(seed, purpose, replicates, release)
         if purpose is Purpose.NOISE:
             drawn = [d if np.isnan(v) else Fixed(v) for d, v in zip(drawn, values, strict=True)]
         return drawn

@@ -76,7 +76,7 @@ def script() -> None:
         panel.write(problem_controls.settings_of(experiment.problem))
     data = problem_controls.data(panel, st.container())
     budget = experiment_controls.budget(panel)
-    numbers = experiment_controls.replicates_and_seed(panel)
+    numbers = experiment_controls.replicates_and_seed(panel, public=True)
     labels = experiment_controls.methods(panel, catalogue)
     settings = experiment_controls.settings(panel, catalogue, list(catalogue.controls()))
     methods = experiment_controls.Chosen(labels, experiment_controls.references(panel), settings)

@@ -5,6 +5,7 @@ has a second derivative of at most 1/4. Too small an L costs accuracy, never pri
 """
 
 import math
+import secrets
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,7 +16,7 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, Zer
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.ledger import Ledger, Sequence
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale
-from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
+from dpviz.problems.linear_models import LogisticRegression
 
 SHARE = 0.05  # of the budget, for the release
 UNDERESTIMATE = 1e-3  # probability that the released L is below the true one
@@ -23,25 +24,33 @@ UNDERESTIMATE = 1e-3  # probability that the released L is below the true one
 
 def estimated(problem: LogisticRegression, tables: Mapping[str, np.ndarray] = NO_TABLES) -> float:
     """L computed from the data: NOT private. Raises UserError if an uploaded table is missing."""
-    (largest,) = _without_smoothness(problem, tables).curvature().value
+    (largest,) = _before(problem).build(tables).curvature().value
     return _smoothness(float(largest), problem)
 
 
 def released(
-    problem: LogisticRegression, epsilon: float, seed: int, tables: Mapping[str, np.ndarray] = NO_TABLES
+    problem: LogisticRegression, epsilon: float, seed: int | None, tables: Mapping[str, np.ndarray] = NO_TABLES
 ) -> float:
     """L from a Laplace release that costs `epsilon`, with a margin upwards; private.
 
     Replacing a row changes λ_max by at most R²/n. The noise has scale b = R²/(n ε); the margin b ln(1/(2 β)) makes the
     result an under-estimate with probability at most β = 0.001. Clipped to [0, R²], which holds for any data
-    (specification, section 10, item 4). Raises UserError if an uploaded table is missing or epsilon is not positive.
+    (specification, section 10, item 4).
+
+    seed : the same data, model and epsilon with the same seed repeat the release; with anything else, the noise is
+        another one. None: drawn afresh from the operating system's randomness.
+
+    Raises UserError if an uploaded table is missing or epsilon is not positive.
     """
     if not epsilon > 0:
         raise UserError("Releasing L needs a positive part of the budget.", title="No budget for L")
     event = Laplace(epsilon)
-    query = _without_smoothness(problem, tables).curvature()
+    before = _before(problem)
+    query = before.build(tables).curvature()
     scale = noise_scale(event, float(query.sensitivity))
-    mechanisms = Mechanisms(Ledger(Sequence((event,)), 1), seed, noise=Purpose.FACTS)
+    drawn = secrets.randbits(128) if seed is None else seed
+    release = f"smoothness\n{epsilon!r}\n{before.to_json()}"
+    mechanisms = Mechanisms(Ledger(Sequence((event,)), 1), drawn, Purpose.FACTS, release)
     (noisy,) = mechanisms.laplace(query, event)
     margin = scale * math.log(1 / (2 * UNDERESTIMATE))
     return _smoothness(min(max(float(noisy) + margin, 0.0), problem.feature_radius("l2") ** 2), problem)
@@ -59,9 +68,9 @@ def suggested_cost(budget: Budget, share: float = SHARE) -> float:
     raise UserError("Without a budget there is nothing to spend on L.", title="No budget for L")
 
 
-def _without_smoothness(problem: LogisticRegression, tables: Mapping[str, np.ndarray]) -> LogisticProblem:
+def _before(problem: LogisticRegression) -> LogisticRegression:
     """The problem as it is before any L is known: the rows and their declared radius do not depend on it."""
-    return problem.replaced(smoothness=None, smoothness_source="bounds", smoothness_cost=None).build(tables)
+    return problem.replaced(smoothness=None, smoothness_source="bounds", smoothness_cost=None)
 
 
 def _smoothness(largest: float, problem: LogisticRegression) -> float:
