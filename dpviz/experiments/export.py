@@ -11,6 +11,7 @@ import pandas as pd
 
 import dpviz
 from dpviz.datasets import CategoricalUpload, GroupedUpload, UploadedTable
+from dpviz.experiments import publishing
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
@@ -27,17 +28,19 @@ def file_name(page: str, experiment: Experiment, extension: str) -> str:
     return f"dpviz_{page}_{experiment.content_hash()[:8]}.{extension}"
 
 
-def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan]) -> str:
-    """Every recorded value, one row per algorithm, replicate and iteration; read it with pandas and comment="#".
+def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float = 1e-6) -> str:
+    """Every value of the trace, one row per algorithm, replicate and iteration; read it with pandas and comment="#".
 
     Header lines start with "#": version, settings as JSON, and what the columns mean. Columns that read raw data end in
-    _nonprivate. The privacy spent is that of one replicate: spent_epsilon, spent_mu or spent_rho, by the budget.
+    _nonprivate, and so does every value of an arm without privacy; give `trace.visible(False)` to leave them out. The
+    privacy spent is that of one replicate: spent_epsilon, spent_mu or spent_rho, by the budget. What publishing several
+    of them costs stands in the header, with ε at `delta` where the budget has no δ.
     """
-    parts = [_rows(trace, label, plan) for label, plan in plans.items()]
+    parts = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]
     columns = dict.fromkeys([*_INDEX, *(name for part in parts for name in part)])
     frame = pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True).reindex(columns=list(columns))
     out = io.StringIO()
-    out.writelines(f"# {line}\n" for line in _header(experiment))
+    out.writelines(f"# {line}\n" for line in _header(trace, experiment, plans, delta))
     # Text is quoted, so that a "#" in a label does not start a comment.
     frame.to_csv(out, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     return out.getvalue()
@@ -48,12 +51,10 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     lane = trace.lanes[label]
     series = {metric: trace.series(label, metric.name) for metric in lane.metrics}
     series = {metric: found for metric, found in series.items() if len(found[0])}
-    if not series:
-        return {}
     # A trace that is growing may have one more row of some metrics than of others.
-    recorded, values = min(series.values(), key=lambda found: len(found[0]))
-    count, replicates = values.shape
-    iterations = np.repeat(recorded, replicates)
+    count = min((len(recorded) for recorded, _ in series.values()), default=len(lane.iterations))
+    replicates = len(lane.status)
+    iterations = np.repeat(np.array(lane.iterations[:count], dtype=int), replicates)
     table = {
         "algorithm": label,
         "replicate": np.tile(np.arange(replicates), count),
@@ -65,15 +66,18 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     if "noise_scale" in plan.schedule:
         table["noise_scale"] = np.append(np.nan, plan.schedule["noise_scale"])[iterations]
     for metric, (_, found) in series.items():
-        table[metric.name + ("" if metric.released else NOT_PRIVATE)] = found[:count].ravel()
+        table[metric.name + ("" if lane.released(metric) else NOT_PRIVATE)] = found[:count].ravel()
     return table
 
 
-def _header(experiment: Experiment) -> Iterator[str]:
+def _header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float) -> Iterator[str]:
     yield f"dpviz {dpviz.__version__}"
     yield f"settings: {experiment.to_json()}"
     yield f"columns ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
-    yield f"{experiment.replicates} replicates: publishing more than one of them composes their privacy costs"
+    for sentence in publishing.sentences(
+        publishing.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
+    ):
+        yield f"publishing {sentence}"
 
 
 def _additive_currency(budget: Budget) -> Currency | None:

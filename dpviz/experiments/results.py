@@ -67,11 +67,12 @@ def columns(trace: Trace, headlines: Sequence[str] = HEADLINES) -> dict[str, Col
     found = {name: COLUMNS[name] for name in ("algorithm", "steps")}
     for position, name in enumerate(metric for metric in headlines if metric in trace.metrics):
         metric = trace.metrics[name]
-        found[name] = Column(metric.label, metric.released, "Median over the repeats, after the last step.")
+        released = trace.released(metric)
+        found[name] = Column(metric.label, released, "Median over the repeats, after the last step.")
         if position == 0:
-            found[f"{name}_low"] = Column(f"{metric.label}, 10 %", metric.released)
-            found[f"{name}_high"] = Column(f"{metric.label}, 90 %", metric.released)
-            found["best_step"] = Column("Best step", metric.released, f"Where the median was lowest: {metric.label}.")
+            found[f"{name}_low"] = Column(f"{metric.label}, 10 %", released)
+            found[f"{name}_high"] = Column(f"{metric.label}, 90 %", released)
+            found["best_step"] = Column("Best step", released, f"Where the median was lowest: {metric.label}.")
     return found | {name: column for name, column in COLUMNS.items() if name not in found}
 
 
@@ -120,13 +121,14 @@ def _released(plan: Plan, iteration: int) -> tuple[Event, ...]:
 def final_table(
     trace: Trace, plans: Mapping[str, Plan], *, delta: float | None = None, headlines: Sequence[str] = HEADLINES
 ) -> pd.DataFrame:
-    """One row per arm at its last recorded iteration; the columns are those of `columns`, as far as they apply.
+    """One row per arm of the trace at its last recorded iteration; the columns are those of `columns`, as far as they
+    apply.
 
     Works on a trace that is growing or was stopped: what was spent is what the plan had spent by then.
     delta : adds ε at this δ by the tightest accountant, and its name.
     """
     names = [name for name in headlines if name in trace.metrics]
-    rows = [_row(trace, label, plan, delta, names) for label, plan in plans.items()]
+    rows = [_row(trace, label, plan, delta, names) for label, plan in plans.items() if label in trace.lanes]
     order = [name for name in columns(trace, headlines) if name in rows[0]] if rows else []
     return pd.DataFrame(rows, columns=order)
 

@@ -55,7 +55,7 @@ def convergence(
     return line_figure(
         lines,
         x_title="Step t" if x == "iteration" else spent_title,
-        y_title=_title(metric_name if metric is None else metric.label, metric is None or metric.released),
+        y_title=_title(metric_name if metric is None else metric.label, metric is None or trace.released(metric)),
         log_y=(metric is not None and metric.scale == "log") if log_y is None else log_y,
         notes=notes,
         height=height,

@@ -78,11 +78,11 @@ def overlays(shown: PlanView) -> dict[str, Mapping[str, np.ndarray]]:
     return found | ({"exact expectation": shown.exact} if shown.exact else {})
 
 
-def options(shown: PlanView, diagnostics: bool) -> Options:
+def options(shown: PlanView) -> Options:
     """How the curves of a run of this experiment are drawn."""
     currency, _, _ = plan_view.native_currency(shown.experiment.budget)
     title = f"Privacy spent, {plan_view.SYMBOLS[currency]}"
-    return Options(currency, title, diagnostics, "gradient_norm", overlays(shown), REMARKS)
+    return Options(currency, title, "gradient_norm", overlays(shown), REMARKS)
 
 
 def drawings(shown: PlanView) -> Shown:

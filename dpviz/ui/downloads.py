@@ -29,17 +29,19 @@ def script(page: str, experiment: Experiment) -> None:
     )
 
 
-def run_files(page: str, run: Run, trace: Trace, figures: Callable[[], Sequence[tuple[str, go.Figure, str]]]) -> None:
-    """All recorded values as CSV, and the figures (heading, figure, caption) as a page."""
+def run_files(
+    page: str, run: Run, trace: Trace, delta: float, figures: Callable[[], Sequence[tuple[str, go.Figure, str]]]
+) -> None:
+    """What may be shown: its values as CSV, ε read at `delta`, and the figures (heading, figure, caption) as a page."""
     experiment = run.experiment
     st.download_button(
         "Data (CSV)",
-        partial(_csv, trace, run),
+        partial(_csv, trace, run, delta),
         file_name=export.file_name(page, experiment, "csv"),
         mime="text/csv",
         key=f"{page}_csv",
         icon=":material/table:",
-        help="Every recorded value; columns that read raw data end in _nonprivate.",
+        help="Every value that is shown; what reads raw data ends in _nonprivate.",
         on_click="ignore",
     )
     st.download_button(
@@ -89,8 +91,8 @@ def _script(experiment: Experiment, page: str) -> bytes:
     return export.to_script(experiment, page).encode()
 
 
-def _csv(trace: Trace, run: Run) -> bytes:
-    return export.to_csv(trace, run.experiment, run.plans).encode()
+def _csv(trace: Trace, run: Run, delta: float) -> bytes:
+    return export.to_csv(trace, run.experiment, run.plans, delta).encode()
 
 
 def _html(figures: Callable[[], Sequence[tuple[str, go.Figure, str]]], experiment: Experiment) -> bytes:

@@ -7,6 +7,7 @@ import streamlit as st
 from dpviz.privacy.budgets import Budget
 
 UNIT = "one row replaced"
+REFERENCES = "Methods without privacy release nothing: **no value of theirs is private**."
 SETTINGS_ONLY = "Depends only on your settings, not on data."
 
 

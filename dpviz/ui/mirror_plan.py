@@ -124,13 +124,13 @@ ALTS = (
 )
 
 
-def options(shown: PlanView, diagnostics: bool) -> Options:
+def options(shown: PlanView) -> Options:
     """How the curves of a run of this experiment are drawn."""
     currency, _, _ = plan_view.native_currency(shown.experiment.budget)
     title = f"Privacy spent, {plan_view.SYMBOLS[currency]}"
     bound = {"bound": shown.bounds} if shown.bounds else {}
     remarks = {"bound": "The bound is on the mean, over all data sets."}
-    return Options(currency, title, diagnostics, "internal_duality_gap", bound, remarks, "duality_gap")
+    return Options(currency, title, "internal_duality_gap", bound, remarks, "duality_gap")
 
 
 def size_note(shown: PlanView) -> str:

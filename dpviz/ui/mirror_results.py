@@ -26,13 +26,13 @@ def built(text: str, _tables: Mapping[str, np.ndarray]) -> Problem:
     return ProblemSpecification.from_json(text).build(_tables)
 
 
-def show(panel: Panel, run: Run, trace: Trace, tables: Mapping[str, np.ndarray], diagnostics: bool) -> Shown:
-    """The pictures that this kind of problem has; what was drawn."""
+def show(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+    """The pictures that this kind of problem has, of what may be shown of the run; what was drawn."""
     shown = _strategies(panel, run, trace)
     problem = run.experiment.problem
-    game = (
-        built(problem.to_json(), tables) if diagnostics and isinstance(problem, GroupLoss | MarginalQueries) else None
-    )
+    game = None
+    if diagnostics and isinstance(problem, GroupLoss | MarginalQueries):
+        game = built(problem.to_json(), run.tables)
     if isinstance(game, GroupLossGame):
         shown += _groups(panel, run, trace, game)
     if isinstance(game, MarginalGame):
@@ -52,7 +52,8 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
         label = panel.choice(
             "strategies_of", "Strategies of", {name: name for name in lanes}, next(iter(lanes)), "Whose run is shown."
         )
-    lane = lanes.get(label, next(iter(lanes.values())))
+    label = label if label in lanes else next(iter(lanes))
+    lane = lanes[label]
     names = _names(run.experiment.problem)
     shown: Shown = []
     columns = st.columns(2, gap="medium")
@@ -61,14 +62,13 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
         if len(path) < 2 or path.shape[1] < 2:
             continue
         heading = f"Strategy of {title}"
-        caption = (
-            f"Share of every vertex in the released average of one run; the heaviest are named. {label}. "
-            f"{explain.released(run.experiment.budget, 1)}"
-        )
+        privacy = explain.released(run.experiment.budget, 1) if lane.private else explain.REFERENCES
+        caption = f"Share of every vertex in the average of one run; the heaviest are named. {label}. {privacy}"
         figure = figures.strategies(path, np.array(lane.iterations[: len(path)]), names.get(name))
         with column:
             alt = f"Stacked shares of the vertices of player {name} over the rounds"
-            charts.show(figure, panel.key(f"chart_strategy_{name}"), heading, alt, caption, "private")
+            status: charts.Status = "private" if lane.private else "not private"
+            charts.show(figure, panel.key(f"chart_strategy_{name}"), heading, alt, caption, status)
         shown.append((heading, figure, caption))
     return shown
 

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from dpviz.experiments import results
+from dpviz.experiments import publishing, results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.plots import run_figures
@@ -30,13 +30,12 @@ NO_OVERLAY = "none"
 class Options:
     """How the curves of a run are to be drawn.
 
-    diagnostics : whether curves that read the raw data may be shown. second : metric of the second chart at first.
+    second : metric of the second chart at first.
     overlays : further curves (T+1,) by name and arm, of the metric `compared`. remarks : a sentence about them.
     """
 
     currency: Currency
     currency_title: str
-    diagnostics: bool = True
     second: str = ""
     overlays: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
@@ -61,29 +60,32 @@ def diagnostics_toggle(panel: Panel, experiment: Experiment) -> bool:
     return shown
 
 
-def metrics(trace: Trace, diagnostics: bool) -> dict[str, Metric]:
-    """The series that may be shown, the most telling first."""
+def metrics(trace: Trace) -> dict[str, Metric]:
+    """The recorded series, the most telling first."""
     found = trace.metrics
     order = [name for name in results.HEADLINES if name in found]
-    names = [*order[:1], *(name for name in found if name not in order[:1])]
-    return {name: found[name] for name in names if diagnostics or found[name].released}
+    return {name: found[name] for name in dict.fromkeys([*order[:1], *found])}
 
 
 def live_chart(run: Run, trace: Trace, diagnostics: bool) -> None:
     """The small chart of a run that is under way, if there is something that may be shown."""
-    available = metrics(trace, diagnostics)
+    trace = trace.visible(diagnostics)
+    available = metrics(trace)
     if not available:
         return
     name = next(iter(available))
     figure = run_figures.convergence(trace, name, arm_styles(run.experiment.arms), height=300)
     metric = available[name]
     charts.plain(figure, f"{run.page}_live", f"{metric.label} by step, while the run goes on")
-    st.caption(f"{metric.label}. {_privacy(metric, run.experiment)}")
+    st.caption(f"{metric.label}. {_privacy(metric, trace, run.experiment)}")
 
 
 def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
-    """Two charts side by side: the first metric, and one of the others, as far as there are any; what was drawn."""
-    available = metrics(trace, options.diagnostics)
+    """Two charts side by side: the first metric, and one of the others, as far as there are any; what was drawn.
+
+    trace : what may be shown of the run.
+    """
+    available = metrics(trace)
     if not available:
         return []
     first, *others = available
@@ -145,7 +147,7 @@ def _curve(
         overlay_name=overlay_name,
     )
     compared = f" {options.remarks.get(overlay_name, '')}" if overlays else ""
-    caption = f"{explain.spread(run.experiment.replicates)}{compared} {_privacy(metric, run.experiment)}"
+    caption = f"{explain.spread(run.experiment.replicates)}{compared} {_privacy(metric, trace, run.experiment)}"
     along = "privacy spent" if axis == "spent" else "steps"
     charts.show(
         figure,
@@ -153,25 +155,26 @@ def _curve(
         metric.label,
         f"{metric.label} against {along}, one line per method",
         caption,
-        "private" if metric.released else "not private",
+        "private" if trace.released(metric) else "not private",
     )
     return metric.label, figure, caption
 
 
-def _privacy(metric: Metric, experiment: Experiment) -> str:
-    if metric.released:
+def _privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
+    """Of a chart: what may be published of it."""
+    if trace.released(metric):
         return explain.released(experiment.budget, experiment.replicates)
+    if metric.released:
+        return f"{explain.released(experiment.budget, experiment.replicates)} {explain.REFERENCES}"
     return explain.diagnostic(experiment.replicates, experiment.problem.public)
 
 
-def table(run: Run, trace: Trace, delta: float, diagnostics: bool) -> None:
-    """The table of final numbers; says which of them read the raw data."""
+def table(run: Run, trace: Trace, delta: float) -> None:
+    """The table of final numbers of what may be shown; says which of them read the raw data."""
     numbers = results.final_table(trace, run.plans, delta=delta)
-    columns = {
-        name: column
-        for name, column in results.columns(trace).items()
-        if name in numbers and (diagnostics or column.released or name == "seconds")
-    }
+    if numbers.empty:
+        return
+    columns = {name: column for name, column in results.columns(trace).items() if name in numbers}
     if numbers["currency"].iloc[0] == f"ε at δ = {delta:.4g}":  # then the reading is what was spent
         columns.pop("epsilon_at_delta", None)
     labels = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
@@ -179,7 +182,9 @@ def table(run: Run, trace: Trace, delta: float, diagnostics: bool) -> None:
     help = {labels[name]: column.help for name, column in columns.items()}
     head = st.container(horizontal=True, vertical_alignment="center", gap="small")
     head.subheader("Final numbers", anchor=False, width="stretch")
-    if diagnostics:
+    read = [name for name, column in columns.items() if not column.released and not name.endswith(("_low", "_high"))]
+    read = [labels[name] for name in read if name != "seconds"]
+    if read:
         with head:
             explain.diagnostic_badge()
     st.dataframe(
@@ -189,11 +194,23 @@ def table(run: Run, trace: Trace, delta: float, diagnostics: bool) -> None:
         column_config={name: _format(shown[name], help.get(name)) for name in shown},
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",
     )
-    read = [name for name, column in columns.items() if not column.released and not name.endswith(("_low", "_high"))]
-    if diagnostics:
+    if read:
+        references = "" if all(lane.private for lane in trace.lanes.values()) else f" {explain.REFERENCES}"
         st.caption(
             f"Medians of {run.experiment.replicates} runs. **Not private**, because read off the raw data: "
-            f"{', '.join(labels[name] for name in read if name != 'seconds')}."
+            f"{', '.join(read)}.{references}"
+        )
+
+
+def publishing_line(run: Run, trace: Trace, delta: float) -> None:
+    """What publishing more than one of these results costs, in one line."""
+    experiment = run.experiment
+    found = publishing.costs(run.plans, trace.lanes, experiment.budget, experiment.replicates, delta)
+    several = [cost for cost in found if cost.methods * cost.repeats > 1]
+    if several:
+        st.caption(
+            f"**What publishing costs.** Each method meets {experiment.budget.describe()} alone; together they spend "
+            f"more. Publishing {'; publishing '.join(publishing.sentences(several))}."
         )
 
 

@@ -1,7 +1,7 @@
 """Run, Stop, progress and live charts of a background job; the state of the jobs of all pages."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import streamlit as st
@@ -18,12 +18,16 @@ _SUFFIX = "_job"
 
 @dataclass(frozen=True)
 class Run:
-    """A job with the plans that it executes, kept until the next one replaces it."""
+    """A job with the plans that it executes, kept until the next one replaces it.
+
+    tables : the uploaded tables that it ran on, which its results may need; they leave with it.
+    """
 
     job: Job
     plans: Mapping[str, Plan]
     page: str  # prefix of its keys
     title: str
+    tables: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def experiment(self) -> Experiment:
@@ -164,7 +168,7 @@ def duration(seconds: float) -> str:
 def _start(
     page: str, title: str, experiment: Experiment, plans: Mapping[str, Plan], tables: Mapping[str, np.ndarray]
 ) -> None:
-    st.session_state[page + _SUFFIX] = Run(runner().submit(experiment, tables), plans, page, title)
+    st.session_state[page + _SUFFIX] = Run(runner().submit(experiment, tables), plans, page, title, tables)
 
 
 def _stop(page: str) -> None:
@@ -200,7 +204,7 @@ def _diverged(run: Run) -> None:
         return
     for label, lane in run.job.trace.lanes.items():
         lost = sum(status == "diverged" for status in lane.status)
-        if lost:
+        if lost and (lane.private or run.experiment.problem.public):
             st.warning(
                 "The curves keep their last values. Choose a smaller step size c or less momentum.",
                 title=f"{label}: {lost} of {len(lane.status)} runs diverged",

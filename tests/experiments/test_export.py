@@ -61,7 +61,7 @@ def test_the_csv_holds_every_recorded_value(experiment: Experiment) -> None:
     tidy = trace.to_frame()
     assert len(frame) == 3 * (7 + 5 + 7)
     for (label, metric), expected in tidy.groupby(["algorithm", "metric"]):
-        released = trace.metrics[metric].released
+        released = trace.lanes[label].released(trace.metrics[metric])
         column = metric if released else f"{metric}_nonprivate"
         found = frame[frame["algorithm"] == label].sort_values(["iteration", "replicate"])[column]
         np.testing.assert_array_equal(found, expected.sort_values(["iteration", "replicate"])["value"])
@@ -74,6 +74,7 @@ def test_the_csv_tells_raw_data_columns_and_privacy_spent(experiment: Experiment
     assert set(frame.columns) == {
         *("algorithm", "replicate", "iteration", "spent_epsilon", "spent_mu", "noise_scale"),
         *("distance", "noisy_gradient_norm", "objective_gap_nonprivate", "gradient_norm_nonprivate"),
+        *("distance_nonprivate", "noisy_gradient_norm_nonprivate"),  # of the arm without privacy
     }
     first, second, plain = (frame[frame["algorithm"] == arm.label] for arm in experiment.arms)
     plan = plans[experiment.arms[0].label]
@@ -133,6 +134,7 @@ def test_the_script_of_an_upload_takes_the_table_and_checks_its_hash(tmp_path: P
         arms=(Arm(label="DP-GD", algorithm=GradientDescent(iterations=3)),),
         budget=PureDP(epsilon=2.0),
         replicates=2,
+        seed=1,
     )
     script = to_script(experiment)
     digest = upload.specification.sha256
@@ -180,6 +182,7 @@ def test_the_script_of_a_game_says_what_table_it_takes_and_runs_on_it(kind: str,
         arms=(Arm(label="A", algorithm=algorithm),),
         budget=ApproximateDP(epsilon=2.0, delta=1e-5),
         replicates=2,
+        seed=1,
     )
     script, digest = to_script(experiment), hashlib.sha256(table.data).hexdigest()
     assert digest in script and form in script and contents in script and "-1 or +1" not in script

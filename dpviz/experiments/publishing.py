@@ -1,0 +1,99 @@
+"""What it costs to publish: each method and each repeat meets the budget alone, and together they spend more."""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from dpviz.experiments.plan import Plan
+from dpviz.privacy import accounting
+from dpviz.privacy.accounting import Currency
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import Repeat
+from dpviz.privacy.rounding import MOST_GROUPS, rounded_up
+
+SYMBOLS: Mapping[Currency, str] = {"epsilon": "ε", "rho": "ρ", "mu": "μ"}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The composed guarantee of several releases on the same rows.
+
+    methods, repeats : how many methods, and how many runs of each. spent : in the budget's own currency, called
+    `symbol`; infinite where the currency does not exist for these releases, and None for budgets whose currency does
+    not add up. epsilon : at `delta`, by the accountant `method`; infinite if none proves anything.
+    """
+
+    methods: int
+    repeats: int
+    symbol: str
+    spent: float | None
+    epsilon: float
+    delta: float
+    method: str
+
+    def describe(self) -> str:
+        """In symbols: "ε = 4; ε ≤ 3.2 at δ = 1e-06 (zCDP)"."""
+        own = "" if self.spent is None or math.isinf(self.spent) else f"{self.symbol} = {self.spent:.4g}; "
+        if math.isinf(self.epsilon):
+            return f"{own}no finite ε at δ = {self.delta:.3g}"
+        return f"{own}ε ≤ {self.epsilon:.4g} at δ = {self.delta:.3g} ({self.method})"
+
+
+def costs(plans: Mapping[str, Plan], shown: Collection[str], budget: Budget, repeats: int, delta: float) -> list[Cost]:
+    """What publishing one run of every method shown costs, and, if there are more, all their repeats; may be empty.
+
+    plans : of a run, by label. shown : labels; those without privacy have no guarantee and are not counted.
+    delta : at which ε is read, unless the budget has a δ of its own.
+    """
+    private = [plan for label, plan in plans.items() if label in shown and not isinstance(plan.budget, NoPrivacy)]
+    return [_cost(private, times, budget, delta) for times in sorted({1, repeats})] if private else []
+
+
+def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost:
+    before = plans[0].facts.released  # of the one problem, paid once
+    # What is composed in full may be composed in any order, and nearly equal events may count as the larger one.
+    counts = Counter(event for plan in plans for event in plan.events)
+    runs = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
+    events = tuple(Repeat(event, count * repeats) for event, count in runs)
+    at = budget.delta if isinstance(budget, ApproximateDP) else delta
+    currency = _currency(budget)
+    paid = accounting.total(before, "epsilon")
+    # Of hundreds of runs a loss distribution would tell little more, and be large.
+    methods = [method for method in accounting.METHODS if repeats == 1 or method != "pld"]
+    found = {method: paid + accounting.epsilon(events, at, method) for method in methods}
+    best = min(found, key=found.__getitem__)
+    return Cost(
+        len(plans),
+        repeats,
+        SYMBOLS[currency] if currency else "ε",
+        _spent(plans, repeats, currency) if currency else None,
+        found[best],
+        at,
+        accounting.METHOD_NAMES[best],
+    )
+
+
+def _spent(plans: list[Plan], repeats: int, currency: Currency) -> float:
+    """In a currency that adds up; what was released before the run, for all methods, once."""
+    before = accounting.total(plans[0].facts.released, currency)
+    power = 2 if currency == "mu" else 1
+    each = math.fsum(float(plan.spent(currency)[-1]) ** power - before**power for plan in plans)
+    return float((before**power + repeats * each) ** (1 / power))
+
+
+def _currency(budget: Budget) -> Currency | None:
+    """The currency of a budget, where it adds up."""
+    if isinstance(budget, PureDP):
+        return "epsilon"
+    if isinstance(budget, ZeroConcentratedDP):
+        return "rho"
+    return "mu" if isinstance(budget, GaussianDP) else None
+
+
+def sentences(found: Collection[Cost]) -> Iterator[str]:
+    """The costs in words, one sentence each: "one run of each of 4 methods: ε = 8; …"."""
+    for cost in found:
+        methods = "one method" if cost.methods == 1 else f"each of {cost.methods} methods"
+        runs = "one run" if cost.repeats == 1 else f"all {cost.repeats} runs"
+        yield f"{runs} of {methods}: {cost.describe()}"
