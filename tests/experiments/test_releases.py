@@ -202,7 +202,7 @@ def test_runs_on_public_data_repeat() -> None:
     assert experiment(arm).seed == 0 and experiment(arm, seed=None) == experiment(arm, seed=0)
 
 
-# ------------------------------------------------------------------------------------------------- what publishing costs
+# ---------------------------------------------------------------------------------------------- what publishing costs
 
 
 def test_publishing_several_methods_or_repeats_composes() -> None:
