@@ -15,10 +15,13 @@ _OWN = ArmStyle(style.PALETTE["private"], "solid")
 
 
 def noise_by_steps(steps: np.ndarray, scales: np.ndarray, chosen: tuple[int, float], symbol: str) -> go.Figure:
-    """Noise scale in every mean against the number of steps that share the budget; the chosen number is marked."""
+    """Noise scale in every mean against the number of steps that share the budget; the chosen number is marked. Where
+    no plan exists, scales are NaN, and the line has a gap."""
+    known = np.flatnonzero(np.isfinite(scales))
+    parts = np.split(known, np.flatnonzero(np.diff(known) > 1) + 1)
     mark = Mark(float(chosen[0]), chosen[1], f"T = {chosen[0]:,}: {symbol} = {chosen[1]:.3g}", style.PALETTE["spent"])
     return line_figure(
-        [Line(steps, scales, "noise in every mean", _OWN)],
+        [Line(steps[part], scales[part], "noise in every mean", _OWN, legend=i == 0) for i, part in enumerate(parts)],
         x_title="Number of steps T",
         y_title=f"Noise scale {symbol}",
         log_y=True,

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpviz.errors import UserError
-from dpviz.privacy import accounting, closed_forms, costs, readings
+from dpviz.privacy import accounting, closed_forms, costs, rare_batches, readings
 from dpviz.privacy.budgets import (
     ApproximateDP,
     Budget,
@@ -59,16 +59,19 @@ def calibrate_laplace(
 ) -> Floats:
     """(T,) costs ε_t, in proportion to `weights`, that use up the budget in its own currency.
 
-    prior : events charged before; the budget covers them, too. Raises UserError if they leave nothing.
+    prior : events charged before; the budget covers them, too. Raises UserError if they leave nothing, and where noise
+    on rare batches would hide nobody in them (`rare_batches`).
     """
     if isinstance(budget, NoPrivacy):
         return np.full(len(weights), math.inf)
     shares = np.asarray(weights, dtype=float) / np.sum(weights)
-    if isinstance(budget, PureDP):
-        return shares * left(budget, prior)
     target = left(budget, prior)
-    at = parameter(budget)
-    return shares * _largest_multiple("laplace", tuple(shares.tolist()), m, n, sampling, type(budget), at, target)
+    most = math.inf if m == n else float(closed_forms.amplify(rare_batches.most_inner("laplace", budget), m, n))
+    if isinstance(budget, PureDP):
+        if target * shares.max() > most:
+            rare_batches.refuse()
+        return shares * target
+    return shares * _largest_multiple("laplace", tuple(shares.tolist()), m, n, sampling, budget, target, most)
 
 
 def calibrate_gaussian(
@@ -76,7 +79,8 @@ def calibrate_gaussian(
 ) -> Floats:
     """(T,) costs ρ_t, before any sampling and in proportion to `weights`, that use up the budget.
 
-    Raises UserError under pure ε, which Gaussian noise never gives, and for batches under ρ or μ.
+    Raises UserError under pure ε, which Gaussian noise never gives, for batches under ρ or μ, and where noise on rare
+    batches would hide nobody in them (`rare_batches`).
     """
     if isinstance(budget, NoPrivacy):
         return np.full(len(weights), math.inf)
@@ -95,8 +99,8 @@ def calibrate_gaussian(
             "Use all rows (m = n), or state the budget as (ε, δ).",
             title="No amplification in this currency",
         )
-    at = parameter(budget)
-    return shares * _largest_multiple("gaussian", tuple(shares.tolist()), m, n, sampling, type(budget), at, remaining)
+    most = rare_batches.most_inner("gaussian", budget) ** 2 / 2
+    return shares * _largest_multiple("gaussian", tuple(shares.tolist()), m, n, sampling, budget, remaining, most)
 
 
 def _gaussian_rho(budget: Budget, remaining: float) -> float:
@@ -223,28 +227,30 @@ def _largest_multiple(
     m: int,
     n: int,
     sampling: Sampling,
-    currency: type[Budget],
-    at: float | None,
+    budget: Budget,
     target: float,
+    most: float,
 ) -> float:
     """A multiple of the shares (which sum to 1) whose events cost at most `target`, and next to nothing less.
 
-    Raises UserError if no accountant can tell the cost, or if nothing costs as much.
+    most : what a single step may cost, in the unit of `build`. Raises UserError if no accountant can tell the cost, or
+    if less than `target` is spent there.
     """
     build = laplace_events if noise == "laplace" else gaussian_events
-    weights = np.array(shares)
+    weights, currency, at = np.array(shares), type(budget), parameter(budget)
 
     def excess(weights: Floats, log_multiple: float) -> float:
         spent = cost(build(weights * math.exp(log_multiple), m, n, sampling), currency, at)
         return math.log(max(spent, 1e-300) / target) if spent < math.inf else 100.0
 
+    highest = math.log(most / weights.max())
     guess = _first_guess(noise, weights, m / n, currency, at, target)
     if currency not in (ApproximateDP, TradeOff):
-        return math.exp(_largest_feasible(partial(excess, weights), guess, _WASTE))
+        return math.exp(_largest_feasible(partial(excess, weights), guess, _WASTE, highest))
     if len(set(shares)) > accounting.MOST_EXACT:  # a cheap look at fewer different shares first
         rough = np.exp(np.round(np.log(np.maximum(weights, weights.max() / 1000)), 1))
         guess = _largest_feasible(partial(excess, rough), guess, 1e-3)
-    return math.exp(_largest_feasible(partial(excess, weights), guess, _WASTE_BY_LOSSES))
+    return math.exp(_largest_feasible(partial(excess, weights), guess, _WASTE_BY_LOSSES, highest))
 
 
 def _first_guess(
@@ -276,12 +282,14 @@ def _first_guess(
     return max(math.log(2 * rho / float(shares @ shares)) / 2, math.log(target if currency is ApproximateDP else rho))
 
 
-def _largest_feasible(excess: Callable[[float], float], guess: float, waste: float) -> float:
+def _largest_feasible(excess: Callable[[float], float], guess: float, waste: float, highest: float = math.inf) -> float:
     """About the largest x with excess(x) <= 0, of an increasing and nearly linear function.
 
-    Either -waste <= excess(x), or the function jumps and x is known to `waste`.
+    Either -waste <= excess(x), or the function jumps and x is known to `waste`. Asked for x <= highest only; raises
+    UserError if even there something is left.
     Regula falsi. It returns a point that was tried and found feasible, never an estimate.
     """
+    guess = min(guess, highest)
     low, high, value = guess, guess, excess(guess)
     low_value = high_value = value
     step = min(max(abs(value), 1e-3), 2.0)
@@ -291,8 +299,12 @@ def _largest_feasible(excess: Callable[[float], float], guess: float, waste: flo
         if low_value > 0:
             high, high_value, low = low, low_value, low - step
             low_value = excess(low)
+        elif high >= highest:
+            if high_value < -waste:
+                rare_batches.refuse()
+            return high
         else:
-            low, low_value, high = high, high_value, high + step
+            low, low_value, high = high, high_value, min(high + step, highest)
             high_value = excess(high)
         step *= 2
     left, right, last = low_value, high_value, 0  # a side that stays is counted half: the Illinois rule
@@ -313,11 +325,7 @@ def _refuse(too_dear: bool) -> NoReturn:
             "No accountant can tell what so many steps cost at so small a δ. Raise δ or take fewer steps.",
             title="The budget cannot be planned",
         )
-    raise UserError(
-        "A given row is drawn so rarely that this budget would allow releasing whole batches without any noise. Choose "
-        "a smaller δ, far below 1/n, or a stricter attack bound.",
-        title="This budget protects nobody",
-    )
+    rare_batches.refuse()
 
 
 def cost(events: tuple[Event, ...], currency: type[Budget], at: float | None) -> float:

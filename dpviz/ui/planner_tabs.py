@@ -3,6 +3,7 @@
 import numpy as np
 import streamlit as st
 
+from dpviz.errors import UserError
 from dpviz.plots import planner_figures
 from dpviz.privacy import accounting, closed_forms, composition, what_if
 from dpviz.privacy.accounting import Method
@@ -70,7 +71,8 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
         )
     slow = isinstance(budget, ApproximateDP | TradeOff)  # each point is calibrated by composing losses
     steps = np.unique([means.iterations, *np.geomspace(1, 10_000, 4 if slow else 30).round().astype(int)])
-    scales = np.array([means.replaced(iterations=int(t)).noise_scale(budget) for t in steps])
+    scales, reason = _noise_by_steps(means, budget, steps)
+    missing = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
     shown = planner_view.show(
         planner_figures.noise_by_steps(steps, scales, (means.iterations, scale), symbol(means)),
         "planner_chart_noise",
@@ -78,8 +80,21 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
         "Noise scale in every mean against the number of steps that share the budget",
         f"The whole budget is spread evenly over T means. {SETTINGS_ONLY}",
     )
+    if reason:
+        st.caption(f"No point for T = {missing}. {reason}")
     _python(f"print(means.noise_scale({_budget(budget)}))", means, budget)
     return shown
+
+
+def _noise_by_steps(means: NoisyMeans, budget: Budget, steps: np.ndarray) -> tuple[np.ndarray, str]:
+    """(k,) noise scale at each number of steps, NaN where no plan exists, and why not."""
+    scales, reasons = np.full(len(steps), np.nan), []
+    for i, t in enumerate(steps.tolist()):
+        try:
+            scales[i] = means.replaced(iterations=t).noise_scale(budget)
+        except UserError as error:
+            reasons.append(str(error))
+    return scales, " ".join(dict.fromkeys(reasons))
 
 
 def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float | None) -> Shown:

@@ -49,6 +49,26 @@ def test_noise_and_signal_to_noise(load: Load, capsys: pytest.CaptureFixture[str
     assert mark["text"] == ["T = 100: b = 0.209"] and mark["y"] == pytest.approx([0.208842], rel=1e-5)
 
 
+@pytest.mark.parametrize("noise", ["Laplace", "Gaussian"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"currency": "Attack bound", "batch_fraction": "0.001"},
+        {"currency": "Attack bound", "batch_fraction": "0.01"},
+        {"currency": "(ε, δ)", "epsilon": "1", "delta": "0.001", "batch_fraction": "0.0001", "rows": "1000000"},
+    ],
+    ids=["attack bound, 0.001", "attack bound, 0.01", "(1, 1e-3)"],
+)
+def test_a_point_without_a_plan_is_a_gap(load: Load, settings: dict[str, str], noise: str) -> None:
+    """A single step on so small a batch would be released without any noise; T = 100 steps have a plan."""
+    app = planner(load, iterations="100", noise=noise, **settings)
+    assert not app.exception and not app.error
+    assert "Noise scale" in " ".join(metrics(app))
+    steps, scales = curve(app, "Noise scale in every mean", "noise in every mean")
+    assert 1 not in steps and {100, 10_000} <= set(steps.tolist()) and np.isfinite(scales).all()
+    assert "No point for T = 1" in words(app) and "only because the batch is rare" in words(app)
+
+
 @pytest.mark.parametrize(
     ("noise", "currency", "settings", "symbol"),
     [

@@ -32,6 +32,17 @@ def test_noise_by_steps_marks_the_chosen_number(check_finite) -> None:
     assert figure.layout.yaxis.title.text == "Noise scale b" and figure.layout.xaxis.title.text == "Number of steps T"
 
 
+def test_a_number_of_steps_without_a_plan_is_a_gap(check_finite) -> None:
+    steps = np.array([1, 2, 5, 10, 20, 50])
+    figure = noise_by_steps(steps, np.array([np.nan, 0.2, 0.5, np.nan, 2.0, 5.0]), (50, 5.0), "b")
+    check_finite(figure)
+    first, second, _ = figure.data
+    assert first.x.tolist() == [2, 5] and second.x.tolist() == [20, 50]
+    assert [line.showlegend for line in (first, second)] == [True, False]
+    none = noise_by_steps(steps, np.full(6, np.nan), (50, 5.0), "b")
+    check_finite(none)
+
+
 def test_noise_by_rows_meets_the_target_at_the_mark(check_finite) -> None:
     rows = np.geomspace(100, 10_000, 50)
     figure = noise_by_rows(rows, 100 / rows, 0.05, 2000, "σ")
