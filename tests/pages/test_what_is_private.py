@@ -1,0 +1,131 @@
+"""A visitor's own table beside methods without privacy: what is drawn, listed and exported; the seed; kept tables."""
+
+import csv
+import io
+from collections.abc import Callable
+
+import pandas as pd
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from tests.pages.mirror import charts, choose, lines, link, run, text
+from tests.pages.test_accelerated import upload as accelerated_upload
+from tests.pages.test_mirror_uploads import KINDS, ready
+
+Load = Callable[..., AppTest]
+Files = dict[str, Callable[[], bytes]]
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> Files:
+    """What the download buttons of the page would deliver, by key; filled at every rerun."""
+    found: Files = {}
+
+    def keep(label: str, data: Callable[[], bytes], *, key: str, **_: object) -> None:
+        found[key] = data
+
+    monkeypatch.setattr(st, "download_button", keep)
+    return found
+
+
+def names(app: AppTest) -> set[str]:
+    """All lines of all charts of results."""
+    return {trace["name"] for spec in charts(app).values() for trace in spec["data"] if trace.get("name")}
+
+
+def diagnostics(app: AppTest, page: str) -> AppTest:
+    app.toggle(key=f"{page}_diagnostics").set_value(True).run()
+    assert not app.exception
+    return app
+
+
+def test_a_reference_on_an_upload_is_nowhere_until_diagnostics_are_asked_for(load: Load, files: Files) -> None:
+    app = accelerated_upload(load)
+    app.toggle(key="accel_references").set_value(True).run()
+    app = run(app, press="accel_run", job="accel_job")
+    labels = {arm.label for arm in app.session_state["accel_job"].experiment.arms}
+    references = {label for label in labels if not label.startswith("DP-")}
+    assert references and labels - references
+    assert not references & {name for alt in charts(app) for name in lines(app, alt) if alt.startswith("Distance")}
+    assert set(app.dataframe[-1].value["Algorithm"]) == labels - references
+    taken = pd.read_csv(io.BytesIO(files["accel_csv"]()), comment="#", quoting=csv.QUOTE_NONNUMERIC)
+    assert set(taken["algorithm"]) == labels - references and not any("_nonprivate" in name for name in taken)
+    page = files["accel_html"]().decode()
+    results = page[page.index("<h2>Distance") :] if "<h2>Distance" in page else page
+    assert not any(f'"name":"{label}"' in results for label in references)
+
+    diagnostics(app, "accel")
+    assert references <= names(app) and set(app.dataframe[-1].value["Algorithm"]) == labels
+    assert "no value of theirs is private" in text(app)
+    taken = pd.read_csv(io.BytesIO(files["accel_csv"]()), comment="#", quoting=csv.QUOTE_NONNUMERIC)
+    reference = taken[taken["algorithm"].isin(references)].dropna(axis=1, how="all")
+    assert "distance_nonprivate" in reference and "distance" not in reference
+
+
+def test_strategies_of_a_reference_on_an_upload_are_not_offered(load: Load) -> None:
+    app = ready(load, "groups")
+    app.toggle(key="mirror_references").set_value(True).run()
+    app = run(app)
+    experiment = app.session_state["mirror_job"].experiment
+    references = {arm.label for arm in experiment.arms if arm.budget is not None}
+    offered = next(widget for widget in [*app.selectbox, *app.segmented_control] if "strategies_of" in str(widget.key))
+    assert references and not references & set(offered.options)
+
+
+def test_the_seed_of_an_upload_is_secret_by_default(load: Load, files: Files) -> None:
+    app = accelerated_upload(load)
+    assert "drawn afresh for every run" in text(app)
+    assert not any(widget.key == "accel_seed" for widget in app.number_input)
+    app = run(app, press="accel_run", job="accel_job")
+    first = app.session_state["accel_job"].job.trace.last("DP-GD", "distance")
+    experiment = app.session_state["accel_job"].experiment
+    assert experiment.seed is None and "seed" not in link_of(app)
+    assert '"seed":null' in files["accel_csv"]().decode() and "'seed': None" in files["accel_script"]().decode()
+    assert "&quot;seed&quot;:null" in files["accel_html"]().decode()
+    app = run(app, press="accel_run", job="accel_job")
+    assert (first != app.session_state["accel_job"].job.trace.last("DP-GD", "distance")).all()
+
+    app.toggle(key="accel_fixed_seed").set_value(True).run()
+    assert "Who knows the seed can subtract the noise" in text(app)
+    app.number_input(key="accel_seed").set_value(7).run()
+    assert "accel_seed=7" in link_of(app)
+    app = run(app, press="accel_run", job="accel_job")
+    assert app.session_state["accel_job"].experiment.seed == 7
+
+
+def link_of(app: AppTest) -> str:
+    return next(code.value for code in app.code if "accel_" in code.value)
+
+
+@pytest.mark.parametrize("problem", ["groups", "synthetic"])
+def test_results_of_an_upload_outlive_the_controls_that_made_them(load: Load, problem: str) -> None:
+    """The tables that a run's results need are the run's, not those of the controls as they are now."""
+    app = run(ready(load, problem))
+    choose(app, "problem", "matrix")
+    assert "Settings changed since this run" in text(app)
+    diagnostics(app, "mirror")
+    assert any("group" in alt if problem == "groups" else "marginal" in alt for alt in charts(app))
+
+
+@pytest.mark.parametrize("problem", KINDS)
+def test_a_file_that_was_taken_away_takes_no_results_with_it(load: Load, problem: str) -> None:
+    app = run(ready(load, problem))
+    del app.session_state[f"mirror_{KINDS[problem]}_upload"]
+    app.run()
+    assert not app.exception
+    diagnostics(app, "mirror")
+
+
+def test_what_publishing_costs_stands_below_the_numbers(load: Load) -> None:
+    app = load("accelerated", accel_iterations="5", accel_replicates="3", accel_methods=["DP-GD", "DP-NAG"])
+    app = run(app, press="accel_run", job="accel_job")
+    assert "What publishing costs" in text(app)
+    assert "one run of each of 2 methods: ε = 4; ε ≤" in text(
+        app
+    ) and "all 3 runs of each of 2 methods: ε = 12" in text(app)
+
+
+def test_the_link_of_a_game_holds_no_seed_of_an_upload(load: Load) -> None:
+    app = ready(load, "losses")
+    assert "seed" not in link(app)
