@@ -8,15 +8,16 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from dpviz.privacy.mechanisms import Batch
 from dpviz.privacy.queries import Query
-from dpviz.problems.base import Facts, Metric, Problem
+from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification
 
 Pair = tuple[np.ndarray, np.ndarray]
+Player = Literal["x", "y"]
 
 DUALITY_GAP = Metric("duality_gap", "Duality gap", scale="log")
 
@@ -46,6 +47,8 @@ class GameFacts(Facts):
     second_smoothness : L₂ of every partial derivative.
     work : about how many multiplications gradients take; only to say in advance how long a run will take.
     payoff_bound : bound on the entries of one row's payoff matrix, where that matrix can be released; else 0.
+    largest_gap : what no duality gap can exceed, whatever the rows and strategies; a bound above it says nothing.
+        Where groups have declared shares: if these are right.
     """
 
     d_x: int = 1
@@ -62,6 +65,7 @@ class GameFacts(Facts):
     smoothness_y: float = 0.0
     second_smoothness: float = 0.0
     payoff_bound: float = 0.0
+    largest_gap: float = math.inf
     work: Work = NO_WORK
 
     @property
@@ -72,6 +76,14 @@ class GameFacts(Facts):
     def uniform(self, replicates: int) -> Pair:
         """The centres of both simplices, where every method starts; (R, d_x), (R, d_y)."""
         return np.full((replicates, self.d_x), 1 / self.d_x), np.full((replicates, self.d_y), 1 / self.d_y)
+
+
+class GameSpecification(ProblemSpecification):
+    """A game as it is set: it also says what its vertices are called."""
+
+    def vertex(self, player: Player, index: int) -> str:
+        """What the vertex of this number, from 0, stands for, in the words of the data's declarations; public."""
+        return f"strategy {index + 1:,}"
 
 
 class Game(Problem):

@@ -11,10 +11,10 @@ from pydantic import model_validator
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.groups import GroupedDataset, GroupedLosses, GroupedSigns, GroupedSpecification
 from dpviz.privacy.queries import Query
-from dpviz.problems.base import Metric, ProblemSpecification
-from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, Pair, Work
+from dpviz.problems.base import Metric
+from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Player, Work
 from dpviz.problems.matrix_games import Equilibrium, bilinear_gap, equilibrium
-from dpviz.problems.simplex import ball_gradient, minimise, to_ball
+from dpviz.problems.simplex import ball_gradient, ball_vertex, minimise, to_ball
 from dpviz.specification import choice, number
 
 # Passes over the data work on blocks of about this many elements (rows × replicates), which stay in the cache.
@@ -33,7 +33,7 @@ class Optimum(NamedTuple):
     group_losses: np.ndarray
 
 
-class GroupLoss(ProblemSpecification):
+class GroupLoss(GameSpecification):
     """F(u, y) = Σ_h y_h L_h(w), w = r (u₊ - u₋): u weights the 2d vertices of the ℓ1 ball, y the G groups.
 
     L_h(w) = (1/n) Σ_{i in group h} loss(w; aᵢ, bᵢ) / p_h with declared shares p_h: the mean loss if the share is
@@ -85,10 +85,16 @@ class GroupLoss(ProblemSpecification):
             smoothness_y=0.0,
             # Third derivatives: thrice in u, and twice in u and once in y, which the squared loss has as well.
             second_smoothness=weight * max(r**3 * third, r**2 * curvature),
+            largest_gap=loss,
             work=Work(len(data.groups) * data.d**2, len(data.groups) * data.d**2, data.n * data.d**2 / 10)
             if self.loss == "squared"
             else Work(8 * data.n * data.d, 8 * data.n * data.d, data.n * data.d),
         )
+
+    def vertex(self, player: Player, index: int) -> str:
+        """A feature with its sign, of the ℓ1 ball; or a group."""
+        data = self.data.facts()
+        return data.groups[index] if player == "y" else ball_vertex(data.names, index)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "GroupLossGame":
         return GroupLossGame(self, self.data.load(tables))
@@ -235,7 +241,7 @@ class GroupLossGame(Game):
             yield slice(begin, min(begin + size, stop))
 
 
-class LossMatrix(ProblemSpecification):
+class LossMatrix(GameSpecification):
     """Which of d strategies has the smallest loss for its worst group? Every row holds the loss of every strategy.
 
     The payoff matrix of a row of group g with losses ℓ ∈ [0, 1]^d is ℓ e_gᵀ / p_g. Losses are the features of the data
@@ -276,8 +282,14 @@ class LossMatrix(ProblemSpecification):
             range_y=y,
             smoothness=weight,
             payoff_bound=weight,
+            largest_gap=1.0,
             work=Work(data.d * len(data.groups), data.d * len(data.groups), data.n * data.d),
         )
+
+    def vertex(self, player: Player, index: int) -> str:
+        """A strategy, which is a column of losses; or a group."""
+        data = self.data.facts()
+        return data.groups[index] if player == "y" else data.names[index]
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LossMatrixGame":
         return LossMatrixGame(self, self.data.load(tables))

@@ -14,8 +14,8 @@ from pydantic import model_validator
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.categories import CategoricalData, CategoricalFacts, CategoricalGenerator, CategoricalTable
 from dpviz.privacy.queries import Norm, Query
-from dpviz.problems.base import Metric, ProblemSpecification
-from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, Pair, Work
+from dpviz.problems.base import Metric
+from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Player, Work
 from dpviz.problems.simplex import project
 from dpviz.specification import number
 
@@ -41,6 +41,13 @@ class Marginals:
         """(q,) what every query counts, such as "visits=0, plan=1"."""
         values = [[f"{name}={category}" for category in categories] for name, categories in self.domain.columns]
         return tuple(", ".join(cell) for table in self.tables for cell in product(*(values[c] for c in table)))
+
+    def cell(self, query: int) -> str:
+        """One of `cells`, without the others."""
+        table, part = next(found for found in zip(self.tables, self.slices, strict=True) if query < found[1].stop)
+        places = np.unravel_index(query - part.start, [self._sizes[column] for column in table])
+        named = ((self.domain.columns[column], place) for column, place in zip(table, places, strict=True))
+        return ", ".join(f"{name}={categories[place]}" for (name, categories), place in named)
 
     def change(self, norm: Norm) -> float:
         """How far n A p moves if one of the n rows of p is replaced: by 1 in two cells of each of the m tables, 2m in
@@ -84,7 +91,7 @@ class Marginals:
         return total.reshape(replicates, kept, -1)
 
 
-class MarginalQueries(ProblemSpecification):
+class MarginalQueries(GameSpecification):
     """A histogram x over all combinations of categories that answers every k-way marginal as the data do.
 
     F(x, y) = Σ_j (y⁺_j - y⁻_j) (A(p_S - x))_j: the second player picks a cell and the sign of its error, so
@@ -138,8 +145,19 @@ class MarginalQueries(ProblemSpecification):
             range_x=1.0,
             range_y=2.0,
             smoothness=1.0,
+            largest_gap=2.0,  # F is within ±1
             work=Work(cells, cells, data.n),
         )
+
+    def vertex(self, player: Player, index: int) -> str:
+        """A row, by its categories; or a marginal cell, with the sign of its error."""
+        if player == "y":
+            marginals = self.marginals()
+            sign, cell = divmod(index, marginals.queries)
+            return f"too {('few', 'many')[sign]}: {marginals.cell(cell)}"
+        data = self.data.facts()
+        places = np.unravel_index(index, data.sizes)
+        return ", ".join(f"{name}={listed[place]}" for (name, listed), place in zip(data.columns, places, strict=True))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "MarginalGame":
         return MarginalGame(self.facts(), self.marginals(), self.data.load(tables))

@@ -13,8 +13,8 @@ from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.errors import UserError
 from dpviz.privacy.queries import Query
-from dpviz.problems.base import Metric, ProblemSpecification
-from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, Pair, Work
+from dpviz.problems.base import Metric
+from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Work
 
 POPULATION_GAP = Metric("population_gap", "Duality gap, population", scale="log")
 
@@ -25,7 +25,7 @@ _FEW = 128  # so many columns are found faster by counting bits than by a pass o
 _CACHE_BYTES = 150 << 20  # per player
 
 
-class MatrixGame(ProblemSpecification):
+class MatrixGame(GameSpecification):
     """min over x of max over y of xᵀAy, A = (1/n) Σᵢ uᵢ vᵢᵀ, for records (uᵢ, vᵢ) of signs.
 
     The records are stored as bits, so |u|, |v| ≤ 1 and with it every bound below holds by construction: no value that
@@ -56,6 +56,7 @@ class MatrixGame(ProblemSpecification):
             range_y=2.0,
             smoothness=1.0,
             payoff_bound=1.0,
+            largest_gap=2.0,
             work=work(self.data.rows, self.data.strategies_x, self.data.strategies_y),
         )
 

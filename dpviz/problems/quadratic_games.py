@@ -8,8 +8,8 @@ from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.games import LatentGame, Signs
-from dpviz.problems.base import Metric, ProblemSpecification
-from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, Pair
+from dpviz.problems.base import Metric
+from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair
 from dpviz.problems.matrix_games import POPULATION_GAP, MeanProducts, Payoffs, affordable, work
 from dpviz.problems.simplex import minimise, project
 from dpviz.specification import number
@@ -29,7 +29,7 @@ def _weight(player: str, symbol: str) -> Any:
     )
 
 
-class QuadraticGame(ProblemSpecification):
+class QuadraticGame(GameSpecification):
     """λ_x/2 ‖x‖² + xᵀAy - λ_y/2 ‖y‖², with A as in `MatrixGame`; the squared norms need no data.
 
     The records are stored as bits, so the bounds of their part hold by construction; the norms cancel between
@@ -63,6 +63,7 @@ class QuadraticGame(ProblemSpecification):
             smoothness=max(1.0, largest),
             smoothness_x=self.curvature_x,
             smoothness_y=self.curvature_y,
+            largest_gap=2 + (self.curvature_x + self.curvature_y) / 2,  # xᵀAy within ±1, ½ λ ‖·‖² within 0 and ½ λ
             work=work(self.data.rows, self.data.strategies_x, self.data.strategies_y),
         )
 
@@ -116,7 +117,7 @@ def _largest(slopes: np.ndarray, curvature: float) -> np.ndarray:
     return (slopes * v).sum(axis=1) - 0.5 * curvature * (v * v).sum(axis=1)
 
 
-class CurvedGame(ProblemSpecification):
+class CurvedGame(GameSpecification):
     """Mean over the records (p, u, v, q) of ½⟨p, x⟩² + ⟨u, x⟩⟨v, y⟩ - ½⟨q, y⟩², all signs: curvature is private, too.
 
     p and q are fair signs, independent of u and v, so that in the population this is `QuadraticGame` with weights 1.
@@ -157,6 +158,7 @@ class CurvedGame(ProblemSpecification):
             smoothness=1.0,
             smoothness_x=1.0,
             smoothness_y=1.0,
+            largest_gap=3.0,  # one product within ±1, two halves of squares within 0 and ½
             work=work(3 * self.data.rows, self.data.strategies_x, self.data.strategies_y),
         )
 

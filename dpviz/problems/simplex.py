@@ -1,6 +1,6 @@
 """The probability simplex: projection, certified minimisation, and polytopes as images of a simplex."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -122,6 +122,12 @@ def to_ball(weights: np.ndarray, radius: float) -> np.ndarray:
     """w = radius (u₊ - u₋) (..., d), the point of the ℓ1 ball with the vertex weights u = (u₊, u₋) (..., 2d)."""
     d = weights.shape[-1] // 2
     return radius * (weights[..., :d] - weights[..., d:])
+
+
+def ball_vertex(names: Sequence[str], index: int) -> str:
+    """What a vertex of the ℓ1 ball of `to_ball` stands for: a feature with the sign of its weight."""
+    sign, feature = divmod(index, len(names))
+    return f"{'+-'[sign]}{names[feature]}"
 
 
 def ball_gradient(gradient: np.ndarray, radius: float) -> np.ndarray:

@@ -9,9 +9,9 @@ import numpy as np
 from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES
-from dpviz.problems.base import Metric, ProblemSpecification
-from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, Pair, Work
-from dpviz.problems.simplex import Ball, Body, Certified, Polytope, Simplex, minimise
+from dpviz.problems.base import Metric
+from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Player, Work
+from dpviz.problems.simplex import Ball, Body, Certified, Polytope, Simplex, ball_vertex, minimise
 from dpviz.specification import choice, number
 
 MAX_CELLS = 20_000_000
@@ -30,7 +30,7 @@ class Optimum(NamedTuple):
     value: float
 
 
-class SparseRegression(ProblemSpecification):
+class SparseRegression(GameSpecification):
     """F(w) = (1/n) Σ ½ (⟨aᵢ, w⟩ - bᵢ)² over ‖w‖₁ ≤ r, features a ∈ {±1}^d of which three matter.
 
     Drawn from `default_rng(seed)`: the features, then the noise, uniform on [-0.2, 0.2]; b = 0.5 a₀ - 0.3 a₁ + 0.2 a₂ +
@@ -57,7 +57,11 @@ class SparseRegression(ProblemSpecification):
 
     def facts(self) -> GameFacts:
         """∂f/∂w_j = (⟨a, w⟩ - b) a_j is at most r + 1 in size; u ↦ w = r (u₊ - u₋) multiplies it by ±r."""
-        return _facts(self.rows, 2 * self.dimension, self.radius * (self.radius + 1), self.radius**2)
+        largest = (self.radius + 1) ** 2 / 2
+        return _facts(self.rows, 2 * self.dimension, self.radius * (self.radius + 1), self.radius**2, largest)
+
+    def vertex(self, player: Player, index: int) -> str:
+        return ball_vertex([f"feature {j}" for j in range(1, self.dimension + 1)], index)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
         generator = np.random.default_rng(self.seed)
@@ -69,7 +73,7 @@ class SparseRegression(ProblemSpecification):
         )
 
 
-class Portfolio(ProblemSpecification):
+class Portfolio(GameSpecification):
     """F(x) = (1/n) Σ -⟨ρᵢ, x⟩ + (γ/2) ⟨ρᵢ, x⟩² over portfolios x on the simplex, returns ρ clipped to [-1, 1]^d.
 
     Drawn from `default_rng(seed)`: per period the market's move, then every asset's own. Three assets return 0.1 on
@@ -96,7 +100,12 @@ class Portfolio(ProblemSpecification):
 
     def facts(self) -> GameFacts:
         """∂f/∂x_j = (γ ⟨ρ, x⟩ - 1) ρ_j is at most 1 + γ in size."""
-        return _facts(self.rows, self.dimension, 1 + self.risk_aversion, self.risk_aversion)
+        gamma = self.risk_aversion
+        lowest = -1 / (2 * gamma) if gamma > 1 else gamma / 2 - 1
+        return _facts(self.rows, self.dimension, 1 + gamma, gamma, 1 + gamma / 2 - lowest)
+
+    def vertex(self, player: Player, index: int) -> str:
+        return f"asset {index + 1:,}"
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
         generator = np.random.default_rng(self.seed)
@@ -109,7 +118,7 @@ class Portfolio(ProblemSpecification):
         return LearningGame(self.facts(), returns, np.ones(self.rows), self.risk_aversion, 0.0, Simplex())
 
 
-class PolytopeRegression(ProblemSpecification):
+class PolytopeRegression(GameSpecification):
     """Regression as in `SparseRegression`, but over a polytope: the convex hull of finitely many vertices.
 
     F(w) = (1/n) Σ ½ (⟨aᵢ, w⟩ - bᵢ)², w = Σ_j λ_j v_j (vertex reduction, Appendix C of the paper with erratum E7). The
@@ -178,8 +187,14 @@ class PolytopeRegression(ProblemSpecification):
             range_y=0.0,
             smoothness=smoothness,
             smoothness_x=smoothness,
+            largest_gap=min(bound**2 / 2, oscillation),  # the range of F; a convex F over the diameter
             work=Work(m * body.vertices.shape[1], m * body.vertices.shape[1], self.rows * body.vertices.shape[1]),
         )
+
+    def vertex(self, player: Player, index: int) -> str:
+        """Its coordinates, where they are few."""
+        point = self.polytope().vertices[index]
+        return f"({', '.join(f'{value:g}' for value in point)})" if len(point) <= 5 else f"vertex {index + 1:,}"
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
         body = self.polytope()
@@ -274,8 +289,8 @@ def _polytope(shape: str, dimension: int, radius: float, vertices: tuple[tuple[f
     return Polytope(radius * np.tri(dimension + 1, dimension, -1)[:, ::-1])
 
 
-def _facts(n: int, d_x: int, lipschitz: float, smoothness: float) -> GameFacts:
-    """Facts of a game without an opponent whose gradients have coordinates within ±lipschitz."""
+def _facts(n: int, d_x: int, lipschitz: float, smoothness: float, largest: float) -> GameFacts:
+    """Facts of a game without an opponent whose gradients have coordinates within ±lipschitz, F within `largest`."""
     return GameFacts(
         n=n,
         d=d_x + 1,
@@ -289,6 +304,7 @@ def _facts(n: int, d_x: int, lipschitz: float, smoothness: float) -> GameFacts:
         range_y=0.0,
         smoothness=smoothness,
         smoothness_x=smoothness,
+        largest_gap=largest,
         work=Work(d_x**2 / 2, d_x**2 / 2, n * d_x**2 / 25),
     )
 

@@ -15,7 +15,7 @@ from dpviz.datasets.categories import OTHER, CategoricalFacts
 from dpviz.errors import UserError
 from dpviz.problems.marginals import Marginals
 
-SEED = 4_090_317_221  # of the public generator; larger than any seed of a run
+SEED = 4_090_317_221  # of the public generator; the streams of a run are derived from hashes, never from this
 MOST_ROWS = 1_000_000
 _RESERVES = 4  # further draws, from which rows may be exchanged
 _EXCHANGES = 200  # at most

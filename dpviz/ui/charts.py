@@ -1,5 +1,6 @@
 """A chart with all that belongs to it: heading, privacy badge, numbers as CSV, text alternative, caption."""
 
+import html
 from functools import partial
 from typing import Literal
 
@@ -61,7 +62,7 @@ def numbers(figure: go.Figure) -> pd.DataFrame:
 def _name(trace: go.Scatter) -> str:
     """The name of a curve; the two edges of a band carry the name of their curve."""
     if trace.name or not trace.legendgroup:
-        return trace.name or ""
+        return html.unescape(trace.name or "")
     return f"{trace.legendgroup}, {'upper' if trace.fill else 'lower'} edge of the band"
 
 

@@ -1,23 +1,26 @@
 """What a run on a game shows beyond curves: strategies, losses per group, marginals, and the synthetic table."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import streamlit as st
 
 from dpviz.experiments.trace import Trace
-from dpviz.families.mirror_descent import figures, texts
+from dpviz.families.mirror_descent import figures, outcome_figures, texts
 from dpviz.plots.style import arm_styles
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Problem, ProblemSpecification
-from dpviz.problems.group_loss import GroupLoss, GroupLossGame, LossMatrix
+from dpviz.problems.games import GameSpecification, Player
+from dpviz.problems.group_loss import GroupLoss, GroupLossGame
 from dpviz.problems.marginals import MarginalGame, MarginalQueries
 from dpviz.ui import charts, explain, synthetic_table
 from dpviz.ui.controls import Panel
 from dpviz.ui.results import Shown
 from dpviz.ui.run_panel import Run
 
-PLAYERS = {"x": "x, minimises", "y": "y, maximises"}
+PLAYERS: dict[Player, str] = {"x": "x, minimises", "y": "y, maximises"}
+HEAVIEST = 20  # vertices that are named in numbers
 
 
 @st.cache_resource(max_entries=4, scope="session", show_spinner=False)
@@ -54,7 +57,8 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
         )
     label = label if label in lanes else next(iter(lanes))
     lane = lanes[label]
-    names = _names(run.experiment.problem)
+    problem = run.experiment.problem
+    assert isinstance(problem, GameSpecification)
     shown: Shown = []
     columns = st.columns(2, gap="medium")
     for column, (name, title) in zip(columns, PLAYERS.items(), strict=True):
@@ -64,21 +68,26 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
         heading = f"Strategy of {title}"
         privacy = explain.released(run.experiment.budget, 1) if lane.private else explain.REFERENCES
         caption = f"Share of every vertex in the average of one run; the heaviest are named. {label}. {privacy}"
-        figure = figures.strategies(path, np.array(lane.iterations[: len(path)]), names.get(name))
+        figure = outcome_figures.strategies(path, np.array(lane.iterations[: len(path)]), partial(problem.vertex, name))
         with column:
             alt = f"Stacked shares of the vertices of player {name} over the rounds"
             status: charts.Status = "private" if lane.private else "not private"
             charts.show(figure, panel.key(f"chart_strategy_{name}"), heading, alt, caption, status)
+            _heaviest(problem, name, path[-1])
         shown.append((heading, figure, caption))
     return shown
 
 
-def _names(problem: ProblemSpecification) -> dict[str, tuple[str, ...]]:
-    """Declared names of a player's vertices, where they mean something; numbers do for all others."""
-    if not isinstance(problem, GroupLoss | LossMatrix):
-        return {}
-    facts = problem.data.facts()
-    return {"y": facts.groups} if isinstance(problem, GroupLoss) else {"x": facts.names, "y": facts.groups}
+def _heaviest(problem: GameSpecification, player: Player, weights: np.ndarray) -> None:
+    """The heaviest vertices with their names in full, which a legend has no room for; weights (d,), released."""
+    order = np.argsort(-weights, kind="stable")[:HEAVIEST]
+    with st.expander("The heaviest in the end, in numbers"):
+        st.dataframe(
+            {"Vertex": [problem.vertex(player, j) for j in order.tolist()], "Weight": weights[order].astype(float)},
+            hide_index=True,
+            column_config={"Weight": st.column_config.NumberColumn(format="%.4f")},
+            alt=f"The heaviest vertices of player {player} in the released average, with their weights",
+        )
 
 
 def _groups(panel: Panel, run: Run, trace: Trace, game: GroupLossGame) -> Shown:
@@ -116,13 +125,13 @@ def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Show
     parts = (
         (
             "Marginals, true and synthetic",
-            figures.marginals(game.marginals.cells, truth, answers),
+            outcome_figures.marginals(game.marginals.cells, truth, answers),
             f"Share of rows in every cell: one run of {label} against the data; right on the diagonal. {privacy}",
             "Synthetic against true share of every marginal cell, with the diagonal",
         ),
         (
             "Errors of all cells",
-            figures.error_histogram(truth, every, arm_styles(run.experiment.arms)),
+            outcome_figures.error_histogram(truth, every, arm_styles(run.experiment.arms)),
             f"Differences between synthetic and true shares, over all runs; the worst counts. {privacy}",
             "Histogram of the errors of all marginal cells",
         ),

@@ -16,7 +16,7 @@ from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.marginals import MarginalGame, MarginalQueries
 from dpviz.problems.synthetic_tables import MOST_ROWS, SyntheticTable, others, synthetic_table, table_errors
 from dpviz.specification import Control
-from dpviz.ui import data_panel, explain, guarantee
+from dpviz.ui import data_panel, explain
 from dpviz.ui.controls import Panel, in_place, mistake
 from dpviz.ui.explain import short
 from dpviz.ui.run_panel import Run
@@ -63,8 +63,8 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
     problem = run.experiment.problem
     assert isinstance(problem, MarginalQueries)
     domain = problem.data.facts()
-    private = guarantee.private(run.plans)
-    arms = [a for a in run.experiment.arms if a.label in private and "x" in trace.lanes[a.label].output]
+    ended = {label for label, lane in trace.lanes.items() if lane.private and "x" in lane.output}
+    arms = [arm for arm in run.experiment.arms if arm.label in ended]
     if not arms:
         return
     st.subheader("Synthetic table", anchor=False)

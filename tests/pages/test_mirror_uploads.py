@@ -126,6 +126,8 @@ def test_groups_of_the_file_name_the_strategies_and_the_losses(load: Load) -> No
     app = run(ready(load, "groups"))
     regions = {"east", "north", "south"}
     assert lines(app, "Stacked shares of the vertices of player y") == regions
+    models = {"+age", "-age", "+income", "-income"}
+    assert lines(app, "Stacked shares of the vertices of player x") == models == set(table(app, "Vertex")["Vertex"])
     app.toggle(key="mirror_diagnostics").set_value(True).run()
     assert set(chart(app, "Loss of every group")["data"][0]["x"]) == regions
     assert "taken from the data" in text(app) and "**not private**" in text(app)  # in the box of assumptions, too
@@ -154,6 +156,9 @@ def test_the_synthetic_table_of_a_file_has_its_declared_categories(load: Load, m
     (share,) = table(app, "of which: rows").set_index("Method").loc[["Gaussian marginals"], "Rows with “other”"]
     assert (made == "other").any(axis=1).mean() == pytest.approx(share / 100, abs=0.01)
     assert "Where the table of" not in text(app)  # a diagnostic
+    vertices, queries = (frame.value["Vertex"] for frame in app.dataframe if "Vertex" in frame.value)
+    assert vertices.str.fullmatch(r"area=.*, age=(below 0|0 to below 40|40 to below 80|80 or more|other), pets=\w+").all()
+    assert queries.str.match(r"too (few|many): (area|age)=").all()
     app.toggle(key="mirror_without_other").set_value(True).run()
     assert not app.exception
     made = pd.read_csv(io.BytesIO(files["mirror_synthetic_csv"]()), dtype=str)
@@ -162,7 +167,11 @@ def test_the_synthetic_table_of_a_file_has_its_declared_categories(load: Load, m
 
 def test_a_synthetic_table_may_leave_the_page_only_if_nobody_knows_the_seed(load: Load) -> None:
     app = run(ready(load, "synthetic"))
-    assert "It must not leave this page" in text(app) and "floating-point arithmetic do not protect" in text(app)
+    assert "it may leave this page: nobody knows the seed" in text(app)
+    assert "floating-point arithmetic do not protect" in text(app)
+    app.number_input(key="mirror_seed").set_value(3).run()
+    app = run(app)
+    assert "It must not leave this page" in text(app) and "may leave this page" not in text(app)
 
 
 # --------------------------------------------------------------------------------------------- what is missing or wrong

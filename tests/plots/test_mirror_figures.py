@@ -14,6 +14,7 @@ from dpviz.families.mirror_descent import (
     VertexSampling,
     bounds,
     figures,
+    outcome_figures,
     planning,
     theory,
 )
@@ -24,6 +25,7 @@ from dpviz.problems.group_loss import GroupLoss
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.problems.matrix_games import MatrixGame
 from dpviz.problems.simplex_learning import SparseRegression
+from dpviz.ui import charts
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 FACTS = MatrixGame(data=LatentGame(rows=2000, strategies_x=40, strategies_y=40)).facts()
@@ -152,7 +154,7 @@ def test_strategies_stack_up_to_one(d: int, top: int, areas: int, check_finite) 
     generator = np.random.default_rng(0)
     path = [generator.dirichlet(np.full(d, 0.1)).astype(np.float32) for _ in range(30)]
     names = [f"ad {j}" for j in range(d)]
-    figure = figures.strategies(path, list(range(0, 60, 2)), names, top)
+    figure = outcome_figures.strategies(path, list(range(0, 60, 2)), names.__getitem__, top)
     check_finite(figure)
     assert len(figure.data) == areas and all(trace.stackgroup == "strategy" for trace in figure.data)
     np.testing.assert_allclose(sum(trace.y for trace in figure.data), 1.0, atol=1e-4)
@@ -166,11 +168,11 @@ def test_strategies_stack_up_to_one(d: int, top: int, areas: int, check_finite) 
 
 def test_long_paths_are_thinned_and_short_ones_end_early(check_finite) -> None:
     path = np.full((1700, 3), 1 / 3, dtype=np.float32)
-    figure = figures.strategies(path, np.arange(1700))
+    figure = outcome_figures.strategies(path, np.arange(1700))
     check_finite(figure)
     assert figure.data[0].x[[0, -1]].tolist() == [0, 1699] and figure.data[0].name == "vertex 1"
-    assert figures.strategies(path[:4], np.arange(9)).data[0].x.tolist() == [0, 1, 2, 3]
-    assert notes(figures.strategies([], [])) == "The strategies were too large to keep."
+    assert outcome_figures.strategies(path[:4], np.arange(9)).data[0].x.tolist() == [0, 1, 2, 3]
+    assert notes(outcome_figures.strategies([], [])) == "The strategies were too large to keep."
 
 
 def test_losses_of_groups_with_and_without_privacy() -> None:
@@ -192,28 +194,28 @@ def test_the_worst_cells_stand_out_and_are_named(check_finite) -> None:
     truth = generator.random(3000) / 10
     answers = truth + generator.normal(0, 0.01, 3000)
     cells = [f"cell {j}" for j in range(3000)]
-    figure = figures.marginals(cells, truth, answers, limit=25)
+    figure = outcome_figures.marginals(cells, truth, answers, limit=25)
     check_finite(figure)
     diagonal, other, worst = figure.data
     np.testing.assert_array_equal(diagonal.x, diagonal.y)
     assert len(worst.x) == 25 and len(other.x) == 975 and notes(figure) == "1,000 of 3,000 cells"
     assert worst.text[0] == cells[int(np.argmax(np.abs(answers - truth)))] and "%{text}" in worst.hovertemplate
     assert np.abs(worst.y - worst.x).min() >= np.abs(other.y - other.x).max() - 1e-6
-    few = figures.marginals(cells[:9], truth[:9], answers[:9])
+    few = outcome_figures.marginals(cells[:9], truth[:9], answers[:9])
     assert [trace.name for trace in few.data] == ["no error", "9 largest errors"] and not notes(few)
 
 
 def test_errors_of_arms_share_their_bins(check_finite) -> None:
     truth = np.linspace(0, 1, 200)
     answers = {"full": truth + 0.1, "single": np.stack([truth, truth - 0.2])}
-    figure = figures.error_histogram(truth, answers, STYLES)
+    figure = outcome_figures.error_histogram(truth, answers, STYLES)
     check_finite(figure)
     full, single = figure.data
     np.testing.assert_array_equal(full.x, single.x)
     for line in figure.data:
         assert line.line.shape == "hv" and line.y[:-1].sum() == pytest.approx(1.0)
     assert full.name == "full: worst 0.1" and single.y[0] == pytest.approx(0.5)
-    exact = figures.error_histogram(truth, {"full": truth}, STYLES)
+    exact = outcome_figures.error_histogram(truth, {"full": truth}, STYLES)
     check_finite(exact)
     assert exact.data[0].y[0] == 1 and titles(exact) == ("Error of a cell<br>(not private)", "Share of the cells")
 
@@ -237,3 +239,20 @@ def test_a_bias_of_zero_is_said_in_words(check_finite) -> None:
     assert notes(figure) == "the bound is 0: gradients are linear<br>1 measured at 0 or below, not shown"
     nothing = figures.maurey(SamplingBias(zero.draws, -np.abs(zero.mean), zero.standard_error, None, zero.bound))
     assert not nothing.data
+
+
+def test_names_from_the_data_are_shown_as_they_are() -> None:
+    """Categories such as "<=50K" are no tags, long names take a line of the legend each, and CSV has them in full."""
+    path = np.full((3, 4), 0.25, dtype=np.float32)
+    names = ["sex=F, income=<=50K, hours=>40", "+age", "b" * 90, "<b>bold</b>"]
+    figure = outcome_figures.strategies(path, [0, 1, 2], names.__getitem__)
+    assert [trace.name for trace in figure.data] == [
+        "sex=F, income=&lt;=50K, hours=&gt;40",
+        "+age",
+        "b" * 59 + "…",
+        "&lt;b&gt;bold&lt;/b&gt;",
+    ]
+    assert figure.layout.height > outcome_figures.strategies(path, [0, 1, 2]).layout.height
+    assert set(charts.numbers(figure)["curve"]) == {names[0], "+age", "b" * 59 + "…", names[3]}
+    cells = outcome_figures.marginals(names, np.full(4, 0.1), np.full(4, 0.2))
+    assert cells.data[-1].text[0] == "sex=F, income=&lt;=50K, hours=&gt;40"

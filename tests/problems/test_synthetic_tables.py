@@ -51,7 +51,7 @@ def test_rows_add_far_less_error_than_independent_draws(kind: str, rows: int) ->
 
 
 def test_rows_are_public_randomness_and_repeat_themselves() -> None:
-    """The generator is not one that a run may have: seeds of runs are below 2^31."""
+    """The generator is not one that a run may have: seeds that are set are below 2^31."""
     assert SEED >= 2**31
     one, two = (synthetic_table(SURVEY, shares_of("even"), 300) for _ in range(2))
     assert np.array_equal(one.counts, two.counts)

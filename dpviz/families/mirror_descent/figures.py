@@ -12,15 +12,14 @@ from dpviz.families.mirror_descent import bounds, planning, theory
 from dpviz.families.mirror_descent.algorithms import VertexSampling
 from dpviz.families.mirror_descent.sampling_bias import SamplingBias
 from dpviz.plots import style
-from dpviz.plots.lines import MAX_POINTS, Line, Mark, line_figure
+from dpviz.plots.lines import Line, Mark, line_figure
 from dpviz.plots.style import ArmStyle
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.games import GameFacts
 
 ROUND = "Round t"
 LONGEST = 4096  # rounds, in the figure of bounds against T
-_NOT_PRIVATE = "<br>(not private)"  # stays with the axis wherever the figure is exported to
-_PATTERNS = ("", "/", ".", "x", "-")
+NOT_PRIVATE = "<br>(not private)"  # stays with the axis wherever the figure is exported to
 _BARS = (
     ("private", style.PALETTE["private"], ""),
     ("without privacy", style.GREY, "/"),
@@ -215,56 +214,6 @@ def rho_by_position(
     )
 
 
-def strategies(
-    path: Sequence[np.ndarray] | np.ndarray,
-    iterations: Sequence[int] | np.ndarray,
-    names: Sequence[str] | None = None,
-    top: int = 10,
-    *,
-    height: int = style.HEIGHT,
-) -> go.Figure:
-    """Stacked areas of one player's strategy against the round: the `top` vertices by final weight, then the others.
-
-    path : (k, d) weights that sum to 1 in each row, such as the first replicate's averages; may be shorter than
-    `iterations` where it was not kept. names : of the d vertices; numbers if None.
-    """
-    kept = min(len(path), len(iterations))
-    if not kept:
-        empty = "The strategies were too large to keep."
-        return line_figure([], x_title=ROUND, y_title="Weight", log_y=False, if_empty=empty, height=height)
-    shown = np.unique(np.linspace(0, kept - 1, min(kept, MAX_POINTS)).round().astype(int))
-    weights = np.stack([path[i] for i in shown])
-    rounds = np.asarray(iterations)[shown].astype(np.int32)
-    order = np.argsort(-weights[-1], kind="stable")[:top]
-    traces = []
-    for i, j in enumerate(order.tolist()):
-        name = f"vertex {j + 1:,}" if names is None else names[j]
-        color, pattern = style.HUES[i % len(style.HUES)], _PATTERNS[i // len(style.HUES) % len(_PATTERNS)]
-        traces.append(_area(rounds, weights[:, j], name, color, pattern))
-    others = weights.shape[1] - len(order)
-    if others:
-        rest = np.maximum(weights.sum(axis=1) - weights[:, order].sum(axis=1), 0.0)
-        traces.append(_area(rounds, rest, f"{others:,} other{'s' if others > 1 else ''}", style.GREY, ""))
-    frame = style.layout(ROUND, "Weight", legend_entries=len(traces), height=height)
-    frame["yaxis"] |= {"range": [0, 1]}
-    return go.Figure({"data": traces, "layout": frame})
-
-
-def _area(rounds: np.ndarray, weights: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": rounds,
-        "y": weights.astype(np.float32),
-        "name": name,
-        "stackgroup": "strategy",
-        "line": {"color": color, "width": 1},
-        "fillcolor": style.with_opacity(color, 0.5),
-        "fillpattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": color, "size": 6, "solidity": 0.2},
-        "hovertemplate": "%{y:.3~g}",
-    }
-
-
 def group_losses(
     groups: Sequence[str],
     private: np.ndarray,
@@ -293,78 +242,10 @@ def group_losses(
         traces[0]["error_y"] = {"type": "data", "symmetric": False, **sides}
     notes = ["thin bars: 10-90 % of the runs"] if several else ["one run; results vary"]
     frame = style.layout(
-        "Group", f"Loss{_NOT_PRIVATE}", from_zero=True, notes=notes, legend_entries=len(traces), height=height
+        "Group", f"Loss{NOT_PRIVATE}", from_zero=True, notes=notes, legend_entries=len(traces), height=height
     )
     frame["xaxis"] |= {"type": "category", "unifiedhovertitle": {"text": "%{x}"}}
     return go.Figure({"data": traces, "layout": frame | {"barmode": "group"}})
-
-
-def marginals(
-    cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, limit: int = 40, *, height: int = style.HEIGHT
-) -> go.Figure:
-    """Synthetic against true answer of every cell, with the diagonal; the `limit` cells with the largest error stand
-    out and are named. truth, answers (q,); at most 1000 points, the worst first."""
-    order = np.argsort(-np.abs(answers - truth), kind="stable")[:MAX_POINTS]
-    parts = (
-        (order[limit:], "other cells", style.GREY, "circle", 5),
-        (order[:limit], f"{min(limit, len(order))} largest errors", style.PALETTE["spent"], "diamond", 8),
-    )
-    end = float(max(truth.max(), answers.max()))
-    diagonal = np.array([0.0, end], dtype=np.float32)
-    traces: list[dict[str, Any]] = [
-        {"type": "scatter", "mode": "lines", "x": diagonal, "y": diagonal, "name": "no error", "hoverinfo": "skip"}
-        | {"line": {"color": style.GREY, "dash": "dash", "width": 1.5}}
-    ]
-    for chosen, name, color, symbol, size in parts:
-        if len(chosen):
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "x": truth[chosen].astype(np.float32),
-                    "y": answers[chosen].astype(np.float32),
-                    "text": [cells[j] for j in chosen.tolist()],
-                    "name": name,
-                    "marker": {"color": color, "symbol": symbol, "size": size},
-                    "hovertemplate": "%{text}<br>true %{x:.4f}, synthetic %{y:.4f}<extra></extra>",
-                }
-            )
-    notes = [f"{len(order):,} of {len(truth):,} cells"] if len(order) < len(truth) else []
-    frame = style.layout(
-        f"True share of rows{_NOT_PRIVATE}", "Synthetic share", notes=notes, legend_entries=len(traces), height=height
-    )
-    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
-
-
-def error_histogram(
-    truth: np.ndarray,
-    answers: Mapping[str, np.ndarray],
-    styles: Mapping[str, ArmStyle],
-    bins: int = 30,
-    *,
-    height: int = style.HEIGHT,
-) -> go.Figure:
-    """Outlined histograms of the cells' errors |answer - truth|, one per arm, on common bins.
-
-    truth (q,); answers (q,) or (R, q) per arm. Shares of the cells, so that arms with different R compare.
-    """
-    errors = {label: np.abs(values - truth).ravel() for label, values in answers.items()}
-    largest = max((float(values.max()) for values in errors.values()), default=0.0) or 1.0
-    edges = np.linspace(0.0, largest, bins + 1)
-    lines = []
-    for label, values in errors.items():
-        share = np.histogram(values, edges)[0] / len(values)
-        lines.append(Line(edges, np.append(share, share[-1]), f"{label}: worst {values.max():.3g}", styles[label]))
-    figure = line_figure(
-        lines,
-        x_title=f"Error of a cell{_NOT_PRIVATE}",
-        y_title="Share of the cells",
-        log_y=False,
-        from_zero=True,
-        height=height,
-    )
-    figure.update_traces(line_shape="hv")
-    return figure
 
 
 def maurey(

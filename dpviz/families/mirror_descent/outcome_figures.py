@@ -1,0 +1,142 @@
+"""Figures of what a run of a game released: strategies over the rounds, and marginals beside the true ones."""
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dpviz.families.mirror_descent.figures import NOT_PRIVATE, ROUND
+from dpviz.plots import style
+from dpviz.plots.lines import MAX_POINTS, Line, line_figure
+from dpviz.plots.style import ArmStyle
+
+_PATTERNS = ("", "/", ".", "x", "-")
+_LONGEST_NAME = 60  # characters, in a legend
+_SHORT_NAME = 16  # of which three fit side by side
+
+
+def strategies(
+    path: Sequence[np.ndarray] | np.ndarray,
+    iterations: Sequence[int] | np.ndarray,
+    name: Callable[[int], str] | None = None,
+    top: int = 10,
+    *,
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """Stacked areas of one player's strategy against the round: the `top` vertices by final weight, then the others.
+
+    path : (k, d) weights that sum to 1 in each row, such as the first replicate's averages; may be shorter than
+    `iterations` where it was not kept. name : of a vertex by its number from 0; "vertex 1" and so on if None.
+    """
+    kept = min(len(path), len(iterations))
+    if not kept:
+        empty = "The strategies were too large to keep."
+        return line_figure([], x_title=ROUND, y_title="Weight", log_y=False, if_empty=empty, height=height)
+    shown = np.unique(np.linspace(0, kept - 1, min(kept, MAX_POINTS)).round().astype(int))
+    weights = np.stack([path[i] for i in shown])
+    rounds = np.asarray(iterations)[shown].astype(np.int32)
+    order = np.argsort(-weights[-1], kind="stable")[:top]
+    traces, longest = [], 0
+    for i, j in enumerate(order.tolist()):
+        called = f"vertex {j + 1:,}" if name is None else name(j)
+        longest = max(longest, len(called))
+        color, pattern = style.HUES[i % len(style.HUES)], _PATTERNS[i // len(style.HUES) % len(_PATTERNS)]
+        traces.append(_area(rounds, weights[:, j], plain(called), color, pattern))
+    others = weights.shape[1] - len(order)
+    if others:
+        rest = np.maximum(weights.sum(axis=1) - weights[:, order].sum(axis=1), 0.0)
+        traces.append(_area(rounds, rest, f"{others:,} other{'s' if others > 1 else ''}", style.GREY, ""))
+    entries = len(traces) * (3 if longest > _SHORT_NAME else 1)  # long names take a line of the legend each
+    frame = style.layout(ROUND, "Weight", legend_entries=entries, height=height)
+    frame["yaxis"] |= {"range": [0, 1]}
+    return go.Figure({"data": traces, "layout": frame})
+
+
+def plain(text: str) -> str:
+    """A name from the data as plotly must be given it: cut, and with nothing that reads as a tag ("<=50K, ...>")."""
+    return html.escape(text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…", quote=False)
+
+
+def _area(rounds: np.ndarray, weights: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": rounds,
+        "y": weights.astype(np.float32),
+        "name": name,
+        "stackgroup": "strategy",
+        "line": {"color": color, "width": 1},
+        "fillcolor": style.with_opacity(color, 0.5),
+        "fillpattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": color, "size": 6, "solidity": 0.2},
+        "hovertemplate": "%{y:.3~g}",
+    }
+
+
+def marginals(
+    cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, limit: int = 40, *, height: int = style.HEIGHT
+) -> go.Figure:
+    """Synthetic against true answer of every cell, with the diagonal; the `limit` cells with the largest error stand
+    out and are named. truth, answers (q,); at most 1000 points, the worst first."""
+    order = np.argsort(-np.abs(answers - truth), kind="stable")[:MAX_POINTS]
+    parts = (
+        (order[limit:], "other cells", style.GREY, "circle", 5),
+        (order[:limit], f"{min(limit, len(order))} largest errors", style.PALETTE["spent"], "diamond", 8),
+    )
+    end = float(max(truth.max(), answers.max()))
+    diagonal = np.array([0.0, end], dtype=np.float32)
+    traces: list[dict[str, Any]] = [
+        {"type": "scatter", "mode": "lines", "x": diagonal, "y": diagonal, "name": "no error", "hoverinfo": "skip"}
+        | {"line": {"color": style.GREY, "dash": "dash", "width": 1.5}}
+    ]
+    for chosen, name, color, symbol, size in parts:
+        if len(chosen):
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "x": truth[chosen].astype(np.float32),
+                    "y": answers[chosen].astype(np.float32),
+                    "text": [plain(cells[j]) for j in chosen.tolist()],
+                    "name": name,
+                    "marker": {"color": color, "symbol": symbol, "size": size},
+                    "hovertemplate": "%{text}<br>true %{x:.4f}, synthetic %{y:.4f}<extra></extra>",
+                }
+            )
+    notes = [f"{len(order):,} of {len(truth):,} cells"] if len(order) < len(truth) else []
+    frame = style.layout(
+        f"True share of rows{NOT_PRIVATE}", "Synthetic share", notes=notes, legend_entries=len(traces), height=height
+    )
+    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
+
+
+def error_histogram(
+    truth: np.ndarray,
+    answers: Mapping[str, np.ndarray],
+    styles: Mapping[str, ArmStyle],
+    bins: int = 30,
+    *,
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """Outlined histograms of the cells' errors |answer - truth|, one per arm, on common bins.
+
+    truth (q,); answers (q,) or (R, q) per arm. Shares of the cells, so that arms with different R compare.
+    """
+    errors = {label: np.abs(values - truth).ravel() for label, values in answers.items()}
+    largest = max((float(values.max()) for values in errors.values()), default=0.0) or 1.0
+    edges = np.linspace(0.0, largest, bins + 1)
+    lines = []
+    for label, values in errors.items():
+        share = np.histogram(values, edges)[0] / len(values)
+        lines.append(Line(edges, np.append(share, share[-1]), f"{label}: worst {values.max():.3g}", styles[label]))
+    figure = line_figure(
+        lines,
+        x_title=f"Error of a cell{NOT_PRIVATE}",
+        y_title="Share of the cells",
+        log_y=False,
+        from_zero=True,
+        height=height,
+    )
+    figure.update_traces(line_shape="hv")
+    return figure
