@@ -193,8 +193,8 @@ def _may_leave(experiment: Experiment) -> str:
             f"{data_panel.NOTICE}"
         )
     return (
-        "**It must not leave this page**: who knows the seed can subtract the noise. Draw the seed afresh for every "
-        f"run. {data_panel.NOTICE}"
+        "**It must not leave this page**: who knows the fixed seed can subtract the noise. Switch “Fixed seed” off and "
+        f"run again. {data_panel.NOTICE}"
     )
 
 
