@@ -151,14 +151,17 @@ class Case(NamedTuple):
         return next(iter(self.worlds.values())).specification
 
 
-def length(cls: type[Algorithm]) -> str:
-    """The setting that says how long a run is, or may be: the first one of every algorithm."""
-    return cls.controls()[0].name
+def length(cls: type[Algorithm]) -> str | None:
+    """The setting that says how long a run is, or may be: the first one of every algorithm that has any."""
+    return next((control.name for control in cls.controls()), None)
 
 
 def variants(cls: type[Algorithm]) -> Iterator[tuple[str, Algorithm]]:
     """The defaults at T steps; every control at its ends; every two at their options and in the middle of ranges."""
     steps = length(cls)
+    if steps is None:
+        yield "default", cls()
+        return
     ends: list[tuple[str, Any]] = []
     inner: list[tuple[str, Any]] = []
     for control in cls.controls():

@@ -9,14 +9,15 @@ from dpviz.families.mirror_descent.baselines import (
     MultiplicativeWeights,
     NoisyPayoffs,
 )
+from dpviz.families.mirror_descent.best_responses import FictitiousPlay, TwoDraws
 from dpviz.families.mirror_descent.bias_reduced import BiasReduced
 from dpviz.families.mirror_descent.minimisation import AnytimeSampling, FrankWolfe
-from dpviz.families.mirror_descent.two_draws import TwoDraws
 
 __all__ = [
     "AnytimeSampling",
     "BiasReduced",
     "EuclideanGradient",
+    "FictitiousPlay",
     "FrankWolfe",
     "GameBound",
     "GaussianMarginals",

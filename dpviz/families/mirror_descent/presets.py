@@ -19,9 +19,9 @@ from dpviz.families.mirror_descent.baselines import (
     MultiplicativeWeights,
     NoisyPayoffs,
 )
+from dpviz.families.mirror_descent.best_responses import FictitiousPlay, TwoDraws
 from dpviz.families.mirror_descent.bias_reduced import BiasReduced
 from dpviz.families.mirror_descent.minimisation import AnytimeSampling, FrankWolfe
-from dpviz.families.mirror_descent.two_draws import TwoDraws
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
@@ -36,12 +36,13 @@ _SAMPLING: dict[str, Algorithm] = {
     "As in the paper": VertexSampling(batching="single", accounting="paper"),
 }
 _GRADIENTS: dict[str, Algorithm] = {"DP-SGDA": EuclideanGradient(), "Gaussian mirror descent": GaussianMirrorDescent()}
+_RESPONSES: dict[str, Algorithm] = {"Two draws": TwoDraws(), "Fictitious play": FictitiousPlay()}
 METHODS: Mapping[str, Algorithm] = MappingProxyType(
     {
         **_SAMPLING,
         "Bias-reduced": BiasReduced(),
         **_GRADIENTS,
-        "Two draws": TwoDraws(),
+        **_RESPONSES,
         "Noisy matrix": NoisyPayoffs(),
         "Anytime": AnytimeSampling(),
         "Frank-Wolfe": FrankWolfe(),
@@ -52,7 +53,7 @@ METHODS: Mapping[str, Algorithm] = MappingProxyType(
     }
 )
 SYNTHETIC = ("Synthetic histogram", "Synthetic rows", "MWEM", "Gaussian marginals")
-_GAMES = (*_SAMPLING, "Bias-reduced", *_GRADIENTS, "Two draws")
+_GAMES = (*_SAMPLING, "Bias-reduced", *_GRADIENTS, *_RESPONSES)
 BY_NAME = ("batching", "accounting", "release")
 
 
@@ -67,7 +68,7 @@ def offered(problem: type[ProblemSpecification]) -> tuple[tuple[str, ...], tuple
             "Frank-Wolfe",
         )
     matrix = ("Noisy matrix",) if issubclass(problem, MatrixGame | LossMatrix) else ()
-    return (*_GAMES, *matrix), ("Vertex sampling", "As in the paper", *_GRADIENTS, "Two draws")
+    return (*_GAMES, *matrix), ("Vertex sampling", "As in the paper", *_GRADIENTS, *_RESPONSES)
 
 
 def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) -> tuple[Arm, ...]:

@@ -1,4 +1,4 @@
-"""Two draws: the simplest private way to play, what it costs exactly, and the games that it solves."""
+"""Two draws and fictitious play: the simplest private ways to play, what they cost exactly, the games they solve."""
 
 import dataclasses
 import itertools
@@ -11,7 +11,7 @@ from dpviz.datasets.games import LatentGame, Signs
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.families.mirror_descent import TwoDraws, VertexSampling
+from dpviz.families.mirror_descent import FictitiousPlay, TwoDraws, VertexSampling
 from dpviz.privacy import accounting
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech
@@ -134,7 +134,7 @@ def test_each_draw_answers_the_average_of_the_other_player(budget: Budget, monke
         return chosen[-1][:, None]
 
     monkeypatch.setattr(Mechanisms, "exponential", spy)
-    found = snapshots(TwoDraws(responses=5), SMALL, budget)
+    found = snapshots(FictitiousPlay(responses=5), SMALL, budget)
     payoffs = SMALL.build().payoffs(1).value[0]
     played, drawn = {"x": np.full((3, 5), 0.2), "y": np.full((3, 4), 0.25)}, {"x": [], "y": []}  # type: ignore[var-annotated]
     assert all(found[0][name] == pytest.approx(played[name]) for name in "xy")
@@ -166,7 +166,7 @@ def test_synthetic_data_are_refused() -> None:
         TwoDraws().plan(MarginalQueries().facts(), BUDGET)
 
 
-# ------------------------------------------------------------------------------------------------what they are good at
+# ----------------------------------------------------------------------------------------------- what they are good at
 
 
 @pytest.mark.parametrize("d", [10, 100, 300, 1000])
@@ -178,6 +178,18 @@ def test_the_needle_is_found_at_every_number_of_strategies(d: int) -> None:
 def test_hide_and_seek_is_easier_by_two_draws_from_100_strategies_on() -> None:
     for d in (100, 300):
         assert gap(TwoDraws(), needle(d, "hide_seek")) < 0.9 * gap(VertexSampling(), needle(d, "hide_seek"))
+
+
+def test_replicates_and_seeds_draw_for_themselves() -> None:
+    """With a budget of next to nothing, both vertices are almost uniform: 200 pairs out of 20 fill them all."""
+    arm = Arm(label="it", algorithm=TwoDraws())
+    found = []
+    for seed in range(2):
+        experiment = Experiment(problem=SMALL, arms=(arm,), budget=PureDP(epsilon=0.05), replicates=200, seed=seed)
+        output = experiment.run().lanes["it"].output
+        found.append(4 * output["x"].argmax(axis=1) + output["y"].argmax(axis=1))
+        assert len(set(found[-1].tolist())) == 20
+    assert 0.85 < (found[0] != found[1]).mean() < 1
 
 
 def test_the_starting_point_is_uniform_for_every_run() -> None:

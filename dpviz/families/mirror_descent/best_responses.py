@@ -1,6 +1,7 @@
-"""The simplest private way to play: in turn, each player draws a best response by the exponential mechanism."""
+"""The simplest private ways to play: in turn, each player draws a best response by the exponential mechanism."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -21,32 +22,30 @@ from dpviz.problems.games import Game, GameFacts, Pair
 from dpviz.specification import number
 
 
-class TwoDraws(planning.GameAlgorithm[Game]):
-    """x draws a vertex by the exponential mechanism against uniform y, then y draws one against that x.
-
-    With more draws they go on in turn, each against the average of what the other one has drawn: private fictitious
-    play (Brown 1951). Who plays alone draws every time, against the average of its own vertices. Averages are output.
+class BestResponses(planning.GameAlgorithm[Game]):
+    """Private fictitious play (Brown 1951): in turn, x first, each player draws a vertex by the exponential mechanism
+    against the average of what the other one has drawn, uniform at first. Who plays alone draws every time, against
+    the average of its own vertices. The averages are output. All rows enter every draw, so all cost the same.
     """
 
-    kind: ClassVar[str] = "families.mirror_descent.two_draws"
-    title: ClassVar[str] = "Two draws"
-    responses: int = number(
-        2, 2, 64, label="Best responses", scale="log", help="Vertices drawn in all, in turn, x first. 2 = one each."
-    )
+    @abstractmethod
+    def count(self) -> int:
+        """How many vertices are drawn in all."""
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        count = self.count()
         turns = self._turns(facts)
         private = planning.is_private(budget)
-        eta = planner.calibrate_selections(budget, np.ones(1), self.responses, facts.released) if private else 0.0
+        eta = planner.calibrate_selections(budget, np.ones(1), count, facts.released) if private else 0.0
         event: Event = ExpMech(eta) if private else Laplace(math.inf)
         return Plan.fixed(
             facts,
             budget,
-            (event,) * self.responses,
-            resolved={"rounds": self.responses},
+            (event,) * count,
+            resolved={"rounds": count},
             range_x=np.array([eta * (turn == 0) for turn in turns]),
             range_y=np.array([eta * (turn == 1) for turn in turns]),
-            batch_size=np.full(self.responses, facts.n),
+            batch_size=np.full(count, facts.n),
         )
 
     def _turns(self, facts: GameFacts) -> list[int]:
@@ -54,10 +53,11 @@ class TwoDraws(planning.GameAlgorithm[Game]):
         having_choices = [p for p, d in enumerate((facts.d_x, facts.d_y)) if d > 1]
         if any((facts.oscillation_x, facts.oscillation_y)[p] == 0 for p in having_choices):
             raise UserError(
-                "Two draws answer a player whose choice reads data. For synthetic data, choose one of its own methods.",
+                "Best responses are drawn by players whose choices read data. For synthetic data, choose a method that is "
+                "made for them.",
                 title="Algorithm and problem do not fit",
             )
-        return [having_choices[t % len(having_choices)] for t in range(self.responses)]
+        return [having_choices[t % len(having_choices)] for t in range(self.count())]
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
@@ -79,3 +79,26 @@ class TwoDraws(planning.GameAlgorithm[Game]):
             moved = (1 - step) * played[player] + step * frequencies(best[:, None], played[player].shape[1])
             played = (moved, played[1]) if player == 0 else (played[0], moved)
             yield Snapshot(t + 1, {"x": played[0], "y": played[1]})
+
+
+class TwoDraws(BestResponses):
+    """x draws against uniform y, then y against that x: one vertex each, the simplest private way to play."""
+
+    kind: ClassVar[str] = "families.mirror_descent.two_draws"
+    title: ClassVar[str] = "Two draws"
+
+    def count(self) -> int:
+        return 2
+
+
+class FictitiousPlay(BestResponses):
+    """More than two: the averages of many best responses approach an equilibrium that needs mixing."""
+
+    kind: ClassVar[str] = "families.mirror_descent.fictitious_play"
+    title: ClassVar[str] = "Fictitious play"
+    responses: int = number(
+        32, 2, 1024, label="Best responses", scale="log", help="Vertices drawn in all, in turn, x first."
+    )
+
+    def count(self) -> int:
+        return self.responses
