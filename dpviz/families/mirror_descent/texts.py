@@ -47,6 +47,7 @@ enough.
 | DP-SGDA | $x\leftarrow\Pi_\Delta(x-\lambda(\nabla_xF+\mathcal N(0,\sigma^2I)))$ | average of the $x$ |
 | Gaussian mirror descent | $x\propto x\,e^{-\tau(\nabla_xF+\mathcal N(0,\sigma^2I))}$ | average of the $x$ |
 | Two draws | $x$ drawn by the exponential mechanism against uniform $y$, then $y$ against that $x$ | both vertices |
+| Fictitious play | so on in turn, each against the average of what the other one has drawn | averages of the vertices |
 | Noisy payoff matrix | the game with $A+\mathcal N(0,\sigma^2)$, solved without further cost | average of the $x$ |
 | Frank-Wolfe | $u\leftarrow(1-\gamma_t)u+\gamma_te_j$, $\gamma_t=\frac2{t+2}$, vertex $j$ drawn privately | $u$ |
 | MWEM | select a badly answered query, measure it with noise, correct the histogram | histogram |
