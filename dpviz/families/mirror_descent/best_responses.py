@@ -53,8 +53,8 @@ class BestResponses(planning.GameAlgorithm[Game]):
         having_choices = [p for p, d in enumerate((facts.d_x, facts.d_y)) if d > 1]
         if any((facts.oscillation_x, facts.oscillation_y)[p] == 0 for p in having_choices):
             raise UserError(
-                "Best responses are drawn by players whose choices read data. For synthetic data, choose a method that is "
-                "made for them.",
+                "Best responses are drawn by players whose choices read data. For synthetic data, choose one of the "
+                "methods that are made for them.",
                 title="Algorithm and problem do not fit",
             )
         return [having_choices[t % len(having_choices)] for t in range(self.count())]

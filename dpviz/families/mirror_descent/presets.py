@@ -68,7 +68,7 @@ def offered(problem: type[ProblemSpecification]) -> tuple[tuple[str, ...], tuple
             "Frank-Wolfe",
         )
     matrix = ("Noisy matrix",) if issubclass(problem, MatrixGame | LossMatrix) else ()
-    return (*_GAMES, *matrix), ("Vertex sampling", "As in the paper", *_GRADIENTS, *_RESPONSES)
+    return (*_GAMES, *matrix), ("Vertex sampling", "As in the paper", *_GRADIENTS, "Two draws")
 
 
 def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) -> tuple[Arm, ...]:
