@@ -41,9 +41,9 @@ REQUIRED = {
         "values": [1.0, 2.0],
         "metric": "objective_gap",
     },
-    "datasets.upload.table": {"sha256": "a" * 64, "n": 30, "bounds": [[0, 1]], "names": ["a"]},
-    "datasets.groups.upload": dict(sha256="a" * 64, n=30, bounds=[[0, 1]], names=["a"], groups=["x"], shares=[1.0]),
-    "datasets.categories.upload": {"sha256": "a" * 64, "n": 30, "columns": [["a", ["x", "other"]]]},
+    "datasets.upload.table": {"identity": "a" * 32, "n": 30, "bounds": [[0, 1]], "names": ["a"]},
+    "datasets.groups.upload": dict(identity="a" * 32, n=30, bounds=[[0, 1]], names=["a"], groups=["x"], shares=[1.0]),
+    "datasets.categories.upload": {"identity": "a" * 32, "n": 30, "columns": [["a", ["x", "other"]]]},
 }
 CONTROLS = [(cls, control) for cls in KINDS for control in cls.controls()]
 NUMBERS = [(cls, control) for cls, control in CONTROLS if control.low is not None]

@@ -83,8 +83,9 @@ class DatasetSpecification(Specification):
     def load(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Dataset:
         """The table, with its declared bounds enforced whatever the rows contain.
 
-        Non-finite features become 0, then every feature is clipped into its declared range. `tables` maps the SHA-256
-        of an uploaded table to its array. Raises UserError for a missing table and for labels other than -1 and +1.
+        Non-finite features become 0, then every feature is clipped into its declared range. `tables` maps the
+        identity of an uploaded table to its array. Raises UserError for a missing table and for labels other than -1
+        and +1.
         """
         facts = self.facts()
         features, labels = self.raw_rows(tables)

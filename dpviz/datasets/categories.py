@@ -1,117 +1,37 @@
-"""Categorical tables: every column takes one of a declared list of categories, and a row is a point of their product.
+"""Categorical tables: generated, bundled, and chosen columns of a user's own, in declared categories."""
 
-The lists are declared, never read from the rows: which categories exist must not reveal who is in the table.
-"""
-
-import hashlib
 import math
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
 
-from dpviz.datasets.base import MAX_BOUND, NO_TABLES
+from dpviz.datasets.base import MAX_BOUND
 from dpviz.datasets.bundled import data_file
-from dpviz.datasets.files import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, shown, too_few_rows
+from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, Columns
+from dpviz.datasets.categories_base import CategoricalTable as CategoricalTable
+from dpviz.datasets.cells import as_number, class_label, classes, numbers
+from dpviz.datasets.files import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, shown
+from dpviz.datasets.upload import (
+    IDENTITY,
+    check_columns,
+    check_rows,
+    in_order,
+    new_identity,
+    of_size,
+    table_is_gone,
+)
 from dpviz.errors import UserError
-from dpviz.specification import Specification, number, sentences
+from dpviz.specification import number, sentences
 
 MAX_DOMAIN = 50_000  # combinations of categories: a strategy is a probability for each of them
 MAX_CATEGORIES = 1_000  # of one column; more could hardly be told apart through the noise
 OTHER = "other"
 _SUGGESTED = 12  # categories of a suggested list
-
-Columns = tuple[tuple[str, tuple[str, ...]], ...]
-
-
-@dataclass(frozen=True)
-class CategoricalFacts:
-    """What may be known of a categorical table without its rows.
-
-    n : number of rows; public.
-    columns : (name, categories) of every column. The domain Z is the product of the lists; its points are counted in
-        C order: the last column changes fastest.
-    """
-
-    n: int
-    columns: Columns
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The number of categories of each column."""
-        return tuple(len(categories) for _, categories in self.columns)
-
-    @property
-    def domain_size(self) -> int:
-        """|Z|, the number of combinations of categories."""
-        return math.prod(self.sizes)
-
-    def decode(self, indices: np.ndarray) -> pd.DataFrame:
-        """The rows that domain points (m,) stand for, as one column of categories each."""
-        codes = np.unravel_index(np.asarray(indices), self.sizes)
-        return pd.DataFrame(
-            {
-                name: pd.Categorical.from_codes(code, categories=list(categories))
-                for code, (name, categories) in zip(codes, self.columns, strict=True)
-            }
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class CategoricalTable:
-    """A loaded table. codes : (n, columns) int16, read-only; codes[i, c] is the place of a category in list c."""
-
-    codes: np.ndarray
-    facts: CategoricalFacts
-
-    @cached_property
-    def indices(self) -> np.ndarray:
-        """The domain point of every row; (n,) int64, read-only."""
-        indices = np.ravel_multi_index(tuple(self.codes.T.astype(np.int64)), self.facts.sizes)
-        indices.flags.writeable = False
-        return indices
-
-    @cached_property
-    def histogram(self) -> np.ndarray:
-        """p_S, the share of rows at every point of the domain; (|Z|,) float64, read-only, sums to 1."""
-        histogram = np.bincount(self.indices, minlength=self.facts.domain_size) / self.facts.n
-        histogram.flags.writeable = False
-        return histogram
-
-
-class CategoricalData(Specification):
-    """Where a categorical table comes from. `facts` costs nothing and looks at no row; `load` delivers the rows."""
-
-    title: ClassVar[str] = ""
-    public: ClassVar[bool] = True  # synthetic or published: curves computed from the raw rows may be shown
-
-    @abstractmethod
-    def facts(self) -> CategoricalFacts:
-        """The public facts, without loading any data."""
-
-    @abstractmethod
-    def raw_codes(self, tables: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Places (n, columns) in the lists, integers as found; `load` makes them keep to the facts."""
-
-    def load(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> CategoricalTable:
-        """The table; a code outside its list becomes the list's last category, whatever the rows contain.
-
-        `tables` maps the SHA-256 of an uploaded table to its array. Raises UserError for a missing table.
-        """
-        facts = self.facts()
-        codes = self.raw_codes(tables)
-        if codes.shape != (facts.n, len(facts.columns)):
-            raise ValueError(f"{self.kind} delivered {codes.shape}, its facts say otherwise")
-        last = np.array(facts.sizes) - 1
-        codes = np.where((codes < 0) | (codes > last), last, codes).astype(np.int16)
-        codes.flags.writeable = False
-        return CategoricalTable(codes, facts)
 
 
 class CategoricalGenerator(CategoricalData):
@@ -192,14 +112,20 @@ _Categories = Annotated[tuple[_Text, ...], Field(min_length=2, max_length=MAX_CA
 
 
 class CategoricalUpload(CategoricalData):
-    """Chosen columns of an uploaded table, in declared categories. The array of codes travels beside it."""
+    """Chosen columns of an uploaded table, in declared categories. The array of codes travels beside it.
+
+    identity, n : as in `UploadedTable`. columns : (name, categories) of every column; the last category, "other" in
+        what `prepare_categories` makes, takes missing values and whatever is not listed.
+    edges : (name, edges) of the numeric columns that are cut into ranges; see `Bins`.
+    """
 
     kind: ClassVar[str] = "datasets.categories.upload"
     title: ClassVar[str] = "Uploaded table"
     public: ClassVar[bool] = False
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    identity: str = Field(pattern=IDENTITY)
     n: int = Field(ge=MIN_ROWS, le=MAX_ROWS)
     columns: tuple[tuple[_Text, _Categories], ...] = Field(min_length=1, max_length=MAX_COLUMNS)
+    edges: tuple[tuple[_Text, tuple[float, ...]], ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -208,19 +134,33 @@ class CategoricalUpload(CategoricalData):
         for name, categories in self.columns:
             if len(set(categories)) < len(categories):
                 raise ValueError(f"column {shown(name)} lists a category twice")
+        lists = dict(self.columns)
+        if any(len(lists.get(name, ())) != len(edges) + 2 for name, edges in self.edges):
+            raise ValueError("edges need a column with a category for each range, and one for the rest")
         check_domain({name: len(categories) for name, categories in self.columns})
         return self
 
     def facts(self) -> CategoricalFacts:
         return CategoricalFacts(self.n, self.columns)
 
+    def rows(self, frame: pd.DataFrame) -> np.ndarray:
+        """The array of a table, made by these declarations alone: codes (n, columns) int16, read-only.
+
+        Raises UserError for a column that is not there, and for another number of rows.
+        """
+        check_columns(frame, [name for name, _ in self.columns])
+        edges = dict(self.edges)
+        table = np.empty((len(frame), len(self.columns)), dtype=np.int16)
+        for position, (name, categories) in enumerate(self.columns):
+            cut = edges.get(name)
+            table[:, position] = _listed_codes(frame[name], categories) if cut is None else _ranges(frame[name], cut)
+        table.flags.writeable = False
+        return of_size(table, self.n)
+
     def raw_codes(self, tables: Mapping[str, np.ndarray]) -> np.ndarray:
-        table = tables.get(self.sha256)
+        table = tables.get(self.identity)
         if table is None or table.shape != (self.n, len(self.columns)) or table.dtype != np.int16:
-            raise UserError(
-                "Upload the file again. Uploaded rows are kept in memory only and never become part of the settings.",
-                title="The uploaded table is no longer here",
-            )
+            raise table_is_gone()
         return table
 
 
@@ -233,7 +173,7 @@ class Bins:
     @property
     def labels(self) -> tuple[str, ...]:
         """The len(edges) + 1 categories."""
-        texts = [_text(float(edge)) for edge in self.edges]
+        texts = [class_label(float(edge)) for edge in self.edges]
         between = (f"{low} to below {high}" for low, high in pairwise(texts))
         return (f"below {texts[0]}", *between, f"{texts[-1]} or more")
 
@@ -245,7 +185,8 @@ Declared = Sequence[str] | Bins
 class PreparedCategories:
     """An upload that is ready to use.
 
-    table : (n, columns) int16, read-only; load it with `{specification.sha256: table}`.
+    table : (n, columns) int16, read-only: `specification.rows` of the file.
+    specification : load it with `{specification.identity: table}`.
     unlisted : rows per column that went to "other". It looks at the data: for the uploader's eyes, not private.
     """
 
@@ -273,32 +214,32 @@ def check_domain(sizes: Mapping[str, int]) -> None:
         )
 
 
-def prepare_categories(frame: pd.DataFrame, columns: Mapping[str, Declared]) -> PreparedCategories:
-    """The chosen columns of a table from `read_table` as codes, and the specification that names them.
+def prepare_categories(
+    frame: pd.DataFrame, columns: Mapping[str, Declared], identity: str | None = None
+) -> PreparedCategories:
+    """The chosen columns of a table from `read_table` as codes, and the specification that made them.
 
     columns : the declared categories of every column to keep, as texts or as `Bins` of a numeric column. They must come
-        from knowledge about the column, not from the file. Numbers are compared as text: 1.0 is "1". Every list
+        from knowledge about the column, not from the file. Numbers are compared as such: 1.0 is "1". Every list
         gets a last category "other", which takes missing values and whatever is not listed.
+    identity : 32 hexadecimal digits; random if None.
 
     Raises UserError for a column that does not exist, a list or edges that cannot be used, and too many combinations.
     """
     if not columns:
         raise UserError("Choose at least one column.", title="No column is chosen")
-    if len(frame) < MIN_ROWS:
-        raise too_few_rows(len(frame))
+    check_rows(len(frame), len(frame))
     lists = {name: (*_listed(name, declared), OTHER) for name, declared in columns.items()}
-    unknown = next((name for name in columns if name not in frame.columns), None)
-    if unknown is not None:
-        raise UserError("Choose the columns again.", title=f"The file has no column {shown(unknown)}")
+    check_columns(frame, list(columns))
     check_domain({name: len(categories) for name, categories in lists.items()})
-    table = np.empty((len(frame), len(lists)), dtype=np.int16)
-    for position, (name, declared) in enumerate(columns.items()):
-        table[:, position] = _codes(frame[name], declared, lists[name])
-    table.flags.writeable = False
     with sentences(CategoricalUpload):
         specification = CategoricalUpload(
-            sha256=hashlib.sha256(table.data).hexdigest(), n=len(frame), columns=tuple(lists.items())
+            identity=new_identity() if identity is None else identity,
+            n=len(frame),
+            columns=tuple(lists.items()),
+            edges=tuple((name, cut.edges) for name, cut in columns.items() if isinstance(cut, Bins)),
         )
+    table = specification.rows(frame)
     last = [len(categories) - 1 for categories in lists.values()]
     unlisted = dict(zip(lists, (table == last).sum(axis=0).tolist(), strict=True))
     return PreparedCategories(table, specification, unlisted)
@@ -312,17 +253,15 @@ def suggest_categories(frame: pd.DataFrame) -> dict[str, Declared]:
     """
     suggestions: dict[str, Declared] = {}
     for name in frame.columns:
-        codes, values = pd.factorize(frame[name])
-        weights = np.bincount(codes[codes >= 0], minlength=len(values))
-        counts = pd.Series(weights, index=[_text(value) for value in values], dtype=np.int64)
-        counts = counts.groupby(level=0).sum().sort_values(ascending=False, kind="stable")
-        counts = counts[[0 < len(text) <= MAX_NAME and text != OTHER for text in counts.index]]
-        numbers = np.array([_number(text) for text in counts.index])
-        if len(counts) > _SUGGESTED and (np.abs(numbers) <= MAX_BOUND).all():
-            suggestions[str(name)] = _quintiles(np.repeat(numbers, counts))
+        codes, labels = classes(frame[name])
+        found = pd.Series(np.bincount(codes[codes >= 0], minlength=len(labels)), index=labels, dtype=np.int64)
+        counts = found.sort_index().sort_values(ascending=False, kind="stable")
+        counts = counts[[len(text) <= MAX_NAME and text != OTHER for text in counts.index]]
+        values = np.array([as_number(text) for text in counts.index])
+        if len(counts) > _SUGGESTED and (np.abs(values) <= MAX_BOUND).all():
+            suggestions[str(name)] = _quintiles(np.repeat(values, counts))
         elif 1 < len(counts) <= max(_SUGGESTED, len(frame) // 2):
-            texts = list(counts.index[:_SUGGESTED])
-            suggestions[str(name)] = tuple(sorted(texts, key=lambda text: (_number(text), text)))
+            suggestions[str(name)] = tuple(sorted(counts.index[:_SUGGESTED], key=in_order))
     return suggestions
 
 
@@ -359,40 +298,22 @@ def _listed(name: str, declared: Declared) -> tuple[str, ...]:
         )
     if any(len(text) > MAX_NAME for text in categories):
         raise UserError(f"A category may have at most {MAX_NAME} characters. Leave out longer texts.", title=title)
-    repeated = next((text for position, text in enumerate(categories) if text in categories[:position]), None)
+    labels = [class_label(text) for text in categories]  # 1 and 1.0 are the same
+    repeated = next((text for position, text in enumerate(categories) if labels[position] in labels[:position]), None)
     if repeated is not None:
         raise UserError(f"{shown(repeated)} is listed twice. List every category once.", title=title)
     return categories
 
 
-def _codes(series: pd.Series, declared: Declared, categories: tuple[str, ...]) -> np.ndarray:
-    """The place (n,) of every value in the list, whose last category takes what is missing or not listed."""
-    codes, values = pd.factorize(series)  # per distinct value: a long text that is kept once is converted once
+def _listed_codes(series: pd.Series, categories: Sequence[str]) -> np.ndarray:
+    """The place (n,) of every cell in the list, whose last category takes what is missing or not listed."""
+    codes, labels = classes(series)
     other = len(categories) - 1
-    if isinstance(declared, Bins):
-        numbers = np.array([_number(value) for value in values], dtype=np.float64)
-        if len(values) and np.isnan(numbers).all():
-            raise UserError(
-                "Ranges need numbers. List its categories instead.",
-                title=f"Column {shown(str(series.name))} has no numbers",
-            )
-        places = np.where(np.isnan(numbers), other, np.digitize(numbers, declared.edges))
-    else:
-        place = {text: position for position, text in enumerate(categories)}
-        places = np.array([place.get(_text(value), other) for value in values], dtype=np.int64)
-    return np.append(places, other)[codes]  # code -1, missing, is the last entry
+    place = {class_label(text): position for position, text in enumerate(categories)}
+    return np.array([*(place.get(label, other) for label in labels), other])[codes]  # code -1, missing: the end
 
 
-def _text(value: Any) -> str:
-    """A value as a category: 1.0 is "1", because a column of whole numbers with gaps is read as floating-point."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
-
-
-def _number(value: Any) -> float:
-    """A value as a number; NaN if it is none."""
-    try:
-        return float(value)
-    except OverflowError:  # a whole number beyond float64
-        return math.inf if value > 0 else -math.inf
-    except (TypeError, ValueError):
-        return math.nan
+def _ranges(series: pd.Series, edges: Sequence[float]) -> np.ndarray:
+    """The place (n,) of every cell among the ranges between edges; after them, what is no number."""
+    values = numbers(series)
+    return np.where(np.isnan(values), len(edges) + 1, np.digitize(values, edges))

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Iterator
 from itertools import islice
 from typing import TextIO
@@ -11,6 +12,7 @@ import pandas as pd
 import pyarrow
 import pyarrow.parquet
 
+from dpviz.datasets.cells import as_number, class_label
 from dpviz.errors import UserError
 
 MIN_ROWS = 20
@@ -22,6 +24,8 @@ MAX_UNPACKED_BYTES = 500_000_000
 MAX_NAME = 200  # characters of a column name
 _BATCH_ROWS = 65_536
 _PARQUET_ERRORS = (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupError)
+# What pandas and common statistics programs write where a value is missing.
+_MISSING = frozenset(["", "?", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null"])
 _SEPARATORS = ",;\t"
 _KEEP_LESS = "Keep the columns and rows that you need."
 _HOW_TO_SAVE = "Save it as UTF-8 CSV (or Parquet) with a header row, at most 50 MB."
@@ -151,7 +155,8 @@ def _read_csv(data: bytes, stop_after: int | None, max_columns: int) -> pd.DataF
                 title="The header does not fit the rows",
             )
         lines.seek(start)
-        return pd.read_csv(
+        # As text: pandas would read a column as text as soon as one of its cells is none of the numbers it knows.
+        table = pd.read_csv(
             lines,
             sep=separator,
             header=None,
@@ -159,10 +164,24 @@ def _read_csv(data: bytes, stop_after: int | None, max_columns: int) -> pd.DataF
             index_col=False,
             nrows=stop_after,
             skipinitialspace=True,
+            dtype=str,
+            keep_default_na=False,
             low_memory=False,
         )
+        return pd.DataFrame({name: _interpreted(table.pop(name)) for name in names})
     except (ValueError, OverflowError, csv.Error):
         raise _unreadable() from None
+
+
+def _interpreted(texts: pd.Series) -> pd.Series:
+    """A column of texts, each cell read by itself: numbers where all are numbers, otherwise texts; None if missing."""
+    codes, found = pd.factorize(texts)
+    cells = [None if text.strip() in _MISSING else class_label(text) for text in found]
+    values = [math.nan if cell is None else as_number(cell) for cell in cells]
+    # Whole numbers of 16 digits and more would lose some: they stay text, whatever else is in the column.
+    exact = all(cell is None or class_label(value) == cell for cell, value in zip(cells, values, strict=True))
+    kept: np.ndarray = np.array([*values, math.nan]) if exact else np.array([*cells, None], dtype=object)
+    return pd.Series(kept[codes])
 
 
 def _cells(lines: TextIO, separator: str) -> Iterator[list[str]]:

@@ -1,117 +1,48 @@
-"""Data sets whose rows belong to groups: features, a label and a group, each with what is declared of it.
+"""Data sets whose rows belong to groups: generated, bundled, and a user's own."""
 
-The list of groups and their shares are declared, never counted: counts would reveal who is in the table.
-"""
-
-import hashlib
-from abc import abstractmethod
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
 
-from dpviz.datasets.base import NO_TABLES, enforce_bounds, is_range
 from dpviz.datasets.bundled import BundledTable
-from dpviz.datasets.files import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, shown, too_few_rows
-from dpviz.datasets.upload import class_label, prepare
+from dpviz.datasets.cells import class_label, classes
+from dpviz.datasets.files import MAX_COLUMNS, MAX_ROWS, MIN_ROWS, shown
+from dpviz.datasets.groups_base import (
+    MAX_GROUPS,
+    MIN_SHARE,
+    OTHER,
+    ROUNDING,
+    Bounds,
+    GroupedFacts,
+    GroupedSpecification,
+    mistake_of,
+)
+from dpviz.datasets.groups_base import GroupedDataset as GroupedDataset
+from dpviz.datasets.upload import (
+    IDENTITY,
+    Missing,
+    Name,
+    RowsRead,
+    check_choice,
+    check_columns,
+    check_ranges,
+    check_rows,
+    likely_positive,
+    new_identity,
+    of_size,
+    read_rows,
+    table_is_gone,
+)
 from dpviz.errors import UserError
-from dpviz.specification import Specification, choice, number, sentences
+from dpviz.specification import choice, number, sentences
 
-MAX_GROUPS = 20
-MIN_SHARE = 0.001  # a row of a group with share p weighs 1/p
 MAX_CELLS = 20_000_000  # of a generated table: 160 MB
-OTHER = "other"
 _THREE_GROUPS = ("group 1", "group 2", "group 3")
-Bounds = tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True)
-class GroupedFacts:
-    """What may be known of a grouped data set without its rows.
-
-    n : rows, public. bounds, names : declared range and name of each feature, in its own unit.
-    groups : names of the groups; shares : (G,) their declared shares, which sum to 1. Wrong shares change how much the
-        groups count, not the privacy.
-    """
-
-    n: int
-    bounds: Bounds
-    names: tuple[str, ...]
-    groups: tuple[str, ...]
-    shares: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        if self.n < 1 or not self.bounds or len(self.names) != len(self.bounds):
-            raise ValueError(f"facts need rows and a name for every bound, got n={self.n}, d={len(self.bounds)}")
-        if not all(is_range(low, high) for low, high in self.bounds):
-            raise ValueError("every declared range needs low < high, both finite")
-        problem = _mistake(self.groups, self.shares)
-        if problem:
-            raise ValueError(problem)
-
-    @property
-    def d(self) -> int:
-        """Number of features."""
-        return len(self.bounds)
-
-    @property
-    def smallest_share(self) -> float:
-        """p₋, the smallest declared share."""
-        return min(self.shares)
-
-
-@dataclass(frozen=True, eq=False)
-class GroupedDataset:
-    """A loaded table: read-only arrays that keep to what was declared.
-
-    features : (n, d) float64 in [-1, 1], the declared ranges scaled; labels : (n,) float64 in [-1, 1], ±1 where there
-    are two classes; groups : (n,) int64, positions in `facts.groups`.
-    """
-
-    features: np.ndarray
-    labels: np.ndarray
-    groups: np.ndarray
-    facts: GroupedFacts
-
-
-class GroupedSpecification(Specification):
-    """Where a grouped table comes from. `facts` costs nothing and looks at no row; `load` delivers the rows."""
-
-    title: ClassVar[str] = ""
-    public: ClassVar[bool] = True
-
-    @abstractmethod
-    def facts(self) -> GroupedFacts:
-        """The public facts, without loading any data."""
-
-    @abstractmethod
-    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Features (n, d), labels (n,) and group positions (n,) as found, in fresh float64 arrays."""
-
-    def load(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> GroupedDataset:
-        """The table, with its declarations enforced whatever the rows contain.
-
-        Non-finite features and labels become 0, then all are clipped into their ranges, and features are scaled to
-        [-1, 1]. A position that names no group becomes the last one. Raises UserError for a missing table.
-        """
-        facts = self.facts()
-        features, labels, groups = self.raw_rows(tables)
-        if features.shape != (facts.n, facts.d) or labels.shape != (facts.n,) or groups.shape != (facts.n,):
-            raise ValueError(f"{self.kind} delivered {features.shape}, its facts say {facts.n} x {facts.d}")
-        enforce_bounds(features, facts.bounds)
-        low, high = np.array(facts.bounds).T
-        features -= (low + high) / 2
-        features /= (high - low) / 2
-        np.clip(features, -1.0, 1.0, out=features)  # rounding must not leave the declared box
-        enforce_bounds(labels[:, None], ((-1.0, 1.0),))
-        last = len(facts.groups) - 1
-        valid = np.isin(groups, np.arange(last))
-        positions = np.where(valid, groups, last).astype(np.int64)
-        features.flags.writeable = labels.flags.writeable = positions.flags.writeable = False
-        return GroupedDataset(features, labels, positions, facts)
 
 
 def _rows() -> Any:
@@ -224,28 +155,33 @@ class GroupedBundled(GroupedSpecification):
 
 
 class GroupedUpload(GroupedSpecification):
-    """A table that the user uploaded, with its declared ranges, groups and shares. The array travels beside it."""
+    """A table that the user uploaded, with all that was declared of it. The array travels beside it.
+
+    identity, n, bounds, names, missing : as in `UploadedTable`.
+    group : the column that says to which group a row belongs. A row of no declared group, or without one, belongs to
+        "other", which `prepare_groups` always lists, or to the last group where there is no "other".
+    groups, shares : the declared groups, and the declared share of each, which sum to 1.
+    target, positive : as in `UploadedTable`. A target None stands for labels that are all 0.
+    """
 
     kind: ClassVar[str] = "datasets.groups.upload"
     title: ClassVar[str] = "Uploaded table with groups"
     public: ClassVar[bool] = False
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    identity: str = Field(pattern=IDENTITY)
     n: int = Field(ge=MIN_ROWS, le=MAX_ROWS)
     bounds: Bounds = Field(min_length=1, max_length=MAX_COLUMNS)
-    names: tuple[Annotated[str, Field(min_length=1, max_length=MAX_NAME)], ...]
-    groups: tuple[Annotated[str, Field(min_length=1, max_length=MAX_NAME)], ...] = Field(
-        min_length=1, max_length=MAX_GROUPS
-    )
+    names: tuple[Name, ...]
+    group: Name = "group"
+    groups: tuple[Name, ...] = Field(min_length=1, max_length=MAX_GROUPS)
     shares: tuple[float, ...]
+    target: Name | None = "target"
+    positive: Name = "1"
+    missing: Missing = "fill"
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if len(self.names) != len(self.bounds) or len(set(self.names)) < len(self.names):
-            raise ValueError("every range needs the name of its own column")
-        for name, (low, high) in zip(self.names, self.bounds, strict=True):
-            if not is_range(low, high):
-                raise ValueError(f"the range of column {shown(name)} must run from a smaller to a larger number")
-        mistake = _mistake(self.groups, self.shares)
+        check_ranges(self.names, self.bounds)
+        mistake = mistake_of(self.groups, self.shares)
         if mistake:
             raise ValueError(mistake)
         return self
@@ -253,13 +189,18 @@ class GroupedUpload(GroupedSpecification):
     def facts(self) -> GroupedFacts:
         return GroupedFacts(self.n, self.bounds, self.names, self.groups, self.shares)
 
+    def rows(self, frame: pd.DataFrame) -> np.ndarray:
+        """The array of a table, made by these declarations alone: (n, d + 2) float64, features, label, group position.
+
+        Raises UserError for a column that is not there, and for another number of rows.
+        """
+        read = read_rows(frame, self.names, self.bounds, self.target, self.positive, self.missing)
+        return of_size(_with_groups(read, frame, self.group, self.groups), self.n)
+
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        table = tables.get(self.sha256)
+        table = tables.get(self.identity)
         if table is None or table.shape != (self.n, len(self.bounds) + 2) or table.dtype != np.float64:
-            raise UserError(
-                "Upload the file again. Uploaded rows are kept in memory only and never become part of the settings.",
-                title="The uploaded table is no longer here",
-            )
+            raise table_is_gone()
         return np.array(table[:, :-2], order="C"), table[:, -2].copy(), table[:, -1].copy()
 
 
@@ -267,14 +208,16 @@ class GroupedUpload(GroupedSpecification):
 class PreparedGroups:
     """An upload that is ready to use.
 
-    table : (n, d + 2) float64, read-only: the features as found, not yet clipped, the labels, the group positions.
-    specification : load it with `{specification.sha256: table}`.
+    table : (n, d + 2) float64, read-only: `specification.rows` of the file, features not yet clipped.
+    specification : load it with `{specification.identity: table}`.
     dropped : rows left out because of missing values.
+    notes : what looks odd in the file. It looks at the data: for the uploader's eyes, not private.
     """
 
     table: np.ndarray
     specification: GroupedUpload
     dropped: int
+    notes: tuple[str, ...] = ()
 
 
 def prepare_groups(
@@ -287,108 +230,94 @@ def prepare_groups(
     groups: Sequence[str],
     shares: Sequence[float] | None = None,
     drop_missing: bool = False,
+    identity: str | None = None,
 ) -> PreparedGroups:
-    """The chosen columns of a table from `read_table` as one array, and the specification that names it.
+    """The chosen columns of a table from `read_table` as one array, and the specification that made it.
 
     Parameters
     ----------
-    target, positive, features, bounds, drop_missing
-        As in `upload.prepare`; a target None stands for labels that are all 0, where only features are used.
+    target, positive, features, bounds, drop_missing, identity
+        As in `upload.prepare`; a target None stands for labels that are all 0, where only features are used. A row
+        without a group is never dropped.
     group : str
-        The column that says to which group a row belongs. Rows of no declared group, or without one, belong to the
-        last group "other", which is added if there are any; whether it was needed counts as public.
+        The column that says to which group a row belongs.
     groups : sequence of str
-        The declared groups, named as `upload.target_classes` names them.
+        The declared groups, named as `upload.target_classes` names them; "other" is added if it is not among them.
     shares : sequence of float, optional
-        Their declared shares; 1/G each if None. What they leave of 1 is the share of "other".
+        Their declared shares; equal ones if None. See `with_other` for the share of "other".
 
     Raises UserError as `upload.prepare` does, and for groups and shares that cannot be used.
     """
     _check_group_column(frame, target, group, features)
-    if drop_missing:
-        needed = [name for name in (target, *features) if name in frame.columns]
-        total, frame = len(frame), frame.dropna(subset=needed)
-        if len(frame) < MIN_ROWS:
-            raise too_few_rows(len(frame), " are left" if len(frame) < total else "")
-        dropped = total - len(frame)
-    else:
-        dropped = 0
-    named = target
-    if named is None:  # two classes that pass every check, and are not used
-        named = _unused_name(frame)
-        frame = frame.assign(**{named: np.arange(len(frame)) % 2})
-    prepared = prepare(frame, named, positive if target is not None else None, features, bounds, drop_missing=False)
-    positions, names, declared = _positions(frame[group], groups, shares)
-    table = np.column_stack([prepared.table, positions])
-    if target is None:
-        table[:, -2] = 0.0
-    table.flags.writeable = False
+    check_choice(frame, target, features, bounds)
+    names, declared = with_other(groups, shares)
+    if target is not None and positive is None:
+        positive = likely_positive(frame[target])
+    ranges = tuple((float(bounds[name][0]), float(bounds[name][1])) for name in features)
+    missing: Missing = "drop" if drop_missing else "fill"
+    read = read_rows(frame, features, ranges, target, positive or "1", missing)
+    check_rows(len(frame), len(read.table))
     with sentences(GroupedUpload):
         specification = GroupedUpload(
-            sha256=hashlib.sha256(table.data).hexdigest(),
-            n=len(table),
-            bounds=prepared.specification.bounds,
-            names=prepared.specification.names,
+            identity=new_identity() if identity is None else identity,
+            n=len(read.table),
+            bounds=ranges,
+            names=tuple(features),
+            group=group,
             groups=names,
             shares=declared,
+            target=target,
+            positive=positive or "1",
+            missing=missing,
         )
-    return PreparedGroups(table, specification, dropped)
+    table = _with_groups(read, frame, group, names)
+    return PreparedGroups(table, specification, len(frame) - len(table), read.notes)
 
 
-def _positions(
-    series: pd.Series, groups: Sequence[str], shares: Sequence[float] | None
-) -> tuple[np.ndarray, tuple[str, ...], tuple[float, ...]]:
-    """Position (n,) of each row's group among the final groups, these groups and their shares."""
+def with_other(groups: Sequence[str], shares: Sequence[float] | None) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """The declared groups, among them "other", and their shares, which sum to 1.
+
+    A row may name any group, so that "other" must have a place before the rows are looked at. Its share is what the
+    declared ones leave of 1. Where they leave less than MIN_SHARE, it gets the share of the smallest group, and all
+    are scaled to sum to 1: the order of the groups' losses stays, and so does the noise, up to that factor 1 + share.
+    Without shares all groups, "other" among them, count the same. Raises UserError for what cannot be used.
+    """
     if not groups:
         raise UserError("List the groups that the column may name.", title="No group is declared")
-    names = tuple(groups)
-    codes, classes = pd.factorize(series)
-    lookup = {name: position for position, name in enumerate(names)}
-    catch_all = lookup.get(OTHER, len(names))
-    place = np.array([lookup.get(class_label(value), catch_all) for value in classes] + [catch_all])
-    positions = place[codes]  # code -1, a missing group, is the entry at the end
-    rest = 1.0 - sum(shares) if shares is not None else 0.0
-    if (positions == len(names)).any() or (rest > 1e-6 and OTHER not in names):
-        names = (*names, OTHER)
-        if shares is not None:
-            if rest < MIN_SHARE:
-                raise UserError(
-                    "Add the missing groups, or lower the shares so that their sum leaves a share for other groups.",
-                    title="Some rows belong to no declared group",
-                )
-            shares = (*shares, rest)
-    declared = tuple(float(share) for share in shares) if shares is not None else (1 / len(names),) * len(names)
-    mistake = _mistake(names, declared)
+    names = tuple(groups) if OTHER in groups else (*groups, OTHER)
+    if shares is None:
+        declared = (1 / len(names),) * len(names)
+    else:
+        declared = tuple(float(share) for share in shares)
+        rest = 1.0 - math.fsum(declared)
+        if len(declared) == len(groups) < len(names):
+            declared = (*declared, rest if rest >= MIN_SHARE else min(declared))
+            if rest > -ROUNDING:
+                declared = tuple(share / math.fsum(declared) for share in declared)
+    mistake = mistake_of(names, declared)
     if mistake:
         raise UserError(f"{mistake[0].upper()}{mistake[1:]}.", title="These groups cannot be used")
-    return positions, names, declared
+    if len({class_label(name) for name in names}) < len(names):
+        raise UserError("List every group once; 1 and 1.0 are the same.", title="These groups cannot be used")
+    return names, tuple(declared)
 
 
-def _mistake(groups: Sequence[str], shares: Sequence[float]) -> str:
-    """What is wrong with declared groups and shares, or ""."""
-    if not 1 <= len(groups) <= MAX_GROUPS:
-        return f"there must be 1 to {MAX_GROUPS} groups"
-    if len(set(groups)) < len(groups) or len(shares) != len(groups):
-        return "every group needs a name and a share of its own"
-    if not all(MIN_SHARE <= share <= 1 for share in shares):
-        return f"every share must be between {MIN_SHARE:g} and 1"
-    if abs(sum(shares) - 1) > 1e-6:
-        return "the shares must sum to 1"
-    return ""
+def _with_groups(read: RowsRead, frame: pd.DataFrame, group: str, groups: Sequence[str]) -> np.ndarray:
+    """The rows read, with the position of each row's group as the last column; read-only."""
+    check_columns(frame, (group,))
+    codes, labels = classes(frame[group])
+    places = {class_label(name): place for place, name in enumerate(groups)}
+    other = places.get(OTHER, len(groups) - 1)
+    positions = np.array([*(places.get(label, other) for label in labels), other])[codes]  # code -1, none: the end
+    table = np.column_stack([read.table, positions[read.kept]])
+    table.flags.writeable = False
+    return table
 
 
 def _check_group_column(frame: pd.DataFrame, target: str | None, group: str, features: Sequence[str]) -> None:
-    if group not in frame.columns:
-        raise UserError("Choose the columns again.", title=f"The file has no column {shown(group)}")
+    check_columns(frame, (group,))
     if group == target or group in features:
         raise UserError(
             "The column that names the group can be neither the target nor a feature. Choose another one.",
             title=f"Column {shown(group)} has two uses",
         )
-
-
-def _unused_name(frame: pd.DataFrame) -> str:
-    name = "label"
-    while name in frame.columns:
-        name += "_"
-    return name

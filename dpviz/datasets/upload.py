@@ -1,23 +1,36 @@
-"""From a user's table to a data set: what its columns hold, what the user chose, and what keeps it from being used."""
+"""From a user's table to a data set: what its columns hold, what the user declares, and the rows that follow from it.
 
-import hashlib
+What is known of an upload follows from declarations alone. A cell decides about its own row and about nothing else: not
+about a fact, not about a plan, not about whether a run is possible. What the cells look like is counted for the
+uploader's eyes, in `notes`.
+"""
+
 import math
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
 
 from dpviz.datasets.base import MAX_BOUND, DatasetFacts, DatasetSpecification, is_range
+from dpviz.datasets.cells import as_number, class_label, classes, is_empty, numbers
 from dpviz.datasets.files import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, shown, too_few_rows
 from dpviz.errors import UserError
 from dpviz.specification import sentences
 
 DISTINCT_CAP = 100
 MAX_CLASSES_SHOWN = 20
-_NUMBERS_IN_OBJECTS = ("boolean", "integer", "floating", "mixed-integer-float", "decimal")
+IDENTITY = r"^[0-9a-f]{32}$"
+Missing = Literal["fill", "drop"]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+
+
+def new_identity() -> str:
+    """What an uploaded table is called in settings and downloads: random, because a hash would tell its rows."""
+    return secrets.token_hex(16)
 
 
 @dataclass(frozen=True)
@@ -25,7 +38,7 @@ class ColumnInfo:
     """What a column holds, without any of its values. It looks at the data: for the uploader's eyes, not private."""
 
     name: str
-    numeric: bool
+    numeric: bool  # at least half of the cells that are not missing are numbers
     missing: int
     infinite: int
     distinct: int  # different values, missing ones aside; DISTINCT_CAP means "this many or more"
@@ -37,35 +50,46 @@ class ColumnInfo:
 
 
 class UploadedTable(DatasetSpecification):
-    """A table that the user uploaded: its hash, size and declared ranges. The array travels beside it."""
+    """A table that the user uploaded: all that was declared of it. The array travels beside it.
+
+    identity : random, drawn for each upload and choice of columns. n : rows; public.
+    bounds, names : declared range and column of each feature.
+    target, positive : the column to predict, and its class that counts as +1; every other class, and none, is -1.
+    missing : "fill" puts the middle of the declared range where a feature has no finite number. "drop" leaves out rows
+        without such a number or without a target; then n depends on the data, although it counts as public.
+    """
 
     kind: ClassVar[str] = "datasets.upload.table"
     title: ClassVar[str] = "Uploaded table"
     public: ClassVar[bool] = False
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    identity: str = Field(pattern=IDENTITY)
     n: int = Field(ge=MIN_ROWS, le=MAX_ROWS)
     bounds: tuple[tuple[float, float], ...] = Field(min_length=1, max_length=MAX_COLUMNS)
-    names: tuple[Annotated[str, Field(min_length=1, max_length=MAX_NAME)], ...]
+    names: tuple[Name, ...]
+    target: Name = "target"
+    positive: Name = "1"
+    missing: Missing = "fill"
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if len(self.names) != len(self.bounds) or len(set(self.names)) < len(self.names):
-            raise ValueError("every range needs the name of its own column")
-        for name, (low, high) in zip(self.names, self.bounds, strict=True):
-            if not is_range(low, high):
-                raise ValueError(f"the range of column {shown(name)} must run from a smaller to a larger number")
+        check_ranges(self.names, self.bounds)
         return self
 
     def facts(self) -> DatasetFacts:
         return DatasetFacts(self.n, self.bounds, self.names)
 
+    def rows(self, frame: pd.DataFrame) -> np.ndarray:
+        """The array of a table, made by these declarations alone: (n, d + 1) float64, features and then labels -1, +1.
+
+        Raises UserError for a column that is not there, and for another number of rows.
+        """
+        read = read_rows(frame, self.names, self.bounds, self.target, self.positive, self.missing)
+        return of_size(read.table, self.n)
+
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        table = tables.get(self.sha256)
+        table = tables.get(self.identity)
         if table is None or table.shape != (self.n, len(self.bounds) + 1) or table.dtype != np.float64:
-            raise UserError(
-                "Upload the file again. Uploaded rows are kept in memory only and never become part of the settings.",
-                title="The uploaded table is no longer here",
-            )
+            raise table_is_gone()
         return np.array(table[:, :-1], order="C"), table[:, -1].copy()
 
 
@@ -76,16 +100,120 @@ class Prepared:
     Parameters
     ----------
     table : ndarray (n, d + 1), float64, read-only
-        The chosen features as found, not yet clipped; the last column holds the labels, -1 or +1.
+        `specification.rows` of the file: the features, not yet clipped; the last column holds the labels, -1 or +1.
     specification : UploadedTable
-        Load it with `{specification.sha256: table}`.
+        Load it with `{specification.identity: table}`.
     dropped : int
         Rows left out because of missing values.
+    notes : tuple of str
+        What looks odd in the file. It looks at the data: for the uploader's eyes, not private.
     """
 
     table: np.ndarray
     specification: UploadedTable
     dropped: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class RowsRead:
+    """The rows of a file that are used.
+
+    table : (kept, d + 1) float64, read-only. kept : (rows of the file,) bool. notes : as in `Prepared`.
+    """
+
+    table: np.ndarray
+    kept: np.ndarray
+    notes: tuple[str, ...]
+
+
+def read_rows(
+    frame: pd.DataFrame,
+    names: Sequence[str],
+    bounds: Sequence[tuple[float, float]],
+    target: str | None,
+    positive: str,
+    missing: Missing,
+) -> RowsRead:
+    """Features and labels of a table by declarations alone; a target None stands for labels that are all 0.
+
+    A cell without a finite number becomes the middle of its range, so that replacing one row changes one row of the
+    result, whatever is in it; "drop" leaves such rows out, and rows without a target.
+    """
+    check_columns(frame, names if target is None else (*names, target))
+    table = np.zeros((len(frame), len(names) + 1))
+    gaps = np.zeros(len(frame), dtype=bool)
+    holes, constant = {}, []
+    for position, (name, (low, high)) in enumerate(zip(names, bounds, strict=True)):
+        values = numbers(frame[name])
+        unusable = ~np.isfinite(values)
+        table[:, position] = np.where(unusable, (low + high) / 2, values)
+        gaps |= unusable
+        holes[name] = int(unusable.sum())
+        if values.size and (values == values[0]).all():
+            constant.append(shown(name))
+    notes = [f"a column with one value only explains nothing and costs noise: {', '.join(constant)}"] * bool(constant)
+    if target is not None:
+        table[:, -1] = encode_target(frame[target], positive)
+        untold = is_empty(frame[target])
+        gaps |= untold
+        notes += _target_notes(table[:, -1], int(untold.sum()) if missing == "fill" else 0, target, positive)
+    filled = [f"{count:,} in {shown(name)}" for name, count in holes.items() if count]
+    if missing == "fill" and filled:
+        notes.append(f"cells without a finite number, which take the middle of the declared range: {_some(filled)}")
+    kept = ~gaps if missing == "drop" else np.ones(len(frame), dtype=bool)
+    table = table[kept]
+    table.flags.writeable = False
+    return RowsRead(table, kept, tuple(notes))
+
+
+def _target_notes(labels: np.ndarray, untold: int, target: str, positive: str) -> list[str]:
+    notes = [f"rows without a target, which count as the negative class: {untold:,}"] * bool(untold)
+    if labels.size and abs(labels.sum()) == labels.size:
+        count = "every row" if labels[0] > 0 else "no row"
+        notes.append(
+            f"{count} has the class {shown(positive)} in column {shown(target)}: there is nothing to tell apart"
+        )
+    return notes
+
+
+def _some(parts: Sequence[str]) -> str:
+    return ", ".join(parts[:8]) + (" and more" if len(parts) > 8 else "")
+
+
+def of_size(table: np.ndarray, n: int) -> np.ndarray:
+    """The table, if it has n rows. Raises UserError if it has not."""
+    if len(table) != n:
+        raise UserError(
+            f"It has {len(table):,} rows that can be used, and these settings are for {n:,}. Choose the file that they "
+            "were made for.",
+            title="This is another table",
+        )
+    return table
+
+
+def table_is_gone() -> UserError:
+    """The error for an uploaded table that is not among the tables, or has another shape."""
+    return UserError(
+        "Upload the file again. Uploaded rows are kept in memory only and never become part of the settings.",
+        title="The uploaded table is no longer here",
+    )
+
+
+def check_ranges(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> None:
+    """Raise ValueError unless every name is there once and has a range."""
+    if len(names) != len(bounds) or len(set(names)) < len(names):
+        raise ValueError("every range needs the name of its own column")
+    for name, (low, high) in zip(names, bounds, strict=True):
+        if not is_range(low, high):
+            raise ValueError(f"the range of column {shown(name)} must run from a smaller to a larger number")
+
+
+def check_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
+    """Raise UserError if the table lacks one of the columns."""
+    unknown = next((name for name in names if name not in frame.columns), None)
+    if unknown is not None:
+        raise UserError("Choose the columns again.", title=f"The file has no column {shown(unknown)}")
 
 
 def describe_columns(frame: pd.DataFrame) -> tuple[ColumnInfo, ...]:
@@ -99,41 +227,34 @@ def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
     return (*two, *(column.name for column in columns if 2 < column.distinct <= MAX_CLASSES_SHOWN))
 
 
-def target_classes(series: pd.Series) -> tuple[str, ...]:
-    """The classes of a target as text, sorted; of more than MAX_CLASSES_SHOWN, the most frequent. Not private."""
-    counts = series.value_counts()
-    return tuple(class_label(value) for value in sorted(counts[counts > 0].index[:MAX_CLASSES_SHOWN]))
+def target_classes(series: pd.Series, most: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:
+    """The classes of a target as text, in order; of more than `most`, the most frequent. Not private."""
+    codes, labels = classes(series)
+    counts = np.bincount(codes[codes >= 0], minlength=len(labels))
+    frequent = sorted(zip(-counts, map(in_order, labels), labels, strict=True))
+    usable = [label for _, _, label in frequent if len(label) <= MAX_NAME][:most]
+    return tuple(sorted(usable, key=in_order))
+
+
+def in_order(label: str) -> tuple[bool, float, str]:
+    """A key that sorts classes: numbers by size, then texts."""
+    value = as_number(label)
+    return (True, 0.0, label) if math.isnan(value) else (False, value, label)
+
+
+def likely_positive(series: pd.Series) -> str | None:
+    """The last, in order, of the two most frequent classes: 1 of 0 and 1, "yes" of "no" and "yes". Not private.
+
+    None if no cell names a class. It is the same whatever stands in one row, unless classes are about equally rare.
+    """
+    return next(reversed(target_classes(series, most=2)), None)
 
 
 def encode_target(series: pd.Series, positive: str | None = None) -> np.ndarray:
-    """Labels (n,): +1 where the series has the class `positive` (as `target_classes` names it), -1 elsewhere.
-
-    Without `positive` there must be exactly two classes, and the last in sorted order is the positive one: 1 of 0 and
-    1, "yes" of "no" and "yes". Raises UserError for missing values, one class, or a class that does not exist.
-    """
-    name = shown(str(series.name))
-    codes, classes = pd.factorize(series)
-    if (codes < 0).any():
-        raise _missing_rows(int((codes < 0).sum()), int(series.index[int(np.argmax(codes < 0))]), str(series.name))
-    if len(classes) < 2:
-        raise UserError(
-            "A target needs two classes. Choose another column, or check which rows were dropped.",
-            title=f"Column {name} has one class only",
-        )
-    if positive is None and len(classes) > 2:
-        raise UserError(
-            "A target needs two classes. Choose the class to count as positive; all others become negative. "
-            "Or choose another column.",
-            title=f"Column {name} has {len(classes):,} classes",
-        )
-    labels = [class_label(value) for value in classes]
-    chosen = class_label(max(classes)) if positive is None else positive
-    if chosen not in labels:
-        raise UserError(
-            f"Column {name} has no such class in the rows that are used. Choose one of its classes.",
-            title="The positive class does not occur",
-        )
-    return np.where(codes == labels.index(chosen), 1.0, -1.0)
+    """Labels (n,): +1 where the series has the class `positive`, -1 elsewhere; None takes `likely_positive`."""
+    codes, labels = classes(series)
+    label = class_label(likely_positive(series) if positive is None else positive)
+    return np.where(codes == labels.index(label), 1.0, -1.0) if label in labels else np.full(len(series), -1.0)
 
 
 def prepare(
@@ -142,55 +263,51 @@ def prepare(
     positive: str | None,
     features: Sequence[str],
     bounds: Mapping[str, tuple[float, float]],
-    drop_missing: bool,
+    drop_missing: bool = False,
+    identity: str | None = None,
 ) -> Prepared:
-    """The chosen columns of a table from `read_table` as one array, and the specification that names it.
+    """The chosen columns of a table from `read_table` as one array, and the specification that made it.
 
     Parameters
     ----------
     target, positive
-        The target column and its positive class; see `encode_target`.
+        The target column, and the class of it that counts as +1. None takes it from the data: `likely_positive`.
     features : sequence of str
         Numeric columns (true/false counts as 1/0).
     bounds : mapping of column name to (low, high)
         The declared range of every feature. It must come from knowledge about the column, not from the file.
     drop_missing : bool
-        Leave out the rows in which the target or a feature is missing; otherwise they are an error. The number of
-        rows that remain counts as public.
+        Leave out the rows in which the target is missing or a feature is no finite number. The number of rows that
+        remain counts as public, and depends on the data. Otherwise such cells are filled; see `UploadedTable`.
+    identity : str, optional
+        32 hexadecimal digits; random if None.
 
-    Raises UserError that names the column and the first bad row, counted from 1 below the header.
+    Raises UserError that names the column, for choices that cannot be used whatever the rows contain.
     """
-    _check_choice(frame, target, features, bounds)
-    columns = {name: _feature(frame[name]) for name in features}
-    missing = np.array(frame[target].isna())
-    for values in columns.values():
-        missing |= np.isnan(values)
-    if missing.any() and not drop_missing:
-        row = int(np.argmax(missing))
-        empty = next((name for name in features if np.isnan(columns[name][row])), target)
-        raise _missing_rows(int(missing.sum()), int(frame.index[row]), empty)
-    kept = ~missing
-    n = int(kept.sum())
-    if n < MIN_ROWS:
-        raise too_few_rows(n, " are left" if n < len(frame) else "")
-    table = np.empty((n, len(features) + 1))
-    for position, name in enumerate(features):
-        table[:, position] = columns.pop(name)[kept]
-        if table[:, position].min() == table[:, position].max():
-            raise UserError(
-                "It has one value only, so it explains nothing and costs noise. Leave it out.",
-                title=f"Column {shown(name)} is constant",
-            )
-    table[:, -1] = encode_target(frame[target][kept], positive)
-    table.flags.writeable = False
+    check_choice(frame, target, features, bounds)
+    positive = likely_positive(frame[target]) if positive is None else positive
+    if positive is None:
+        raise UserError("It is empty. Choose another column.", title=f"Column {shown(target)} has no class")
+    declared = tuple((float(bounds[name][0]), float(bounds[name][1])) for name in features)
+    read = read_rows(frame, features, declared, target, positive, "drop" if drop_missing else "fill")
+    check_rows(len(frame), len(read.table))
     with sentences(UploadedTable):
         specification = UploadedTable(
-            sha256=hashlib.sha256(table.data).hexdigest(),
-            n=n,
-            bounds=tuple((float(bounds[name][0]), float(bounds[name][1])) for name in features),
+            identity=new_identity() if identity is None else identity,
+            n=len(read.table),
+            bounds=declared,
             names=tuple(features),
+            target=target,
+            positive=positive,
+            missing="drop" if drop_missing else "fill",
         )
-    return Prepared(table, specification, len(frame) - n)
+    return Prepared(read.table, specification, len(frame) - len(read.table), read.notes)
+
+
+def check_rows(total: int, left: int) -> None:
+    """Raise UserError if fewer than MIN_ROWS rows are left of the total."""
+    if left < MIN_ROWS:
+        raise too_few_rows(left, " are left" if left < total else "")
 
 
 def suggested_bounds(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -201,8 +318,8 @@ def suggested_bounds(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, t
     """
     suggestions = {}
     for name in columns:
-        values = _numbers(frame[name])
-        finite = values[np.isfinite(values)] if values is not None else np.empty(0)
+        values = numbers(frame[name])
+        finite = values[np.isfinite(values)]
         if len(finite):
             suggestions[name] = _rounded_outwards(float(finite.min()), float(finite.max()))
     return suggestions
@@ -221,101 +338,28 @@ def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
 
 
 def _described(name: str, series: pd.Series) -> ColumnInfo:
-    values = _numbers(series)
+    values = numbers(series)
+    missing, infinite = int(is_empty(series).sum()), int(np.isinf(values).sum())
     distinct = series.iloc[:10_000].nunique()  # enough to see that a column has many values, at little cost
     if distinct < DISTINCT_CAP:
         distinct = series.nunique()
-    return ColumnInfo(
-        name=name,
-        numeric=values is not None,
-        missing=int(series.isna().sum()),
-        infinite=0 if values is None else int(np.isinf(values).sum()),
-        distinct=min(int(distinct), DISTINCT_CAP),
-    )
+    numeric = 0 < len(series) - missing <= 2 * int((~np.isnan(values)).sum())
+    return ColumnInfo(name, numeric, missing, infinite if numeric else 0, min(int(distinct), DISTINCT_CAP))
 
 
-def _numbers(series: pd.Series) -> np.ndarray | None:
-    """The column as float64 (n,) with NaN for missing, or None if it does not hold numbers."""
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        # Per category, not per row: a long text that is kept once must not be written out for every row.
-        values = _numbers(pd.Series(series.dtype.categories))
-        return None if values is None else np.append(values, np.nan)[series.cat.codes]  # code -1: missing
-    if series.dtype == object:  # true/false with gaps, whole numbers beyond 64 bits, decimals
-        if pd.api.types.infer_dtype(series, skipna=True) not in _NUMBERS_IN_OBJECTS:
-            return None
-        return np.array([_number(value) for value in series], dtype=np.float64)
-    if not pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_complex_dtype(series.dtype):
-        return None
-    return series.to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-def _number(value: Any) -> float:
-    if pd.isna(value):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:  # a whole number beyond float64
-        return math.inf if value > 0 else -math.inf
-
-
-def class_label(value: Any) -> str:
-    """A class as text: 1.0 is "1", because a column of whole numbers with gaps is read as floating-point."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _feature(series: pd.Series) -> np.ndarray:
-    """The feature column as float64 (n,) with NaN for missing; raises UserError if it is not numeric or not finite."""
-    name, values = shown(str(series.name)), _numbers(series)
-    if values is None:
-        text = _text_rows(series)
-        if not text.any():
-            raise UserError("Choose another column, or turn it into numbers.", title=f"Column {name} has no numbers")
-        row = int(series.index[int(np.argmax(text))]) + 1
-        raise UserError(
-            f"Row {row} below the header is the first. Choose another column or clean the file.",
-            title=f"Column {name} has text in it",
-        )
-    infinite = np.isinf(values)
-    if infinite.any():
-        row = int(series.index[int(np.argmax(infinite))]) + 1
-        raise UserError(
-            f"Row {row} below the header is the first of {int(infinite.sum()):,}. Replace them or leave them empty.",
-            title=f"Column {name} has infinite values",
-        )
-    return values
-
-
-def _text_rows(series: pd.Series) -> np.ndarray:
-    """Where (n,) a column that is not numeric holds text that is not a number; nowhere, if it holds dates or times."""
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        return np.append(_text_rows(pd.Series(series.dtype.categories)), False)[series.cat.codes]
-    if not pd.api.types.is_string_dtype(series.dropna()):
-        return np.zeros(len(series), dtype=bool)
-    return (pd.to_numeric(series, errors="coerce").isna() & series.notna()).to_numpy()
-
-
-def _missing_rows(count: int, first: int, column: str) -> UserError:
-    return UserError(
-        f"Row {first + 1} below the header is the first, in column {shown(column)}. Choose to drop these rows, or fill "
-        "the gaps in the file.",
-        title="1 row has missing values" if count == 1 else f"{count:,} rows have missing values",
-    )
-
-
-def _check_choice(
-    frame: pd.DataFrame, target: str, features: Sequence[str], bounds: Mapping[str, tuple[float, float]]
+def check_choice(
+    frame: pd.DataFrame, target: str | None, features: Sequence[str], bounds: Mapping[str, tuple[float, float]]
 ) -> None:
+    """Raise UserError for features, a target and ranges that cannot be used, whatever the rows contain."""
     if not features:
         raise UserError("Choose at least one numeric column.", title="No feature is chosen")
-    unknown = next((name for name in (target, *features) if name not in frame.columns), None)
-    if unknown is not None:
-        raise UserError("Choose the columns again.", title=f"The file has no column {shown(unknown)}")
+    check_columns(frame, features if target is None else (target, *features))
     if len(set(features)) < len(features):
         raise UserError("Choose every column once.", title="A feature is chosen twice")
     if target in features:
         raise UserError(
             "A feature that is the target itself makes the task trivial. Take it out of the features.",
-            title=f"Column {shown(target)} is both target and feature",
+            title=f"Column {shown(str(target))} is both target and feature",
         )
     for name in features:
         low, high = bounds.get(name, (math.nan, math.nan))

@@ -17,9 +17,9 @@ from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.privacy.accounting import Currency
 from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP
-from dpviz.specification import Specification
 
 NOT_PRIVATE = "_nonprivate"
+Uploaded = UploadedTable | GroupedUpload | CategoricalUpload
 _INDEX = ("algorithm", "replicate", "iteration")
 
 
@@ -91,7 +91,7 @@ _SCRIPT = '''\
 """Computes a dpviz experiment again and prints its final table. Made by dpviz {version}; run it with
 
     python {name}{argument}
-"""
+{file}"""
 import json
 {imports}
 from dpviz.experiments.experiment import Experiment
@@ -104,52 +104,43 @@ experiment = Experiment.from_json(json.dumps(SETTINGS))
 table = final_table(trace, experiment.plans())
 print(table.drop(columns="seconds").to_string(index=False))
 '''
-_LOAD = """\
-# The uploaded rows are not part of the settings. Pass them as {dtype} of shape {shape} in an .npy file:
-# {columns}.
-# The hash tells if they are the same.
-rows = np.ascontiguousarray(np.load(sys.argv[1], allow_pickle=False))
-digest = hashlib.sha256(rows.data).hexdigest()
-if digest != "{digest}":
-    sys.exit(f"This is another table: its SHA-256 is {{digest}}.")
+_FILE = """
+FILE is your own CSV or Parquet file. It is not part of this program: what SETTINGS declares of its columns is applied
+to it again.
 """
-_FEATURES = "the columns that SETTINGS names, in that order, then "
-Uploaded = UploadedTable | GroupedUpload | CategoricalUpload
+_IMPORTS = """\
+import sys
+from pathlib import Path
+
+from dpviz.datasets import read_table
+from dpviz.errors import UserError"""
+_LOAD = """\
+if len(sys.argv) != 2:
+    sys.exit("Give the path of your own file.")
+file = Path(sys.argv[1])
+data = experiment.problem.data
+try:
+    tables = {data.identity: data.rows(read_table(file.read_bytes(), file.name))}
+except UserError as error:
+    sys.exit(f"{error.title}. {error}")
+"""
 
 
 def to_script(experiment: Experiment, page: str = "experiment") -> str:
     """A plain Python program that runs the experiment with `dpviz` and prints the final table of the same seed.
 
-    An uploaded table does not travel in it: the program takes an .npy file and checks its hash.
+    The rows of an upload do not travel in it: the program takes the path of the user's file, and makes the table from
+    it by the declarations in its settings.
     """
-    upload = next(_uploads(experiment), None)
-    parts = {"argument": "", "imports": "", "load": "", "tables": ""}
-    if upload is not None:
-        parts = {
-            "argument": " table.npy",
-            "imports": "import hashlib\nimport sys\n\nimport numpy as np\n",
-            "load": _load(upload),
-            "tables": "{digest: rows}",
-        }
+    parts = dict.fromkeys(("argument", "file", "imports", "load", "tables"), "")
+    if isinstance(getattr(experiment.problem, "data", None), Uploaded):
+        parts = {"argument": " FILE", "file": _FILE, "imports": _IMPORTS, "load": _LOAD, "tables": "tables"}
     return _SCRIPT.format(
         version=dpviz.__version__,
         name=file_name(page, experiment, "py"),
         settings=_literal(json.loads(experiment.to_json())),
         **parts,
     )
-
-
-def _load(upload: Uploaded) -> str:
-    """The lines that read an uploaded table: what it must look like, and the check of its hash."""
-    if isinstance(upload, CategoricalUpload):
-        dtype, width = "int16", len(upload.columns)
-        columns = "for every column, the place of each row's category in the list in SETTINGS, counted from 0"
-    elif isinstance(upload, GroupedUpload):
-        dtype, width = "float64", len(upload.names) + 2
-        columns = _FEATURES + "the label (0 if there is none), then\n# the place of the row's group in SETTINGS, from 0"
-    else:
-        dtype, width, columns = "float64", len(upload.names) + 1, _FEATURES + "the label, -1 or +1"
-    return _LOAD.format(dtype=dtype, shape=(upload.n, width), columns=columns, digest=upload.sha256)
 
 
 def _literal(settings: Mapping[str, Any]) -> str:
@@ -161,15 +152,3 @@ def _literal(settings: Mapping[str, Any]) -> str:
         else:
             lines.append(f"    {name!r}: {value!r},")
     return "\n".join([*lines, "}"])
-
-
-def _uploads(value: Any) -> Iterator[Uploaded]:
-    """The uploaded tables that a specification names, at any depth."""
-    if isinstance(value, Uploaded):
-        yield value
-    elif isinstance(value, Specification):
-        for name in type(value).model_fields:
-            yield from _uploads(getattr(value, name))
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _uploads(item)

@@ -12,8 +12,8 @@ import streamlit as st
 
 from dpviz.datasets import CategoricalUpload, PreparedCategories, prepare_categories, suggest_categories
 from dpviz.datasets.categories import MAX_DOMAIN, OTHER, Bins, Declared
+from dpviz.datasets.cells import class_label
 from dpviz.datasets.files import shown
-from dpviz.datasets.upload import class_label
 from dpviz.errors import UserError
 from dpviz.ui import data_panel
 from dpviz.ui.controls import in_place
@@ -34,7 +34,7 @@ def uploaded(page: str) -> tuple[CategoricalUpload | None, dict[str, np.ndarray]
     if file is not None:
         with in_place():
             prepared = _chosen(file)
-            return prepared.specification, {prepared.specification.sha256: prepared.table}
+            return prepared.specification, {prepared.specification.identity: prepared.table}
     return None, {}
 
 
@@ -61,11 +61,11 @@ def _chosen(file: CategoricalFile) -> PreparedCategories:
         st.caption(f"|Z| = {count} combinations of categories so far, of at most {MAX_DOMAIN:,}.")
     if len(declared) < len(used):
         raise UserError("Correct them, or leave the columns out.", title="Some categories cannot be read")
-    prepared = file.once(tuple(declared.items()), lambda: prepare_categories(file.frame, declared))
+    prepared = file.once(tuple(declared.items()), lambda name: prepare_categories(file.frame, declared, name))
     data_panel.ready(len(prepared.table), 0, f"{len(declared)} columns")
     most = sorted(prepared.unlisted.items(), key=lambda item: -item[1])[:8]
     unlisted = ", ".join(f"{count:,} in {shown(name)}" for name, count in most if count)
-    st.caption(f"**Not private**, counted in the file: rows that went to “{OTHER}”: {unlisted or 'none'}.")
+    data_panel.counted([f"rows that went to “{OTHER}”: {unlisted or 'none'}"])
     return prepared
 
 

@@ -1,5 +1,6 @@
 """Choosing data: generated, bundled, or a user's own file with declared ranges."""
 
+import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -19,13 +20,16 @@ from dpviz.datasets import (
     Prepared,
     UniformLogistic,
     describe_columns,
+    likely_positive,
     prepare,
     read_table,
     suggested_bounds,
     target_candidates,
     target_classes,
 )
-from dpviz.datasets.files import MAX_ROWS
+from dpviz.datasets.cells import is_empty, numbers
+from dpviz.datasets.files import MAX_ROWS, shown
+from dpviz.datasets.upload import MAX_CLASSES_SHOWN, new_identity
 from dpviz.errors import UserError
 from dpviz.ui.controls import Panel, Settings, in_place
 
@@ -67,12 +71,18 @@ class Upload:
     edition: int = 0  # of the tables to fill in; a new one starts from what was declared
     starts: dict[str, pd.DataFrame] = field(default_factory=dict)  # of the tables to fill in, by key
     made: tuple[Hashable, Any] | None = None  # the choice that it was made for, and the result
+    identities: dict[Hashable, str] = field(default_factory=dict)  # of the choices made so far
 
-    def once(self, choice: Hashable, make: Callable[[], Made]) -> Made:
-        """What `make` returns for a choice; made again only when the choice changes."""
+    def once(self, choice: Hashable, make: Callable[[str], Made]) -> Made:
+        """What `make` returns for a choice, given its identity; made again only when the choice changes."""
         if self.made is None or self.made[0] != choice:
-            self.made = (choice, make())
+            # A choice that comes back is the same data set: a run of it was not made with other settings.
+            self.made = (choice, make(self.identities.setdefault(choice, new_identity())))
         return self.made[1]
+
+    def column(self, name: str) -> ColumnInfo:
+        """What a column holds."""
+        return next(column for column in self.columns if column.name == name)
 
     def editor(self, name: str, rows: Hashable, start: Callable[[], pd.DataFrame], **options: Any) -> pd.DataFrame:
         """A table to fill in, as edited. It starts from `start()`, again after a fill and wherever it was hidden."""
@@ -95,7 +105,7 @@ def uploaded(page: str) -> tuple[DatasetSpecification | None, dict[str, np.ndarr
     if upload is not None:
         with in_place():
             prepared = _chosen(upload)
-            return prepared.specification, {prepared.specification.sha256: prepared.table}
+            return prepared.specification, {prepared.specification.identity: prepared.table}
     return None, {}
 
 
@@ -153,24 +163,49 @@ def _chosen(upload: Upload) -> Prepared:
     target, positive = choose_target(upload)
     features = choose_features(upload, {target})
     bounds = declare_ranges(upload, features)
-    drop = choose_dropping(upload, [target, *features])
+    drop = choose_dropping(upload, [target], features)
     choice = (target, positive, tuple(features), tuple(sorted(bounds.items())), drop)
-    prepared = upload.once(choice, lambda: prepare(upload.frame, target, positive, features, bounds, drop))
+    prepared = upload.once(choice, lambda name: prepare(upload.frame, target, positive, features, bounds, drop, name))
     ready(len(prepared.table), prepared.dropped, f"{len(features)} features")
+    counted(prepared.notes)
     return prepared
 
 
-def choose_dropping(upload: Upload, columns: Sequence[str]) -> bool:
-    """Whether rows with missing values in these columns are dropped; asked only if there are any."""
-    missing = int(upload.frame[list(columns)].isna().any(axis=1).sum())
+def choose_dropping(upload: Upload, filled: Sequence[str], features: Sequence[str]) -> bool:
+    """Whether rows without a cell of `filled` or a number in the features are dropped; asked if there are any."""
+    lacking = np.zeros(len(upload.frame), dtype=bool)
+    for name in filled:
+        lacking |= is_empty(upload.frame[name])
+    for name in features:
+        lacking |= ~np.isfinite(numbers(upload.frame[name]))
+    missing = int(lacking.sum())
     if not missing:
         return False
-    return st.toggle(
+    drop = st.toggle(
         "Drop the row with missing values" if missing == 1 else f"Drop the {missing:,} rows with missing values",
         key=f"{upload.page}_upload_drop",
         persist_state="session",
-        help="Rows are never dropped silently. The number of rows that remain is treated as public.",
+        help="Otherwise a cell without a finite number takes the middle of its declared range, and a missing target "
+        "counts as the negative class.",
     )
+    if drop:
+        st.caption(
+            "The number of rows then depends on the data: it counts as public, and tells how many rows lack a value."
+        )
+    return drop
+
+
+def counted(notes: Sequence[str], said: Sequence[str] = ()) -> None:
+    """What looks odd in the file, for the uploader's eyes: notes as plain text, and what is Markdown already."""
+    # Quotes, and colons before a blank, mean nothing in Markdown.
+    found = [re.sub(r"([\\`*_\[\]<>$~#|!]|:(?=\S))", r"\\\1", note) for note in notes]
+    if found or said:
+        st.caption(f"**Not private**, counted in the file: {'; '.join([*found, *said])}.")
+
+
+def plain(text: str) -> str:
+    """Text for Markdown, in which nothing of a file may be a link, an image or a formula."""
+    return re.sub(r"([^\w\s])", r"\\\1", text, flags=re.ASCII)
 
 
 def ready(rows: int, dropped: int, contents: str) -> None:
@@ -179,42 +214,44 @@ def ready(rows: int, dropped: int, contents: str) -> None:
     st.success(f"Ready: {rows:,} rows{left_out}, {contents}.", icon=":material/check:")
 
 
-def choose_target(upload: Upload) -> tuple[str, str | None]:
-    """The target column and its positive class. Raises UserError if the column cannot be a target."""
+def choose_target(upload: Upload) -> tuple[str, str]:
+    """The target column and its positive class. Raises UserError as long as one of them is not chosen."""
     candidates = target_candidates(upload.columns)
-    if not candidates:
-        raise UserError(
-            "A target column needs two classes (or up to 20, of which you choose one). Add such a column to the file.",
-            title="No column can be the target",
-        )
     names = [column.name for column in upload.columns]
     left, right = st.columns(2)
     target = left.selectbox(
         "Target column",
         names,
-        index=names.index(candidates[0]),
+        index=names.index(candidates[0]) if candidates else None,
         key=f"{upload.page}_upload_target",
         persist_state="session",
+        on_change=lambda: st.session_state.pop(f"{upload.page}_upload_positive", None),  # it was one of another column
         help="What is to be predicted: a column with two classes.",
     )
-    column = next(column for column in upload.columns if column.name == target)
-    if target not in candidates:
-        found = "one class only" if column.constant else "too many classes"
+    if target is None:
         raise UserError(
-            f"A target needs two classes, or up to 20 of which you choose one. Columns that fit: "
-            f"{', '.join(candidates)}.",
-            title=f"Column '{target}' has {found}",
+            f"A target has two classes, or up to {MAX_CLASSES_SHOWN} of which you choose one; no column of this file "
+            "looks like that. Choose one all the same, or add one to the file.",
+            title="No target column is chosen",
         )
-    classes = target_classes(upload.frame[target].dropna())
+    if target not in candidates:
+        fitting = f" Columns that fit: {', '.join(map(plain, candidates))}." if candidates else ""
+        several = "one class only" if upload.column(target).constant else f"more than {MAX_CLASSES_SHOWN} classes"
+        st.caption(f"**Not private**, counted in the file: column {shown(plain(target))} has {several}.{fitting}")
+    listed = target_classes(upload.frame[target])
+    likely = likely_positive(upload.frame[target])
     positive = right.selectbox(
         "Positive class",
-        classes,
-        index=len(classes) - 1,
+        listed,
+        index=None if likely is None else listed.index(likely),
         key=f"{upload.page}_upload_positive",
         persist_state="session",
-        help="Becomes the label +1; every other class becomes -1.",
+        accept_new_options=True,
+        help="Becomes the label +1; every other class becomes -1. Type one that is not in the list.",
     )
-    return target, positive
+    if positive is None or not positive.strip():
+        raise UserError("It becomes the label +1; every other class becomes -1.", title="No positive class is chosen")
+    return target, positive.strip()
 
 
 def choose_features(
@@ -247,11 +284,7 @@ def choose_features(
 
 
 def _unusable(column: ColumnInfo) -> str:
-    if not column.numeric:
-        return "text"
-    if column.constant:
-        return "constant"
-    return f"{column.infinite:,} infinite values" if column.infinite else ""
+    return "text" if not column.numeric else "constant" if column.constant else ""
 
 
 def declare_ranges(upload: Upload, features: Sequence[str]) -> dict[str, tuple[float, float]]:

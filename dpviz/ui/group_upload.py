@@ -1,7 +1,6 @@
 """A user's own file whose rows belong to groups: a label to predict in each, or the losses of strategies."""
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -9,10 +8,16 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dpviz.datasets import GroupedUpload, PreparedGroups, prepare_groups, suggested_bounds, target_candidates
-from dpviz.datasets.files import MAX_NAME, shown
+from dpviz.datasets import (
+    GroupedUpload,
+    PreparedGroups,
+    prepare_groups,
+    suggested_bounds,
+    target_candidates,
+    target_classes,
+)
+from dpviz.datasets.files import shown
 from dpviz.datasets.groups import MAX_GROUPS, MIN_SHARE, OTHER
-from dpviz.datasets.upload import class_label
 from dpviz.errors import UserError
 from dpviz.ui import data_panel
 from dpviz.ui.controls import in_place
@@ -38,7 +43,7 @@ def uploaded(page: str, loss_columns: bool = False) -> tuple[GroupedUpload | Non
     if file is not None:
         with in_place():
             prepared = _losses(file) if loss_columns else _learning(file)
-            return prepared.specification, {prepared.specification.sha256: prepared.table}
+            return prepared.specification, {prepared.specification.identity: prepared.table}
     return None, {}
 
 
@@ -59,7 +64,7 @@ def _learning(file: GroupedFile) -> PreparedGroups:
     features = data_panel.choose_features(file, {target, group})
     bounds = data_panel.declare_ranges(file, features)
     groups, shares = _declare_groups(file, group)
-    drop = data_panel.choose_dropping(file, [target, *features])
+    drop = data_panel.choose_dropping(file, [target], features)
     return _prepared(file, (target, positive), group, features, bounds, groups, shares, drop)
 
 
@@ -70,7 +75,7 @@ def _losses(file: GroupedFile) -> PreparedGroups:
     losses = data_panel.choose_features(file, {group}, "Loss columns", help)
     bounds = dict.fromkeys(losses, _loss_range(file, losses))
     groups, shares = _declare_groups(file, group)
-    drop = data_panel.choose_dropping(file, losses)
+    drop = data_panel.choose_dropping(file, [], losses)
     return _prepared(file, (None, None), group, losses, bounds, groups, shares, drop)
 
 
@@ -89,32 +94,28 @@ def _prepared(
         raise UserError("They must sum to 1. Lower some of them.", title=f"The shares sum to {short(total)}")
     choice = (target, group, tuple(features), tuple(bounds.items()), tuple(groups), tuple(shares or ()), drop)
     prepared = file.once(
-        choice, lambda: prepare_groups(file.frame, *target, group, features, bounds, groups, shares, drop)
+        choice, lambda name: prepare_groups(file.frame, *target, group, features, bounds, groups, shares, drop, name)
     )
     facts = prepared.specification.facts()
     columns = f"{len(features)} {'features' if target[0] else 'strategies'}"
     data_panel.ready(facts.n, prepared.dropped, f"{columns}, {len(facts.groups)} groups")
-    listed = ", ".join(f"{_plain(name)} {short(share)}" for name, share in zip(facts.groups, facts.shares, strict=True))
+    listed = ", ".join(
+        f"{data_panel.plain(name)} {short(share)}" for name, share in zip(facts.groups, facts.shares, strict=True)
+    )
     st.caption(f"Declared shares: {listed}. The smallest decides the noise: a row of its group weighs 1/share.")
     _diagnostics(prepared)
     return prepared
 
 
 def _diagnostics(prepared: PreparedGroups) -> None:
-    """What tells a misspelt group from a right one."""
+    """What looks odd in the file, and what tells a misspelt group from a right one."""
     facts = prepared.specification.facts()
     counts = np.bincount(prepared.table[:, -1].astype(np.int64), minlength=len(facts.groups))
-    empty = [_plain(shown(name)) for name, count in zip(facts.groups, counts, strict=True) if not count]
+    rows = list(zip(facts.groups, counts, strict=True))
+    empty = [data_panel.plain(shown(name)) for name, count in rows if not count and name != OTHER]
     found = [f"no row belongs to {', '.join(empty)}"] if empty else []
-    if OTHER in facts.groups:
-        found.append(f"{counts[facts.groups.index(OTHER)]:,} rows belong to “{OTHER}”")
-    if found:
-        st.caption(f"**Not private**, counted in the file: {'; '.join(found)}.")
-
-
-def _plain(text: str) -> str:
-    """Text for Markdown, in which nothing of a file may be a link, an image or a formula."""
-    return re.sub(r"([^\w\s])", r"\\\1", text, flags=re.ASCII)
+    others = [f"{count:,} rows belong to “{OTHER}”" for name, count in rows if name == OTHER]
+    data_panel.counted(prepared.notes, [*found, *others])
 
 
 def _group_column(file: GroupedFile, target: str | None) -> str:
@@ -200,8 +201,8 @@ def _declare_groups(file: GroupedFile, group: str) -> tuple[list[str], Shares]:
     rows = [(name, share) for name, share in rows if name.strip() or not math.isnan(share)]
     file.groups[group] = rows
     st.caption(
-        f"Without shares, all groups count the same. Rows of no declared group belong to “{OTHER}”, with the share "
-        "that the others leave. Unless you list it, whether it is needed counts as public."
+        f"Without shares, all groups count the same. Rows of no declared group belong to “{OTHER}”, which is always "
+        "there, with the share that the others leave; where they leave none, with that of the smallest group."
     )
     st.button(
         "Propose groups from the data (not private)",
@@ -217,6 +218,8 @@ def _declare_groups(file: GroupedFile, group: str) -> tuple[list[str], Shares]:
 
 def _checked(group: str, rows: Sequence[tuple[str, float]]) -> tuple[list[str], Shares]:
     """The groups, and shares with the empty ones filled in."""
+    if len(rows) > 1:  # without a share it is as if it were not listed
+        rows = [(name, share) for name, share in rows if name != OTHER or not math.isnan(share)]
     names, shares = [name for name, _ in rows], [share for _, share in rows]
     if not names:
         raise UserError("List the groups that may occur in it.", title=f"Column {shown(group)} needs groups")
@@ -231,9 +234,12 @@ def _checked(group: str, rows: Sequence[tuple[str, float]]) -> tuple[list[str], 
     for name, share in rows:
         if not (math.isnan(share) or MIN_SHARE <= share <= 1):
             raise UserError(f"It must be between {MIN_SHARE:g} and 1.", title=f"The share of {shown(name)} is no share")
-    empty = len(shares) - len(given)
+    empty = sum(map(math.isnan, shares))
+    if not empty:
+        return names, shares
+    empty += OTHER not in names
     rest = 1 - math.fsum(given)
-    if empty and rest / empty < MIN_SHARE:
+    if rest / empty < MIN_SHARE:
         raise UserError(
             "Lower the others, or give every group a share.", title="No share is left for the groups without one"
         )
@@ -241,13 +247,8 @@ def _checked(group: str, rows: Sequence[tuple[str, float]]) -> tuple[list[str], 
 
 
 def _propose(file: GroupedFile, group: str) -> None:
-    """List the most frequent groups of a column, and "other" if there is more in it; shares stay as declared."""
-    counts = file.frame[group].value_counts()
-    found = [class_label(value) for value in counts[counts > 0].index]
-    usable = [name for name in found if name.strip() and len(name) <= MAX_NAME and name != OTHER]
-    names = sorted(usable[: MAX_GROUPS - 1])
-    if len(names) < len(found) or file.frame[group].isna().any():
-        names.append(OTHER)
+    """List the most frequent groups of a column, and "other"; shares stay as declared."""
+    names = [*(name for name in target_classes(file.frame[group], MAX_GROUPS - 1) if name != OTHER), OTHER]
     shares = dict(file.groups.get(group, []))
     file.groups[group] = [(name, shares.get(name, math.nan)) for name in names]
     file.proposed.add(group)

@@ -23,7 +23,7 @@ from dpviz.errors import UserError
 from dpviz.specification import Specification, registered
 
 TABLE = np.column_stack([np.linspace(-3.0, 3.0, 30), np.arange(30.0), np.tile([-1.0, 1.0], 15)])
-SHA = "a" * 64
+KEY = "a" * 32
 SPECIFICATIONS = [
     UniformLogistic(rows=700, dimension=3, seed=5),
     PaperLogistic(rows=600, dimension=4),
@@ -32,9 +32,9 @@ SPECIFICATIONS = [
     BundledTable(table="breast_cancer"),
     BundledTable(table="digits"),
     BundledTable(table="health_insurance"),
-    UploadedTable(sha256=SHA, n=30, bounds=((-1.0, 1.0), (0.0, 10.0)), names=("a", "b")),
+    UploadedTable(identity=KEY, n=30, bounds=((-1.0, 1.0), (0.0, 10.0)), names=("a", "b")),
 ]
-TABLES = {SHA: TABLE}
+TABLES = {KEY: TABLE}
 
 
 def enforced(features: np.ndarray, bounds: tuple[tuple[float, float], ...]) -> np.ndarray:
@@ -123,7 +123,7 @@ def test_labels_that_are_not_numbers_are_refused() -> None:
     for bad in (np.nan, np.inf):
         table[3, -1] = bad
         with pytest.raises(UserError, match="exactly -1 or \\+1"):
-            SPECIFICATIONS[-1].load({SHA: table})
+            SPECIFICATIONS[-1].load({KEY: table})
 
 
 @pytest.mark.parametrize(

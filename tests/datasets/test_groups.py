@@ -1,7 +1,5 @@
 """Grouped data sets: what is declared is enforced, groups and shares come from declarations and never from counts."""
 
-import hashlib
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +22,7 @@ from dpviz.specification import Specification, registered
 BOUNDS = {"age": (0.0, 100.0), "income": (0.0, 1e5)}
 SECRET = "s3cret"
 UPLOAD = GroupedUpload(
-    sha256="a" * 64,
+    identity="a" * 32,
     n=20,
     bounds=((0.0, 10.0), (-1.0, 3.0)),
     names=("a", "b"),
@@ -114,7 +112,7 @@ def test_hostile_uploads_are_forced_into_the_declarations() -> None:
     table[1] = [1e300, -1e300, 1e300, 1e300]
     table[2] = [-np.inf, 3.0, -np.inf, -1.0]
     table[3, 3] = 1.5
-    data = UPLOAD.load({UPLOAD.sha256: table})
+    data = UPLOAD.load({UPLOAD.identity: table})
     assert data.features[:4].tolist() == [[-1.0, -0.5], [1.0, -1.0], [-1.0, 1.0], [0.0, 0.0]]
     assert data.labels[:4].tolist() == [0.0, 1.0, 0.0, 1.0]
     assert data.groups[:5].tolist() == [2, 2, 2, 2, 0]
@@ -126,12 +124,12 @@ def test_a_row_beyond_its_ranges_counts_as_the_row_at_their_ends() -> None:
     loud = table.copy()
     loud[4, :3] *= 1e6
     table[4, :3] = [10.0, 3.0, 1.0]
-    assert np.array_equal(UPLOAD.load({"a" * 64: loud}).features, UPLOAD.load({"a" * 64: table}).features)
-    assert np.array_equal(UPLOAD.load({"a" * 64: loud}).labels, UPLOAD.load({"a" * 64: table}).labels)
+    assert np.array_equal(UPLOAD.load({"a" * 32: loud}).features, UPLOAD.load({"a" * 32: table}).features)
+    assert np.array_equal(UPLOAD.load({"a" * 32: loud}).labels, UPLOAD.load({"a" * 32: table}).labels)
 
 
 def test_a_missing_table_is_a_sentence() -> None:
-    for tables in ({}, {UPLOAD.sha256: np.zeros((20, 3))}, {UPLOAD.sha256: np.zeros((20, 4), dtype=np.float32)}):
+    for tables in ({}, {UPLOAD.identity: np.zeros((20, 3))}, {UPLOAD.identity: np.zeros((20, 4), dtype=np.float32)}):
         with pytest.raises(UserError, match="Upload the file again"):
             UPLOAD.load(tables)
 
@@ -140,27 +138,34 @@ def test_an_upload_becomes_the_chosen_columns_and_the_group() -> None:
     result = prepared()
     specification = result.specification
     assert specification.groups == ("north", "south", "east", "other") and specification.shares == (0.25,) * 4
-    assert specification.sha256 == hashlib.sha256(result.table.tobytes()).hexdigest() and result.dropped == 0
+    assert np.array_equal(specification.rows(frame()), result.table) and result.dropped == 0
     assert not result.table.flags.writeable
     assert np.array_equal(result.table[:, 0], frame()["age"]) and specification.names == ("age", "income")
-    data = specification.load({specification.sha256: result.table})
+    data = specification.load({specification.identity: result.table})
     assert data.labels[:2].tolist() == [-1.0, 1.0] and data.groups[:5].tolist() == [0, 1, 2, 3, 0]
     assert np.allclose(data.features[:, 0], frame()["age"] / 50 - 1)
     assert Specification.from_json(specification.to_json()) == specification and not specification.public
     assert SECRET not in specification.to_json()
 
 
-def test_the_catch_all_is_added_when_rows_or_shares_need_it() -> None:
+def test_there_is_always_a_place_for_other_groups() -> None:
     known = ["north", "south", "east", SECRET]
-    with pytest.raises(UserError):
-        prepared(groups=[*known, "west", "west"])
-    assert prepared(groups=[*known, "west"]).specification.shares == (0.2,) * 5  # declared, though nobody is in it
+    assert prepared(groups=known).specification.groups == (*known, "other")  # though nobody is in it
+    assert prepared(groups=known).specification.shares == (0.2,) * 5
     by_share = prepared(groups=known, shares=[0.2] * 4).specification
     assert by_share.groups[-1] == "other" and by_share.shares == pytest.approx((0.2,) * 5)
     some = prepared(shares=[0.3, 0.3, 0.2])
     assert some.specification.shares == pytest.approx((0.3, 0.3, 0.2, 0.2)) and some.table[3, -1] == 3
     first = prepared(groups=["other", "north"])
     assert first.specification.groups == ("other", "north") and first.table[:5, -1].tolist() == [1, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("left", [0.0, 1e-9, 0.0005, -1e-9])
+def test_declared_shares_that_leave_nothing_make_room_for_other_groups(left: float) -> None:
+    specification = prepared(shares=[0.5, 0.3, 0.2 - left]).specification
+    assert specification.groups[-1] == "other"
+    assert specification.shares == pytest.approx((0.5 / 1.2, 0.3 / 1.2, 0.2 / 1.2, 0.2 / 1.2), abs=1e-3)
+    assert sum(specification.shares) == pytest.approx(1, abs=1e-12)
 
 
 def test_groups_of_numbers_are_named_like_classes_and_missing_ones_are_others() -> None:
@@ -173,7 +178,8 @@ def test_groups_of_numbers_are_named_like_classes_and_missing_ones_are_others() 
 def test_rows_with_gaps_are_dropped_only_when_asked_and_are_counted() -> None:
     table = frame()
     table.loc[[3, 7], "age"] = np.nan
-    assert refused(table)[0] == "2 rows have missing values"
+    filled = prepared(table)
+    assert filled.dropped == 0 and (filled.table[[3, 7], 0] == 50).all() and "2 in 'age'" in filled.notes[-1]
     result = prepared(table, drop_missing=True)
     assert result.dropped == 2 and len(result.table) == 38 == result.specification.n
     assert result.table[3:5, -1].tolist() == [0, 1]  # groups move with their rows
@@ -201,15 +207,10 @@ MISTAKES = {
         "These groups cannot be used",
         "sum to 1",
     ),
-    "nothing left": ({"shares": [0.5, 0.3, 0.2]}, "Some rows belong to no declared group", "lower the shares"),
+    "shares above one without other": ({"shares": [0.9, 0.9, 0.9]}, "These groups cannot be used", "sum to 1"),
     "no share is a number": ({"shares": [np.nan, 0.3, 0.2]}, "These groups cannot be used", "between"),
-    "text": (
-        {"features": ["city"], "group": "code", "bounds": {"city": (0, 1)}},
-        "Column 'city' has text in it",
-        "Row 1 ",
-    ),
     "no range": ({"bounds": {"age": (0, 1)}}, "Column 'income' needs a range", "below the highest"),
-    "unknown class": ({"positive": "perhaps"}, "The positive class does not occur", "Choose one"),
+    "one group in two spellings": ({"groups": ["1", "1.0"]}, "These groups cannot be used", "the same"),
 }
 
 
@@ -225,7 +226,7 @@ BROKEN = {
     "shares": {"shares": (0.5, 0.5)},
     "sum": {"shares": (0.5, 0.5, 0.5)},
     "groups": {"groups": ("x", "x", "z")},
-    "hash": {"sha256": "nothing"},
+    "identity": {"identity": "nothing"},
     "rows": {"n": 3},
 }
 

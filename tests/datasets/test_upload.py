@@ -1,6 +1,5 @@
 """From a table to a data set: every unusable choice gets its sentence, and what is delivered is what was chosen."""
 
-import hashlib
 import math
 
 import numpy as np
@@ -11,9 +10,11 @@ from hypothesis import strategies as st
 
 from dpviz.datasets import (
     ColumnInfo,
+    Prepared,
     UploadedTable,
     describe_columns,
     encode_target,
+    likely_positive,
     prepare,
     read_table,
     suggested_bounds,
@@ -63,14 +64,6 @@ BAD_CHOICES = {
     "unknown target": (frame(), {"target": "height"}, "The file has no column 'height'", "again"),
     "feature twice": (frame(), {"features": ["age", "age"]}, "A feature is chosen twice", "once"),
     "target as feature": (frame(), {"target": "age"}, "Column 'age' is both target and feature", "Take it out"),
-    "text": (frame(), {"features": ["text"], "bounds": {"text": (0, 1)}}, "Column 'text' has text in it", "Row 17 "),
-    "dates": (frame(), {"features": ["day"], "bounds": {"day": (0, 1)}}, "Column 'day' has no numbers", "another"),
-    "constant": (
-        frame(),
-        {"features": ["same"], "bounds": {"same": (0, 9)}},
-        "Column 'same' is constant",
-        "Leave it out",
-    ),
     "no range": (frame(), {"bounds": {"age": (0, 120)}}, "Column 'income' needs a range", "below the highest"),
     "range upside down": (
         frame(),
@@ -80,18 +73,6 @@ BAD_CHOICES = {
     ),
     "empty range": (frame(), {"bounds": BOUNDS | {"age": (3, 3)}}, "Column 'age' needs a range", "below the highest"),
     "endless range": (frame(), {"bounds": BOUNDS | {"age": (0, math.inf)}}, "Column 'age' needs a range", "1e+100"),
-    "missing feature": (with_cell("income", 4, None), {}, "1 row has missing values", "Row 5 below the header"),
-    "missing target": (with_cell("label", 2, None), {}, "1 row has missing values", "column 'label'"),
-    "infinite": (with_cell("age", 9, math.inf), {}, "Column 'age' has infinite values", "Row 10 "),
-    "one class": (frame(label="yes"), {}, "Column 'label' has one class only", "two classes"),
-    "three classes": (frame(), {"target": "three", "positive": None}, "Column 'three' has 3 classes", "all others"),
-    "many classes": (
-        frame(),
-        {"target": "age", "features": ["income"], "positive": None},
-        "has 40 classes",
-        "Or choose",
-    ),
-    "no such class": (frame(), {"positive": "maybe"}, "The positive class does not occur", "Choose one"),
     "too few": (frame().iloc[:19], {}, "Only 19 rows", "At least 20"),
 }
 
@@ -103,35 +84,61 @@ def test_every_bad_choice_gets_its_sentence(case: str) -> None:
     assert title in found[0] and fragment in found[1]
 
 
-def test_missing_rows_are_counted_once_each_and_dropped_on_demand_only() -> None:
+def prepared(table: pd.DataFrame, **choice: object) -> Prepared:
+    arguments = {"target": "label", "positive": "yes", "features": ["age", "income"], "bounds": BOUNDS} | choice
+    return prepare(table, **arguments)  # type: ignore[arg-type]
+
+
+def test_rows_with_gaps_are_filled_and_noted_and_dropped_on_demand_only() -> None:
     table = frame()
     table.loc[[3, 7, 11], "age"] = np.nan
-    table.loc[[7, 20], "income"] = np.nan
+    table.loc[[7, 20], "income"] = np.inf
     table.loc[25, "label"] = None
-    title, message = refused(table)
-    assert title == "5 rows have missing values" and "Row 4 below the header is the first, in column 'age'" in message
-    ready = prepare(table, "label", "yes", ["age", "income"], BOUNDS, drop_missing=True)
+    filled = prepared(table)
+    assert filled.dropped == 0 and filled.specification.n == 40 and filled.specification.missing == "fill"
+    assert (filled.table[[3, 7, 11], 0] == 60).all() and (filled.table[[7, 20], 1] == 5e4).all()
+    assert filled.table[25, -1] == -1
+    assert "the middle of the declared range: 3 in 'age', 2 in 'income'" in " ".join(filled.notes)
+    assert "count as the negative class: 1" in " ".join(filled.notes)
+    dropped = prepared(table, drop_missing=True)
     kept = [row for row in range(40) if row not in (3, 7, 11, 20, 25)]
-    assert ready.dropped == 5 and np.array_equal(ready.table[:, 1], np.array(kept) * 1000.0)
+    assert dropped.dropped == 5 and np.array_equal(dropped.table[:, 1], np.array(kept) * 1000.0)
+    assert dropped.specification.missing == "drop" and dropped.specification.n == 35 and not dropped.notes
 
 
 def test_dropping_can_leave_too_little() -> None:
     table = frame()
     table.loc[5:, "age"] = np.nan
     assert refused(table, drop_missing=True)[0] == "Only 5 rows are left"
-    table = frame()
-    table.loc[table["label"] == "yes", "age"] = np.nan
-    assert refused(table, drop_missing=True, positive=None)[0] == "Column 'label' has one class only"
-    table = frame()
-    table.loc[1:15, "income"] = 0.0
-    table.loc[16:, "income"] = np.nan
-    table = pd.concat([table] * 2, ignore_index=True)
-    assert refused(table, drop_missing=True)[0] == "Column 'income' is constant"
 
 
-def test_row_numbers_are_those_of_the_file_in_a_sample_too() -> None:
-    table = with_cell("income", 35, None).iloc[10:]
-    assert "Row 36 below the header" in refused(table)[1]
+ODD: dict[str, tuple[pd.DataFrame, dict[str, object], str]] = {
+    "text": (frame(), {"features": ["text"], "bounds": {"text": (0, 1)}}, "range: 24 in 'text'"),
+    "dates": (frame(), {"features": ["day"], "bounds": {"day": (0, 1)}}, "range: 40 in 'day'"),
+    "constant": (
+        frame(),
+        {"features": ["same"], "bounds": {"same": (0, 9)}},
+        "costs noise: 'same'",
+    ),
+    "infinite": (with_cell("age", 9, math.inf), {}, "range: 1 in 'age'"),
+    "one class": (frame(label="yes"), {}, "every row has the class 'yes' in column 'label'"),
+    "no such class": (frame(), {"positive": "maybe"}, "no row has the class 'maybe' in column 'label'"),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_what_looks_odd_in_the_rows_is_noted_and_stops_nothing(case: str) -> None:
+    table, choice, note = ODD[case]
+    found = prepared(table, **choice)
+    assert note in " ".join(found.notes) and SECRET not in " ".join(found.notes)
+    assert found.specification.n == 40 == len(found.table) and np.isfinite(found.table).all()
+
+
+def test_the_positive_class_that_the_data_suggest_is_one_of_the_two_most_frequent() -> None:
+    assert likely_positive(frame()["three"]) == "1" and likely_positive(frame()["label"]) == "yes"
+    assert likely_positive(with_cell("label", 3, "zzz")["label"]) == "yes"
+    assert likely_positive(pd.Series([None, " "])) is None
+    assert refused(frame(label=None), positive=None)[0] == "Column 'label' has no class"
 
 
 def test_what_is_prepared_is_what_was_chosen() -> None:
@@ -140,7 +147,8 @@ def test_what_is_prepared_is_what_was_chosen() -> None:
     assert np.array_equal(ready.table, expected) and ready.dropped == 0
     assert not ready.table.flags.writeable and ready.table.dtype == np.float64
     specification = ready.specification
-    assert specification.sha256 == hashlib.sha256(expected.tobytes()).hexdigest()
+    assert (specification.target, specification.positive, specification.missing) == ("label", "yes", "fill")
+    assert np.array_equal(specification.rows(frame()), expected)
     assert specification.names == ("income", "age") and specification.bounds == ((0.0, 1e5), (0.0, 120.0))
     assert not specification.public and Specification.from_json(specification.to_json()) == specification
     # Nothing of an upload, not even a column name, may get into a share link.
@@ -150,28 +158,35 @@ def test_what_is_prepared_is_what_was_chosen() -> None:
 def test_declared_ranges_clip_the_upload_and_leave_the_table_alone() -> None:
     ready = prepare(frame(), "label", "no", ["age"], {"age": (30.0, 40.0)}, drop_missing=False)
     before = ready.table.copy()
-    data = ready.specification.load({ready.specification.sha256: ready.table})
+    data = ready.specification.load({ready.specification.identity: ready.table})
     assert np.array_equal(data.features[:, 0], before[:, 0].clip(30.0, 40.0))
     assert np.array_equal(data.labels, np.tile([1.0, -1.0], 20))
     assert np.array_equal(ready.table, before)
 
 
-def test_other_ranges_keep_the_hash_of_the_same_rows() -> None:
-    narrow, wide = (
-        prepare(frame(), "label", "yes", ["age"], {"age": (0.0, high)}, drop_missing=False).specification
-        for high in (50.0, 120.0)
-    )
-    assert narrow.sha256 == wide.sha256 and narrow.content_hash() != wide.content_hash()
+def test_the_identity_of_an_upload_is_random_and_tells_nothing_of_its_rows() -> None:
+    first, again = (prepared(frame()).specification for _ in range(2))
+    assert first.identity != again.identity and first.replaced(identity=again.identity) == again
+    assert prepared(frame(), identity="0" * 32).specification.identity == "0" * 32
+
+
+def test_rows_of_another_table_are_a_sentence() -> None:
+    specification = prepared(frame()).specification
+    with pytest.raises(UserError, match="30 rows that can be used, and these settings are for 40"):
+        specification.rows(frame().iloc[:30])
+    with pytest.raises(UserError) as caught:
+        specification.rows(frame().drop(columns="age"))
+    assert caught.value.title == "The file has no column 'age'"
 
 
 def test_a_table_that_is_gone_or_another_one_is_a_sentence() -> None:
     ready = prepare(frame(), "label", "yes", ["age"], BOUNDS, drop_missing=False)
     for tables in (
         {},
-        {"0" * 64: ready.table},
-        {ready.specification.sha256: ready.table[:30]},
-        {ready.specification.sha256: ready.table[:, :1]},
-        {ready.specification.sha256: ready.table.astype(np.float32)},
+        {"0" * 32: ready.table},
+        {ready.specification.identity: ready.table[:30]},
+        {ready.specification.identity: ready.table[:, :1]},
+        {ready.specification.identity: ready.table.astype(np.float32)},
     ):
         with pytest.raises(UserError, match="Upload the file again"):
             ready.specification.load(tables)
@@ -180,8 +195,8 @@ def test_a_table_that_is_gone_or_another_one_is_a_sentence() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"sha256": "A" * 64},
-        {"sha256": "a" * 63},
+        {"identity": "A" * 32},
+        {"identity": "a" * 31},
         {"n": 5},
         {"n": 2_000_000},
         {"bounds": [[0, 1]]},
@@ -190,10 +205,12 @@ def test_a_table_that_is_gone_or_another_one_is_a_sentence() -> None:
         {"names": ["a", "a"]},
         {"names": ["a", ""]},
         {"names": ["a", "b" * 300]},
+        {"target": ""},
+        {"missing": "guess"},
     ],
 )
 def test_hostile_settings_of_an_upload_are_sentences(changes: dict[str, object]) -> None:
-    good = {"sha256": "a" * 64, "n": 30, "bounds": [[0, 1], [0, 1]], "names": ["a", "b"]}
+    good = {"identity": "a" * 32, "n": 30, "bounds": [[0, 1], [0, 1]], "names": ["a", "b"]}
     assert UploadedTable.model_validate(good).facts().d == 2
     text = str(good | changes | {"kind": "datasets.upload.table"}).replace("'", '"')
     with pytest.raises(UserError):
@@ -293,7 +310,7 @@ def test_from_the_bytes_of_a_file_to_a_loaded_data_set() -> None:
     original["class"] = generator.choice(["spam", "ham"], 300)
     table = read_table(original.to_csv(index=False, sep=";").encode(), "mail.csv")
     ready = prepare(table, "class", "spam", ["x", "y"], {"x": (-1, 1), "y": (-5, 5)}, drop_missing=False)
-    data = ready.specification.load({ready.specification.sha256: ready.table})
+    data = ready.specification.load({ready.specification.identity: ready.table})
     expected = np.column_stack([original["x"].clip(-1, 1), original["y"].clip(-5, 5)])
     np.testing.assert_allclose(data.features, expected, rtol=1e-12, atol=0.0)  # as test_csv_round_trip
     assert np.array_equal(data.labels > 0, original["class"] == "spam")

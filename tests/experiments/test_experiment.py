@@ -71,7 +71,7 @@ def finished(of: Experiment) -> Trace:
 
 
 def test_plans_are_made_arm_by_arm_from_facts_alone() -> None:
-    table = UploadedTable(sha256="c" * 64, n=50, bounds=((0.0, 1.0),), names=("a",))  # not to be found anywhere
+    table = UploadedTable(identity="c" * 32, n=50, bounds=((0.0, 1.0),), names=("a",))  # not to be found anywhere
     other = Arm(label="other", algorithm=Nesterov(iterations=3), budget=PureDP(epsilon=1.0))
     both = Experiment(
         problem=LogisticRegression(data=table), arms=(Arm(label="it", algorithm=Nesterov(iterations=7)), other)

@@ -202,9 +202,9 @@ def test_a_failed_job_does_not_take_its_worker_along(gate: int) -> None:
 
 
 def test_an_upload_does_not_outlive_its_run(gate: int) -> None:
-    sha = "b" * 64
+    sha = "b" * 32
     table = np.column_stack([np.linspace(0, 1, 30), np.tile([-1.0, 1.0], 15)])
-    data = UploadedTable(sha256=sha, n=30, bounds=((0.0, 1.0),), names=("a",))
+    data = UploadedTable(identity=sha, n=30, bounds=((0.0, 1.0),), names=("a",))
     of = Experiment(
         problem=LogisticRegression(data=data), arms=(Arm(label="A", algorithm=Nesterov(iterations=3)),), replicates=1
     )

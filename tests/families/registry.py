@@ -104,13 +104,15 @@ def _codes() -> dict[str, np.ndarray]:
 
 def _problems() -> tuple[Worlds, ...]:
     bounds, names = ((0.0, 1.0),) * D, ("a", "b", "c")
-    plain, grouped, coded = "e" * 64, "c" * 64, "a" * 64
-    table = UploadedTable(sha256=plain, n=N, bounds=bounds, names=names)
+    plain, grouped, coded = "e" * 32, "c" * 32, "a" * 32
+    table = UploadedTable(identity=plain, n=N, bounds=bounds, names=names)
     paid: dict[str, Any] = {"smoothness": 0.5, "smoothness_source": "released", "smoothness_cost": 0.005}
     labelled = _labelled()
-    groups = GroupedUpload(sha256=grouped, n=N, bounds=bounds, names=names, groups=("one", "other"), shares=(0.6, 0.4))
+    groups = GroupedUpload(
+        identity=grouped, n=N, bounds=bounds, names=names, groups=("one", "other"), shares=(0.6, 0.4)
+    )
     survey = CategoricalUpload(
-        sha256=coded, n=N, columns=(("home", ("rented", "owned")), ("area", ("city", "town", "country")))
+        identity=coded, n=N, columns=(("home", ("rented", "owned")), ("area", ("city", "town", "country")))
     )
     game = LatentGame(rows=N, strategies_x=3, strategies_y=4)
     return (

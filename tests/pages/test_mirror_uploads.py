@@ -124,7 +124,7 @@ def test_an_uploaded_table_runs_through_all_methods_and_hides_diagnostics(load: 
 
 def test_groups_of_the_file_name_the_strategies_and_the_losses(load: Load) -> None:
     app = run(ready(load, "groups"))
-    regions = {"east", "north", "south"}
+    regions = {"east", "north", "south", "other"}
     assert lines(app, "Stacked shares of the vertices of player y") == regions
     models = {"+age", "-age", "+income", "-income"}
     assert lines(app, "Stacked shares of the vertices of player x") == models == set(table(app, "Vertex")["Vertex"])
@@ -136,7 +136,7 @@ def test_groups_of_the_file_name_the_strategies_and_the_losses(load: Load) -> No
 def test_columns_of_losses_name_the_strategies(load: Load) -> None:
     app = run(ready(load, "losses"))
     assert lines(app, "Stacked shares of the vertices of player x") == {"wait", "act", "ask"}
-    assert lines(app, "Stacked shares of the vertices of player y") == {"a", "b"}
+    assert lines(app, "Stacked shares of the vertices of player y") == {"a", "b", "other"}
 
 
 def test_the_synthetic_table_of_a_file_has_its_declared_categories(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,7 @@ def test_a_polytope_too_small_for_its_rounding_errors_is_refused() -> None:
 
 
 def test_a_game_without_choices_is_refused() -> None:
-    data = GroupedUpload(sha256="0" * 64, n=300, bounds=((0.0, 1.0),), names=("a",), groups=("g",), shares=(1.0,))
+    data = GroupedUpload(identity="0" * 32, n=300, bounds=((0.0, 1.0),), names=("a",), groups=("g",), shares=(1.0,))
     with pytest.raises(ValidationError, match="nothing to choose"):
         LossMatrix(data=data)
 

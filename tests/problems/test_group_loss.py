@@ -12,7 +12,7 @@ from dpviz.problems.games import Game, Scores
 from dpviz.problems.group_loss import GroupLoss, LossMatrix, LossMatrixGame
 from dpviz.specification import Specification
 
-SHA = "e" * 64
+KEY = "e" * 32
 N, D, SHARES = 20, 3, (0.5, 0.3, 0.2)
 SETTINGS = [{"loss": loss, "radius": radius} for loss in ("squared", "logistic") for radius in (0.5, 2.0)]
 EVERY = pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: f"{s['loss']}-{s['radius']}")
@@ -20,7 +20,7 @@ EVERY = pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: f"{s['loss']
 
 def upload(shares: tuple[float, ...] = SHARES, n: int = N, d: int = D) -> GroupedUpload:
     return GroupedUpload(
-        sha256=SHA,
+        identity=KEY,
         n=n,
         bounds=((-1.0, 1.0),) * d,
         names=tuple(f"c{j}" for j in range(d)),
@@ -47,7 +47,7 @@ def vertices(game: Game, replicates: int, seed: int) -> tuple[np.ndarray, np.nda
 
 @EVERY
 def test_gradients_are_those_of_the_weighted_loss(settings: dict) -> None:
-    game = GroupLoss(data=upload(), **settings).build({SHA: table(0)})
+    game = GroupLoss(data=upload(), **settings).build({KEY: table(0)})
     x, y = points(game, 5)
     g_x, g_y = game.gradients(x, y)
     assert np.allclose(g_y, game.group_losses(x), rtol=0, atol=1e-15)
@@ -59,7 +59,7 @@ def test_gradients_are_those_of_the_weighted_loss(settings: dict) -> None:
 @EVERY
 def test_losses_follow_their_formula_row_by_row(settings: dict) -> None:
     rows = table(1)
-    game = GroupLoss(data=upload(), **settings).build({SHA: rows})
+    game = GroupLoss(data=upload(), **settings).build({KEY: rows})
     x, _ = points(game, 2)
     expected = np.zeros((2, 3))
     for r, (row, weights) in itertools.product(range(2), [(row, game.weights(x)) for row in rows]):
@@ -125,7 +125,7 @@ def test_no_replaced_row_however_hostile_moves_the_sums_further_than_declared(pr
         rows[:3] = [hostile_row(generator) for _ in range(3)]
         other = rows.copy()
         other[generator.integers(15)] = hostile_row(generator)
-        moves(specification.build({SHA: rows}), specification.build({SHA: other}), trial)
+        moves(specification.build({KEY: rows}), specification.build({KEY: other}), trial)
 
 
 def spread(before: Game, after: Game, x: np.ndarray, y: np.ndarray) -> list[float]:
@@ -144,21 +144,21 @@ def test_crafted_pairs_attain_the_declared_ranges() -> None:
     flipped[0, 1:D] *= -1
     one_group = GroupLoss(data=upload((1.0,)), radius=1.5)
     x = np.eye(2 * D)[:1]
-    share = spread(one_group.build({SHA: rows}), one_group.build({SHA: flipped}), x, np.ones((1, 1)))
+    share = spread(one_group.build({KEY: rows}), one_group.build({KEY: flipped}), x, np.ones((1, 1)))
     assert share == [pytest.approx(1.0), 0.0]
     moved = rows.copy()
     moved[0, -1] = 1.0  # the same large loss, in another group of the same share
     for loss in ("squared", "logistic"):
         two_groups = GroupLoss(data=upload((0.5, 0.5)), radius=1.5, loss=loss)
-        assert spread(two_groups.build({SHA: rows}), two_groups.build({SHA: moved}), x, np.full((1, 2), 0.5))[
+        assert spread(two_groups.build({KEY: rows}), two_groups.build({KEY: moved}), x, np.full((1, 2), 0.5))[
             1
         ] == pytest.approx(1.0)
     matrix = LossMatrix(data=upload((0.5, 0.5)))
     opposite = rows.copy()
     opposite[0, :D] *= -1
     one = np.array([[1.0, 0.0]])
-    assert spread(matrix.build({SHA: rows}), matrix.build({SHA: opposite}), x[:, :D], one)[0] == pytest.approx(1.0)
-    assert spread(matrix.build({SHA: rows}), matrix.build({SHA: moved}), x[:, :D], one)[1] == pytest.approx(1.0)
+    assert spread(matrix.build({KEY: rows}), matrix.build({KEY: opposite}), x[:, :D], one)[0] == pytest.approx(1.0)
+    assert spread(matrix.build({KEY: rows}), matrix.build({KEY: moved}), x[:, :D], one)[1] == pytest.approx(1.0)
 
 
 @EVERY
@@ -167,7 +167,7 @@ def test_smoothness_constants_hold(settings: dict) -> None:
     rows[:, -1] = 2.0  # all in the group of the smallest share, so that nothing hides the constants
     rows[:, :D] = np.sign(rows[:, :D])
     rows[:, D] = 1.0
-    game = GroupLoss(data=upload(), **settings).build({SHA: rows})
+    game = GroupLoss(data=upload(), **settings).build({KEY: rows})
     facts, x, y = game.facts, *points(game, 400)
     other_x, other_y = (values[::-1] for values in (x, y))
     distance_x, distance_y = (np.abs(a - b).sum(axis=1) for a, b in ((x, other_x), (y, other_y)))
@@ -188,7 +188,7 @@ def test_smoothness_constants_hold(settings: dict) -> None:
 
 def test_the_second_smoothness_of_the_squared_loss_is_attained() -> None:
     rows = np.tile([1.0, -1.0, 0.0, 1.0, 2.0], (N, 1))
-    game = GroupLoss(data=upload(), radius=2.0).build({SHA: rows})
+    game = GroupLoss(data=upload(), radius=2.0).build({KEY: rows})
     x, y = np.eye(2 * D)[:2], np.repeat(np.eye(3)[2:], 2, axis=0)
     gradient, _ = game.gradients(x, y)
     assert np.abs(gradient[0] - gradient[1]).max() == pytest.approx(2 * game.facts.second_smoothness)
@@ -213,10 +213,10 @@ def test_the_default_instance_is_the_published_one() -> None:
 @EVERY
 def test_the_gap_is_certified_and_does_not_depend_on_earlier_calls(settings: dict) -> None:
     specification = GroupLoss(data=upload(n=60), **settings)
-    game = specification.build({SHA: table(6, n=60)})
+    game = specification.build({KEY: table(6, n=60)})
     x, y = points(game, 6)
     found = game.evaluate({"x": x, "y": y})
-    alone = specification.build({SHA: table(6, n=60)})
+    alone = specification.build({KEY: table(6, n=60)})
     alone.evaluate({"x": y @ np.eye(3, 2 * D), "y": y})
     again = alone.evaluate({"x": x[2:4], "y": y[2:4]})["duality_gap"]
     assert np.allclose(again, found["duality_gap"][2:4], rtol=0, atol=1e-12)
@@ -236,7 +236,7 @@ def test_the_gap_is_certified_and_does_not_depend_on_earlier_calls(settings: dic
 @pytest.mark.parametrize("groups", [1, 3, 8])
 def test_the_best_model_for_the_worst_group_agrees_with_a_general_solver(settings: dict, groups: int) -> None:
     specification = GroupLoss(data=upload((1 / groups,) * groups, n=200), **settings)
-    game = specification.build({SHA: table(7, n=200, groups=groups)})
+    game = specification.build({KEY: table(7, n=200, groups=groups)})
     optimum = game.nonprivate_optimum()
     assert optimum.worst_loss == optimum.group_losses.max() and optimum.weights.shape == (D,)
     assert np.abs(optimum.weights).sum() <= settings["radius"] + 1e-9
@@ -256,7 +256,7 @@ def test_the_best_model_for_the_worst_group_agrees_with_a_general_solver(setting
 
 def test_groups_without_rows_and_games_with_one_group_work() -> None:
     rows = table(8, groups=1)
-    game = GroupLoss(data=upload()).build({SHA: rows})
+    game = GroupLoss(data=upload()).build({KEY: rows})
     x, y = points(game, 2)
     assert (game.group_losses(x)[:, 1:] == 0).all() and (game.evaluate({"x": x, "y": y})["duality_gap"] >= 0).all()
     facts = GroupLoss(data=upload((1.0,))).facts()

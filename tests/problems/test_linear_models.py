@@ -16,7 +16,7 @@ from dpviz.privacy.mechanisms import Batch, Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.linear_models import BLOCK, LogisticProblem, LogisticRegression
 
-SHA = "f" * 64
+KEY = "f" * 32
 N, D = 24, 3
 NOISELESS = {"l1": Laplace(np.inf), "l2": Gaussian(np.inf)}
 CLIPPED = [{"clip": 0.4}, {"clip": 0.4, "clip_norm": "l2"}, {"clip": 0.4, "clipping": "rows"}]
@@ -33,13 +33,13 @@ def specification(
     bounds: tuple[tuple[float, float], ...] = ((-1.0, 1.0),) * D, n: int = N, **settings
 ) -> LogisticRegression:
     names = tuple(f"c{j}" for j in range(len(bounds)))
-    return LogisticRegression(data=UploadedTable(sha256=SHA, n=n, bounds=bounds, names=names), **settings)
+    return LogisticRegression(data=UploadedTable(identity=KEY, n=n, bounds=bounds, names=names), **settings)
 
 
 def built(table: np.ndarray, **settings) -> LogisticProblem:
     """The problem on a table (n, d+1), labels last, through the same door as an upload."""
     settings.setdefault("bounds", ((-1.0, 1.0),) * (table.shape[1] - 1))
-    return specification(n=len(table), **settings).build({SHA: table})
+    return specification(n=len(table), **settings).build({KEY: table})
 
 
 def opened(problem: LogisticProblem, replicates: int, norm: str = "l1", m: int | None = None) -> Batch:
@@ -355,9 +355,9 @@ def test_a_clip_in_one_norm_bounds_the_other_validly() -> None:
 def test_a_missing_or_different_table_is_refused_with_a_sentence() -> None:
     for tables in (
         {},
-        {"0" * 64: mild_table(1)},
-        {SHA: mild_table(1, n=N + 1)},
-        {SHA: mild_table(1, n=N).astype("f4")},
+        {"0" * 32: mild_table(1)},
+        {KEY: mild_table(1, n=N + 1)},
+        {KEY: mild_table(1, n=N).astype("f4")},
     ):
         with pytest.raises(UserError):
             specification().build(tables)
@@ -365,7 +365,7 @@ def test_a_missing_or_different_table_is_refused_with_a_sentence() -> None:
         table = mild_table(1, n=N)
         table[3, -1] = label
         with pytest.raises(UserError):
-            specification().build({SHA: table})
+            specification().build({KEY: table})
 
 
 def test_a_released_smoothness_is_paid_for_and_others_are_free() -> None:

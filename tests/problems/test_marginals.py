@@ -268,7 +268,7 @@ def test_settings_know_the_facts_without_data() -> None:
     assert MarginalQueries(ways=1).facts().d_y == 36 and MarginalQueries(ways=3).facts().d_y == 2 * 438
     assert specification.public and Specification.from_json(specification.to_json()) == specification
     text = MarginalQueries(ways=3).to_json()
-    upload = '{"kind":"datasets.categories.upload","n":40,"sha256":"' + "a" * 64 + '","columns":[["x",["0","1"]]]}'
+    upload = '{"kind":"datasets.categories.upload","n":40,"identity":"' + "a" * 32 + '","columns":[["x",["0","1"]]]}'
     with pytest.raises(UserError, match="tables of 3 columns need as many"):
         Specification.from_json(text.replace(CategoricalGenerator().to_json(), upload))
     one = Specification.from_json(
@@ -283,7 +283,7 @@ def test_an_upload_is_answered() -> None:
     frame = CategoricalGenerator(rows=400).facts().decode(CategoricalGenerator(rows=400).load().indices).astype(str)
     frame["age"] = [int(text[:2]) for text in frame["age"]]
     prepared = prepare_categories(frame, {"home": ["rented", "owned"], "age": Bins((30, 60))})
-    tables = {prepared.specification.sha256: prepared.table}
+    tables = {prepared.specification.identity: prepared.table}
     problem = MarginalQueries(data=prepared.specification).build(tables)
     answers = dict(zip(problem.marginals.cells, problem.true_answers(), strict=True))
     expected = ((frame["home"] == "owned") & (frame["age"] >= 30) & (frame["age"] < 60)).mean()

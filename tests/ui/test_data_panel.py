@@ -59,7 +59,7 @@ def test_ranges_must_be_declared_and_may_be_filled_with_a_warning(app: AppTest) 
     dataset, tables = app.session_state["dataset"], app.session_state["tables"]
     assert not app.error
     assert dataset.n == 60 and dataset.names == ("age", "height") and dataset.bounds == ((0.0, 6.0), (0.0, 10.0))
-    assert list(tables) == [dataset.sha256] and tables[dataset.sha256].shape == (60, 3)
+    assert list(tables) == [dataset.identity] and tables[dataset.identity].shape == (60, 3)
     assert "not private" in " ".join(markdown.value for markdown in app.markdown)
     assert set(dataset.load(tables).labels) == {-1.0, 1.0}
 
@@ -80,10 +80,10 @@ def test_parquet_is_read_too(app: AppTest) -> None:
         (b"just some words\nand more\n", "not a table"),
         (csv(table(5)), "Only 5 rows"),
         (csv(table().iloc[:0]), "no rows"),
-        (csv(table().assign(sick="yes", age=1.0, height=1.0)), "No column can be the target"),
+        (csv(table().assign(sick="yes", age=1.0, height=1.0)), "No target column is chosen"),
         (
             csv(table().assign(sick=np.arange(60), age=np.arange(60), height=np.arange(60))),
-            "No column can be the target",
+            "No target column is chosen",
         ),
     ],
 )
@@ -92,12 +92,32 @@ def test_a_bad_file_gets_a_sentence(app: AppTest, data: bytes, title: str) -> No
     assert title in said(app) and app.session_state["dataset"] is None
 
 
-def test_a_target_with_too_many_classes_names_those_that_fit(app: AppTest) -> None:
-    upload(app, csv(table().assign(number=np.arange(60.0))))
+def captions(app: AppTest) -> str:
+    return " ".join(caption.value.replace("\\", "") for caption in app.caption)
+
+
+def test_a_target_with_too_many_classes_is_noted_with_those_that_fit(app: AppTest) -> None:
+    fill(upload(app, csv(table().assign(number=np.arange(60.0)))))
     app.selectbox(key="p_upload_target").set_value("number").run()
+    assert not app.exception and app.selectbox(key="p_upload_target").value == "number"
+    assert "counted in the file: column 'number' has more than 20 classes. Columns that fit: sick" in captions(app)
+    assert app.selectbox(key="p_upload_positive").value == "1"  # not the class of the other target
+    app.selectbox(key="p_upload_positive").set_value("5").run()
     assert not app.exception
-    assert "too many classes" in said(app) and "sick" in said(app)
-    assert app.selectbox(key="p_upload_target").value == "number"
+    app.multiselect(key="p_upload_features").set_value(["age", "height"]).run()
+    dataset = app.session_state["dataset"]
+    assert (dataset.target, dataset.positive) == ("number", "5")
+
+
+def test_a_choice_that_comes_back_is_the_same_data_set(app: AppTest) -> None:
+    fill(upload(app, csv(table())))
+    first = app.session_state["dataset"]
+    app.multiselect(key="p_upload_features").set_value(["age"]).run()
+    second = app.session_state["dataset"]
+    app.multiselect(key="p_upload_features").set_value(["age", "height"]).run()
+    assert app.session_state["dataset"] == first and second.identity != first.identity
+    fill(upload(app, csv(table())))
+    assert app.session_state["dataset"].identity not in (first.identity, second.identity)
 
 
 def test_of_several_classes_one_is_the_positive_one(app: AppTest) -> None:
@@ -112,27 +132,28 @@ def test_of_several_classes_one_is_the_positive_one(app: AppTest) -> None:
     assert (dataset.load(app.session_state["tables"]).labels == 1).sum() == 20
 
 
-def test_text_constant_and_infinite_columns_are_left_out_and_named(app: AppTest) -> None:
+def test_text_and_constant_columns_are_left_out_and_named_and_can_be_chosen(app: AppTest) -> None:
     frame = table().assign(name=[f"row {i}" for i in range(60)], same=1.0, huge=np.r_[np.inf, np.arange(59.0)])
     upload(app, csv(frame))
-    captions = " ".join(caption.value for caption in app.caption)
-    assert all(part in captions for part in ("'name' (text)", "'same' (constant)", "'huge' (1 infinite values)"))
-    for column, words in {"name": "has text in it", "same": "is constant", "huge": "has infinite values"}.items():
-        app.multiselect(key="p_upload_features").set_value(["age", column])
-        app.run()
-        assert not app.exception
-        fill(app)
-        assert column in said(app) and (words in said(app) or "needs a range" in said(app))
+    assert "Left out at first: 'name' (text), 'same' (constant)." in captions(app)
+    assert app.multiselect(key="p_upload_features").value == ["age", "height", "huge"]
+    app.multiselect(key="p_upload_features").set_value(["age", "same", "huge", "name"]).run()
+    fill(app)
+    assert "'name' needs a range" in said(app)
+    app.multiselect(key="p_upload_features").set_value(["age", "same", "huge"]).run()
+    assert not app.exception and not app.error and app.session_state["dataset"].n == 60
+    assert "costs noise: 'same'" in captions(app) and "the middle of the declared range: 1 in 'huge'" in captions(app)
 
 
-def test_missing_values_are_counted_and_dropped_only_if_asked(app: AppTest) -> None:
+def test_missing_values_are_filled_and_counted_and_dropped_only_if_asked(app: AppTest) -> None:
     frame = table()
     frame.loc[[2, 5, 9], "age"] = np.nan
     fill(upload(app, csv(frame)))
-    assert "3 rows have missing values" in said(app)
+    assert not app.error and app.session_state["dataset"].n == 60
+    assert "the middle of the declared range: 3 in 'age'" in captions(app)
     assert app.toggle(key="p_upload_drop").label == "Drop the 3 rows with missing values"
     app.toggle(key="p_upload_drop").set_value(True).run()
-    assert not app.exception and not app.error
+    assert not app.exception and not app.error and "then depends on the data" in captions(app)
     assert app.session_state["dataset"].n == 57 and "3 dropped" in app.success[0].value
 
 

@@ -1,6 +1,5 @@
 """The panel for a file with groups: groups and shares are declared, and every mistake gets a sentence."""
 
-import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -110,35 +109,44 @@ def test_a_file_with_proposed_ranges_and_groups_is_marked_and_makes_a_problem(ap
     press(app, "fill")
     assert "ranges taken from the data: not private" in text(app) and app.session_state["from_data"]
     dataset, tables = app.session_state["dataset"], app.session_state["tables"]
-    assert declared(app) == pytest.approx({"east": 1 / 3, "north": 1 / 3, "south": 1 / 3})
+    assert declared(app) == pytest.approx({"east": 0.25, "north": 0.25, "south": 0.25, "other": 0.25})
     assert dataset.names == ("age", "height") and dataset.bounds == ((0.0, 6.0), (0.0, 10.0))
-    assert list(tables) == [dataset.sha256] == [hashlib.sha256(tables[dataset.sha256].data).hexdigest()]
-    assert tables[dataset.sha256].shape == (60, 4) and "60 rows, 2 features, 3 groups" in app.success[0].value
+    assert list(tables) == [dataset.identity] and np.array_equal(dataset.rows(table()), tables[dataset.identity])
+    assert tables[dataset.identity].shape == (60, 4) and "60 rows, 2 features, 4 groups" in app.success[0].value
     loaded = dataset.load(tables)
     np.testing.assert_array_equal(loaded.labels, np.where(np.arange(60) % 3 == 0, 1.0, -1.0))
     np.testing.assert_array_equal(loaded.groups, np.resize([1, 2, 2, 0], 60))
     game = GroupLoss(data=dataset).build(tables)
-    assert game.groups == ("east", "north", "south") and game.facts.d_x == 4
+    assert game.groups == ("east", "north", "south", "other") and game.facts.d_x == 4
 
 
 def test_declared_groups_and_shares_are_used_as_they_are_and_not_marked(app: AppTest) -> None:
     press(upload(app, table()), "fill")
+    declare(app, [("south", 0.4), ("north", 0.35), ("east", 0.15), ("other", 0.1)])
+    assert declared(app) == {"south": 0.4, "north": 0.35, "east": 0.15, "other": 0.1}
+    assert "groups taken from the data" not in text(app) and "south 0.4, north 0.35, east 0.15, other" in text(app)
+
+
+def test_shares_that_leave_nothing_make_room_for_other_groups(app: AppTest) -> None:
+    press(upload(app, table()), "fill")
     declare(app, [("south", 0.4), ("north", 0.35), ("east", 0.25)])
-    assert declared(app) == {"south": 0.4, "north": 0.35, "east": 0.25}
-    assert "groups taken from the data" not in text(app) and "south 0.4, north 0.35, east 0.25" in text(app)
+    expected = {"south": 0.4 / 1.25, "north": 0.35 / 1.25, "east": 0.2, "other": 0.2}
+    assert declared(app) == pytest.approx(expected)
+    declare(app, [("south", 0.4), ("north", 0.35), ("east", 0.25), ("other", None)])
+    assert declared(app) == pytest.approx(expected)
 
 
 def test_a_share_that_is_left_empty_is_an_equal_part_of_the_rest(app: AppTest) -> None:
     press(upload(app, table()), "fill")
     declare(app, [("south", 0.5), ("north", None), ("east", None)])
-    assert declared(app) == pytest.approx({"south": 0.5, "north": 0.25, "east": 0.25})
+    assert declared(app) == pytest.approx({"south": 0.5, "north": 1 / 6, "east": 1 / 6, "other": 1 / 6})
 
 
 def test_proposing_keeps_the_shares_that_were_declared(app: AppTest) -> None:
     press(upload(app, table()), "fill")
     declare(app, [("south", 0.5)])
     press(app, "propose")
-    assert declared(app) == pytest.approx({"south": 0.5, "north": 0.25, "east": 0.25})
+    assert declared(app) == pytest.approx({"south": 0.5, "north": 1 / 6, "east": 1 / 6, "other": 1 / 6})
 
 
 def test_rows_of_no_declared_group_belong_to_other(app: AppTest) -> None:
@@ -178,7 +186,6 @@ def test_nothing_of_a_group_name_becomes_markup(app: AppTest) -> None:
     [
         ([], "needs groups"),
         ([("south", 0.7), ("north", 0.5), ("east", 0.1)], "The shares sum to 1.3"),
-        ([("south", 0.6), ("north", 0.4)], "Some rows belong to no declared group"),
         ([("south", 1.0), ("north", None)], "No share is left"),
         ([("south", -0.5), ("north", None)], "share of 'south' is no share"),
         ([("south", float("inf")), ("north", None)], "share of 'south' is no share"),
@@ -225,7 +232,7 @@ def test_missing_values_are_dropped_only_if_asked_and_missing_groups_never(app: 
     frame.loc[[2, 5, 9], "age"] = np.nan
     frame.loc[[7, 8], "region"] = None
     press(press(upload(app, frame), "fill"), "propose")
-    assert "3 rows have missing values" in said(app)
+    assert app.session_state["dataset"].n == 60 and "the middle of the declared range: 3 in 'age'" in text(app)
     app.toggle(key="p_groups_upload_drop").set_value(True).run()
     assert "other" in declared(app) and app.session_state["dataset"].n == 57
     assert "3 dropped" in app.success[0].value and "2 rows belong to “other”" in text(app)
@@ -246,7 +253,7 @@ def test_what_was_declared_survives_another_page(app: AppTest) -> None:
         app.session_state["hidden"] = hidden
         app.run()
         assert not app.exception
-    assert app.session_state["dataset"] == before and declared(app)["south"] == 0.4
+    assert app.session_state["dataset"] == before and declared(app)["south"] == 0.32
     app.run()
     assert app.session_state["dataset"] == before
 
@@ -256,7 +263,7 @@ def test_a_new_file_with_the_same_columns_starts_afresh(app: AppTest) -> None:
     upload(app, table().assign(age=np.arange(60.0) * 2, region=np.resize(["up", "down"], 60)))
     assert app.session_state["dataset"] is None and not app.session_state["from_data"] and "badge" not in text(app)
     press(press(app, "fill"), "propose")
-    assert app.session_state["dataset"].bounds[0] == (0.0, 200.0) and set(declared(app)) == {"up", "down"}
+    assert app.session_state["dataset"].bounds[0] == (0.0, 200.0) and set(declared(app)) == {"up", "down", "other"}
 
 
 # --------------------------------------------------------------------------------------------------------- loss columns
@@ -270,9 +277,10 @@ def test_loss_columns_have_one_declared_range_and_no_target(matrix: AppTest) -> 
     assert not any("target" in box.key for box in matrix.selectbox)
     game = LossMatrix(data=dataset).build(tables)
     frame = losses()
-    means = frame.groupby("region").mean().to_numpy().T  # equal groups: the declared shares are right
-    _, payoffs = game.gradients(np.eye(3), np.full((3, 2), 0.5))
-    np.testing.assert_allclose(payoffs, means, atol=1e-12)
+    means = frame.groupby("region").mean().to_numpy().T
+    _, payoffs = game.gradients(np.eye(3), np.full((3, 3), 1 / 3))
+    # Half of the rows are in either group, for which a third is declared.
+    np.testing.assert_allclose(payoffs, np.column_stack([1.5 * means, np.zeros(3)]), atol=1e-12)
 
 
 def test_the_range_of_losses_can_be_filled_and_is_marked(matrix: AppTest) -> None:
@@ -294,6 +302,6 @@ def test_losses_need_a_range(matrix: AppTest, low: float, high: float) -> None:
     assert not matrix.exception and "The losses need a range" in said(matrix)
     matrix.number_input(key="p_losses_upload_lowest").set_value(0.0)
     matrix.number_input(key="p_losses_upload_highest").set_value(2.0).run()
-    assert matrix.session_state["dataset"].bounds[0] == (0.0, 2.0) and set(declared(matrix)) == {"a", "b"}
+    assert matrix.session_state["dataset"].bounds[0] == (0.0, 2.0) and set(declared(matrix)) == {"a", "b", "other"}
     matrix.multiselect(key="p_losses_upload_features").set_value([]).run()
     assert "No feature is chosen" in said(press(matrix, "fill", "losses"))

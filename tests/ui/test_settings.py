@@ -52,7 +52,7 @@ def test_arms_that_the_controls_cannot_express_are_refused() -> None:
 
 
 def test_an_uploaded_table_cannot_be_a_preset() -> None:
-    table = UploadedTable(sha256="0" * 64, n=100, bounds=((0.0, 1.0),), names=("age",))
+    table = UploadedTable(identity="0" * 32, n=100, bounds=((0.0, 1.0),), names=("age",))
     with pytest.raises(ValueError, match="upload"):
         problem_controls.settings_of(LogisticRegression(data=table))
 

@@ -101,7 +101,7 @@ def script() -> None:
 def test_diagnostics_of_an_upload_are_off_until_asked_for() -> None:
     from dpviz.ui.controls import Panel
 
-    table = UploadedTable(sha256="0" * 64, n=100, bounds=((0.0, 1.0),), names=("a",))
+    table = UploadedTable(identity="0" * 32, n=100, bounds=((0.0, 1.0),), names=("a",))
     app = AppTest.from_function(script)
     app.session_state["panel"] = Panel("p")
     app.session_state["experiment"] = TINY.replaced(problem=LogisticRegression(data=table))

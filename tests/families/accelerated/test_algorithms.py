@@ -21,7 +21,7 @@ from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic
 
 DEFAULT = LogisticRegression().facts()
-SHA = "d" * 64
+KEY = "d" * 32
 METHODS: list[GradientMethod] = [
     GradientDescent(),
     HeavyBall(momentum_rule="optimal"),
@@ -71,14 +71,14 @@ def test_heavy_ball_without_noise_reproduces_the_reference_program() -> None:
     """Check 1: an independent run of the paper's MATLAB code; its six rows are repeated four times here."""
     features = np.array([[(i * j * 0.37 + 0.1 * i) % 1 for j in (1, 2, 3)] for i in range(1, 7)])
     table = np.tile(np.column_stack([features, [1, -1, 1, 1, -1, 1]]), (4, 1)).astype(float)
-    data = UploadedTable(sha256=SHA, n=24, bounds=((0.0, 1.0),) * 3, names=("a", "b", "c"))
+    data = UploadedTable(identity=KEY, n=24, bounds=((0.0, 1.0),) * 3, names=("a", "b", "c"))
     problem = LogisticRegression(
         data=data, regularisation=0.05, start=2.0, smoothness=1.0, smoothness_source="declared"
     )
     method = HeavyBall(iterations=12, relative_step=0.8, momentum_rule="own", momentum=0.6)
-    x = iterates(method, problem, NoPrivacy(), tables={SHA: table})[-1]
+    x = iterates(method, problem, NoPrivacy(), tables={KEY: table})[-1]
     assert x[0] == pytest.approx([0.294724530367, 0.190971221596, 0.662258187713], abs=1e-11)
-    assert problem.build({SHA: table}).evaluate({"x": x})["objective"][0] == pytest.approx(0.636407499364, abs=1e-11)
+    assert problem.build({KEY: table}).evaluate({"x": x})["objective"][0] == pytest.approx(0.636407499364, abs=1e-11)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.3, 0.9])
@@ -156,10 +156,10 @@ def test_a_run_is_the_loop_of_the_specification(method: GradientMethod, fraction
     """Noise, batches, clipping, momentum, stages and restarts; small L, so that restarts come early."""
     generator = np.random.default_rng(8)
     table = np.column_stack([generator.random((50, 3)), generator.choice([-1.0, 1.0], 50)])
-    data = UploadedTable(sha256=SHA, n=50, bounds=((0.0, 1.0),) * 3, names=("a", "b", "c"))
+    data = UploadedTable(identity=KEY, n=50, bounds=((0.0, 1.0),) * 3, names=("a", "b", "c"))
     problem = LogisticRegression(data=data, clip=0.7, smoothness=0.1, smoothness_source="declared")
     method = method.replaced(iterations=60, batch_fraction=fraction)
-    path = iterates(method, problem, PureDP(epsilon=1.0), replicates=3, tables={SHA: table}, seed=11)
+    path = iterates(method, problem, PureDP(epsilon=1.0), replicates=3, tables={KEY: table}, seed=11)
     if isinstance(method, MultistageNesterov):
         assert method.plan(problem.facts(), PureDP()).schedule["restart"].sum() == 2
     for replicate in range(3):
@@ -290,8 +290,8 @@ def test_the_batch_gradient_is_unbiased_with_the_stated_covariance() -> None:
     n, m, d, replicates, steps = 30, 7, 4, 2_000, 20
     generator = np.random.default_rng(2)
     table = np.column_stack([generator.random((n, d)), generator.choice([-1.0, 1.0], n)])
-    data = UploadedTable(sha256=SHA, n=n, bounds=((0.0, 1.0),) * d, names=tuple("abcd"))
-    problem = LogisticRegression(data=data, clip=1.0).build({SHA: table})
+    data = UploadedTable(identity=KEY, n=n, bounds=((0.0, 1.0),) * d, names=tuple("abcd"))
+    problem = LogisticRegression(data=data, clip=1.0).build({KEY: table})
     event = Sub("wor", m, n, Laplace(np.inf))
     mechanisms = Mechanisms(Ledger(Sequence((event,) * steps), replicates), 0)
     x = np.tile([[1.0, -2.0, 0.5, 0.0]], (replicates, 1))

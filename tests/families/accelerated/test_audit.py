@@ -23,7 +23,7 @@ from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
 from dpviz.problems.quadratic import Quadratic
 
 N, DRAWS, CLIP = 1000, 200_000, 1.0
-SHA = "9" * 64
+KEY = "9" * 32
 FAR = np.array([[40.0, 40.0]])  # where both extreme rows are misclassified beyond doubt
 
 
@@ -33,9 +33,9 @@ def worst_pair() -> tuple[LogisticProblem, LogisticProblem]:
     table[:, -1] = -1.0
     one, two = table.copy(), table.copy()
     one[0, 0] = two[0, 1] = 1.0
-    data = UploadedTable(sha256=SHA, n=N, bounds=((0.0, 1.0),) * 2, names=("a", "b"))
+    data = UploadedTable(identity=KEY, n=N, bounds=((0.0, 1.0),) * 2, names=("a", "b"))
     problem = LogisticRegression(data=data, clip=CLIP)
-    return problem.build({SHA: one}), problem.build({SHA: two})
+    return problem.build({KEY: one}), problem.build({KEY: two})
 
 
 def released(problem: LogisticProblem, events: tuple[Event, ...], seed: int, shrink: float = 1.0) -> list[np.ndarray]:
@@ -152,9 +152,9 @@ def test_runs_end_to_end_spend_no_more_than_their_budget(
     table[:, -1] = -1.0
     one, two = table.copy(), table.copy()
     one[0, 0], two[0] = 1.0, [1.0, 1.0]
-    data = UploadedTable(sha256=SHA, n=20, bounds=((0.0, 1.0),), names=("a",))
+    data = UploadedTable(identity=KEY, n=20, bounds=((0.0, 1.0),), names=("a",))
     spec = LogisticRegression(data=data, clip=0.25, start=0.0)
-    pair = [spec.build({SHA: t}) for t in (one, two)]
+    pair = [spec.build({KEY: t}) for t in (one, two)]
     true = Batch.laplace
     monkeypatch.setattr(Batch, "laplace", lambda self, q: true(self, q._replace(sensitivity=q.sensitivity * shrink)))
     counts = []

@@ -97,7 +97,7 @@ def test_every_combination_plans_within_its_budget_or_says_why_not(cls: type[Gra
 
 PROBLEMS = {
     "one feature, few rows": LogisticRegression(
-        data=UploadedTable(sha256="a" * 64, n=20, bounds=((0.0, 1.0),), names=("a",))
+        data=UploadedTable(identity="a" * 32, n=20, bounds=((0.0, 1.0),), names=("a",))
     ),
     "a million rows": LogisticRegression(
         data=UniformLogistic(rows=1_000_000, dimension=50), regularisation=1e-5, clip=1000.0

@@ -88,6 +88,6 @@ def test_what_cannot_be_is_said_in_a_sentence() -> None:
         smoothness.released(CENTRED, 0.0, 0)
     with pytest.raises(UserError):
         smoothness.suggested_cost(NoPrivacy())
-    missing = LogisticRegression(data=UploadedTable(sha256="0" * 64, n=100, bounds=((0.0, 1.0),), names=("a",)))
+    missing = LogisticRegression(data=UploadedTable(identity="0" * 32, n=100, bounds=((0.0, 1.0),), names=("a",)))
     with pytest.raises(UserError, match="Upload the file again"):
         smoothness.estimated(missing)

@@ -237,14 +237,16 @@ def test_many_draws_approach_the_weights_themselves() -> None:
 def test_games_with_one_group_or_one_strategy_leave_that_player_alone() -> None:
     table = np.column_stack([np.random.default_rng(0).uniform(0, 1, (40, 2)), np.ones(40), np.zeros(40)])
     data = GroupedUpload(
-        sha256="b" * 64, n=40, bounds=((0.0, 1.0),) * 2, names=("a", "b"), groups=("all",), shares=(1.0,)
+        identity="b" * 32, n=40, bounds=((0.0, 1.0),) * 2, names=("a", "b"), groups=("all",), shares=(1.0,)
     )
     for problem in (GroupLoss(data=data), LossMatrix(data=data)):
         method = VertexSampling(iterations=5)
         plan = method.plan(problem.facts(), BUDGET)
         assert len(plan.events) == 4 and (plan.schedule["range_y"] == 0).all()
-        assert (outputs(method, problem.build({"b" * 64: table}), plan)[-1]["y"] == 1).all()
-    one = GroupedUpload(sha256="b" * 64, n=40, bounds=((0.0, 1.0),), names=("a",), groups=("c", "d"), shares=(0.5, 0.5))
+        assert (outputs(method, problem.build({"b" * 32: table}), plan)[-1]["y"] == 1).all()
+    one = GroupedUpload(
+        identity="b" * 32, n=40, bounds=((0.0, 1.0),), names=("a",), groups=("c", "d"), shares=(0.5, 0.5)
+    )
     with pytest.raises(UserError, match="Synthetic data"):
         SyntheticData().plan(LossMatrix(data=one).facts(), BUDGET)
 

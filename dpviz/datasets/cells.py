@@ -1,0 +1,103 @@
+"""What a single cell says: a number, a class, or nothing.
+
+Every cell is read by itself. pandas decides on a type for a whole column, so that one odd cell turns numbers into text;
+here it changes no other row, and "1", " 1.0" and 1 are the same class in whatever column they stand.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+_WHOLE = re.compile(r"[+-]?\d{16,}", re.ASCII)
+_PLAIN = re.compile(r"[+-]?(\d|\.\d|inf)", re.ASCII | re.IGNORECASE)
+_TRUTHS = {"true": 1.0, "false": 0.0}
+_IN_FULL = 1e22  # below it, a whole number is written with all its digits
+Read = TypeVar("Read")
+
+
+def as_number(value: Any) -> float:
+    """A cell as a number; true is 1, ±inf where it is beyond float64, NaN if it is missing or no number."""
+    if isinstance(value, str):
+        text = value.strip()
+        # float() reads more than numbers: "1_000", "nan", digits of other scripts.
+        if not _PLAIN.match(text) or "_" in text or not text.isascii():
+            return _TRUTHS.get(text.lower(), math.nan)
+        value = text
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond float64
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def class_label(value: Any) -> str:
+    """A cell as a class: "1" for 1, 1.0 and " 1.0", "True" for true, other text without surrounding blanks.
+
+    Whole numbers of 16 digits and more keep all their digits, where they are text or integers.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, (int, np.integer)) and abs(int(value)) < 10**300:
+        return str(int(value))
+    if isinstance(value, str):
+        value = value.strip()
+        if value.lower() in _TRUTHS:
+            return str(value.capitalize())
+        if _WHOLE.fullmatch(value) and len(value) < 300:
+            return str(int(value))
+    found = as_number(value)
+    if math.isnan(found):
+        return str(value).strip()
+    return str(int(found)) if found.is_integer() and abs(found) < _IN_FULL else repr(found)
+
+
+def numbers(series: pd.Series) -> np.ndarray:
+    """The cells of a column as numbers; (n,) float64, NaN where there is none, ±inf kept."""
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        # Per category, not per row: a long text that is kept once must not be written out for every row.
+        return np.append(numbers(pd.Series(series.dtype.categories)), np.nan)[series.cat.codes]  # code -1: missing
+    if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype):
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+    codes, found = _each(series, as_number)
+    return np.append(np.array(found, dtype=np.float64), np.nan)[codes]
+
+
+def classes(series: pd.Series) -> tuple[np.ndarray, list[str]]:
+    """The class of every cell: positions (n,) in a list of different labels; -1 where a cell is missing or blank."""
+    codes, found = _each(series, class_label)
+    places = {label: place for place, label in enumerate(dict.fromkeys(label for label in found if label))}
+    return np.array([*(places.get(label, -1) for label in found), -1], dtype=np.int64)[codes], list(places)
+
+
+def is_empty(series: pd.Series) -> np.ndarray:
+    """Where (n,) a cell is missing or blank."""
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        return series.isna().to_numpy()
+    codes, found = _each(series, lambda value: isinstance(value, str) and not value.strip())
+    return np.array([*found, True], dtype=bool)[codes]
+
+
+def _each(series: pd.Series, read: Callable[[Any], Read]) -> tuple[np.ndarray, list[Read]]:
+    """What `read` says of every different value, and the place of each cell's value among them; -1 where missing."""
+    if series.dtype != object:
+        codes, values = pd.factorize(series)
+        return codes, [read(value) for value in values]
+    # Not `factorize`: it takes true for 1 and 1.0 for 1, whichever comes first.
+    places: dict[Any, int] = {}
+    codes = np.empty(len(series), dtype=np.int64)
+    cells: list[Any] = []
+    for row, (value, missing) in enumerate(zip(series, series.isna(), strict=True)):
+        if missing:
+            codes[row] = -1
+            continue
+        key = (type(value), value if isinstance(value, (str, int, float)) else str(value))
+        place = places.setdefault(key, len(places))
+        if place == len(cells):
+            cells.append(value)
+        codes[row] = place
+    return codes, [read(value) for value in cells]
