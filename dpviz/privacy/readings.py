@@ -126,7 +126,7 @@ _NOTHING = MappingProxyType(
 
 
 def implied(budget: Budget, delta: float, order: float = 8.0) -> dict[str, Implied]:
-    """What a bare budget implies in every currency of CURRENCIES (specification, table 3.3).
+    """What a bare budget implies in every currency of CURRENCIES (THEORY.md, section 3).
 
     delta : at which (ε, δ) is read; order : of the Rényi divergence.
     """

@@ -99,7 +99,7 @@ def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") 
     """The noise of each analysis, so that all together meet the budget.
 
     optimal : minimises Σ weight × variance of the noise: ε_i ∝ (w_i Δ_i²)^⅓, or √(w_i) Δ_i for ρ_i and μ_i²
-    (specification, section 8). proportional : shares like the weights. Under (ε, δ) shares of ε are added up, or shares
+    (THEORY.md, section 8). proportional : shares like the weights. Under (ε, δ) shares of ε are added up, or shares
     of ρ composed by the best accountant, whichever leaves less noise.
     Analyses with a guarantee of their own are paid first. Sets of rows that are disjoint share nothing: the analyses of
     each set together get what is set aside for all such sets.

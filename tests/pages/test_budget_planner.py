@@ -9,7 +9,7 @@ from dpviz.privacy import closed_forms
 from tests.pages.planner import SMALL, TABS, Load, bars, chart, curve, errors, link, metrics, number, planner, words
 
 READ = ("Pure ε", "ε at δ = 1e-6", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")
-# What is stated, and what is read of it, in the order above; specification, sections 3.3 and 3.4, and its test vectors.
+# What is stated, and what is read of it, in the order above; dpviz/privacy/THEORY.md, sections 3, 4, 14.
 STATED = {
     "Pure ε": ({"epsilon": "1"}, ("1", "≤ 1", "≤ 0.462", "≤ 1.23", "≤ 0.955")),
     "(ε, δ)": ({"epsilon": "1"}, ("—", "1", "—", "—", "—")),
@@ -59,7 +59,7 @@ def test_a_renyi_guarantee_is_read_at_its_own_order(load: Load) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "success", "noticed", "suspicion", "strength"),
-    [  # specification, section 3.6: advantage .462117, TPR .0271828; .382925 and .0923622; .682689 and .372081
+    [  # dpviz/privacy/THEORY.md, section 5: advantage .462117, TPR .0271828; .382925 and .0923622; .682689 and .372081
         ({"epsilon": "1"}, "73.1", "2.72", "73.1", "weak"),
         ({"epsilon": "0.1"}, "52.5", "1.11", "52.5", "strong"),
         ({"epsilon": "0.4"}, "59.9", "1.49", "59.9", "fair"),

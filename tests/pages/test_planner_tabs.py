@@ -1,4 +1,4 @@
-"""The budget planner's what-ifs: each tab shows the specification's numbers, in its words, figure and Python lines."""
+"""The what-ifs of the budget planner: each tab shows the numbers of THEORY.md in words, figure and Python lines."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What-ifs about noisy means, against the specification's numbers and against each other."""
+"""What-ifs about noisy means, against the numbers of dpviz/privacy/THEORY.md and against each other."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_tradeoff_of_a_guarantee_is_below_that_of_noise_that_meets_it(budget: Bu
 
 
 def test_tradeoff_of_zcdp_is_a_valid_and_useful_bound() -> None:
-    """The specification gives f(0.05) = 0.66442 at ρ = 0.5; the Gaussian with this ρ has 0.740489."""
+    """THEORY.md, section 5: f(0.05) = 0.66442 at ρ = 0.5; the Gaussian with this ρ has 0.740489."""
     found = float(readings.budget_tradeoff(ZeroConcentratedDP(rho=0.5), [0.05])[0])
     assert found == pytest.approx(0.66442, abs=1e-5) and found < float(closed_forms.gdp_tradeoff(1.0, [0.05])[0])
 

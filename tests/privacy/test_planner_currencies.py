@@ -187,7 +187,7 @@ STATED: dict[str, Budget] = {
     "attack": TradeOff(),
     "none": NoPrivacy(),
 }
-FOLLOWS = {  # specification, table 3.3; of an RDP curve or a trade-off curve, one point is known only
+FOLLOWS = {  # dpviz/privacy/THEORY.md, section 3; of an RDP curve or a trade-off curve, one point is known only
     "pure": {
         "epsilon": 1.0,
         "epsilon_at_delta": 1 - 1.36788e-6,

@@ -144,7 +144,7 @@ def test_tradeoff_of_selections_and_black_boxes():
 
 
 def test_tradeoff_of_a_bare_rho():
-    """The specification's 0.66442 at ρ = 0.5 and α = 0.05, and 0.76917 at ρ = 0.1 and α = 0.1."""
+    """0.66442 at ρ = 0.5 and α = 0.05, and 0.76917 at ρ = 0.1 and α = 0.1."""
     assert readings.tradeoff([ZCDP(0.25), Gaussian(math.sqrt(0.5))], [0.05]) == pytest.approx(0.66442, abs=1e-5)
     assert readings.tradeoff([ZCDP(0.1)], [0.1]) == pytest.approx(0.76917, abs=1e-5)
     assert readings.advantage([ZCDP(0.5)]) == zcdp_advantage(0.5) < closed_forms.zcdp_delta(0.5, 0.0)

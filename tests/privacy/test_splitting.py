@@ -1,4 +1,4 @@
-"""Splitting a total, and adding up what analyses state: specification numbers, optimality by brute force."""
+"""Splitting a total, and adding up what analyses state: numbers by hand, optimality by brute force."""
 
 import itertools
 import math
@@ -190,7 +190,7 @@ def test_pure_guarantees_compose_as_well_as_any_can() -> None:
 
 
 def test_equal_approximate_guarantees_compose_as_well_as_any_can() -> None:
-    """100 × (0.1, 1e-8) at a total δ of 1e-5: 4.32964 (specification, section 5)."""
+    """100 × (0.1, 1e-8) at a total δ of 1e-5: 4.32964 (dpviz/privacy/THEORY.md, section 8)."""
     stated = [Analysis(name=str(i), noise="any", budget=ApproximateDP(epsilon=0.1, delta=1e-8)) for i in range(100)]
     total = compose_stated(stated, 1e-5)
     assert -1e-6 <= total.reading.epsilon / composition.optimal(0.1, 100, 1e-5, 1e-8) - 1 <= 2e-3

@@ -1,4 +1,4 @@
-"""Sampling schemes, the guarantee of a given noise, and what accounting saves; the specification's numbers."""
+"""Sampling schemes, the guarantee of a given noise, and what accounting saves; numbers of THEORY.md."""
 
 import math
 
@@ -50,7 +50,7 @@ def test_every_scheme_uses_up_its_budget_or_says_why_not(sampling: str, noise: s
 
 
 def test_sensitivity_follows_the_relation() -> None:
-    """Specification, section 2: 2C/m if a row is exchanged, C/m if it is added or removed."""
+    """dpviz/privacy/THEORY.md, section 1: 2C/m if a row is exchanged, C/m if it is added or removed."""
     for sampling in SCHEMES:
         means = SMALL.replaced(sampling=sampling, clip=3.0)
         m = 1000 if sampling == "all" else 100

@@ -1,6 +1,6 @@
 """Statistical audits: what an attacker who knows everything but one row could tell from the releases.
 
-An audit can refute a privacy claim, never prove one (specification privacy.md, section 10). Seeds, events and numbers
+An audit can refute a privacy claim, never prove one (dpviz/privacy/THEORY.md, section 12). Seeds, events and numbers
 of runs are fixed in advance, so a failure is no bad luck: each check has a false alarm rate far below 1 %, and each is
 run against a mechanism with a classic bug, which it must refute.
 """
