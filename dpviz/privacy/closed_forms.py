@@ -13,12 +13,18 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import erfcx, erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
+from scipy.special import erfcx, erfinv, log_ndtr, ndtr, ndtri, ndtri_exp, zeta
 
 Floats = NDArray[np.float64]
 
+_ROUNDING = 1e-15  # what rounding may take from a sum, relative to its terms
+
 # Orders at which Rényi divergences are first looked at; the best one is then refined between its neighbours.
 ORDERS = 1 + np.logspace(-2, 4, 400)
+_LARGEST_LOG_ORDER = 353.0  # the square of an order must not overflow
+_EXP_REST = np.array([1 / math.factorial(k + 2) for k in range(15)])  # (e^x - 1 - x) / x²
+# ln(sinh(x)/x) = Σ_k (-1)^(k+1) ζ(2k)/k (x/π)^(2k)
+_LOG_SINHC = np.array([0.0, *((-1) ** (k + 1) * zeta(2 * k) / k / math.pi ** (2 * k) for k in range(1, 13))])
 # Gauss-Legendre rule on [0, 1].
 NODES, WEIGHTS = (rule / 2 + shift for rule, shift in zip(np.polynomial.legendre.leggauss(5), (0.5, 0.0), strict=True))
 
@@ -62,29 +68,47 @@ def gdp_tradeoff(mu: float, false_positive_rates: ArrayLike) -> Floats:
     return ndtr(-ndtri(alpha) - mu) if mu < math.inf else np.zeros_like(alpha)
 
 
+def _log_delta(mu: float, delta: float) -> float:
+    """ln delta, less what rounding may take from `gdp_logdelta` there."""
+    return math.log(delta) * (1 + 2e-12 * max(1.0, mu / 1000))
+
+
 @lru_cache(4096)
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """The smallest ε ≥ 0 with δ(ε) ≤ delta of a μ-GDP guarantee. Exact."""
-    if mu == math.inf:
+    """The smallest ε ≥ 0 with δ(ε) ≤ delta of a μ-GDP guarantee, rounded up in the twelfth digit."""
+    if mu == math.inf or mu == 0 or delta >= 1:
+        return mu if delta < 1 else 0.0
+    if delta <= 0 or mu > 1e150:  # μ² overflows
         return math.inf
-    if delta >= math.erf(mu / math.sqrt(8)):
+    target = _log_delta(mu, delta)
+
+    def excess(size: float) -> float:
+        return float(gdp_logdelta(mu, size * mu)) - target
+
+    if excess(0.0) <= 0:
         return 0.0
-    high = mu**2 / 2 + mu * math.sqrt(2 * math.log(1 / delta))
-    return float(brentq(lambda e: float(gdp_logdelta(mu, e)) - math.log(delta), 0.0, high, xtol=1e-14, rtol=1e-14))
+    high = mu / 2 + math.sqrt(-2 * target)  # in units of μ, or a small ε would drown in the tolerance
+    return mu * float(brentq(excess, 0.0, high * (1 + 1e-12), xtol=1e-300, rtol=1e-14, maxiter=500))
 
 
 @lru_cache(4096)
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """The largest μ whose Gaussian mechanism is (ε, δ)-DP: analytic calibration, σ = Δ₂/μ (Balle and Wang 2018)."""
+    """The largest μ whose Gaussian mechanism is (ε, δ)-DP, rounded down in the twelfth digit: analytic
+    calibration, σ = Δ₂/μ (Balle and Wang 2018)."""
+    if delta <= 0:
+        return 0.0
+    if delta >= 1 or epsilon == math.inf:
+        return math.inf
 
     def excess(log_mu: float) -> float:
-        return max(float(gdp_logdelta(math.exp(log_mu), epsilon)), -1e6) - math.log(delta)
+        mu = math.exp(log_mu)
+        return max(float(gdp_logdelta(mu, epsilon)), -1e6) - _log_delta(mu, delta)
 
-    low = math.log(delta * math.sqrt(2 * math.pi))  # here even δ(0) = 2 Φ(μ/2) - 1 < μ/√(2π) is small enough
+    low = math.log(delta) * (1 + 1e-11) + math.log(2 * math.pi) / 2 - 1e-9  # here even δ(0) = 2 Φ(μ/2) - 1 < μ/√(2π) is small enough
     high = max(low, math.log(max(2 * epsilon, 1e-300)) / 2)
     while excess(high) < 0:
         high += 1.0
-    return math.exp(float(brentq(excess, low, high, xtol=1e-14, rtol=1e-14)))
+    return math.exp(float(brentq(excess, low, high, xtol=1e-14, rtol=1e-14)) - 1e-13)
 
 
 # -------------------------------------------------------------------------------------------------------- zCDP and RDP
@@ -95,22 +119,29 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     """δ at ε of any ρ-zCDP algorithm (Canonne, Kamath, Steinke 2020); an upper bound, not that of a Gaussian."""
     if rho == 0 or rho == math.inf:
         return 1.0 if rho else max(0.0, -math.expm1(epsilon))
+    if math.isinf(epsilon):
+        return 0.0 if epsilon > 0 else 1.0
 
     def slope(log_a: float) -> float:  # increasing; its root minimises ln δ over the order 1 + a
         a = math.exp(log_a)
-        return (2 * a + 1) * rho - epsilon + log_a - math.log1p(a)
+        return (2 * a + 1) * rho - epsilon - math.log1p(1 / a)
 
-    low, high = -(rho + abs(epsilon) + 60.0), max(0.0, math.log1p(abs(epsilon)) - math.log(2 * rho))
-    log_a = float(brentq(slope, low, high, xtol=1e-13))
+    low = -min(rho + abs(epsilon) + 60.0, 600.0)
+    high = min(max(0.0, math.log1p(abs(epsilon)) - math.log(2) - math.log(rho)), _LARGEST_LOG_ORDER)
+    if slope(low) >= 0 or slope(high) <= 0:  # any order is valid
+        log_a = low if slope(low) >= 0 else high
+    else:
+        log_a = float(brentq(slope, low, high, xtol=1e-13))
     a = math.exp(log_a)
-    log_delta = a * ((1 + a) * rho - epsilon) + a * (log_a - math.log1p(a)) - math.log1p(a)
+    terms = (a * ((1 + a) * rho), -a * epsilon, -a * math.log1p(1 / a), -math.log1p(a))
+    log_delta = math.fsum(terms) + _ROUNDING * sum(abs(term) for term in terms)
     return math.exp(min(log_delta, 0.0))
 
 
 def zcdp_profile(rho: float, epsilon: ArrayLike) -> Floats:
     """δ at every ε of any ρ-zCDP algorithm, (k,) in: `zcdp_delta` with the order chosen from a grid, so never below."""
     a = np.geomspace(1e-3, 1e7, 400)
-    orders = a * (1 + a) * rho + a * np.log(a / (1 + a)) - np.log1p(a)
+    orders = a * (1 + a) * rho - a * np.log1p(1 / a) - np.log1p(a)
     log_delta = (orders - a * np.asarray(epsilon, dtype=float)[..., None]).min(axis=-1)
     return np.exp(np.minimum(log_delta, 0.0))
 
@@ -118,33 +149,45 @@ def zcdp_profile(rho: float, epsilon: ArrayLike) -> Floats:
 @lru_cache(4096)
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """ε at δ of any ρ-zCDP algorithm (Canonne, Kamath, Steinke 2020); at most ρ + 2√(ρ ln(1/δ))."""
-    if rho == 0 or rho == math.inf:
-        return rho
-    if delta >= 1:
+    if rho == 0 or delta >= 1:
         return 0.0
-    log_odds = math.log(1 / delta)
+    if rho == math.inf or delta <= 0:
+        return math.inf
+    log_odds = -math.log(delta)
 
     def slope(log_a: float) -> float:  # increasing; its root minimises ε over the order 1 + a
         a = math.exp(log_a)
-        return a**2 * rho + math.log1p(a) - log_odds
+        return a * (a * rho) + math.log1p(a) - log_odds
 
     # ln(1 + a) lies between 0 and a, which brackets the root.
-    low = 2 * log_odds / (1 + math.sqrt(1 + 4 * rho * log_odds))
-    high = min(math.sqrt(log_odds / rho), math.expm1(log_odds))
-    a = math.exp(brentq(slope, math.log(low) - 1e-9, math.log(high) + 1e-9, xtol=1e-12))
-    return max(0.0, (1 + a) * rho - math.log1p(1 / a) + (log_odds - math.log1p(a)) / a)
+    low = math.log(2 * log_odds / (1 + math.sqrt(1 + 4 * rho * log_odds))) - 1e-9
+    high = min((math.log(log_odds) - math.log(rho)) / 2, math.log(math.expm1(min(log_odds, 700.0)))) + 1e-9
+    low, high = min(low, _LARGEST_LOG_ORDER), min(high, _LARGEST_LOG_ORDER)
+    if slope(low) >= 0 or slope(high) <= 0:  # any order is valid
+        a = math.exp(low if slope(low) >= 0 else high)
+    else:
+        a = math.exp(brentq(slope, low, high, xtol=1e-12))
+    terms = ((1 + a) * rho, -math.log1p(1 / a), log_odds / a, -math.log1p(a) / a)
+    return max(0.0, math.fsum(terms) + _ROUNDING * sum(abs(term) for term in terms))
 
 
 @lru_cache(4096)
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """The largest ρ for which every ρ-zCDP algorithm is (ε, δ)-DP."""
-    root = math.sqrt(math.log(1 / delta))
+    if delta <= 0 or delta >= 1 or epsilon == math.inf:
+        return 0.0 if delta <= 0 else math.inf
+    root = math.sqrt(-math.log(delta))
     low = high = max((epsilon / (math.sqrt(root**2 + epsilon) + root)) ** 2, 1e-300)
+    while zcdp_epsilon(low, delta) > epsilon:  # rounded up
+        low *= 0.999 if low > 1e-300 else 0.0
     while zcdp_epsilon(high, delta) < epsilon:
         high *= 1.5
-    if high == low:
+    if high <= low:
         return low
-    return float(brentq(lambda rho: zcdp_epsilon(rho, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13))
+    found = float(brentq(lambda rho: zcdp_epsilon(rho, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13))
+    while zcdp_epsilon(found, delta) > epsilon and found > low:
+        found = max(found * (1 - 1e-12), low)
+    return found
 
 
 def rdp_epsilon(
@@ -154,10 +197,13 @@ def rdp_epsilon(
 
     orders : where to look at first; the best one is then refined. at_orders : the divergences there, if known already.
     """
+    if delta <= 0:
+        return math.inf
     log_delta = math.log(delta)
 
     def bound(at: Floats, divergences: Floats) -> Floats:
-        return np.asarray(divergences + np.log1p(-1 / at) - (log_delta + np.log(at)) / (at - 1))
+        fall, gain = np.log1p(-1 / at), (log_delta + np.log(at)) / (at - 1)
+        return np.asarray(divergences + fall - gain + _ROUNDING * (divergences - fall + np.abs(gain)))
 
     def refined(x: float) -> float:
         order = np.array([1 + 10**x])
@@ -216,21 +262,40 @@ def laplace_tradeoff(epsilon: float, false_positive_rates: ArrayLike) -> Floats:
 
 
 def pure_rdp(epsilon: ArrayLike, orders: Floats) -> Floats:
-    """Rényi divergence at each order > 1 of any ε-DP algorithm, that of randomised response; arguments broadcast."""
-    epsilon = np.asarray(epsilon, dtype=float)
-    exact = (np.logaddexp(orders * epsilon, (1 - orders) * epsilon) - np.logaddexp(0.0, epsilon)) / (orders - 1)
-    # Where the logarithms would cancel, the bound by zCDP is exact to 1e-8; likewise for Laplace noise.
-    return np.where(orders * epsilon < 1e-4, orders * np.minimum(epsilon, 1.0) ** 2 / 2, exact)
+    """Rényi divergence at each order > 1 of any ε-DP algorithm, that of randomised response; arguments broadcast.
+
+    With a = α - 1: ln(cosh(aε) + tanh(ε/2) sinh(aε)) / a, written so that nothing cancels.
+    """
+    epsilon, a = np.asarray(epsilon, dtype=float), orders - 1
+    size = np.minimum(a * epsilon, 700.0)
+    small = np.log1p(2 * np.sinh(size / 2) ** 2 + np.tanh(epsilon / 2) * np.sinh(size))
+    large = a * epsilon + np.log(np.tanh(epsilon / 2) / 2 + 0.5)  # e^(-aε) is nothing
+    return _at_most(np.where(size < 700, small, large) / a, epsilon)
 
 
 def laplace_rdp(epsilon: ArrayLike, orders: Floats) -> Floats:
-    """Rényi divergence at each order > 1 of Laplace noise (Mironov 2017, Proposition 6); arguments broadcast."""
-    epsilon = np.asarray(epsilon, dtype=float)
-    grows = np.log(orders / (2 * orders - 1)) + (orders - 1) * epsilon
-    decays = np.log((orders - 1) / (2 * orders - 1)) - orders * epsilon
-    small = np.minimum(epsilon, 1.0)
-    rho = small**2 * (1 / 2 - small / 6 + small**2 / 24)
-    return np.where(orders * epsilon < 1e-4, orders * rho, np.logaddexp(grows, decays) / (orders - 1))
+    """Rényi divergence at each order > 1 of Laplace noise (Mironov 2017, Proposition 6); arguments broadcast.
+
+    With a = α - 1 and g(x) = e^x - 1 - x ≥ 0: ln(1 + (α g(aε) + a g(-αε)) / (2α - 1)) / a, in which nothing cancels.
+    """
+    epsilon, a = np.asarray(epsilon, dtype=float), orders - 1
+    size = np.minimum(a * epsilon, 700.0)
+    share = orders / (2 * orders - 1)
+    small = np.log1p(share * exp_rest(size) + a / (2 * orders - 1) * exp_rest(-orders * epsilon))
+    return _at_most(np.where(size < 700, small, a * epsilon + np.log(share)) / a, epsilon)
+
+
+def _at_most(divergence: Floats, epsilon: Floats) -> Floats:
+    """Rounded up, and no larger than the divergence of infinite order."""
+    return np.minimum(divergence * (1 + 8 * _ROUNDING), epsilon)
+
+
+def exp_rest(x: ArrayLike) -> Floats:
+    """e^x - 1 - x, without cancellation."""
+    x = np.asarray(x, dtype=float)
+    near = np.clip(x, -0.5, 0.5)
+    series = np.polynomial.polynomial.polyval(near, _EXP_REST) * near**2
+    return np.where(np.abs(x) < 0.5, series, np.expm1(np.minimum(x, 700.0)) - x)
 
 
 def amplify(epsilon: ArrayLike, m: int, n: int) -> Floats:
@@ -256,16 +321,28 @@ def exponential_delta(eta: float, epsilon: ArrayLike) -> Floats:
 
 def exponential_rdp(eta: ArrayLike, orders: Floats) -> Floats:
     """Rényi divergence at each order > 1 of a selection of bounded range η, attained by a two-point pair; arguments
-    broadcast. With b = e^-η and u = (α-1)(1-b^α) / (α b (1-b^{α-1})): ln u + ln((1-b^α) / (α(1-b))) / (α-1)."""
-    eta = np.asarray(eta, dtype=float)
-    safe = np.maximum(eta, 1e-3)  # below, the logarithms cancel, and the bounds by zCDP and by η are exact to 1e-3
+    broadcast. With b = e^-η, a = α - 1 and u = a (1-b^α) / (α b (1-b^a)): ln u + ln((1-b^α) / (α(1-b))) / a.
 
-    def log_one_minus_power(k: Floats | float) -> Floats:
-        return np.asarray(np.log(-np.expm1(-k * safe)))
+    In terms of s(x) = ln(sinh(x)/x) it is s(αη/2) - s(aη/2) + (s(αη/2) - s(η/2)) / a, both differences positive.
+    """
+    half, a = np.asarray(eta, dtype=float) / 2, orders - 1
+    return _at_most(_log_sinhc_rise(a * half, half) + _log_sinhc_rise(half, a * half) / a, 2 * half)
 
-    log_u = np.log((orders - 1) / orders) + log_one_minus_power(orders) + safe - log_one_minus_power(orders - 1)
-    ratio = log_one_minus_power(orders) - np.log(orders) - log_one_minus_power(1.0)
-    return np.where(eta < 1e-3, np.minimum(eta, orders * eta**2 / 8), log_u + ratio / (orders - 1))
+
+def _log_sinhc_rise(x: Floats, h: Floats) -> Floats:
+    """s(x + h) - s(x) of s(x) = ln(sinh(x)/x) for x, h ≥ 0, relative error 1e-14: by its power series up to x = ½, by
+    s(x) = x - ln 2x + ln(1 - e^-2x) beyond."""
+    near, far = np.minimum(x, 0.5), np.maximum(x, 0.5)
+    step = np.where(x + h <= 0.5, h, 0.5 - near)
+    # The divided difference of the polynomial in x², by Horner's rule.
+    u, v = near**2, (near + step) ** 2
+    slope, value = np.zeros_like(v), np.full_like(v, _LOG_SINHC[-1])
+    for coefficient in _LOG_SINHC[-2::-1]:
+        slope, value = slope * u + value, value * v + coefficient
+    below = step * (2 * near + step) * slope
+    rest = np.where(x >= 0.5, h, np.maximum(x + h - 0.5, 0.0))
+    above = rest - np.log1p(rest / far) + np.log1p(-np.expm1(-2 * rest) / np.expm1(np.minimum(2 * far, 700.0)))
+    return np.asarray(below + above)
 
 
 def exponential_rho(eta: ArrayLike) -> Floats:

@@ -52,10 +52,7 @@ def pure(event: Event) -> float:
 def rho(event: Event) -> float:
     """Tight ρ of zCDP. Gaussian noise on a batch has none that is amplified, so infinity is returned for it."""
     if isinstance(event, Laplace):
-        size = float(event.eps)
-        if size < 1e-3:  # ε - 1 + e^-ε would cancel; the series breaks off just above it
-            return size**2 * (1 / 2 - size / 6 + size**2 / 24)
-        return size + math.expm1(-size)
+        return float(closed_forms.exp_rest(-float(event.eps)))
     if isinstance(event, Gaussian):
         return float(event.mu) ** 2 / 2
     if isinstance(event, ExpMech):
@@ -142,7 +139,8 @@ def dominating(event: Event) -> Event:
     if ApproxDP in kinds:
         log_left = sum(math.log1p(-part.delta) for part in found if isinstance(part, ApproxDP))
         epsilon = sum(part.eps if isinstance(part, ApproxDP) else pure(part) for part in found)
-        return ApproxDP(times * epsilon, -math.expm1(times * log_left))
+        failure = -math.expm1(times * log_left)
+        return ApproxDP(times * epsilon, failure) if failure < 1 else Pure(math.inf)
     if kinds == {Laplace}:
         return Laplace(times * sum(pure(part) for part in found))
     return Gaussian(math.sqrt(times) * math.hypot(*(mu(part) for part in found)))

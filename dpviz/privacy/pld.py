@@ -287,7 +287,9 @@ def _discretised(events: Sequence[Event], counts: np.ndarray, tail: float) -> li
     h = max(2 * top / MOST_CELLS, min(_step(spread, counts) for spread in deviations))
     if len(events) == 1 and not any(isinstance(block, Gaussian) for block in blocks_of(events[0])):
         high = asked[0][1][0]
-        h = high / math.ceil(high / h)  # otherwise the largest loss would be rounded up at every step
+        # Otherwise the largest loss would be rounded up at every step. Smaller than a cell, as it may be in one of two
+        # directions, it would make cells too many for the other one.
+        h = high / math.ceil(high / h) if high >= h else h
     return list(zip(*(_in_directions(from_profiles(*pair, h), sides) for pair in asked), strict=True))
 
 
@@ -325,6 +327,8 @@ def _half_window(parts: Sequence[PLD], counts: np.ndarray, tail: float) -> int:
     cumulant = np.zeros(24)
     for count, part in zip(counts, parts, strict=True):
         held = part.p > 0
+        if not held.any():  # it fails almost surely, and all its mass is at +∞
+            continue
         terms = exponents[:, None] * part.losses[held] + np.log(part.p[held])
         top = terms.max(axis=1)
         cumulant += count * np.maximum(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)), 0.0)

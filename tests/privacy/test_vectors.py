@@ -197,10 +197,8 @@ def test_the_exponential_mechanism_is_the_worst_two_point_pair(eta):
         for order in (1.01, 2.0, 30.0, 1e4):
             worst = float(highest(lambda t, order=order: divergence(t, mpmath.mpf(order)), 0, e))
             found = float(forms.exponential_rdp(eta, np.array(order)))
-            if eta < 1e-3:  # a bound instead, larger where order · η is
-                assert worst <= found * (1 + 1e-12) and found == min(eta, order * eta**2 / 8)
-            else:  # the logarithms cancel where η and order - 1 are small
-                assert found == pytest.approx(worst, rel=2e-6 if eta < 0.01 else 1e-8)
+            assert worst * (1 - 1e-12) <= found <= min(eta, order * eta**2 / 8)
+            assert found == pytest.approx(worst, rel=1e-11)
             assert worst <= order * float(forms.exponential_rho(eta)) * (1 + 1e-9)
 
         def kullback_leibler(t):
