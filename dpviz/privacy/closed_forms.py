@@ -104,7 +104,8 @@ def gdp_mu(epsilon: float, delta: float) -> float:
         mu = math.exp(log_mu)
         return max(float(gdp_logdelta(mu, epsilon)), -1e6) - _log_delta(mu, delta)
 
-    low = math.log(delta) * (1 + 1e-11) + math.log(2 * math.pi) / 2 - 1e-9  # here even δ(0) = 2 Φ(μ/2) - 1 < μ/√(2π) is small enough
+    # Here even δ(0) = 2 Φ(μ/2) - 1 < μ/√(2π) is small enough.
+    low = math.log(delta) * (1 + 1e-11) + math.log(2 * math.pi) / 2 - 1e-9
     high = max(low, math.log(max(2 * epsilon, 1e-300)) / 2)
     while excess(high) < 0:
         high += 1.0

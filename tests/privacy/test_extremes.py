@@ -18,9 +18,10 @@ ORDERS = [1 + 1e-8, 1 + 1e-4, 1.01, 1.5, 2.0, 30.0, 1e4]
 def gaussian_delta(mu: float, epsilon: float) -> Any:
     """δ(ε) of Gaussian noise, in the working precision."""
     m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
-    return mpmath.erfc((e / m - m / 2) / mpmath.sqrt(2)) / 2 - mpmath.exp(e) * mpmath.erfc(
-        (e / m + m / 2) / mpmath.sqrt(2)
-    ) / 2
+    return (
+        mpmath.erfc((e / m - m / 2) / mpmath.sqrt(2)) / 2
+        - mpmath.exp(e) * mpmath.erfc((e / m + m / 2) / mpmath.sqrt(2)) / 2
+    )
 
 
 def divergence(kind: str, size: float, order: float) -> Any:
