@@ -92,7 +92,7 @@ def drawings(shown: PlanView) -> Shown:
         (
             "Predicted gap",
             figures.gap_bounds(shown.experiment.arms, shown.plans, shown.styles),
-            f"{WORST_CASE} Direct analysis; methods without a line have no such bound.",
+            f"{WORST_CASE} Direct analysis; methods without a line have no such bound, or one that says nothing.",
         ),
         _fourth(shown),
     ]
@@ -103,12 +103,10 @@ def _fourth(shown: PlanView) -> tuple[str, go.Figure, str]:
     sampling = next((a.algorithm for a in shown.experiment.arms if a.label in shown.bounds), None)
     if isinstance(sampling, VertexSampling):
         settings = {"share_x": sampling.share_x, "batching": sampling.batching, "draws": sampling.draws}
-        return (
-            "How many rounds?",
-            figures.bound_by_rounds(shown.facts, shown.experiment.budget, **settings),  # type: ignore[arg-type]
-            "The bound if the whole budget is spread over T rounds. In practice a quarter of T* does better, because "
-            f"the bound is loose there. {SETTINGS_ONLY}",
-        )
+        figure = figures.bound_by_rounds(shown.facts, shown.experiment.budget, **settings)  # type: ignore[arg-type]
+        advice = "In practice a quarter of T* does better, because the bound is loose there." if figure.data else ""
+        caption = f"The bound if the whole budget is spread over T rounds. {advice}".rstrip()
+        return "How many rounds?", figure, f"{caption} {SETTINGS_ONLY}"
     return (
         "Noise of the other methods",
         figures.noise_scales(guarantee.private(shown.plans), shown.styles),
@@ -128,7 +126,9 @@ def options(shown: PlanView) -> Options:
     """How the curves of a run of this experiment are drawn."""
     currency, _, _ = plan_view.native_currency(shown.experiment.budget)
     title = f"Privacy spent, {plan_view.SYMBOLS[currency]}"
-    bound = {"bound": shown.bounds} if shown.bounds else {}
+    useful = {label: bounds.told(bound, shown.facts) for label, bound in shown.bounds.items()}
+    useful = {label: bound for label, bound in useful.items() if np.isfinite(bound).any()}
+    bound = {"bound": useful} if useful else {}
     remarks = {"bound": "The bound is on the mean, over all data sets."}
     return Options(currency, title, "internal_duality_gap", bound, remarks, "duality_gap")
 

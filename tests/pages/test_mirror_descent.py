@@ -361,7 +361,18 @@ def test_the_pictures_follow_their_method(load: Load) -> None:
     choose(app, "strategies_of", "Gaussian mirror descent")
     choose(app, "axis", "spent")
     assert any("against privacy spent" in alt for alt in charts(app))
+    assert not any(widget.key == "mirror_overlay" for widget in app.segmented_control)  # the bound says nothing here
+
+
+def test_a_bound_that_says_something_can_be_compared_with_the_run(load: Load) -> None:
+    settings = {**SMALL_GAME, **TINY, "mirror_iterations": "16"}
+    app = run(load(PAGE, **settings))
     choose(app, "overlay", "bound")
+    assert "Vertex sampling, bound" in lines(app, "Duality gap against")
+    assert "As in the paper: the bound says nothing, the gap cannot exceed 2" in str(chart(app, "Upper bound on"))
+    app.number_input(key="mirror_epsilon").set_value(0.05).run()
+    assert not app.exception and "Whatever T, the bound says nothing" in str(chart(app, "Bound on the duality gap"))
+    assert "a quarter of T*" not in text(app)
 
 
 def test_references_without_privacy_run_beside_the_private_methods(load: Load) -> None:

@@ -1,5 +1,8 @@
 """Figures of vertex sampling: the right lines, finite numbers, words for what is missing."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -28,7 +31,8 @@ from dpviz.problems.simplex_learning import SparseRegression
 from dpviz.ui import charts
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
-FACTS = MatrixGame(data=LatentGame(rows=2000, strategies_x=40, strategies_y=40)).facts()
+GAME = MatrixGame(data=LatentGame(rows=2000, strategies_x=40, strategies_y=40))
+FACTS = replace(GAME.facts(), largest_gap=math.inf)  # so that all of a bound is drawn
 ARMS = (
     Arm(label="full", algorithm=VertexSampling(iterations=20)),
     Arm(label="single", algorithm=VertexSampling(iterations=20, batching="single", share_x=0.8)),
@@ -118,6 +122,26 @@ def test_the_best_rounds_are_marked_on_the_bound(batching, budget, check_finite)
     if batching == "full":
         assert marks.y[1] <= caps.y.min() * 1.01  # the closed form finds the minimum
     assert set(zip(marks.x, marks.y, strict=True)) <= set(zip(caps.x, caps.y, strict=True))
+
+
+def test_a_bound_above_what_the_gap_can_be_is_called_vacuous_and_not_drawn(check_finite) -> None:
+    """2,000 rows: with T = 20 the bounds are above 2, which no gap in a matrix game exceeds."""
+    long = Arm(label="plain", algorithm=VertexSampling(iterations=1024, parameters="bound"))
+    arms = (*ARMS[:2], long)
+    plans = {arm.label: arm.algorithm.plan(GAME.facts(), arm.budget or BUDGET) for arm in arms}
+    figure = figures.gap_bounds(arms, plans, STYLES)
+    check_finite(figure)
+    assert set(named(figure)) == {"plain"} and named(figure)["plain"].y.max() < 2
+    assert notes(figure) == "full, single: the bound says nothing, the gap cannot exceed 2"
+    alone = figures.gap_bounds(ARMS[:1], plans, STYLES)
+    assert not alone.data and notes(alone) == "full: the bound says nothing, the gap cannot exceed 2"
+    over_rounds = figures.bound_by_rounds(GAME.facts(), BUDGET)
+    caps, below, marks = over_rounds.data
+    assert max(caps.y.max(), below.y.max()) < 2 and (np.array(marks.y) < 2).all()
+    assert "where no line is drawn, the bound says nothing: the gap cannot exceed 2" in notes(over_rounds)
+    few = MatrixGame(data=LatentGame(rows=200, strategies_x=40, strategies_y=40)).facts()
+    nothing = figures.bound_by_rounds(few, ApproximateDP(epsilon=0.1, delta=1e-6))
+    assert not nothing.data and notes(nothing) == "Whatever T, the bound says nothing: the gap cannot exceed 2."
 
 
 def test_bounds_for_one_player_for_free_players_and_without_privacy(check_finite) -> None:

@@ -43,6 +43,11 @@ def gap_bound(algorithm: VertexSampling, plan: Plan) -> np.ndarray | None:
     return np.concatenate([[np.nan], bound])
 
 
+def told(bound: np.ndarray, facts: GameFacts) -> np.ndarray:
+    """A bound on the gap where it says something: NaN where the gap cannot exceed it anyway."""
+    return np.where(bound < facts.largest_gap, bound, np.nan)
+
+
 def histogram_error(algorithm: Algorithm, plan: Plan, marginals: Marginals, rounds: int, fit_error: float) -> float:
     """Bound on the expected largest error of a released histogram's marginal cells, from public and released numbers.
 

@@ -1,5 +1,6 @@
 """Figures of vertex sampling alone: ranges and noise, bounds, accounting, strategies, groups, tables, sampling bias."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -96,26 +97,35 @@ def _thin(plans: Mapping[str, Plan], quantity: str) -> list[str]:
 def gap_bounds(
     arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
 ) -> go.Figure:
-    """`bounds.gap_bound` of every arm that has one, against the round, on a log axis."""
-    lines, single, one_player = [], False, False
+    """`bounds.gap_bound` of every arm that has one, against the round, on a log axis, where it says something."""
+    lines, single, one_player, vacuous, limit = [], False, False, [], math.inf
     for arm in arms:
         if not isinstance(arm.algorithm, VertexSampling) or arm.label not in plans:
             continue
         plan = plans[arm.label]
         bound = bounds.gap_bound(arm.algorithm, plan)
         if bound is not None and isinstance(plan.facts, GameFacts):
-            lines.append(Line(np.arange(len(bound)), bound, arm.label, styles[arm.label]))
-            single |= plan.schedule["batch_size"][0] < plan.facts.n
+            useful, limit = bounds.told(bound, plan.facts), plan.facts.largest_gap
             one_player |= plan.facts.d_y == 1
+            if np.isnan(useful[-1]):
+                vacuous.append(arm.label)
+                continue
+            lines.append(Line(np.arange(len(bound)), useful, arm.label, styles[arm.label]))
+            single |= plan.schedule["batch_size"][0] < plan.facts.n
+    nothing = f"{', '.join(vacuous)}: the bound says nothing, {_cannot_exceed(limit, one_player)}"
     return line_figure(
         lines,
         x_title=ROUND,
         y_title=_bounded(one_player),
         log_y=True,
-        notes=["single pass: bound for the population"] if single else [],
-        if_empty="No bound is known for these methods.",
+        notes=[*(["single pass: bound for the population"] if single else []), *([nothing] if vacuous else [])],
+        if_empty=nothing if vacuous else "No bound is known for these methods.",
         height=height,
     )
+
+
+def _cannot_exceed(limit: float, one_player: bool) -> str:
+    return f"the {'excess loss' if one_player else 'gap'} cannot exceed {limit:.3g}"
 
 
 def bound_by_rounds(
@@ -127,8 +137,9 @@ def bound_by_rounds(
     batching: planning.Batching = "full",
     height: int = style.HEIGHT,
 ) -> go.Figure:
-    """`bounds.bound_over_rounds` on log axes. Marked on the curve at the caps: T*, where its two error terms are equal;
-    √3 T*, near its minimum; T*/4, which does better in matrix games, because the bound is loose."""
+    """`bounds.bound_over_rounds` on log axes, where it says something. Marked on the curve at the caps: T*, where its
+    two error terms are equal; √3 T*, near its minimum; T*/4, which does better in matrix games, because the bound is
+    loose."""
     title = _bounded(facts.d_y == 1)
     empty = "Without privacy, more rounds are always better."
     if not planning.is_private(budget):
@@ -143,21 +154,27 @@ def bound_by_rounds(
         "√3 T*": (max(2, round(best.rounds)), style.PALETTE["theory"]),
         "T*/4": (best.practical_rounds, style.PALETTE["second"]),
     }
-    marked = {name: (count, color) for name, (count, color) in chosen.items() if count <= longest}
-    counts = [count for count, _ in marked.values()]
+    counts = [count for count, _ in chosen.values() if count <= longest]
     grid = np.unique(np.append(np.geomspace(2, longest, 60).round(), counts)).astype(int)
     curves = bounds.bound_over_rounds(facts, budget, grid.tolist(), draws=draws, share_x=share_x, batching=batching)
     looks = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["private"], "dash"))
     names = ("step size at its cap", "best step size below it")
-    at = {count: float(bound) for count, bound in zip(grid.tolist(), curves[0], strict=True)}
+    useful = [bounds.told(curve, facts) for curve in curves]
+    at = {count: float(bound) for count, bound in zip(grid.tolist(), useful[0], strict=True)}
+    marked = {name: (count, color) for name, (count, color) in chosen.items() if at.get(count, math.nan) > 0}
+    exceeds = _cannot_exceed(facts.largest_gap, facts.d_y == 1)
     return line_figure(
-        [Line(grid, curve, name, look) for curve, name, look in zip(curves, names, looks, strict=True)],
+        [Line(grid, curve, name, look) for curve, name, look in zip(useful, names, looks, strict=True)],
         x_title="Rounds T",
         y_title=title,
         log_y=True,
         log_x=True,
         marks=[Mark(count, at[count], f"{name} = {count}", color) for name, (count, color) in marked.items()],
-        notes=[", ".join(f"{name} = {count:,}" for name, (count, _) in chosen.items())],
+        notes=[
+            *([", ".join(f"{name} = {count:,}" for name, (count, _) in marked.items())] if marked else []),
+            *([f"where no line is drawn, the bound says nothing: {exceeds}"] if np.isnan(useful).any() else []),
+        ],
+        if_empty=f"Whatever T, the bound says nothing: {exceeds}.",
         height=height,
     )
 
