@@ -100,13 +100,14 @@ with bar:
 
 # Show -------------------------------------------------------------------------------------------------------------
 run = run_panel.current("accel")
-diagnostics = run is None or results.diagnostics_toggle(panel, run.experiment)
+diagnostics = run is None or results.diagnostics_shown(panel, run.experiment)
 run_panel.live("accel", active, lambda run, trace: results.live_chart(run, trace, diagnostics))
 trace = None  # what may be shown of a run that has ended
 if run is not None and not run.job.active and run.job.trace is not None:
     run_panel.changed("accel", experiment)
     st.header("Results", anchor=False)
     done, trace = accelerated_plan.view(run.experiment.to_json()), run.job.trace.visible(diagnostics)
+    results.diagnostics_switch(panel, run.experiment)
     drawn = results.curves(panel, run, trace, accelerated_plan.options(done))
     results.table(run, trace, delta)
     results.publishing_line(run, trace, delta)

@@ -107,13 +107,15 @@ with bar:
 
 # Show -------------------------------------------------------------------------------------------------------------
 run = run_panel.current("mirror")
-diagnostics = run is None or results.diagnostics_toggle(panel, run.experiment)
+diagnostics = run is None or results.diagnostics_shown(panel, run.experiment)
 run_panel.live("mirror", active, lambda run, trace: results.live_chart(run, trace, diagnostics))
 trace = None  # what may be shown of a run that has ended
 if run is not None and not run.job.active and run.job.trace is not None:
     run_panel.changed("mirror", experiment)
     st.header("Results", anchor=False)
     done, trace = mirror_plan.view(run.experiment.to_json()), run.job.trace.visible(diagnostics)
+    mirror_results.summary(panel, run, trace)
+    results.diagnostics_switch(panel, run.experiment)
     drawn = results.curves(panel, run, trace, mirror_plan.options(done))
     drawn += mirror_results.show(panel, run, trace, diagnostics)
     results.table(run, trace, delta)

@@ -11,8 +11,8 @@ from pydantic import model_validator
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.groups import GroupedDataset, GroupedLosses, GroupedSigns, GroupedSpecification
 from dpviz.privacy.queries import Query
-from dpviz.problems.base import Metric
-from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Player, Work
+from dpviz.problems.games import GameFacts, GameSpecification, Pair, Player, Work
+from dpviz.problems.grouped import GroupedGame, Rates, rates
 from dpviz.problems.matrix_games import Equilibrium, bilinear_gap, equilibrium
 from dpviz.problems.simplex import ball_gradient, ball_vertex, minimise, to_ball
 from dpviz.specification import choice, number
@@ -100,18 +100,14 @@ class GroupLoss(GameSpecification):
         return GroupLossGame(self, self.data.load(tables))
 
 
-class GroupLossGame(Game):
+class GroupLossGame(GroupedGame):
     """See `GroupLoss`. For the squared loss, passes over the whole table use sums that are computed once."""
 
-    metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP, Metric("worst_group_loss", "Worst group loss"))
-
     def __init__(self, specification: GroupLoss, data: GroupedDataset) -> None:
+        super().__init__(data)
         self.facts = specification.facts()
-        self.groups = data.facts.groups
         self._radius = specification.radius
         self._squared = specification.loss == "squared"
-        self._features, self._labels, self._groups = data.features, data.labels, data.groups
-        self._row_weights = 1 / np.array(data.facts.shares)[data.groups]
 
     def weights(self, x: np.ndarray) -> np.ndarray:
         """The models w (R, d) of the vertex weights x (R, 2d)."""
@@ -120,6 +116,14 @@ class GroupLossGame(Game):
     def group_losses(self, x: np.ndarray) -> np.ndarray:
         """L_h (R, G) at x (R, 2d), a diagnostic."""
         return self._losses_and_slopes(self.weights(x), None, None)[0]
+
+    def rates(self, x: np.ndarray) -> Rates | None:
+        """Errors and selections of the models x (R, 2d) that predict +1 where ⟨a, w⟩ > 0; None unless labels are ±1."""
+        if not (np.abs(self._labels) == 1).all():
+            return None
+        predictions = (self._features @ w > 0 for w in self.weights(x))
+        found = [rates(positive, self._labels, self._groups, len(self.groups)) for positive in predictions]
+        return Rates(*np.stack(found, axis=1))
 
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
         losses, slopes = self._losses_and_slopes(self.weights(x), y, rows)
@@ -130,41 +134,67 @@ class GroupLossGame(Game):
         worst = self.group_losses(x).max(axis=1)
         start = np.repeat(self._centre, len(y), axis=0)
         best = minimise(lambda u, active: self._played(u, y[active]), start, self._curvature(y))
-        return {"duality_gap": np.maximum(worst - best.lower, 0.0), "worst_group_loss": worst}
+        return {"duality_gap": np.maximum(worst - best.lower, 0.0), "worst_group_loss": self.highest_mean(x)}
 
     def nonprivate_optimum(self) -> Optimum:
-        """The model that is best for its worst group; for the page's comparison, not private."""
-        return self._optimum
+        """The model that is best in the game, with the declared shares; not private."""
+        losses = self.group_losses(self._best_in_game)
+        return Optimum(self.weights(self._best_in_game)[0], float(losses.max()), losses[0])
+
+    def best_in_game(self) -> np.ndarray:
+        return self._best_in_game
+
+    def fairest(self) -> np.ndarray:
+        return self._fairest
+
+    def best_on_average(self) -> np.ndarray:
+        return self._best_on_average
 
     @cached_property
-    def _optimum(self) -> Optimum:
-        """Kelley's cutting planes on the concave φ(y) = min_u F(u, y) ≤ Σ_h y_h L_h(uₖ).
+    def _best_in_game(self) -> np.ndarray:
+        return self._smallest_highest(np.ones(self.facts.d_y))
+
+    @cached_property
+    def _fairest(self) -> np.ndarray:
+        return self._smallest_highest(self._to_means)
+
+    @cached_property
+    def _best_on_average(self) -> np.ndarray:
+        y = self.shares[None]  # Σ_h p_h L_h is the mean loss over all rows
+        return minimise(
+            lambda u, active: self._played(u, y[active]), self._centre, self._curvature(y), tolerance=1e-6
+        ).x
+
+    def _smallest_highest(self, scale: np.ndarray) -> np.ndarray:
+        """(1, 2d) the model with the smallest max_h s_h L_h for scales s (G,).
+
+        Kelley's cutting planes on the concave φ(y) = min_u Σ_h y_h s_h L_h(u) ≤ Σ_h y_h s_h L_h(uₖ).
 
         By convexity the multipliers μ of the planes give a model Σ μₖ uₖ that is at least as good as the planes'
         maximum says, so the smallest worst loss lies between the best certified φ and that model's worst loss.
         """
-        group_count = self.facts.d_y
-        y, points, losses = np.full((1, group_count), 1 / group_count), self._centre, self.group_losses(self._centre)
+        y, points = np.full((1, len(scale)), 1 / len(scale)), self._centre
+        losses = self.group_losses(points) * scale
         lower = -np.inf
         best, best_losses = points, losses
         for _ in range(300):
             if best_losses.max() - lower <= _OPTIMUM_TOLERANCE:
                 break
             found = minimise(
-                lambda u, active, y=y: self._played(u, y[active]),  # type: ignore[misc]
+                lambda u, active, y=y * scale: self._played(u, y[active]),  # type: ignore[misc]
                 points[-1:],
-                self._curvature(y),
+                self._curvature(y * scale),
                 tolerance=_OPTIMUM_TOLERANCE / 4,
             )
             lower = max(lower, float(found.lower[0]))
-            points, losses = np.vstack([points, found.x]), np.vstack([losses, self.group_losses(found.x)])
+            points, losses = np.vstack([points, found.x]), np.vstack([losses, self.group_losses(found.x) * scale])
             # The planes' maximum is the value of a game between planes and groups.
             highest = equilibrium(losses)
             y, mixed = highest.y[None], highest.x[None] @ points
-            mixed_losses = self.group_losses(mixed)
+            mixed_losses = self.group_losses(mixed) * scale
             if mixed_losses.max() < best_losses.max():
                 best, best_losses = mixed, mixed_losses
-        return Optimum(self.weights(best)[0], float(best_losses.max()), best_losses[0])
+        return best
 
     @cached_property
     def _centre(self) -> np.ndarray:
@@ -295,21 +325,32 @@ class LossMatrix(GameSpecification):
         return LossMatrixGame(self, self.data.load(tables))
 
 
-class LossMatrixGame(Game):
+class LossMatrixGame(GroupedGame):
     """See `LossMatrix`."""
 
     def __init__(self, specification: LossMatrix, data: GroupedDataset) -> None:
+        super().__init__(data)
         self.facts = specification.facts()
-        self.groups = data.facts.groups
-        self._features, self._groups = data.features, data.groups
-        self._row_weights = 1 / np.array(data.facts.shares)[data.groups]
 
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
         matrix = self._matrix if rows is None else self._mean_payoffs(rows)
         return y @ matrix.T, x @ matrix
 
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {"duality_gap": bilinear_gap(self.gradients(output["x"], output["y"]))}
+        gap = bilinear_gap(self.gradients(output["x"], output["y"]))
+        return {"duality_gap": gap, "worst_group_loss": self.highest_mean(output["x"])}
+
+    def group_losses(self, x: np.ndarray) -> np.ndarray:
+        return x @ self._matrix
+
+    def best_in_game(self) -> np.ndarray:
+        return self.equilibrium().x[None]
+
+    def fairest(self) -> np.ndarray:
+        return equilibrium(self._matrix * self._to_means).x[None]
+
+    def best_on_average(self) -> np.ndarray:
+        return np.eye(self.facts.d_x)[[int(np.argmin(self._matrix @ self.shares))]]
 
     def payoffs(self, replicates: int) -> Query:
         """The mean loss of every strategy in every group, for R replicates; (R, d, G), a read-only view of one matrix.

@@ -7,14 +7,15 @@ import numpy as np
 import streamlit as st
 
 from dpviz.experiments.trace import Trace
-from dpviz.families.mirror_descent import figures, outcome_figures, texts
+from dpviz.families.mirror_descent import outcome_figures, texts
 from dpviz.plots.style import arm_styles
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.problems.games import GameSpecification, Player
-from dpviz.problems.group_loss import GroupLoss, GroupLossGame
+from dpviz.problems.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.grouped import GroupedGame
 from dpviz.problems.marginals import MarginalGame, MarginalQueries
-from dpviz.ui import charts, explain, synthetic_table
+from dpviz.ui import charts, explain, group_results, synthetic_table
 from dpviz.ui.controls import Panel
 from dpviz.ui.results import Shown
 from dpviz.ui.run_panel import Run
@@ -29,15 +30,23 @@ def built(text: str, _tables: Mapping[str, np.ndarray]) -> Problem:
     return ProblemSpecification.from_json(text).build(_tables)
 
 
+def summary(panel: Panel, run: Run, trace: Trace) -> None:
+    """What comes first in the results of a user's file: what was released, before anything that reads the raw data."""
+    if not run.experiment.problem.public:
+        group_results.released(panel, run, trace)
+
+
 def show(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
     """The pictures that this kind of problem has, of what may be shown of the run; what was drawn."""
     shown = _strategies(panel, run, trace)
     problem = run.experiment.problem
+    if problem.public:
+        group_results.released(panel, run, trace)
     game = None
-    if diagnostics and isinstance(problem, GroupLoss | MarginalQueries):
+    if diagnostics and isinstance(problem, GroupLoss | LossMatrix | MarginalQueries):
         game = built(problem.to_json(), run.tables)
-    if isinstance(game, GroupLossGame):
-        shown += _groups(panel, run, trace, game)
+    if isinstance(game, GroupedGame):
+        shown += group_results.diagnostics(panel, run, trace, game)
     if isinstance(game, MarginalGame):
         shown += _marginals(panel, run, trace, game)
     if isinstance(problem, MarginalQueries):
@@ -88,27 +97,6 @@ def _heaviest(problem: GameSpecification, player: Player, weights: np.ndarray) -
             column_config={"Weight": st.column_config.NumberColumn(format="%.4f")},
             alt=f"The heaviest vertices of player {player} in the released average, with their weights",
         )
-
-
-def _groups(panel: Panel, run: Run, trace: Trace, game: GroupLossGame) -> Shown:
-    """Loss per group of one method against the best possible."""
-    lanes = {label: lane for label, lane in trace.lanes.items() if lane.output}
-    label = panel.choice(
-        "groups_of", "Losses of", {name: name for name in lanes}, next(iter(lanes)), "Whose model is compared."
-    )
-    lane = lanes.get(label, next(iter(lanes.values())))
-    optimum = game.nonprivate_optimum()
-    uniform = game.group_losses(game.facts.uniform(1)[0])[0]
-    figure = figures.group_losses(game.groups, game.group_losses(lane.output["x"]), optimum.group_losses, uniform)
-    caption = (
-        f"Mean loss in each group at the released model of {label}. {explain.spread(run.experiment.replicates)} The "
-        f"optimum minimises the worst group without privacy (worst loss {explain.short(optimum.worst_loss)}). "
-        f"{explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)}"
-    )
-    heading = "Loss per group"
-    alt = "Loss of every group, private beside the best without privacy and the start"
-    charts.show(figure, panel.key("chart_groups"), heading, alt, caption, "not private")
-    return [(heading, figure, caption)]
 
 
 def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Shown:

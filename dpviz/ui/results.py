@@ -45,10 +45,15 @@ class Options:
 Shown = list[tuple[str, go.Figure, str]]  # heading, figure, caption: as the HTML export takes them
 
 
-def diagnostics_toggle(panel: Panel, experiment: Experiment) -> bool:
-    """Whether raw-data curves are shown: always for public data; for a user's file only on request."""
+def diagnostics_shown(panel: Panel, experiment: Experiment) -> bool:
+    """Whether raw-data curves are shown: always for public data; for a user's file if the switch says so."""
+    return experiment.problem.public or bool(st.session_state.get(panel.key("diagnostics")))
+
+
+def diagnostics_switch(panel: Panel, experiment: Experiment) -> None:
+    """The switch, for a user's file, at the place where the hidden curves would be."""
     if experiment.problem.public:
-        return True
+        return
     shown = st.toggle(
         "Show non-private diagnostics",
         key=panel.key("diagnostics"),
@@ -57,7 +62,6 @@ def diagnostics_toggle(panel: Panel, experiment: Experiment) -> bool:
     )
     if not shown:
         st.caption("Curves and numbers that read your raw data are hidden. What is shown is what the methods release.")
-    return shown
 
 
 def metrics(trace: Trace) -> dict[str, Metric]:

@@ -13,7 +13,7 @@ SMALL_GAME = {
     "mirror_matrix_latent_strategies_x": "10",
     "mirror_matrix_latent_strategies_y": "12",
 }
-DIAGNOSTICS = ("Duality gap", "Excess loss", "Worst query error", "Worst group loss", "Loss of every", "marginal cell")
+DIAGNOSTICS = ("Duality gap", "Excess loss", "Worst query error", "Highest mean loss", "Loss of every", "marginal cell")
 
 
 def said(app: AppTest) -> str:

@@ -199,20 +199,6 @@ def test_long_paths_are_thinned_and_short_ones_end_early(check_finite) -> None:
     assert notes(outcome_figures.strategies([], [])) == "The strategies were too large to keep."
 
 
-def test_losses_of_groups_with_and_without_privacy() -> None:
-    private = np.array([[0.1, 0.3], [0.2, 0.5], [0.3, 0.4]])
-    figure = figures.group_losses(["a", "b"], private, np.array([0.05, 0.06]), np.array([0.25, 0.25]))
-    ours, best, start = figure.data
-    assert [trace.name for trace in figure.data] == ["private", "without privacy", "uniform start"]
-    np.testing.assert_allclose(ours.y, [0.2, 0.4])
-    np.testing.assert_allclose([ours.error_y.array, ours.error_y.arrayminus], 0.08, rtol=1e-5)
-    assert list(ours.x) == ["a", "b"] and best.y.dtype == start.y.dtype == ours.y.dtype == np.float32
-    assert len({trace.marker.pattern.shape for trace in figure.data}) == 3  # never colour alone
-    assert "not private" in figure.layout.yaxis.title.text and figure.layout.barmode == "group"
-    alone = figures.group_losses(["a", "b"], private[:1], np.zeros(2), np.ones(2))
-    assert alone.data[0].error_y.array is None and notes(alone) == "one run; results vary"
-
-
 def test_the_worst_cells_stand_out_and_are_named(check_finite) -> None:
     generator = np.random.default_rng(0)
     truth = generator.random(3000) / 10

@@ -95,7 +95,9 @@ def script() -> None:
 
     from dpviz.ui import results
 
-    st.session_state["shown"] = results.diagnostics_toggle(st.session_state["panel"], st.session_state["experiment"])
+    asked = st.session_state["panel"], st.session_state["experiment"]
+    st.session_state["shown"] = results.diagnostics_shown(*asked)
+    results.diagnostics_switch(*asked)
 
 
 def test_diagnostics_of_an_upload_are_off_until_asked_for() -> None:

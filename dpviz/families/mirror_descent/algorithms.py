@@ -144,7 +144,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             best = theory.closed_form_optimum(paying, split, planning.rho_of(budget), facts.n, batching)
             rounds = best.practical_rounds if self.parameters == "practice" else round(best.rounds)
             return min(max(2, rounds), self.iterations, facts.n), self.draws
-        paid = planning.stated_for_approximate(budget, "The theorem")
+        paid = planning.stated_for_approximate(budget, "The theorem", facts)
         setting = rates.sampling_setting(planning.sizes(facts, paid), self.parameters)  # type: ignore[arg-type]
         assert setting.rounds is not None and setting.draws is not None
         return min(setting.rounds, self.iterations), min(setting.draws, planning.MOST_DRAWS)

@@ -77,7 +77,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         split = planning.shares(facts, self.share_x)
         oscillations = (facts.oscillation_x, facts.oscillation_y)
         if self.accounting == "paper":
-            paid = planning.stated_for_approximate(budget, "Proposition E.1")
+            paid = planning.stated_for_approximate(budget, "Proposition E.1", facts)
             largest = rates.tau_paper_bias_reduced(self.stop_level, unit, paid.epsilon, paid.delta, facts.lipschitz)
             tau = min(float(largest), 1 / (facts.lipschitz * math.sqrt(self.stop_level)))
             steps = [self.relative_step * tau if share else 0.0 for share in split]

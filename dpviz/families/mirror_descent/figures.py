@@ -1,8 +1,7 @@
-"""Figures of vertex sampling alone: ranges and noise, bounds, accounting, strategies, groups, tables, sampling bias."""
+"""Figures of vertex sampling alone: ranges and noise, bounds, accounting, sampling bias."""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -21,11 +20,6 @@ from dpviz.problems.games import GameFacts
 ROUND = "Round t"
 LONGEST = 4096  # rounds, in the figure of bounds against T
 NOT_PRIVATE = "<br>(not private)"  # stays with the axis wherever the figure is exported to
-_BARS = (
-    ("private", style.PALETTE["private"], ""),
-    ("without privacy", style.GREY, "/"),
-    ("uniform start", style.PALETTE["second"], "."),
-)
 
 
 def selection_ranges(
@@ -229,40 +223,6 @@ def rho_by_position(
         notes=["the guarantee is that of block 1; no draw reads the last block"],
         height=height,
     )
-
-
-def group_losses(
-    groups: Sequence[str],
-    private: np.ndarray,
-    nonprivate: np.ndarray,
-    uniform: np.ndarray,
-    *,
-    height: int = style.HEIGHT,
-) -> go.Figure:
-    """Loss of every group: private models (R, G), median with a 10-90 % bar; the best one without privacy (G,); the
-    uniform start (G,)."""
-    low, median, high = np.quantile(private, (0.1, 0.5, 0.9), axis=0)
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "bar",
-            "x": list(groups),
-            "y": np.asarray(losses, dtype=np.float32),
-            "name": name,
-            "marker": {"color": color, "pattern": {"shape": pattern}},
-            "hovertemplate": "%{y:.4~g}",
-        }
-        for (name, color, pattern), losses in zip(_BARS, (median, nonprivate, uniform), strict=True)
-    ]
-    several = len(private) > 1
-    if several:
-        sides = {"array": (high - median).astype(np.float32), "arrayminus": (median - low).astype(np.float32)}
-        traces[0]["error_y"] = {"type": "data", "symmetric": False, **sides}
-    notes = ["thin bars: 10-90 % of the runs"] if several else ["one run; results vary"]
-    frame = style.layout(
-        "Group", f"Loss{NOT_PRIVATE}", from_zero=True, notes=notes, legend_entries=len(traces), height=height
-    )
-    frame["xaxis"] |= {"type": "category", "unifiedhovertitle": {"text": "%{x}"}}
-    return go.Figure({"data": traces, "layout": frame | {"barmode": "group"}})
 
 
 def maurey(

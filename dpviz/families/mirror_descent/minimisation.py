@@ -88,7 +88,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         paid = [t for t in range(2, rounds + 1) if t <= refresh or t % refresh == 0]
         total = draws * len(paid) + output_draws
         if self.accounting == "paper":
-            stated = planning.stated_for_approximate(budget, "Proposition F.1")
+            stated = planning.stated_for_approximate(budget, "Proposition F.1", facts)
             cap = float(rates.tau_paper_anytime(batch, stated.epsilon, stated.delta, facts.lipschitz, total))
             tau = self.relative_step * min(cap, math.sqrt(facts.log_vertices / rounds) / facts.lipschitz)
         else:
@@ -124,7 +124,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
     def _sizes(self, facts: GameFacts, budget: Budget) -> tuple[int, int, int, int]:
         if self.theorem == "own":
             return self.iterations, self.refresh_draws, self.refresh, self.output_draws
-        paid = planning.stated_for_approximate(budget, "Theorem 5.1")
+        paid = planning.stated_for_approximate(budget, "Theorem 5.1", facts)
         setting = rates.anytime_setting(planning.sizes(facts, paid), self.theorem)
         assert setting.rounds and setting.draws and setting.refresh and setting.output_draws
         return min(setting.rounds, self.iterations), setting.draws, setting.refresh, setting.output_draws

@@ -104,15 +104,20 @@ def sizes(facts: GameFacts, budget: ApproximateDP) -> rates.Sizes:
     )
 
 
-def stated_for_approximate(budget: Budget, what: str) -> ApproximateDP:
-    """The budget, if it is (ε, δ); raises UserError naming what the paper states only for that."""
+def stated_for_approximate(budget: Budget, what: str, facts: GameFacts) -> ApproximateDP:
+    """What was released before the run leaves of an (ε, δ): pure ε adds to it, by basic composition.
+
+    Raises UserError for another budget, naming what the paper states only for (ε, δ), and if nothing is left.
+    """
     if not isinstance(budget, ApproximateDP):
         raise UserError(
             f"{what} is stated for (ε, δ)-DP. State the guarantee as (ε, δ), or choose the tighter accounting and your "
             "own rounds.",
             title="Not defined for this currency",
         )
-    return budget
+    if not facts.released:
+        return budget
+    return ApproximateDP.model_construct(epsilon=planner.left(budget, facts.released), delta=budget.delta)
 
 
 def batch_size(facts: GameFacts, rounds: int, batching: Batching) -> int:
@@ -154,7 +159,7 @@ def private_steps(
     """
     oscillations = (facts.oscillation_x, facts.oscillation_y)
     if accounting == "paper":
-        paid = stated_for_approximate(budget, "The paper's composition")
+        paid = stated_for_approximate(budget, "The paper's composition", facts)
         log_vertices = facts.log_vertices
         if split[0]:
             batch = facts.n // rounds or facts.n / rounds  # with all rows in every round, T may exceed n

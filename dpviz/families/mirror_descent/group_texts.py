@@ -1,0 +1,100 @@
+"""What the page says about groups: who is worst off, whether declared shares are right, what fairness costs."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+WHY_WEIGHED = (
+    "The game cannot play for the means themselves: how many rows a group has depends on the data, so one row could "
+    "move a mean by an amount that nothing declared bounds."
+)
+
+
+class Losses(NamedTuple):
+    """Mean loss over all rows, and the highest mean loss of a group, of one model."""
+
+    average: float
+    highest: float
+
+
+def worst(
+    label: str,
+    groups: Sequence[str],
+    means: np.ndarray,
+    weighed: np.ndarray,
+    counts: np.ndarray,
+    shares: np.ndarray,
+) -> str:
+    """The group with the highest mean loss, and the one that the game plays for where that is another.
+
+    label : the method. groups : names, ready for Markdown. means : (G,) mean losses, nan without rows; weighed : (G,)
+    as the game sees them; counts : (G,) rows found; shares : (G,) declared.
+    """
+    highest, seen = int(np.nanargmax(means)), int(np.argmax(weighed))
+    text = (
+        f"**{groups[highest]}** is worst off with {label}: of all groups it has the highest mean loss, "
+        f"{means[highest]:.3g} ({_rows(int(counts[highest]))})."
+    )
+    if seen == highest:
+        return text
+    found = counts / counts.sum()
+    return (
+        f"{text} The game sees **{groups[seen]}** as the worst instead: it plays for the mean times found share / "
+        f"declared share, {means[seen]:.3g} × {found[seen]:.3g} / {shares[seen]:.3g} = {weighed[seen]:.3g}. "
+        f"{WHY_WEIGHED} Declare shares that are closer to the found ones, or buy them with a part of the budget."
+    )
+
+
+def shares_differ(groups: Sequence[str], counts: np.ndarray, shares: np.ndarray, tolerance: float) -> str:
+    """Where declared and found shares differ by more than the (relative) tolerance; "" if they do not."""
+    found = counts / counts.sum()
+    parts = [
+        f"{name} {declared:.3g} against {real:.3g}"
+        for name, declared, real, count in zip(groups, shares, found, counts, strict=True)
+        if count and abs(declared / real - 1) > tolerance
+    ]
+    if not parts:
+        return ""
+    return (
+        f"Declared against found shares: {', '.join(parts)}. In the game a group counts found / declared times as much "
+        "as its mean loss says; the guarantee holds all the same."
+    )
+
+
+def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None, private: Losses) -> str:
+    """What fairness, the declared shares and privacy cost, one after the other, as Markdown lines.
+
+    average, fairest : the two models without privacy. in_game : the game's own optimum without privacy, None where the
+    declared shares are right. private : the method, median over its runs.
+    """
+    fairness = fairest.average - average.average
+    gain = average.highest - fairest.highest
+    lines = [
+        f"**Price of fairness**, without privacy: the highest mean loss of a group falls by {gain:.2g} (from "
+        f"{average.highest:.3g} to {fairest.highest:.3g}), the mean over all rows rises by {max(fairness, 0.0):.2g} "
+        f"(from {average.average:.3g} to {fairest.average:.3g})."
+    ]
+    reached = fairest
+    if in_game is not None:
+        lines.append(
+            f"**Price of the declared shares**, without privacy: the game itself ends at {in_game.highest:.3g}, "
+            f"{_change(in_game.highest - reached.highest)}."
+        )
+        reached = in_game
+    lines.append(
+        f"**Price of privacy**, with {label}: the highest mean loss of a group is {private.highest:.3g}, "
+        f"{_change(private.highest - reached.highest)}; the mean over all rows is {private.average:.3g}, "
+        f"{_change(private.average - reached.average)}."
+    )
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _change(difference: float) -> str:
+    if abs(difference) < 5e-5:
+        return "the same"
+    return f"{abs(difference):.2g} {'more' if difference > 0 else 'less'}"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' if count != 1 else ''}"
