@@ -339,7 +339,7 @@ def test_every_method_runs_and_shows_what_came_out(load: Load, problem: str) -> 
     assert table["Spent ε at δ = 1e-06"].max() <= 1.0 and "ε at δ = 1e-6" not in table
     assert any(alt.startswith("Stacked shares of the vertices of player x") for alt in found)
     assert any("player y" in alt for alt in found) == (problem in (*GAMES, "synthetic"))
-    assert any(alt.startswith("Loss of every group") for alt in found) == (problem == "groups")
+    assert any(alt.startswith("Loss of every group") for alt in found) == (problem in ("groups", "losses"))
     assert any("marginal cell" in alt for alt in found) == (problem == "synthetic")
     assert any("On private data" in info.value for info in app.info) and "Not private" in text(app)
     assert len(app.error) == 0 and len(app.warning) == 0
