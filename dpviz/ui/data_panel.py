@@ -208,11 +208,6 @@ def plain(text: str) -> str:
     return re.sub(r"([^\w\s])", r"\\\1", text, flags=re.ASCII)
 
 
-def plain(text: str) -> str:
-    """Text for Markdown, in which nothing of a file may be a link, an image or a formula."""
-    return re.sub(r"([^\w\s])", r"\\\1", text, flags=re.ASCII)
-
-
 def ready(rows: int, dropped: int, contents: str) -> None:
     """Say that the table can be used, and what is in it."""
     left_out = f", {dropped:,} dropped" if dropped else ""

@@ -6,13 +6,13 @@ import pytest
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns, GroupedUpload
 from dpviz.problems.group_loss import GroupLoss, GroupLossGame, LossMatrix, LossMatrixGame
 
-ID = "e" * 64
+ID = "e" * 32
 GROUPS = ("many", "few", "other")
 
 
 def upload(shares: tuple[float, ...] = (0.45, 0.45, 0.1), names: tuple[str, ...] = ("a",)) -> GroupedUpload:
     return GroupedUpload(
-        sha256=ID, n=100, bounds=((-1.0, 1.0),) * len(names), names=names, groups=GROUPS, shares=shares
+        identity=ID, n=100, bounds=((-1.0, 1.0),) * len(names), names=names, groups=GROUPS, shares=shares
     )
 
 
