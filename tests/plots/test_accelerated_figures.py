@@ -1,4 +1,4 @@
-"""Figures of the accelerated family: specification, sections 5.4, 5.5, 7 (P1), errata E2, E10, E16."""
+"""Figures of the accelerated family: THEORY.md, sections 5.4, 5.5, 7 (P1), errata E2, E10, E16."""
 
 import time
 

@@ -170,7 +170,7 @@ def test_without_a_clip_the_declared_box_is_all_that_is_needed_and_no_more(norm:
 
 
 def test_the_clip_of_the_published_extremal_pair() -> None:
-    """g = (C, 0) against (0, C): ratios 0.8808, 0.99995, 1.0000 for KC = 2, 10, 40 (specification, section 4)."""
+    """g = (C, 0) against (0, C): ratios 0.8808, 0.99995, 1.0000 for KC = 2, 10, 40 (accelerated/THEORY.md, 4)."""
     for size, ratio in ((2.0, 0.8808), (10.0, 0.99995), (40.0, 1.0)):
         table = np.zeros((N, 3))
         table[:, -1] = -1.0

@@ -148,7 +148,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
     def error_bound(self, plan: Plan) -> np.ndarray | None:
         """(T+1,) upper bound on E F(x_t) - F* after each step of the plan, or None where none is known.
 
-        Theorem 4.1 / 4.3 of the paper with the constants of the specification (V₀ instead of E₀, errata E3-E4).
+        Theorem 4.1 / 4.3 of the paper with the constants of THEORY.md, 5.1 (V₀ instead of E₀, errata E3-E4).
         """
         facts = plan.facts
         assert isinstance(facts, SmoothFacts)

@@ -6,7 +6,7 @@ of the paper's own experiments there is none (erratum E16). Computing one takes 
 never on a slider.
 
 Corrections used: B = [-step_size; 0] and the scalar 2 in X0 (E6), the trace of the noise covariance counted once (E7),
-and a smaller first term of the bound (page specification, 5.5).
+and a smaller first term of the bound (THEORY.md, section 5.5).
 """
 
 from dataclasses import dataclass

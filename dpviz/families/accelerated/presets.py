@@ -1,4 +1,4 @@
-"""The methods by name, and the paper's figures as experiments (Kuru et al. 2022; numbers: specification, section 7)."""
+"""The methods by name, and the paper's figures as experiments (Kuru et al. 2022; numbers: THEORY.md, section 7)."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -79,7 +79,7 @@ _DEFAULT = Preset(
         problem=LogisticRegression(), arms=arms(DEFAULT_METHODS), budget=PureDP(epsilon=2.0), replicates=20
     ),
     expected=_gaps(
-        "specification, section 6, ± 25 %",
+        "THEORY.md, section 6, ± 25 %",
         DP_GD=(0.022, 0.036),
         DP_HB=(0.095, 0.159),
         DP_NAG=(0.084, 0.140),
@@ -149,7 +149,7 @@ _FIGURE_3_SMALL_STEPS = Preset(
         budget=PureDP(epsilon=10.0),
         replicates=10,
     ),
-    expected=_gaps("specification, section 3 (A4)", DP_MASG=(1.8, 2.4)),
+    expected=_gaps("THEORY.md, section 3 (A4)", DP_MASG=(1.8, 2.4)),
 )
 
 _FIGURE_4 = Preset(
@@ -179,7 +179,7 @@ _REAL = Preset(
         budget=PureDP(epsilon=1.0),
         replicates=20,
     ),
-    expected=_gaps("specification, section 7 (P5), ± 35 %", DP_NAG=(0.039, 0.081), DP_NAG_opt=(0.0012, 0.0026)),
+    expected=_gaps("THEORY.md, section 7 (P5), ± 35 %", DP_NAG=(0.039, 0.081), DP_NAG_opt=(0.0012, 0.0026)),
 )
 
 _CENTRED = Preset(

@@ -1,6 +1,6 @@
 """Exact error curves of noisy momentum methods on quadratics F(x) = sum_i lambda_i x_i^2 / 2, whose minimum is 0 at 0.
 
-In the eigenbasis every coordinate is an autoregression of order two, driven by the noise (page specification, 5.4):
+In the eigenbasis every coordinate is an autoregression of order two, driven by the noise (THEORY.md, section 5.4):
 x_t = phi1 x_{t-1} + phi2 x_{t-2} - step_size w_t, and its mean and variance follow linear recursions that filters solve
 without a loop over the iterations. The noise w_t is independent, with zero mean and a given variance in every
 coordinate: 2 b_t^2 for Laplace noise of scale b_t, sigma_t^2 for Gaussian noise. Methods start with x_{-1} = x_0.

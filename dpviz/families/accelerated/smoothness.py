@@ -35,7 +35,7 @@ def released(
 
     Replacing a row changes λ_max by at most R²/n. The noise has scale b = R²/(n ε); the margin b ln(1/(2 β)) makes the
     result an under-estimate with probability at most β = 0.001. Clipped to [0, R²], which holds for any data
-    (specification, section 10, item 4).
+    (THEORY.md, section 10, item 4).
 
     seed : the same data, model and epsilon with the same seed repeat the release; with anything else, the noise is
         another one. None: drawn afresh from the operating system's randomness.

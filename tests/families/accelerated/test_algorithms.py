@@ -1,4 +1,4 @@
-"""The update rules against the specification's reference numbers, and against loops that are written from its text."""
+"""The update rules against the reference numbers of THEORY.md, and against loops that are written from its text."""
 
 from collections.abc import Iterator
 

@@ -41,7 +41,7 @@ def used(events: tuple, budget: Budget) -> float:
 
 
 def reason_to_refuse(method: GradientMethod, budget: Budget, facts: SmoothFacts) -> bool:
-    """Whether these settings do not go together, as the specification has it."""
+    """Whether these settings do not go together, as THEORY.md has it, section 4."""
     if isinstance(budget, NoPrivacy):
         return False
     sampled = method.batch_size(facts) < facts.n
@@ -249,7 +249,7 @@ def test_more_of_anything_good_means_less_noise() -> None:
 
 
 def test_delta_buys_less_noise_and_never_more() -> None:
-    """(2, δ) allows at least what pure ε = 2 allows; the gain grows with T (specification, section 10, item 2)."""
+    """(2, δ) allows at least what pure ε = 2 allows; the gain grows with T (THEORY.md, section 10, item 2)."""
     gains = []
     for iterations in (1, 25, 40, 80):
         method = Nesterov(iterations=iterations)

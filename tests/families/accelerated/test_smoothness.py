@@ -1,4 +1,4 @@
-"""L from the data, estimated or released: the numbers of the specification, and what the release costs."""
+"""L from the data, estimated or released: the numbers of THEORY.md, and what the release costs."""
 
 import math
 
