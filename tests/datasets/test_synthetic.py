@@ -30,7 +30,7 @@ def minimum(data: Dataset) -> tuple[float, np.ndarray]:
 
 
 def test_default_problem_has_the_published_facts() -> None:
-    # accelerated-gradient specification, section 6: F* = 0.55668, E0 = ln 2 - F* = 0.13647, ‖x*‖ = 2.695
+    # families/accelerated/THEORY.md, section 6: F* = 0.55668, E0 = ln 2 - F* = 0.13647, ‖x*‖ = 2.695
     value, x = minimum(UniformLogistic().load())
     assert value == pytest.approx(0.55668, abs=6e-6)
     assert np.log(2.0) - value == pytest.approx(0.13647, abs=6e-6)

@@ -88,7 +88,7 @@ def test_the_python_lines_print_the_noise_that_is_shown(
 
 
 def test_a_given_noise_in_every_currency_and_its_steps(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
-    """Specification, section 12: b = 0.02 is ε₀ = 1 in each batch; pure 15.8565, zCDP 8.8646, PLD 5.2352. TV45: 45."""
+    """THEORY.md, section 11: b = 0.02 is ε₀ = 1 in each batch; pure 15.8565, zCDP 8.8646, PLD 5.2352. TV45: 45."""
     app = planner(load, "A given noise", target="0.02", **SMALL)
     shown = metrics(app)
     assert "100 means with noise b = 0.02 cost together" in words(app)
@@ -138,7 +138,7 @@ def test_without_a_target_the_noise_is_halved(load: Load) -> None:
 
 
 def test_what_accounting_saves(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
-    """Specification, section 12: the same noise, b = 0.02, costs 15.8565, 8.8646, 8.1234 or 5.2352 at δ = 1e-6."""
+    """THEORY.md, section 11: the same noise, b = 0.02, costs 15.8565, 8.8646, 8.1234 or 5.2352 at δ = 1e-6."""
     app = planner(load, "What accounting saves", epsilon="15.8565", **SMALL)
     found = bars(app, "One bar per way to count")
     expected = {"basic composition": 15.8565, "zCDP": 8.8646, "optimal composition": 8.1234}

@@ -74,7 +74,7 @@ def test_events_of_each_scheme() -> None:
 
 
 def test_one_pass_over_blocks_costs_one_mean_and_epochs_add_up() -> None:
-    """Specification, section 6.5: 10 epochs of Gaussian steps with μ₀ = 1 are μ = √10, ε(1e-6) = 19.4237; claiming
+    """THEORY.md, section 8: 10 epochs of Gaussian steps with μ₀ = 1 are μ = √10, ε(1e-6) = 19.4237; claiming
     batches without replacement would say 2.51."""
     shuffled = NoisyMeans(rows=100_000, batch_fraction=0.01, iterations=1000, noise="gaussian", sampling="blocks")
     found = guarantee(shuffled.events_of_noise(shuffled.sensitivity), DELTA)

@@ -126,7 +126,7 @@ def test_outputs_without_a_second_player_get_the_best_one() -> None:
 
 
 def test_the_first_player_never_reads_the_data() -> None:
-    """Check 13 of the specification: with the draws fixed, another table changes nothing in x."""
+    """Check 13 of families/mirror_descent/THEORY.md: with the draws fixed, another table changes nothing in x."""
     problems = [MarginalQueries(data=CategoricalGenerator(rows=500, seed=seed)).build() for seed in (0, 1)]
     rng = np.random.default_rng(5)
     draws = rng.integers(0, problems[0].facts.d_y, size=(30, 2))

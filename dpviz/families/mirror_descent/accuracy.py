@@ -18,7 +18,7 @@ from dpviz.specification import number
 class GameBound(ErrorBound):
     """Vertex sampling in a game on two simplices, all rows in every round; gap on the data, expected over the draws.
 
-    The direct bound of the family's specification, section 10.1, with step sizes up to what the budget pays for.
+    The direct bound (THEORY.md, section 10.1) with step sizes up to what the budget pays for.
     """
 
     kind: ClassVar[str] = "families.mirror_descent.accuracy.game"

@@ -1,4 +1,4 @@
-"""The methods by name, and experiments worth a click. The paper has no figures; numbers are the specification's."""
+"""The methods by name, and experiments worth a click. The paper has no figures; numbers: THEORY.md, section 6."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -103,7 +103,7 @@ def dimension_sweep(base: Experiment, dimensions: Sequence[int], data_sets: int 
 
 
 _BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
-_SPEC = "specification, section 6, prototype"
+_SPEC = "THEORY.md, section 6"
 
 
 def _gap(arm: str, low: float, high: float, metric: str = "duality_gap") -> Expected:

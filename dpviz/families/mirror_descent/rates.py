@@ -1,7 +1,7 @@
 """The paper's own choices, for comparison: its privacy accounting, error bound, parameter settings and rates.
 
 Source: González, Guzmán, Paquette (arXiv 2403.02912), Table 1, Theorems 4.1-5.1 and G.1, Propositions 4.1, E.1 and F.1,
-with constants restored where the paper leaves them open (page specification, sections 4.2 and 5). n records, T rounds,
+with constants restored where the paper leaves them open (THEORY.md, sections 4.2 and 5). n records, T rounds,
 K draws per player and round, B records per batch; ℓ = ln d_x + ln d_y, Λ = ln(1/δ), a = ℓ^1.5 √Λ/(n ε).
 """
 

@@ -31,7 +31,7 @@ class SamplingBias:
 def measure(draws: Sequence[int], dimension: int, repetitions: int, seed: int) -> SamplingBias:
     """E h(x̂) - h(x) for h = ½ ‖·‖², L₁ = 1, and x̂ the average of K vertices drawn from x, uniform on `dimension`.
 
-    It is (1 - ‖x‖²)/(2K) exactly, and at most 2 L₁/K (section 5.6 of the specification). No data, no privacy.
+    It is (1 - ‖x‖²)/(2K) exactly, and at most 2 L₁/K (THEORY.md, section 5, item 6). No data, no privacy.
     """
     source = _public(seed)
     log_weights = np.zeros((1, dimension))

@@ -3,7 +3,7 @@
 Everything here is a function of public numbers; n records, replace-one neighbours, T = rounds, K = draws per player and
 round, B = records per batch. Source: González, Guzmán, Paquette, "Mirror descent algorithms with nearly
 dimension-independent rates for differentially-private stochastic saddle-point problems" (arXiv 2403.02912), with the
-corrections E1-E13 and the direct analysis (section 10.1) of the page specification, whose sections are cited. L0, L1,
+corrections E1-E13 and the direct analysis (section 10.1) of THEORY.md, whose sections are cited. L0, L1,
 L2 bound a record's partial derivatives, their change per unit of l1 distance, and that of the second derivatives.
 rounds may be an array in every function whose result depends on it through a formula only.
 """

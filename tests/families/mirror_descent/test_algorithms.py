@@ -1,4 +1,4 @@
-"""Vertex sampling and synthetic data: step sizes, updates by hand, limits, bounds, and the specification's numbers."""
+"""Vertex sampling and synthetic data: step sizes, updates by hand, limits, bounds, and the numbers of THEORY.md."""
 
 import math
 from collections.abc import Mapping
@@ -100,7 +100,7 @@ def test_the_paper_s_step_size_and_what_it_really_spends() -> None:
 
 
 def test_the_events_are_the_draws_that_depend_on_data() -> None:
-    """Erratum E6: 2 K (T - 1) draws, both players from the second round on; ranges 2 osc τ w of the specification."""
+    """Erratum E6: 2 K (T - 1) draws, both players from the second round on; ranges 2 osc τ w."""
     facts = needle().facts()
     for settings, weights in (({}, np.arange(1, 64) / 5000), ({"batching": "single"}, np.full(63, 1 / 78))):
         plan = VertexSampling(draws=3, **settings).plan(facts, BUDGET)

@@ -2,7 +2,7 @@
 
 The smallest game with privacy in it: 2 × 2, three rows of signs, three rounds, so a transcript is one of 64. Its
 probabilities under two neighbouring tables give every divergence exactly; sampled transcripts must have these
-probabilities, and no test of the samples may show more than the accountant claims (specification, sections 4.5 and 9).
+probabilities, and no test of the samples may show more than the accountant claims (THEORY.md, sections 4.5 and 9).
 """
 
 import dataclasses

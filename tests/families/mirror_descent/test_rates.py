@@ -1,4 +1,4 @@
-"""The paper's accounting, bound and settings against the verified values of the page specification."""
+"""The paper's accounting, bound and settings against the verified values of THEORY.md."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Bias of drawn vertices, measured: specification, sections 5.6 and 9.9; and what the page says about the family."""
+"""Bias of drawn vertices, measured: THEORY.md, section 5 and check 9; and what the page says about the family."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Costs of draws, step-size caps, bounds and rounds against the verified values of the page specification."""
+"""Costs of draws, step-size caps, bounds and rounds against the verified values of THEORY.md."""
 
 import math
 from itertools import pairwise
@@ -368,7 +368,7 @@ def test_sample_size_reaches_the_target() -> None:
             n = theory.sample_size(0.4, players, HALVES, RHO, batching)
             bounds = [theory.closed_form_optimum(players, HALVES, RHO, m, batching).bound for m in (n, n - 1)]
             assert bounds[0] <= 0.4 < bounds[1]
-    # The formula of the page specification is for the balanced number of rounds, whose bound is 1.14 times as large.
+    # The formula of THEORY.md, section 5, is for the balanced number of rounds, whose bound is 1.14 times as large.
     balanced = 4 * (2 * math.log(1000)) ** 1.5 * math.sqrt(4 / (3 * RHO)) / 0.4**2
     n = theory.sample_size(0.4, bilinear(1000), HALVES, RHO, "full_batch")
     assert n == pytest.approx(((3**0.25 + 3**-0.75) / 2) ** 2 * balanced, abs=1)
