@@ -121,6 +121,6 @@ with st.expander("About this method", icon=":material/menu_book:"):
     st.markdown(texts.ABOUT)
     st.caption(texts.NOT_COVERED)
 if shown is not None:
-    accelerated_plan.assumptions(shown, data.source == "upload" and data_panel.ranges_from_data("accel"))
+    accelerated_plan.assumptions(shown, data_panel.from_data("accel") if data.source == "upload" else ())
 with st.expander("Where this tool and the paper differ", icon=":material/rule:"):
     explain.errata(texts.ERRATA)

@@ -131,6 +131,6 @@ with st.expander("About this method", icon=":material/menu_book:"):
     st.markdown(texts.ABOUT)
     st.caption(texts.NOT_COVERED)
 if shown is not None:
-    mirror_plan.assumptions(shown, choice.declared_from_data("mirror"))
+    mirror_plan.assumptions(shown, choice.from_data("mirror"))
 with st.expander("Where this tool and the paper differ", icon=":material/rule:"):
     explain.errata(texts.ERRATA)

@@ -1,6 +1,6 @@
 """The plan of the accelerated methods: what the budget buys, before anything runs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,16 +132,17 @@ def batch_note(shown: PlanView) -> str:
     return f"{rows} in each step: {plan.iterations * m / n:,.3g} epochs in {plan.iterations:,} steps."
 
 
-def assumptions(shown: PlanView, filled: bool) -> None:
-    """The box of assumptions for these settings; filled : whether the ranges were taken from the data."""
+def assumptions(shown: PlanView, taken: Collection[str]) -> None:
+    """The box of assumptions for these settings; taken : what of an upload was taken from the data."""
     experiment = shown.experiment
     plan = next(iter(guarantee.private(shown.plans).values()))
     m, n = int(plan.schedule["batch_size"][0]), plan.facts.n
     problem = experiment.problem
+    missing = getattr(getattr(problem, "data", None), "missing", "")
     explain.assumptions(
         texts.PROTECTED,
         texts.batches(m, n),
         texts.composition(getattr(experiment.arms[0].algorithm, "noise", "laplace"), m < n),
-        texts.constants(problem.smoothness_source if isinstance(problem, LogisticRegression) else None, filled),
+        texts.constants(problem.smoothness_source if isinstance(problem, LogisticRegression) else None, taken, missing),
         texts.SCREEN,
     )

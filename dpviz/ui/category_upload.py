@@ -38,10 +38,9 @@ def uploaded(page: str) -> tuple[CategoricalUpload | None, dict[str, np.ndarray]
     return None, {}
 
 
-def declared_from_data(page: str) -> bool:
-    """Whether categories were taken from the file itself."""
-    file: CategoricalFile | None = st.session_state.get(f"{_prefix(page)}_upload")
-    return file is not None and file.filled
+def from_data(page: str) -> tuple[str, ...]:
+    """See `data_panel.from_data`."""
+    return data_panel.from_data(_prefix(page))
 
 
 def _prefix(page: str) -> str:
@@ -108,7 +107,7 @@ def _declare_categories(file: CategoricalFile) -> dict[str, str]:
         "They reveal something that no budget accounts for.",
     )
     if file.filled:
-        data_panel.taken_from_data("categories")
+        data_panel.taken_from_data(file, "categories")
     return {name: text for name, (used, text) in file.declared.items() if used}
 
 

@@ -68,6 +68,7 @@ class Upload:
     error: UserError | None = None
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # as declared so far
     filled: bool = False  # whether ranges were taken from the data
+    taken: list[str] = field(default_factory=list)  # what the panel, as it is drawn now, says was taken from the data
     edition: int = 0  # of the tables to fill in; a new one starts from what was declared
     starts: dict[str, pd.DataFrame] = field(default_factory=dict)  # of the tables to fill in, by key
     made: tuple[Hashable, Any] | None = None  # the choice that it was made for, and the result
@@ -131,13 +132,14 @@ def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
             st.button(f"Use a random sample of {MAX_ROWS:,} rows", on_click=_read, args=(page, kind, MAX_ROWS))
         return None
     st.caption(f"**{upload.name}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
+    upload.taken.clear()
     return upload
 
 
-def ranges_from_data(page: str) -> bool:
-    """Whether the declared ranges of the uploaded table were taken from the file itself."""
+def from_data(page: str) -> tuple[str, ...]:
+    """What was taken from the file itself instead of being declared, as the panel has just said: "ranges", "groups"."""
     upload: Upload | None = st.session_state.get(f"{page}_upload")
-    return upload is not None and upload.filled
+    return () if upload is None else tuple(upload.taken)
 
 
 def _read(page: str, kind: type[Upload], sample_rows: int | None = None) -> None:
@@ -316,12 +318,13 @@ def declare_ranges(upload: Upload, features: Sequence[str]) -> dict[str, tuple[f
         help="Minimum and maximum of each column, rounded outwards. They reveal something that no budget accounts for.",
     )
     if upload.filled:
-        taken_from_data("ranges")
+        taken_from_data(upload, "ranges")
     return {name: upload.bounds[name] for name in features}
 
 
-def taken_from_data(what: str) -> None:
+def taken_from_data(upload: Upload, what: str) -> None:
     """Marks declarations that were taken from the file itself."""
+    upload.taken.append(what)
     st.badge(f"{what} taken from the data: not private", icon=":material/visibility:", color="orange")
 
 

@@ -62,13 +62,13 @@ class Choice:
     def problem(self) -> type[ProblemSpecification]:
         return PROBLEMS[self.name]
 
-    def declared_from_data(self, page: str) -> bool:
-        """Whether ranges, groups or categories of an upload were taken from the file itself."""
+    def from_data(self, page: str) -> tuple[str, ...]:
+        """What of an upload was taken from the file itself instead of being declared, as its panel says."""
         if not self.uploaded:
-            return False
+            return ()
         if self.name == "synthetic":
-            return category_upload.declared_from_data(page)
-        return group_upload.declared_from_data(page, loss_columns=self.name == "losses")
+            return category_upload.from_data(page)
+        return group_upload.from_data(page, loss_columns=self.name == "losses")
 
 
 def choose(panel: Panel, main: DeltaGenerator) -> Choice:

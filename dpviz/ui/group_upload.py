@@ -47,10 +47,9 @@ def uploaded(page: str, loss_columns: bool = False) -> tuple[GroupedUpload | Non
     return None, {}
 
 
-def declared_from_data(page: str, loss_columns: bool = False) -> bool:
-    """Whether ranges, or the groups of any column, were taken from the file itself."""
-    file: GroupedFile | None = st.session_state.get(f"{_prefix(page, loss_columns)}_upload")
-    return file is not None and (file.filled or bool(file.proposed))
+def from_data(page: str, loss_columns: bool = False) -> tuple[str, ...]:
+    """See `data_panel.from_data`."""
+    return data_panel.from_data(_prefix(page, loss_columns))
 
 
 def _prefix(page: str, loss_columns: bool) -> str:
@@ -161,7 +160,7 @@ def _loss_range(file: GroupedFile, losses: Sequence[str]) -> tuple[float, float]
         help="Smallest and largest loss, rounded outwards. They reveal something that no budget accounts for.",
     )
     if file.filled:
-        data_panel.taken_from_data("range")
+        data_panel.taken_from_data(file, "range")
     low, high = declared
     if not low < high:
         raise UserError("The lowest loss must be below the highest.", title="The losses need a range")
@@ -212,7 +211,7 @@ def _declare_groups(file: GroupedFile, group: str) -> tuple[list[str], Shares]:
         help="The most frequent groups of the column. Which ones occur is something that no budget accounts for.",
     )
     if group in file.proposed:
-        data_panel.taken_from_data("groups")
+        data_panel.taken_from_data(file, "groups")
     return _checked(group, rows)
 
 

@@ -1,6 +1,6 @@
 """The plan of the mirror descent page: what the budget buys, before anything runs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,20 @@ from dpviz.families.mirror_descent import VertexSampling, bounds, figures, texts
 from dpviz.plots import plan_figures
 from dpviz.plots.style import ArmStyle, arm_styles
 from dpviz.privacy.budgets import NoPrivacy, PureDP
+from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games import GameFacts
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.marginals import MarginalQueries
 from dpviz.ui import explain, guarantee, plan_view
 from dpviz.ui.explain import SETTINGS_ONLY, short
 from dpviz.ui.results import Options, Shown
 
+# What the data of a problem declare, by the names of `texts.DECLARED`; of all others, the ranges.
+DECLARED: Mapping[type[ProblemSpecification], tuple[str, ...]] = {
+    GroupLoss: ("ranges", "groups", "shares"),
+    LossMatrix: ("range", "groups", "shares"),
+    MarginalQueries: ("categories",),
+}
 WORST_CASE = (
     "Upper bound on the expected gap on the data (in a single pass, on the population), for every data set; real runs "
     "are usually far better."
@@ -146,17 +154,18 @@ def recommendation(shown: PlanView) -> None:
         st.info(texts.recommend(shown.facts, shown.experiment.budget), icon=":material/lightbulb:")
 
 
-def assumptions(shown: PlanView, filled: bool) -> None:
-    """The box of assumptions for these settings; filled : whether something was declared from the data."""
+def assumptions(shown: PlanView, taken: Collection[str]) -> None:
+    """The box of assumptions for these settings; taken : what of an upload was taken from the data."""
     plan = next(iter(guarantee.private(shown.plans).values()))
     batch, n = int(plan.schedule["batch_size"][0]), plan.facts.n
     methods = [arm.algorithm for arm in shown.experiment.arms]
     paper = all(getattr(method, "accounting", "tight") == "paper" for method in methods)
-    grouped = isinstance(shown.experiment.problem, GroupLoss | LossMatrix)
+    problem = shown.experiment.problem
+    missing = getattr(getattr(problem, "data", None), "missing", "")
     explain.assumptions(
         texts.PROTECTED,
         texts.batches(batch < n, batch, n),
         texts.composition("paper" if paper else "tight"),
-        texts.constants("declared" if grouped else "", filled),
+        texts.constants(DECLARED.get(type(problem), ("ranges",)), taken, missing),
         texts.SCREEN,
     )

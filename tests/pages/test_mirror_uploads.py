@@ -133,6 +133,26 @@ def test_groups_of_the_file_name_the_strategies_and_the_losses(load: Load) -> No
     assert "taken from the data" in text(app) and "**not private**" in text(app)  # in the box of assumptions, too
 
 
+def assumed(app: AppTest) -> str:
+    """What the box of assumptions says of the constants."""
+    box = next(element.value for element in app.markdown if element.value.startswith("- **Who is protected."))
+    return next(line for line in box.splitlines() if line.startswith("- **Constants.**"))
+
+
+def test_the_assumptions_repeat_what_the_panel_says(load: Load) -> None:
+    app = ready(load, "synthetic")
+    taken = "Taken from the data, **not private**, and paid for by no budget: "
+    assert "Declared: n. " in assumed(app) and f"{taken}the categories of the columns." in assumed(app)
+    app = declare(upload(load, "synthetic"), area="city, town", pets="cat, dog")
+    assert "Declared: n, the categories of the columns. What" in assumed(app) and taken not in assumed(app)
+    app = ready(load, "groups")
+    assert "Declared: n, the groups' shares. " in assumed(app)
+    assert f"{taken}the ranges of the columns, the groups. " in assumed(app)
+    choose(app, "problem", "synthetic")
+    choose(app, "synthetic_data", "generated")  # the uploads are out of sight
+    assert "Declared: n, the categories of the columns. What" in assumed(app) and taken not in assumed(app)
+
+
 def test_columns_of_losses_name_the_strategies(load: Load) -> None:
     app = run(ready(load, "losses"))
     assert lines(app, "Stacked shares of the vertices of player x") == {"wait", "act", "ask"}

@@ -20,7 +20,7 @@ def script() -> None:
 
     if not st.session_state.get("hidden"):
         st.session_state["dataset"], st.session_state["tables"] = category_upload.uploaded("p")
-    st.session_state["from_data"] = category_upload.declared_from_data("p")
+    st.session_state["from_data"] = category_upload.from_data("p")
 
 
 def table(rows: int = 60) -> pd.DataFrame:
@@ -151,7 +151,7 @@ def test_declared_lists_make_a_table_and_a_problem(app: AppTest) -> None:
 
 def test_lists_are_filled_from_the_data_only_on_request_and_marked(app: AppTest) -> None:
     fill(upload(app, table()))
-    assert not app.error and app.session_state["from_data"]
+    assert not app.error and app.session_state["from_data"] == ("categories",)
     assert "categories taken from the data: not private" in text(app)
     dataset = app.session_state["dataset"]
     assert [name for name, _ in dataset.columns] == ["area", "owned", "age"]  # a name per row is no category

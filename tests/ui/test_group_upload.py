@@ -17,7 +17,7 @@ def learning() -> None:
 
     if not st.session_state.get("hidden"):
         st.session_state["dataset"], st.session_state["tables"] = group_upload.uploaded("p")
-    st.session_state["from_data"] = group_upload.declared_from_data("p")
+    st.session_state["from_data"] = group_upload.from_data("p")
 
 
 def strategies() -> None:
@@ -26,7 +26,7 @@ def strategies() -> None:
     from dpviz.ui import group_upload
 
     st.session_state["dataset"], st.session_state["tables"] = group_upload.uploaded("p", loss_columns=True)
-    st.session_state["from_data"] = group_upload.declared_from_data("p", loss_columns=True)
+    st.session_state["from_data"] = group_upload.from_data("p", loss_columns=True)
 
 
 def table(rows: int = 60) -> pd.DataFrame:
@@ -107,7 +107,10 @@ def test_a_file_with_proposed_ranges_and_groups_is_marked_and_makes_a_problem(ap
     press(app, "propose")
     assert "groups taken from the data: not private" in text(app) and "'age' needs a range" in said(app)
     press(app, "fill")
-    assert "ranges taken from the data: not private" in text(app) and app.session_state["from_data"]
+    assert "ranges taken from the data: not private" in text(app) and app.session_state["from_data"] == (
+        "ranges",
+        "groups",
+    )
     dataset, tables = app.session_state["dataset"], app.session_state["tables"]
     assert declared(app) == pytest.approx({"east": 0.25, "north": 0.25, "south": 0.25, "other": 0.25})
     assert dataset.names == ("age", "height") and dataset.bounds == ((0.0, 6.0), (0.0, 10.0))
@@ -287,7 +290,7 @@ def test_the_range_of_losses_can_be_filled_and_is_marked(matrix: AppTest) -> Non
     upload(matrix, losses().assign(ask=lambda frame: frame["ask"] * 40 - 3))
     declare(matrix, [("a", None), ("b", None)])
     press(matrix, "fill", "losses")
-    assert "range taken from the data: not private" in text(matrix) and matrix.session_state["from_data"]
+    assert "range taken from the data: not private" in text(matrix) and matrix.session_state["from_data"] == ("range",)
     assert len(set(matrix.session_state["dataset"].bounds)) == 1
     assert matrix.session_state["dataset"].bounds[0] == (-10.0, 40.0)
     upload(matrix, losses())

@@ -1,5 +1,7 @@
 """What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
 
+from collections.abc import Collection
+
 TITLE = "Accelerated gradient"
 SUMMARY = "Learn a model in small noisy steps: which method, how many steps, and how should the budget be spread?"
 
@@ -131,11 +133,20 @@ def composition(noise: str, sampled: bool) -> str:
     return f"{step} in every step{amplified}; {total}. Number of steps and schedule are fixed before the run."
 
 
-def constants(source: str | None, ranges_from_data: bool = False) -> str:
-    """Which constants are declared, estimated or released; source : of the smoothness, None on a quadratic."""
+def constants(source: str | None, taken: Collection[str] = (), missing: str = "") -> str:
+    """Which constants are declared, estimated or released, and what became of missing values.
+
+    source : of the smoothness, None on a quadratic. taken : "ranges", if an upload's panel took them from its file.
+    missing : "fill" or "drop", of an upload.
+    """
     common = "Ranges of the features, the clip C, n and d are declared; clipping enforces them whatever the data are. "
-    if ranges_from_data:
+    if "ranges" in taken:
         common = "The ranges of the features were taken from the data: **not private**. Clip C, n and d are declared. "
+    common += {
+        "": "",
+        "fill": "A missing value counts as the middle of its range. ",
+        "drop": "Rows with missing values were dropped: n depends on the data, **not private**. ",
+    }[missing]
     smoothness = {
         None: "μ and L are those of the quadratic.",
         "bounds": "L = R²/4 + 2λ follows from the declared ranges. The starting error is a bound for every data set.",

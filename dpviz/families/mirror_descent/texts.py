@@ -1,8 +1,7 @@
 """What the page says about the family: games and methods in words, what is assumed, where tool and paper differ."""
 
 import math
-from collections.abc import Collection, Mapping
-from typing import Literal
+from collections.abc import Collection, Mapping, Sequence
 
 from dpviz.families.mirror_descent import planning, theory
 from dpviz.privacy.budgets import Budget
@@ -167,19 +166,36 @@ def composition(accounting: planning.Accounting) -> str:
     )
 
 
-def constants(shares: Literal["", "declared", "released"] = "", ranges_from_data: bool = False) -> str:
-    """Which constants are declared or released; shares : of the groups, "" without groups."""
-    common = {
-        False: "Ranges of the columns, lists of categories, n and the numbers of strategies are declared. ",
-        True: "The ranges of the columns were taken from the data: **not private**. Lists and n are declared. ",
-    }[ranges_from_data]
-    enforced = "Values outside are clipped, which bounds every gradient whatever the data are. "
-    groups = {
-        "": "",
-        "declared": "The groups' shares are declared; wrong ones reweight the groups and never break privacy.",
-        "released": "The groups' shares were released privately; their cost is part of the budget shown.",
-    }[shares]
-    return (common + enforced + groups).strip()
+DECLARED = {
+    "ranges": "the ranges of the columns",
+    "range": "the range of the losses",
+    "categories": "the categories of the columns",
+    "groups": "the groups",
+    "shares": "the groups' shares",
+}
+
+
+def constants(things: Sequence[str] = ("ranges",), taken: Collection[str] = (), missing: str = "") -> str:
+    """Which constants are declared, which were taken from the data, and what became of missing values.
+
+    things, taken : names in `DECLARED`, those that the problem has and those that an upload's panel took from its file.
+    missing : "fill" or "drop", of an upload.
+    """
+    declared = [DECLARED[thing] for thing in things if thing not in taken]
+    found = [DECLARED[thing] for thing in things if thing in taken]
+    words = [f"Declared: n{''.join(f', {thing}' for thing in declared)}."]
+    if found:
+        words.append(f"Taken from the data, **not private**, and paid for by no budget: {', '.join(found)}.")
+    outside = "becomes “other”" if "categories" in things else "is clipped"
+    words.append(f"What lies outside {outside}, which bounds every gradient whatever the data are.")
+    if "shares" in things:
+        words.append("Wrong shares reweight the groups and never break privacy.")
+    words += {
+        "": [],
+        "fill": ["A missing value counts as the middle of its range."],
+        "drop": ["Rows with missing values were dropped: n depends on the data, **not private**."],
+    }[missing]
+    return " ".join(words)
 
 
 # Between these multiples of `theory.crossover_dimension` either method may win. Measured at ε = 1, δ = 1e-6, n = 1,000

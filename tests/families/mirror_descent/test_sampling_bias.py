@@ -134,8 +134,14 @@ def test_words_about_the_plan() -> None:
     assert "every round uses all n = 5,000 rows" in texts.batches(False, 5000, 5000)
     assert "block of 78 of n = 5,000 rows" in texts.batches(True, 78, 5000)
     assert "Corollary 3.21" in texts.composition("paper") and "bounded range" in texts.composition("tight")
-    assert "not private" in texts.constants(ranges_from_data=True)
-    assert "part of the budget" in texts.constants("released") and "reweight" in texts.constants("declared")
+    assert texts.constants().startswith("Declared: n, the ranges of the columns. What lies outside is clipped")
+    grouped = texts.constants(("ranges", "groups", "shares"), ("groups",), "fill")
+    assert "Declared: n, the ranges of the columns, the groups' shares." in grouped and "reweight" in grouped
+    assert "Taken from the data, **not private**, and paid for by no budget: the groups." in grouped
+    assert "counts as the middle of its range" in grouped
+    listed = texts.constants(("categories",), ("categories",))
+    assert listed.startswith("Declared: n. Taken from the data") and "becomes “other”" in listed
+    assert "n depends on the data" in texts.constants(missing="drop")
 
 
 @pytest.mark.parametrize(
