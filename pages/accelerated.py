@@ -62,8 +62,8 @@ with st.sidebar:
         with st.expander("Advanced: noise and methods"):
             references = experiment_controls.references(panel)
             advanced = ["noise", "schedule", "horizon", "stage_lengths", "momentum_rule"]
-            settings |= experiment_controls.settings(panel, CATALOGUE, advanced)
-            if settings["momentum_rule"] == "own":
+            settings |= experiment_controls.settings(panel, CATALOGUE, advanced, labels)
+            if settings.get("momentum_rule") == "own":
                 settings |= experiment_controls.settings(panel, CATALOGUE, ["momentum"])
         with st.expander("Advanced: model and clipping"):
             problem = problem_controls.model(panel, data, budget, numbers["seed"])

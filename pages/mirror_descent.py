@@ -64,13 +64,20 @@ with st.sidebar:
         offered, default = presets.offered(choice.problem)
         name = mirror_tabs.methods_name(choice.problem)
         labels = experiment_controls.methods(panel, CATALOGUE, offered, default, name)
-        settings = experiment_controls.settings(panel, CATALOGUE, ["iterations", "relative_step", "batching"])
-        size_note = st.empty()
+        chosen = labels or offered
+        common, size_note = st.container(), st.empty()
         with st.expander("Advanced: draws and accounting"):
             references = experiment_controls.references(panel)
-            settings |= experiment_controls.settings(panel, CATALOGUE, ADVANCED, offered)
-        with st.expander("Advanced: other methods"):
-            settings |= experiment_controls.settings(panel, CATALOGUE, [*BASELINES, *SYNTHETIC, *REST], offered)
+            advanced = game_controls.applicable(ADVANCED, choice.problem, budget.cls)
+            settings = experiment_controls.settings(panel, CATALOGUE, advanced, chosen)
+        with common:
+            rounds = [*chosen, *(["Vertex sampling"] if references else [])]  # references run as many rounds
+            settings |= experiment_controls.settings(panel, CATALOGUE, ["iterations"], rounds)
+            settings |= experiment_controls.settings(panel, CATALOGUE, ["relative_step", "batching"], chosen)
+        rest = game_controls.applicable((*BASELINES, *SYNTHETIC, *REST), choice.problem, budget.cls)
+        if experiment_controls.applicable(CATALOGUE, rest, chosen):
+            with st.expander("Advanced: other methods"):
+                settings |= experiment_controls.settings(panel, CATALOGUE, rest, chosen)
         panel.check()
         arms = Chosen(labels, references, settings).arms(CATALOGUE)
         problem = game_controls.build(choice)

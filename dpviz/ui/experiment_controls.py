@@ -95,14 +95,16 @@ def references(panel: Panel) -> bool:
     )
 
 
-def settings(
-    panel: Panel, catalogue: Catalogue, names: Sequence[str], offered: Sequence[str] | None = None
-) -> dict[str, Any]:
-    """Draw the shared settings `names`, as far as one of the methods offered (None = all) has them; their values."""
+def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str], methods: Sequence[str] = ()) -> dict[str, Any]:
+    """Draw the shared settings `names`, as far as one of the methods (none = all of them) has them; their values."""
     declared = catalogue.controls()
-    labels = catalogue.methods if offered is None else offered
-    owned = {name for label in labels for name in type(catalogue.methods[label]).model_fields}
-    return {name: panel.control(declared[name], name) for name in names if name in owned}
+    return {name: panel.control(declared[name], name) for name in applicable(catalogue, names, methods)}
+
+
+def applicable(catalogue: Catalogue, names: Sequence[str], methods: Sequence[str] = ()) -> list[str]:
+    """Those of the settings `names` that one of the methods (none = all of them) has."""
+    owned = {name for label in methods or catalogue.methods for name in type(catalogue.methods[label]).model_fields}
+    return [name for name in names if name in owned]
 
 
 def budget(

@@ -1,6 +1,6 @@
 """Choosing a game: the kind of problem, its data, and its settings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from dpviz.datasets.categories import CategoricalBundled, CategoricalGenerator
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns
 from dpviz.errors import UserError
+from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.marginals import MarginalQueries
@@ -95,6 +96,16 @@ def choose(panel: Panel, main: DeltaGenerator) -> Choice:
     if data is not None:
         parts["data"] = data
     return Choice(name, Settings(cls, parts), source == UPLOAD, tables)
+
+
+def applicable(settings: Sequence[str], problem: type[ProblemSpecification], budget: type[Budget]) -> tuple[str, ...]:
+    """Those of the methods' settings that mean something for a kind of problem and a currency."""
+    without: set[str] = set()
+    if issubclass(problem, MarginalQueries | SparseRegression | Portfolio | PolytopeRegression):
+        without.add("share_x")  # one player pays for everything
+    if not issubclass(budget, ApproximateDP):
+        without |= {"accounting", "theorem"}  # what the paper states for (ε, δ) only
+    return tuple(name for name in settings if name not in without)
 
 
 def build(choice: Choice) -> ProblemSpecification | None:

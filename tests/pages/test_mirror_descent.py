@@ -150,16 +150,39 @@ def owned(methods: Sequence[str]) -> dict[str, Control]:
     return {control.name: control for name in methods for control in type(presets.METHODS[name]).controls()}
 
 
-def test_every_setting_of_every_method_that_the_problem_is_offered_has_a_control(load: Load) -> None:
+def controls_of(app: AppTest) -> set[str]:
+    """Names of the methods' settings that have a control on the page."""
+    keys = {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control]}
+    return {name for name in owned(list(presets.METHODS)) if f"mirror_{name}" in keys}
+
+
+def test_every_setting_of_every_method_that_is_chosen_has_a_control(load: Load) -> None:
     seen: set[str] = set()
     for problem in ("matrix", "synthetic", "regression"):
-        offered, _ = presets.offered(game_controls.PROBLEMS[problem])
+        offered, default = presets.offered(game_controls.PROBLEMS[problem])
         app = open_problem(load, problem)
-        keys = {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control]}
-        assert {f"mirror_{name}" for name in owned(offered)} <= keys
-        assert not {f"mirror_{name}" for name in owned(list(presets.METHODS)) if name not in owned(offered)} & keys
+        one_player = {"share_x"} if problem != "matrix" else set()  # whose budget is not shared
+        assert controls_of(app) == set(owned(default)) - one_player
+        assert controls_of(all_methods(app)) == set(owned(offered)) - one_player
         seen |= set(owned(offered))
     assert seen == set(owned(list(presets.METHODS)))
+
+
+def test_settings_that_do_not_apply_have_no_control(load: Load) -> None:
+    app = open_problem(load, "synthetic", mirror_methods_synthetic=["Gaussian marginals"])
+    assert controls_of(app) == {"fitting_rounds"} and not app.error and len(app.metric) == 4
+    app.toggle(key="mirror_references").set_value(True).run()
+    assert not app.exception and controls_of(app) == {"fitting_rounds", "iterations"}
+    app = load(PAGE, mirror_methods_game=["DP-SGDA"], mirror_currency=ZeroConcentratedDP.name)
+    assert controls_of(app) == {"gradient_rounds", "batching", "euclidean_step"}
+    app.pills(key="mirror_methods_game").set_value(["DP-SGDA", "Vertex sampling"]).run()
+    assert not app.exception and "draws" in controls_of(app) and "accounting" not in controls_of(app)
+    choose(app, "currency", "approximate")
+    assert "accounting" in controls_of(app)
+    app = open_problem(load, "regression", mirror_methods_learning=["Anytime"])
+    assert "theorem" in controls_of(app)
+    choose(app, "currency", "pure")
+    assert "theorem" not in controls_of(app) and not app.error
 
 
 @pytest.mark.parametrize("problem", ["matrix", "synthetic", "regression"])
@@ -214,7 +237,7 @@ def test_both_ends_of_every_budget(load: Load, cls: type) -> None:
 
 @pytest.mark.parametrize("key", ["matrix_latent_rows", "epsilon", "iterations", "stop_level", "replicates"])
 def test_a_mistake_hides_no_other_control(load: Load, key: str) -> None:
-    app = load(PAGE, mirror_seed="7")
+    app = all_methods(load(PAGE, mirror_seed="7"))
     before = {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control, *app.pills]}
     app.number_input(key=f"mirror_{key}").set_value(-5.0).run()
     assert not app.exception and said(app).count("must be between") == 2 and not app.metric
