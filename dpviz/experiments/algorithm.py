@@ -30,7 +30,8 @@ class Snapshot:
     released : (R,) functions of releases, one per metric of the algorithm.
     internal : (R, ...) arrays of the same names that are *not* released, such as an average of secret iterates; for
         diagnostics only, which are recorded under "internal_<metric>".
-    active : (R,) bool, None = all; status : one word per replicate: running, converged, budget, exhausted, diverged.
+    active : (R,) bool, which replicates go on after this snapshot, None = all. Those that do not stay as they are.
+    status : one word per replicate: running, converged, budget, exhausted, diverged.
     """
 
     iteration: int

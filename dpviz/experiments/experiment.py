@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Lane, Trace, recording_grid
+from dpviz.privacy import accounting
 from dpviz.privacy.budgets import Budget, NoPrivacy, PureDP
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
@@ -113,15 +115,17 @@ class Experiment(Specification):
         references = {label for label, plan in plans.items() if isinstance(plan.budget, NoPrivacy)}
         metrics = {arm.label: recorded_metrics(problem, arm.algorithm) for arm in self.arms}
         trace = Trace(metrics, references, self.problem.public)
+        for label, lane in trace.lanes.items():
+            lane.currency = plans[label].currency
+        total = sum(plan.iterations for plan in plans.values())
         seed = secrets.randbits(128) if self.seed is None else self.seed
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
-        total = sum(plan.iterations + 1 for plan in plans.values())
         try:
             while waiting := [run for run in runs if not run.finished]:
                 run = min(waiting, key=lambda candidate: candidate.seconds)
                 snapshot = run.advance()
                 if snapshot is not None:
-                    done = sum(other.iteration + 1 for other in runs)
+                    done = sum(other.progress * other.plan.iterations for other in runs)
                     yield Step(run.label, snapshot, trace, min(1.0, done / total))
         finally:
             for run in runs:
@@ -142,11 +146,11 @@ class _Run:
 
     def __init__(self, arm: Arm, problem: Problem, plan: Plan, experiment: Experiment, seed: int, lane: Lane) -> None:
         self.label, self.seconds, self.iteration, self.finished = arm.label, 0.0, -1, False
-        self._problem, self._lane = problem, lane
+        self.plan, self._problem, self._lane = plan, problem, lane
         self._grid = set(recording_grid(plan.iterations).tolist())
         ledger = Ledger(plan.terms, experiment.replicates)
-        mechanisms = Mechanisms(ledger, seed, release=experiment.release(arm))
-        self._snapshots = arm.algorithm.run(problem, plan, mechanisms)
+        self._mechanisms = Mechanisms(ledger, seed, release=experiment.release(arm))
+        self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)
         self._latest: Snapshot | None = None
 
     def advance(self) -> Snapshot | None:
@@ -157,6 +161,7 @@ class _Run:
             self.close()
             return None
         self._latest, self.iteration = snapshot, snapshot.iteration
+        self._lane.follow(snapshot)
         if snapshot.iteration in self._grid:
             self._record(snapshot)
         self.seconds += time.perf_counter() - began
@@ -167,7 +172,33 @@ class _Run:
         if snapshot.internal:
             found = self._problem.evaluate(snapshot.internal)
             diagnostics |= {INTERNAL + name: value for name, value in found.items()}
-        self._lane.append(snapshot, diagnostics, self.seconds)
+        self._lane.append(snapshot, diagnostics, self.seconds, self._spent(snapshot.iteration))
+
+    def _spent(self, iteration: int) -> np.ndarray | None:
+        """(R,) what each replicate has been charged so far, before the run included, in the lane's currency."""
+        currency = self._lane.currency
+        if currency is None:
+            return None
+        if not self.plan.stops:
+            return np.full(self._mechanisms.replicates, self._planned[iteration])
+        power = 2 if currency == "mu" else 1
+        before = accounting.total(self.plan.facts.released, currency) ** power
+        return np.asarray((before + self._mechanisms.spent(currency) ** power) ** (1 / power))
+
+    @cached_property
+    def _planned(self) -> np.ndarray:
+        """(T+1,) what the plan has charged after each iteration."""
+        assert self._lane.currency is not None
+        return self.plan.spent(self._lane.currency)
+
+    @property
+    def progress(self) -> float:
+        """How much of the arm is done, in [0, 1]: iterations of the most that there are, or replicates that ended."""
+        if self.finished:
+            return 1.0
+        stopped = self._lane.stopped_at
+        ended = float((stopped >= 0).mean()) if len(stopped) else 0.0
+        return max((self.iteration + 1) / (self.plan.iterations + 1), ended)
 
     def close(self) -> None:
         """Record the last state, also of a run that was stopped in between."""

@@ -15,8 +15,6 @@ from dpviz.experiments import publishing
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
-from dpviz.privacy.accounting import Currency
-from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP
 
 NOT_PRIVATE = "_nonprivate"
 Uploaded = UploadedTable | GroupedUpload | CategoricalUpload
@@ -33,8 +31,9 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
 
     Header lines start with "#": version, settings as JSON, and what the columns mean. Columns that read raw data end in
     _nonprivate, and so does every value of an arm without privacy; give `trace.visible(False)` to leave them out. The
-    privacy spent is that of one replicate: spent_epsilon, spent_mu or spent_rho, by the budget. What publishing several
-    of them costs stands in the header, with ε at `delta` where the budget has no δ.
+    privacy spent is what each replicate was charged: spent_epsilon, spent_mu or spent_rho, by the budget; of methods
+    that stop by themselves, with the ceiling, which is the guarantee. What publishing several of them costs stands in
+    the header, with ε at `delta` where the budget has no δ.
     """
     parts = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]
     columns = dict.fromkeys([*_INDEX, *(name for part in parts for name in part)])
@@ -60,9 +59,11 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
         "replicate": np.tile(np.arange(replicates), count),
         "iteration": iterations,
     }
-    currency = _additive_currency(plan.budget)
-    if currency is not None:
-        table[f"spent_{currency}"] = plan.spent(currency)[iterations]
+    _, charged = trace.spent(label)
+    if lane.currency is not None and len(charged) >= count:
+        table[f"spent_{lane.currency}"] = charged[:count].ravel()
+        if plan.stops:
+            table[f"ceiling_{lane.currency}"] = plan.spent(lane.currency)[-1]
     if "noise_scale" in plan.schedule:
         table["noise_scale"] = np.append(np.nan, plan.schedule["noise_scale"])[iterations]
     for metric, (_, found) in series.items():
@@ -78,13 +79,6 @@ def _header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], del
         publishing.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     ):
         yield f"publishing {sentence}"
-
-
-def _additive_currency(budget: Budget) -> Currency | None:
-    """The currency in which steps add up: the budget's own, and ρ for (ε, δ), which has none."""
-    if isinstance(budget, NoPrivacy):
-        return None
-    return "epsilon" if isinstance(budget, PureDP) else "mu" if isinstance(budget, GaussianDP) else "rho"
 
 
 _SCRIPT = '''\

@@ -8,10 +8,12 @@ from typing import Self
 import numpy as np
 
 from dpviz.privacy import accounting
-from dpviz.privacy.budgets import Budget
+from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP
 from dpviz.privacy.events import ZCDP, Event, Gaussian, Pure
 from dpviz.privacy.ledger import Filter, Sequence
 from dpviz.problems.base import Facts
+
+SYMBOLS: Mapping[accounting.Currency, str] = MappingProxyType({"epsilon": "ε", "rho": "ρ", "mu": "μ"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +28,7 @@ class Plan:
     schedule : arrays (T,), read-only: step_size, noise_scale, batch_size, ...
     resolved : what "chosen by theory" became.
     notes : warnings in plain words.
+    stops : whether a replicate may end before the last iteration, so that `events` are what it is charged at most.
     """
 
     facts: Facts
@@ -36,6 +39,7 @@ class Plan:
     schedule: Mapping[str, np.ndarray]
     resolved: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    stops: bool = False
 
     @classmethod
     def fixed(
@@ -48,15 +52,17 @@ class Plan:
         iterations: int | None = None,
         resolved: Mapping[str, float] = MappingProxyType({}),
         notes: tuple[str, ...] = (),
+        stops: bool = False,
         **schedule: np.ndarray,
     ) -> Self:
         """A plan whose events are fixed in advance. Each array of `schedule` is (T,).
 
         charged_at : (len(events),) ascending, if it is not one event per iteration; then `iterations` says T.
+        stops : whether replicates may leave before the end.
         """
         times = np.arange(1, len(events) + 1) if charged_at is None else charged_at
         steps = len(events) if iterations is None else iterations
-        return cls._made(facts, budget, Sequence(events), times, steps, resolved, notes, schedule)
+        return cls._made(facts, budget, Sequence(events), times, steps, resolved, notes, schedule, stops)
 
     @classmethod
     def filtered(
@@ -71,7 +77,7 @@ class Plan:
         **schedule: np.ndarray,
     ) -> Self:
         """A plan under a filter, for a method that decides while it runs what comes next; `iterations` at most."""
-        return cls._made(facts, budget, terms, np.ones(1, dtype=int), iterations, resolved, notes, schedule)
+        return cls._made(facts, budget, terms, np.ones(1, dtype=int), iterations, resolved, notes, schedule, True)
 
     @classmethod
     def _made(
@@ -84,6 +90,7 @@ class Plan:
         resolved: Mapping[str, float],
         notes: tuple[str, ...],
         schedule: Mapping[str, np.ndarray],
+        stops: bool,
     ) -> Self:
         single = 1 if isinstance(terms, Filter) else len(terms.events)
         if charged_at.shape != (single,) or (np.diff(charged_at, prepend=1, append=iterations) < 0).any():
@@ -94,7 +101,8 @@ class Plan:
             if values.shape != (iterations,):
                 raise ValueError(f"a schedule needs {iterations} entries, not {values.shape}")
             values.setflags(write=False)
-        return cls(facts, budget, terms, charged_at, iterations, MappingProxyType(dict(schedule)), resolved, notes)
+        kept = MappingProxyType(dict(schedule))
+        return cls(facts, budget, terms, charged_at, iterations, kept, resolved, notes, stops)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -104,8 +112,20 @@ class Plan:
         ceiling: dict[str, type[Pure | ZCDP | Gaussian]] = {"epsilon": Pure, "rho": ZCDP, "mu": Gaussian}
         return (ceiling[self.terms.currency](self.terms.cap),)
 
+    @property
+    def currency(self) -> accounting.Currency | None:
+        """The currency in which its steps add up: that of a filter, or the budget's own; ρ where the budget has none.
+
+        None without privacy.
+        """
+        if isinstance(self.budget, NoPrivacy):
+            return None
+        if isinstance(self.terms, Filter):
+            return self.terms.currency
+        return "epsilon" if isinstance(self.budget, PureDP) else "mu" if isinstance(self.budget, GaussianDP) else "rho"
+
     def spent(self, currency: accounting.Currency) -> np.ndarray:
-        """(T+1,) privacy spent after each iteration, in a currency that composes by itself.
+        """(T+1,) privacy spent after each iteration, at most, in a currency that composes by itself.
 
         Entry 0 is what was spent before the run, to learn one of its facts.
         """

@@ -5,14 +5,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from dpviz.experiments.plan import Plan
+from dpviz.experiments.plan import SYMBOLS, Plan
 from dpviz.privacy import accounting
 from dpviz.privacy.accounting import Currency
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Repeat
 from dpviz.privacy.rounding import MOST_GROUPS, rounded_up
-
-SYMBOLS: Mapping[Currency, str] = {"epsilon": "ε", "rho": "ρ", "mu": "μ"}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpviz.experiments.plan import Plan
+from dpviz.experiments.plan import SYMBOLS, Plan
 from dpviz.experiments.trace import Trace
 from dpviz.privacy import accounting, planner
 from dpviz.privacy.budgets import (
@@ -53,13 +53,19 @@ class Column:
 COLUMNS: Mapping[str, Column] = {
     "algorithm": Column("Algorithm", True),
     "steps": Column("Steps", True, "Steps completed."),
+    "finished": Column("Finished", True, "Repeats that ended by themselves, by a rule that reads released values."),
+    "median_stop": Column("Median stop", True, "Median step after which those ended."),
     "spent": Column("Budget spent", True, "After the last step, in the budget's own currency."),
+    "used": Column("Used", True, "Median of what the repeats were charged; the guarantee is the whole budget."),
     "currency": Column("Currency", True),
     "epsilon_at_delta": Column("ε at δ", True, "By the tightest accountant."),
     "accountant": Column("Accountant", True, "The one that proves this ε."),
     "diverged": Column("Diverged", True, "Repeats that diverged; judged by the released iterates alone."),
     "seconds": Column("Time [s]", False, "Running time of this method on this machine."),
 }
+
+
+STOPS = ("finished", "median_stop", "used")  # of methods that stop by themselves
 
 
 def columns(trace: Trace, headlines: Sequence[str] = HEADLINES) -> dict[str, Column]:
@@ -73,7 +79,9 @@ def columns(trace: Trace, headlines: Sequence[str] = HEADLINES) -> dict[str, Col
             found[f"{name}_low"] = Column(f"{metric.label}, 10 %", released)
             found[f"{name}_high"] = Column(f"{metric.label}, 90 %", released)
             found["best_step"] = Column("Best step", released, f"Where the median was lowest: {metric.label}.")
-    return found | {name: column for name, column in COLUMNS.items() if name not in found}
+    stopping = any(len(lane.stopped_at) for lane in trace.lanes.values())
+    rest = {name: column for name, column in COLUMNS.items() if stopping or name not in STOPS}
+    return found | {name: column for name, column in rest.items() if name not in found}
 
 
 def quantiles(values: np.ndarray) -> np.ndarray:
@@ -129,7 +137,7 @@ def final_table(
     """
     names = [name for name in headlines if name in trace.metrics]
     rows = [_row(trace, label, plan, delta, names) for label, plan in plans.items() if label in trace.lanes]
-    order = [name for name in columns(trace, headlines) if name in rows[0]] if rows else []
+    order = [name for name in columns(trace, headlines) if any(name in row for row in rows)]
     return pd.DataFrame(rows, columns=order)
 
 
@@ -142,6 +150,8 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
     for position, name in enumerate(names):
         row |= _metric(trace, label, name, with_band=position == 0)
     row |= {"spent": spent, "currency": currency}
+    if len(lane.stopped_at):
+        row |= _stops(trace, label, plan)
     if delta is not None:
         found = reading(plan, steps, delta)
         proven = math.isfinite(found.epsilon)
@@ -150,6 +160,29 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
             "accountant": accounting.METHOD_NAMES[found.method] if proven else "none",
         }
     return row | {"diverged": lane.status.count("diverged"), "seconds": lane.seconds}
+
+
+def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
+    """Of a method that stops by itself: how many replicates did, when, and what they were charged."""
+    stopped, (_, charged) = trace.lanes[label].stopped_at, trace.spent(label)
+    ended = stopped[stopped >= 0]
+    row: dict[str, Any] = {
+        "finished": f"{len(ended)} of {len(stopped)}",
+        "median_stop": float(np.median(ended)) if len(ended) else math.nan,
+    }
+    if len(charged):
+        row["used"] = f"{float(np.median(charged[-1])):.3g} {SYMBOLS[plan.currency or 'rho']}"
+    return row
+
+
+def spent_curve(trace: Trace, label: str, plan: Plan, currency: accounting.Currency) -> np.ndarray:
+    """(T+1,) spent after each iteration: the median of what the replicates were charged, where they stop by themselves
+    and the currency is theirs; else what the plan spends."""
+    recorded, charged = trace.spent(label)
+    if not plan.stops or trace.lanes[label].currency != currency or not len(recorded):
+        return plan.spent(currency)
+    latest = np.searchsorted(recorded, np.arange(plan.iterations + 1), side="right") - 1
+    return np.asarray(np.median(charged, axis=1)[np.maximum(latest, 0)])
 
 
 def _metric(trace: Trace, label: str, name: str, with_band: bool) -> dict[str, float]:

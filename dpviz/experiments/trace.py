@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from dpviz.experiments.algorithm import Snapshot
+from dpviz.privacy.accounting import Currency
 from dpviz.problems.base import Metric
 
 ROWS = 2_000  # the most rows that a trace keeps per arm
@@ -27,6 +28,9 @@ class Lane:
     """One arm's part of a trace: iterations (k,) and, per metric, k arrays (R,). Append-only.
 
     private : whether the arm has a budget. Nothing of an arm without one is released, whatever its metrics say.
+    spent : k arrays (R,), what each replicate had been charged in `currency`, before the run included; empty without.
+    stopped_at : (R,) the iteration after which a replicate did not go on; -1 while it does, and where the end of the
+        plan ends it. status : the last word on each replicate.
     path : the outputs of the first replicate at each recorded iteration, k arrays (d,) float32 per name; released, if
         the arm is private. Empty where they are too large to keep, and where `keeps_path` is False.
     """
@@ -34,11 +38,14 @@ class Lane:
     metrics: tuple[Metric, ...]
     private: bool = True
     keeps_path: bool = True
+    currency: Currency | None = None
     iterations: list[int] = field(default_factory=list)
     values: dict[str, list[np.ndarray]] = field(default_factory=dict)
     output: Mapping[str, np.ndarray] = field(default_factory=dict)
     path: dict[str, list[np.ndarray]] = field(default_factory=dict)
     status: tuple[str, ...] = ()
+    spent: list[np.ndarray] = field(default_factory=list)
+    stopped_at: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
     seconds: float = 0.0
 
     def released(self, metric: Metric) -> bool:
@@ -51,7 +58,20 @@ class Lane:
         values = {metric.name: self.values[metric.name] for metric in kept if metric.name in self.values}
         return replace(self, metrics=kept, values=values)
 
-    def append(self, snapshot: Snapshot, diagnostics: Mapping[str, np.ndarray], seconds: float) -> None:
+    def follow(self, snapshot: Snapshot) -> None:
+        """Note who stops with this snapshot, recorded or not."""
+        if snapshot.active is None:
+            return
+        before = self.stopped_at if len(self.stopped_at) else np.full(len(snapshot.active), -1)
+        self.stopped_at = np.where((before < 0) & ~snapshot.active, snapshot.iteration, before)
+
+    def append(
+        self,
+        snapshot: Snapshot,
+        diagnostics: Mapping[str, np.ndarray],
+        seconds: float,
+        spent: np.ndarray | None = None,
+    ) -> None:
         """Record one iteration. The iteration number comes last: readers take the length of that list once."""
         if len(self.iterations) >= ROWS or (self.iterations and self.iterations[-1] >= snapshot.iteration):
             return
@@ -62,6 +82,8 @@ class Lane:
             kept = self.path.setdefault(name, [])
             if self.keeps_path and value[0].size <= PATH:
                 kept.append(value[0].astype(np.float32))
+        if spent is not None:
+            self.spent.append(np.array(spent, dtype=float))
         self.status = snapshot.status or ("running",) * len(next(iter(self.output.values())))
         self.seconds = seconds
         self.iterations.append(snapshot.iteration)
@@ -107,6 +129,12 @@ class Trace:
         lane = self.lanes[arm]
         rows = len(lane.iterations)
         values = lane.values.get(metric, [])[:rows]
+        return np.array(lane.iterations[: len(values)], dtype=int), np.array(values)
+
+    def spent(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
+        """Iterations (k,) and what each replicate had been charged (k, R), in the lane's currency; empty without."""
+        lane = self.lanes[arm]
+        values = lane.spent[: len(lane.iterations)]
         return np.array(lane.iterations[: len(values)], dtype=int), np.array(values)
 
     def last(self, arm: str, metric: str) -> np.ndarray:

@@ -8,9 +8,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.results import quantiles
-from dpviz.experiments.trace import Trace
+from dpviz.experiments.trace import Lane, Trace
 from dpviz.plots import style
-from dpviz.plots.lines import Line, line_figure
+from dpviz.plots.lines import Line, Mark, line_figure
 from dpviz.plots.style import ArmStyle
 
 NONE: Mapping[str, np.ndarray] = MappingProxyType({})
@@ -39,6 +39,7 @@ def convergence(
     """
     metric = trace.metrics.get(metric_name)
     lines: list[Line] = []
+    marks: list[Mark] = []
     alone = False
     for label in trace.lanes:
         axis = spent.get(label) if x == "spent" else None
@@ -47,6 +48,7 @@ def convergence(
         iterations, values = trace.series(label, metric_name)
         if len(iterations):
             lines.append(_median(iterations, values, axis, label, styles[label]))
+            marks += _stops(trace.lanes[label], lines[-1], iterations)
         if label in overlays:
             lines.append(_overlay(overlays[label], axis, label, overlay_name, styles[label]))
         alone |= len(iterations) > 0 and values.shape[1] == 1
@@ -57,9 +59,21 @@ def convergence(
         x_title="Step t" if x == "iteration" else spent_title,
         y_title=_title(metric_name if metric is None else metric.label, metric is None or trace.released(metric)),
         log_y=(metric is not None and metric.scale == "log") if log_y is None else log_y,
+        marks=marks,
         notes=notes,
         height=height,
     )
+
+
+def _stops(lane: Lane, line: Line, iterations: np.ndarray) -> list[Mark]:
+    """Where the median replicate of a method that stops by itself stopped, on its line."""
+    ended = lane.stopped_at[lane.stopped_at >= 0]
+    if not len(ended) or not np.isfinite(line.y).any():
+        return []
+    median = float(np.median(ended))
+    place = min(int(np.searchsorted(iterations, median)), len(iterations) - 1)
+    text = f"{line.name}: {len(ended)} of {len(lane.stopped_at)} runs ended, median step {median:,.4g}"
+    return [Mark(float(line.x[place]), float(line.y[place]), text, line.style.color)]
 
 
 def _title(label: str, released: bool) -> str:

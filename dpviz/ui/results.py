@@ -136,9 +136,9 @@ def _curve(
     overlay_name: str,
 ) -> tuple[str, go.Figure, str]:
     spent = {
-        label: plan.spent(options.currency)
+        label: results.spent_curve(trace, label, plan, options.currency)
         for label, plan in run.plans.items()
-        if not isinstance(plan.budget, NoPrivacy)
+        if label in trace.lanes and not isinstance(plan.budget, NoPrivacy)
     }
     figure = run_figures.convergence(
         trace,

@@ -152,7 +152,7 @@ def test_the_ledger_of_a_run_is_the_plan_on_any_data(cls: type[Algorithm]) -> No
     for case in runs(cls):
         for world in case.worlds:
             snapshots, _, ledger = started(case, world)
-            iterations, before = [], [0] * R
+            iterations, before, going = [], [0] * R, np.ones(R, dtype=bool)
             for snapshot in snapshots:
                 iterations.append(snapshot.iteration)
                 for r in range(R):
@@ -160,9 +160,10 @@ def test_the_ledger_of_a_run_is_the_plan_on_any_data(cls: type[Algorithm]) -> No
                 if isinstance(case.plan.terms, Filter):  # it decides while it runs, so it says who goes on
                     assert snapshot.active is not None and snapshot.status is not None, case.name
                     booked = [len(ledger.booked(r)) for r in range(R)]
-                    assert all(snapshot.active[r] or booked[r] == before[r] for r in range(R)), case.name
+                    assert all(going[r] or booked[r] == before[r] for r in range(R)), case.name
+                    assert not (snapshot.active & ~going).any(), f"{case.name}: who has stopped does not come back"
                     assert [word == "running" for word in snapshot.status] == snapshot.active.tolist()
-                    before = booked
+                    before, going = booked, snapshot.active.copy()
             assert iterations == list(range(len(iterations))), case.name
             if isinstance(case.plan.terms, Filter):
                 assert 1 <= iterations[-1] <= case.plan.iterations, case.name

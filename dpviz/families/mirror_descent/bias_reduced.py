@@ -121,10 +121,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         outputs, means, shown = facts.uniform(replicates), facts.uniform(replicates), self.has_internal(facts)
         yield self._snapshot(0, outputs, means, mechanisms, used * unit, active, shown)
         for t in range(1, plan.iterations + 1):
-            active = active & (levels[:, t - 1] >= 0)
             rows = np.flatnonzero(active)
-            if not rows.size:
-                return
             drawn = 2 ** (levels[rows, t - 1] + 1) + 1  # the oracle's draws, and one for the output
             indices = []
             for p, name in enumerate("xy"):
@@ -146,7 +143,10 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             count[rows] += 1
             share = np.maximum(count, 1)[:, None]
             outputs, means = (released[0] / share, released[1] / share), (hidden[0] / share, hidden[1] / share)
+            active = active & (levels[:, t] >= 0) if t < plan.iterations else np.zeros_like(active)
             yield self._snapshot(t, outputs, means, mechanisms, used * unit, active, shown)
+            if not active.any():
+                return
 
     def _add(
         self, scores: Scores, vertices: list[np.ndarray], level: int, size: int, facts: GameFacts, block: slice

@@ -169,7 +169,7 @@ def test_a_run_draws_and_reads_what_its_levels_say() -> None:
     assert unit == 4 and len(snapshots) == (levels >= 0).sum(axis=1).max() + 1
     for t, (active, rows, spent) in enumerate(snapshots[1:], 1):
         until = levels[:, :t]
-        assert np.array_equal(active, until[:, -1] >= 0)
+        assert np.array_equal(active, levels[:, t] >= 0), "who goes on"
         assert np.array_equal(rows, unit * np.where(until >= 0, 2.0**until, 0).sum(axis=1)) and (rows <= 64).all()
         draws = np.where(until >= 0, 2.0 ** (until + 1) + 1, 0)[:, 1:].sum(axis=1)
         each = sum(accounting.total((event,), "rho") for event in plan.terms.allowed.values())  # type: ignore[union-attr]
