@@ -9,9 +9,9 @@ from streamlit.testing.v1 import AppTest
 PAGE = "mirror_descent"
 TINY = {"mirror_iterations": "4", "mirror_replicates": "2"}
 SMALL_GAME = {
-    "mirror_matrix_latent_rows": "200",
-    "mirror_matrix_latent_strategies_x": "10",
-    "mirror_matrix_latent_strategies_y": "12",
+    "mirror_quadratic_latent_rows": "200",
+    "mirror_quadratic_latent_strategies_x": "10",
+    "mirror_quadratic_latent_strategies_y": "12",
 }
 DIAGNOSTICS = ("Duality gap", "Excess loss", "Worst query error", "Highest mean loss", "Loss of every", "marginal cell")
 
