@@ -15,3 +15,7 @@ class UserError(Exception):
     def __init__(self, message: str, *, title: str = "Please check your settings") -> None:
         super().__init__(message)
         self.title = title
+
+
+class NotYet(UserError):
+    """Something that the user has not said yet: shown as the next thing to do, not as a mistake."""

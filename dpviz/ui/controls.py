@@ -14,7 +14,7 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dpviz.errors import UserError
+from dpviz.errors import NotYet, UserError
 from dpviz.specification import Control, Specification, sentences
 
 S = TypeVar("S", bound=Specification)
@@ -209,7 +209,8 @@ def in_place(place: DeltaGenerator | None = None, go_on: bool = True) -> Iterato
     try:
         yield
     except UserError as error:
-        (place or st).error(str(error), title=error.title)
+        show = (place or st).info if isinstance(error, NotYet) else (place or st).error
+        show(str(error), title=error.title)
         if not go_on:
             raise
 

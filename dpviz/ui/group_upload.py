@@ -18,7 +18,7 @@ from dpviz.datasets import (
 )
 from dpviz.datasets.files import shown
 from dpviz.datasets.groups import MAX_GROUPS, MIN_SHARE, OTHER
-from dpviz.errors import UserError
+from dpviz.errors import NotYet, UserError
 from dpviz.ui import data_panel
 from dpviz.ui.controls import in_place
 from dpviz.ui.explain import short
@@ -92,9 +92,8 @@ def _prepared(
     if total > 1 + 1e-6:
         raise UserError("They must sum to 1. Lower some of them.", title=f"The shares sum to {short(total)}")
     choice = (target, group, tuple(features), tuple(bounds.items()), tuple(groups), tuple(shares or ()), drop)
-    prepared = file.once(
-        choice, lambda name: prepare_groups(file.frame, *target, group, features, bounds, groups, shares, drop, name)
-    )
+    chosen = (file.frame, *target, group, features, bounds, groups, shares, drop)
+    prepared = file.once(choice, lambda name: prepare_groups(*chosen, name, file.reading))
     facts = prepared.specification.facts()
     columns = f"{len(features)} {'features' if target[0] else 'strategies'}"
     data_panel.ready(facts.n, prepared.dropped, f"{columns}, {len(facts.groups)} groups")
@@ -131,7 +130,7 @@ def _group_column(file: GroupedFile, target: str | None) -> str:
         help="Says to which group a row belongs.",
     )
     if group is None:
-        raise UserError(f"It should name at most {MAX_GROUPS} groups.", title="No group column is chosen")
+        raise NotYet(f"It should name at most {MAX_GROUPS} groups.", title="No group column is chosen")
     if group == target:
         raise UserError("Choose another column, or another target.", title=f"Column {shown(group)} is the target")
     return str(group)
@@ -221,7 +220,7 @@ def _checked(group: str, rows: Sequence[tuple[str, float]]) -> tuple[list[str], 
         rows = [(name, share) for name, share in rows if name != OTHER or not math.isnan(share)]
     names, shares = [name for name, _ in rows], [share for _, share in rows]
     if not names:
-        raise UserError("List the groups that may occur in it.", title=f"Column {shown(group)} needs groups")
+        raise NotYet("List the groups that may occur in it.", title=f"Column {shown(group)} needs groups")
     if not all(name.strip() for name in names):
         raise UserError("Name the group, or delete the row.", title="A share has no group")
     repeated = next((name for position, name in enumerate(names) if name in names[:position]), None)

@@ -21,6 +21,11 @@ def said(app: AppTest) -> str:
     return " ".join(f"{getattr(error.proto, 'title', '')} {error.value}" for error in [*app.error, *app.warning])
 
 
+def hinted(app: AppTest) -> str:
+    """Hints at what to do next, with their titles."""
+    return " ".join(f"{getattr(hint.proto, 'title', '')} {hint.value}" for hint in app.info)
+
+
 def text(app: AppTest) -> str:
     return " ".join(element.value for element in [*app.markdown, *app.caption, *app.info, *app.success, *app.subheader])
 

@@ -18,6 +18,7 @@ from tests.pages.mirror import (
     chart,
     charts,
     choose,
+    hinted,
     lines,
     link,
     run,
@@ -198,11 +199,18 @@ def test_a_synthetic_table_may_leave_the_page_only_if_nobody_knows_the_seed(load
 # --------------------------------------------------------------------------------------------- what is missing or wrong
 
 
+@pytest.mark.parametrize("problem", KINDS)
+def test_an_upload_begins_with_a_hint_and_not_in_red(load: Load, problem: str) -> None:
+    app = upload(load, problem)
+    assert not app.error and not app.warning and not app.metric
+    assert any(words in hinted(app) for words in ("needs groups", "No column is chosen"))
+
+
 def test_what_is_missing_is_said_one_thing_at_a_time(load: Load) -> None:
     app = upload(load, "groups")
-    assert "Column 'region' needs groups" in said(app) and not app.metric
+    assert "Column 'region' needs groups" in hinted(app) and not said(app) and not app.metric
     press(app, "groups", "propose")
-    assert "needs a range" in said(app) and not app.metric
+    assert "needs a range" in hinted(app) and not said(app) and not app.metric
     press(app, "groups", "fill")
     assert not said(app) and len(app.metric) == 4
 

@@ -90,7 +90,7 @@ def declared(app: AppTest) -> dict[str, float]:
 
 
 def said(app: AppTest) -> str:
-    return " ".join(f"{getattr(error.proto, 'title', '')} {error.value}" for error in app.error)
+    return " ".join(f"{getattr(error.proto, 'title', '')} {error.value}" for error in [*app.error, *app.info])
 
 
 def text(app: AppTest) -> str:
