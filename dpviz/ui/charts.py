@@ -62,7 +62,7 @@ def numbers(figure: go.Figure) -> pd.DataFrame:
 def _name(trace: go.Scatter) -> str:
     """The name of a curve; the two edges of a band carry the name of their curve."""
     if trace.name or not trace.legendgroup:
-        return html.unescape(trace.name or "")
+        return html.unescape((trace.name or "").replace("<br>", " "))
     return f"{trace.legendgroup}, {'upper' if trace.fill else 'lower'} edge of the band"
 
 

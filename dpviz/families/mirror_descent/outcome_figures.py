@@ -1,6 +1,7 @@
 """Figures of what a run of a game released: strategies over the rounds, and marginals beside the true ones."""
 
 import html
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,8 +14,8 @@ from dpviz.plots.lines import MAX_POINTS, Line, line_figure
 from dpviz.plots.style import ArmStyle
 
 _PATTERNS = ("", "/", ".", "x", "-")
-_LONGEST_NAME = 60  # characters, in a legend
-_SHORT_NAME = 16  # of which three fit side by side
+_LINE = 64  # characters of a name that fit on a line of a legend; what needs more than two lines is cut
+_SHORT_NAME = 16  # characters of which three names fit side by side
 
 
 def strategies(
@@ -38,25 +39,30 @@ def strategies(
     weights = np.stack([path[i] for i in shown])
     rounds = np.asarray(iterations)[shown].astype(np.int32)
     order = np.argsort(-weights[-1], kind="stable")[:top]
-    traces, longest = [], 0
+    traces, longest, lines = [], 0, 0
     for i, j in enumerate(order.tolist()):
         called = f"vertex {j + 1:,}" if name is None else name(j)
-        longest = max(longest, len(called))
+        longest, lines = max(longest, len(called)), lines + len(_lines(called))
         color, pattern = style.HUES[i % len(style.HUES)], _PATTERNS[i // len(style.HUES) % len(_PATTERNS)]
         traces.append(_area(rounds, weights[:, j], plain(called), color, pattern))
     others = weights.shape[1] - len(order)
     if others:
         rest = np.maximum(weights.sum(axis=1) - weights[:, order].sum(axis=1), 0.0)
         traces.append(_area(rounds, rest, f"{others:,} other{'s' if others > 1 else ''}", style.GREY, ""))
-    entries = len(traces) * (3 if longest > _SHORT_NAME else 1)  # long names take a line of the legend each
+    # Three short names share a line of the legend; long ones take one each, or two.
+    entries = 3 * (lines + bool(others)) if longest > _SHORT_NAME else len(traces)
     frame = style.layout(ROUND, "Weight", legend_entries=entries, height=height)
     frame["yaxis"] |= {"range": [0, 1]}
     return go.Figure({"data": traces, "layout": frame})
 
 
 def plain(text: str) -> str:
-    """A name from the data as plotly must be given it: cut, and with nothing that reads as a tag ("<=50K, ...>")."""
-    return html.escape(text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…", quote=False)
+    """A name from the data as plotly must be given it: in lines, and with nothing that reads as a tag ("<=50K, >")."""
+    return "<br>".join(html.escape(line, quote=False) for line in _lines(text))
+
+
+def _lines(text: str) -> list[str]:
+    return textwrap.wrap(text, _LINE, max_lines=2, placeholder="…") or [text]
 
 
 def _area(rounds: np.ndarray, weights: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:

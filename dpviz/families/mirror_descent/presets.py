@@ -248,7 +248,7 @@ PRESETS: tuple[Preset, ...] = (
     Preset(
         name="Synthetic data: five columns",
         source="González, Guzmán, Paquette 2024, Algorithm 5",
-        look_for="The worst of 127 marginal cells. For so few cells noisy tables win by far; drawn rows are a table.",
+        look_for="The worst of 127 marginal cells. For so few noisy tables win by far; every method offers rows.",
         reported="Independent program: rows 0.057, histogram 0.040, MWEM 0.052.",
         experiment=Experiment(
             problem=MarginalQueries(),
@@ -264,7 +264,7 @@ PRESETS: tuple[Preset, ...] = (
     Preset(
         name="Synthetic data: health insurance",
         source="dpviz; RAND Health Insurance Experiment",
-        look_for="2,000 combinations of six columns. Download the drawn rows: a private table.",
+        look_for="2,000 combinations of six columns. Take a private table away, of any size and method.",
         reported="Not in the paper.",
         experiment=Experiment(
             problem=MarginalQueries(data=CategoricalBundled()),
