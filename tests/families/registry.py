@@ -132,6 +132,32 @@ def _problems() -> tuple[Worlds, ...]:
 PROBLEMS = _problems()
 
 
+def neighbours(problem: int) -> Iterator[tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]]:
+    """Pairs of tables of an uploaded problem that differ in one row: an ordinary one, replaced by anything."""
+    known = next(iter(PROBLEMS[problem].values())).tables
+    everywhere = [table for worlds in PROBLEMS for world in worlds.values() for table in world.tables.values()]
+    for identity, table in known.items():
+        for other in everywhere:
+            if other is table or (other.shape, other.dtype) != (table.shape, table.dtype):
+                continue
+            for row in (0, N - 1):
+                changed = table.copy()
+                changed[row] = other[row]
+                yield {identity: table}, {identity: changed}
+
+
+def moved(one: Query, two: Query) -> np.ndarray:
+    """(R',) how far two queries are apart, in their norm, over the sensitivity; 0 where nothing moved."""
+    change = (two.value - one.value).reshape(len(one.value), -1)
+    if one.norm == "range":
+        by_selection = (two.value - one.value).reshape(len(one.value), -1, one.value.shape[-1])
+        size = np.ptp(by_selection, axis=-1).max(axis=-1)
+    else:
+        size = np.linalg.norm(change, {"l1": 1, "l2": 2, "linf": np.inf}[one.norm], axis=1)
+    sensitivity = np.broadcast_to(np.asarray(one.sensitivity, dtype=float), size.shape)
+    return np.divide(size, sensitivity, out=np.where(size > 0, np.inf, 0.0), where=sensitivity > 0)
+
+
 # ---------------------------------------------------------------------------------------------------------------- cases
 
 

@@ -15,8 +15,8 @@ from dpviz.families.mirror_descent import SyntheticData
 from dpviz.privacy import accounting
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech, Gaussian, inner_events
-from dpviz.privacy.ledger import Filter
-from dpviz.privacy.mechanisms import Purpose, noise_scale, streams
+from dpviz.privacy.ledger import Filter, Ledger
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, streams
 from dpviz.specification import Specification, registered
 from tests.families.registry import (
     ALGORITHMS,
@@ -30,6 +30,8 @@ from tests.families.registry import (
     kept,
     length,
     moments,
+    moved,
+    neighbours,
     only_selects,
     planned,
     releases,
@@ -249,6 +251,30 @@ def test_everything_in_a_snapshot_is_a_function_of_the_releases(
             pairs = list(zip(shown[0], found, strict=True))
             assert all(same(one, two) and one["status"] == two["status"] for one, two in pairs), case.name
             assert all(np.array_equal(one, two) for one, two in zip(free[0], public, strict=True)), case.name
+
+
+@EVERY
+def test_no_query_moves_by_more_than_its_sensitivity(cls: type[Algorithm], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same releases on two tables that differ in one row, replaced by anything, every query moves by at most
+    its sensitivity in its norm, whatever was released before; and not by far less only: a bound that nothing comes
+    near hides one that is wrong."""
+    spy = Spy(monkeypatch, canned=True)
+    for case in runs(cls):
+        largest, compared = 0.0, 0
+        for tables in neighbours(case.problem):
+            seen = []
+            for table in tables:
+                spy.clear()
+                source = Mechanisms(Ledger(case.plan.terms, R), seed=5)
+                for _ in case.algorithm.run(case.specification.build(table), case.plan, source):
+                    pass
+                seen.append([query for _, _, query, _, _ in spy.seen])
+            assert len(seen[0]) == len(seen[1]), f"{case.name}: another row, another number of releases"
+            for one, two in zip(*seen, strict=True):
+                ratio = float(moved(one, two).max(initial=0.0))
+                assert ratio <= 1 + 1e-9, f"{case.name}: a query moves by {ratio} times its sensitivity"
+                largest, compared = max(largest, ratio), compared + 1
+        assert largest > 0.02 or not compared, f"{case.name}: no neighbour moves a query by more than {largest}"
 
 
 @EVERY
