@@ -10,9 +10,13 @@ from dpviz.specification import Specification, number
 
 
 class Budget(Specification):
-    """A privacy guarantee to be met by the whole run, under replace-one neighbours."""
+    """A privacy guarantee to be met by the whole run, under replace-one neighbours.
+
+    direction : in a sentence, which way its numbers lead to more privacy.
+    """
 
     name: ClassVar[str] = ""
+    direction: ClassVar[str] = ""
 
     def describe(self) -> str:
         """The guarantee in symbols, for instance "ε = 1, δ = 1e-06"."""
@@ -24,6 +28,7 @@ class PureDP(Budget):
 
     kind: ClassVar[str] = "privacy.budgets.pure"
     name: ClassVar[str] = "Pure ε"
+    direction: ClassVar[str] = "Smaller ε = more privacy, more noise."
     epsilon: float = number(
         2.0, 0.01, 50.0, label="Privacy budget", symbol="ε", scale="log", help="Smaller = more privacy, more noise."
     )
@@ -34,6 +39,7 @@ class ApproximateDP(Budget):
 
     kind: ClassVar[str] = "privacy.budgets.approximate"
     name: ClassVar[str] = "(ε, δ)"
+    direction: ClassVar[str] = "Smaller ε or δ = more privacy, more noise."
     epsilon: float = number(
         2.0, 0.01, 50.0, label="Privacy budget", symbol="ε", scale="log", help="Smaller = more privacy, more noise."
     )
@@ -44,7 +50,8 @@ class ApproximateDP(Budget):
         label="Excess",
         symbol="δ",
         scale="log",
-        help="ε may be exceeded with total excess probability δ. Keep it far below 1/n.",
+        help="ε may be exceeded with total excess probability δ. Keep it far below 1/n. Smaller = more privacy, more "
+        "noise.",
     )
 
 
@@ -53,6 +60,7 @@ class ZeroConcentratedDP(Budget):
 
     kind: ClassVar[str] = "privacy.budgets.zero_concentrated"
     name: ClassVar[str] = "ρ-zCDP"
+    direction: ClassVar[str] = "Smaller ρ = more privacy, more noise."
     rho: float = number(
         0.1, 1e-5, 100.0, label="Privacy budget", symbol="ρ", scale="log", help="Smaller = more privacy, more noise."
     )
@@ -63,6 +71,7 @@ class GaussianDP(Budget):
 
     kind: ClassVar[str] = "privacy.budgets.gaussian"
     name: ClassVar[str] = "μ-GDP"
+    direction: ClassVar[str] = "Smaller μ = more privacy, more noise."
     mu: float = number(
         0.5, 0.01, 20.0, label="Privacy budget", symbol="μ", scale="log", help="Smaller = more privacy, more noise."
     )
@@ -73,11 +82,18 @@ class RenyiDP(Budget):
 
     kind: ClassVar[str] = "privacy.budgets.renyi"
     name: ClassVar[str] = "Rényi (α, ε)"
+    direction: ClassVar[str] = "Smaller ε or larger α = more privacy, more noise."
     epsilon: float = number(
         1.0, 1e-4, 100.0, label="Privacy budget", symbol="ε", scale="log", help="Smaller = more privacy, more noise."
     )
     order: float = number(
-        8.0, 1.01, 1000.0, label="Order", symbol="α", scale="log", help="Larger orders come closer to pure ε."
+        8.0,
+        1.01,
+        1000.0,
+        label="Order",
+        symbol="α",
+        scale="log",
+        help="Larger = more privacy, more noise: larger orders come closer to pure ε.",
     )
 
 
@@ -88,6 +104,7 @@ class TradeOff(Budget):
 
     kind: ClassVar[str] = "privacy.budgets.trade_off"
     name: ClassVar[str] = "Attack bound"
+    direction: ClassVar[str] = "Smaller TPR or larger FPR = more privacy, more noise."
     true_positive_rate: float = number(
         0.05,
         0.0002,
@@ -95,7 +112,8 @@ class TradeOff(Budget):
         label="Detection",
         symbol="TPR",
         scale="log",
-        help="The largest rate at which any attacker may notice a row, at these false alarms.",
+        help="The largest rate at which any attacker may notice a row, at these false alarms. Smaller = more privacy, "
+        "more noise.",
     )
     false_positive_rate: float = number(
         0.01,
@@ -104,7 +122,8 @@ class TradeOff(Budget):
         label="False alarms",
         symbol="FPR",
         scale="log",
-        help="The rate of false alarms that the attacker accepts. Guessing alone detects as often.",
+        help="The rate of false alarms that the attacker accepts; guessing alone detects as often. Larger, at the same "
+        "detection = more privacy, more noise.",
     )
 
     @model_validator(mode="after")

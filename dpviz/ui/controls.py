@@ -1,18 +1,19 @@
 """Widgets from declared ranges: a Specification says what can be set, this module draws it.
 
 A number is a slider for dragging and an input for the exact value. The input holds the value and is part of the
-address; the slider shows the nearest point of its grid and writes the input.
+address; the slider shows the same value, also where it lies between the points of its grid, and writes the input.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.errors import StreamlitAPIException
 
 from dpviz.errors import NotYet, UserError
 from dpviz.specification import Control, Specification, sentences
@@ -50,13 +51,16 @@ class Panel:
 
     page : prefix of all keys, which are also the names in the address.
     query : the address that restores what was set, without defaults; complete after the last control was drawn.
+    titles : the visible labels of the controls drawn so far, by name.
     mistakes : sentences about numbers out of range, each also shown at its control.
     """
 
     def __init__(self, page: str) -> None:
         self.page = page
         self.query: dict[str, str | list[str]] = {}
+        self.titles: dict[str, str] = {}
         self.mistakes: list[str] = []
+        self._written: set[str] = set()
 
     def key(self, name: str) -> str:
         """The key of a control: `<page>_<name>`."""
@@ -101,6 +105,7 @@ class Panel:
         self, control: Control, name: str, visible: bool, disabled: bool = False, empty: str = ""
     ) -> float | int | None:
         default: Any = None if control.default is None else float(control.default)
+        self._begin(name, control.title, default, _number_text)
         value = st.number_input(
             control.title if visible else f"{control.title}, exact value",
             value=default,
@@ -115,11 +120,14 @@ class Panel:
         )
         value = _whole(value) if control.type is int else value
         if value != control.default:
-            self.query[self.key(name)] = "" if value is None else repr(value)
+            self.query[self.key(name)] = _number_text(value)
         return value
 
     def _slider(self, control: Control, name: str, points: tuple[float, ...], value: float | None) -> None:
-        key = self.key(f"{name}_slider")
+        key, own = self.key(f"{name}_slider"), self.key(f"{name}_own")
+        if value is not None and value not in points and not mistake(control, value):
+            st.session_state[own] = value  # stays among the points: they must not move while the slider is dragged
+        points = with_value(points, st.session_state.get(own))
         shown = nearest(points, control.default if value is None else value)
         if st.session_state.get(key) != shown:
             st.session_state[key] = shown
@@ -127,7 +135,7 @@ class Panel:
             control.title,
             options=points,
             key=key,
-            format_func=_short,
+            format_func=point_texts(points).__getitem__,
             help=control.help,
             on_change=_copy,
             args=(key, self.key(name)),
@@ -136,6 +144,7 @@ class Panel:
     def choice(self, name: str, label: str, options: Mapping[str, str], default: str, help: str) -> str:
         """One of `options` (value -> label): side by side if they are few and short, else a menu."""
         key, values = self.key(name), list(options)
+        self._begin(name, label, default, options.__getitem__)
         side_by_side = len(options) <= SEGMENTS and sum(map(len, options.values())) <= SEGMENTS_LENGTH
         if side_by_side:
             value = st.segmented_control(
@@ -164,13 +173,15 @@ class Panel:
 
     def switch(self, name: str, label: str, default: bool, help: str) -> bool:
         """On or off; the label says what "on" means."""
+        self._begin(name, label, default, _switch_text)
         value = st.toggle(label, value=default, key=self.key(name), help=help, bind="query-params")
         if value != default:
-            self.query[self.key(name)] = str(value).lower()
+            self.query[self.key(name)] = _switch_text(value)
         return value
 
     def text(self, name: str, label: str, default: str, help: str) -> str:
         """A few lines of text."""
+        self._begin(name, label, default, str)
         value = st.text_area(label, value=default, key=self.key(name), help=help, bind="query-params")
         if value != default:
             self.query[self.key(name)] = value
@@ -178,6 +189,7 @@ class Panel:
 
     def several(self, name: str, label: str, options: Sequence[str], default: Sequence[str], help: str) -> list[str]:
         """Any number of `options`, in their own order."""
+        self._begin(name, label, list(default), list)
         chosen = st.pills(
             label,
             options,
@@ -197,10 +209,22 @@ class Panel:
             raise UserError(" ".join(self.mistakes))
 
     def write(self, settings: Mapping[str, Any]) -> None:
-        """Set controls from code; for callbacks only, before the controls are drawn."""
+        """Set controls from code, before they are drawn: in a callback, or at the top of a page."""
         for name, value in settings.items():
             whole = isinstance(value, int) and not isinstance(value, bool)
             st.session_state[self.key(name)] = float(value) if whole else value
+            self._written.add(self.key(name))
+
+    def _begin(self, name: str, title: str, default: Any, text: Callable[[Any], str | list[str]]) -> None:
+        """Before a control is drawn: note its title, and put what was written to it into the address.
+
+        Streamlit does that only for a control that has been drawn before, and for such a one refuses that we do it.
+        """
+        self.titles[name] = title
+        key = self.key(name)
+        if key in self._written and (value := st.session_state[key]) != default:
+            with suppress(StreamlitAPIException):
+                st.query_params[key] = text(value)
 
 
 @contextmanager
@@ -247,6 +271,21 @@ def grid(control: Control) -> tuple[float, ...]:
     return tuple(sorted({kind(x) for x in [*points, *ends] if low <= x <= high}))
 
 
+def with_value(points: tuple[float, ...], value: float | None) -> tuple[float, ...]:
+    """The grid points and, if there is one and it lies between them, a value of its own."""
+    return points if value is None or value in points else tuple(sorted((*points, value)))
+
+
+def point_texts(points: Sequence[float]) -> dict[float, str]:
+    """The points as a slider shows them: with three digits where these say it all, else with as many as tell it from
+    the others."""
+    found: dict[str, float] = {}
+    for point in sorted(points, key=lambda point: float(f"{point:.3g}") != point):
+        texts = (f"{point:,}" if isinstance(point, int) else f"{point:.{digits}g}" for digits in range(3, 18))
+        found[next(text for text in texts if text not in found)] = point
+    return {point: text for text, point in found.items()}
+
+
 def nearest(points: Sequence[float], value: float) -> float:
     """The grid point nearest to a value; by ratio, where all points are positive."""
     if points[0] > 0:
@@ -269,10 +308,6 @@ def _rounded(x: float) -> float:
     return float(f"{x:.3g}")
 
 
-def _short(x: float) -> str:
-    return f"{x:,}" if isinstance(x, int) else f"{x:.3g}"
-
-
 def _step(control: Control) -> float:
     """What one press of the input's plus adds."""
     if control.type is int:
@@ -280,6 +315,14 @@ def _step(control: Control) -> float:
     if control.scale == "log" and control.default:
         return float(10.0 ** (math.floor(math.log10(control.default)) - 1))
     return 0.01
+
+
+def _number_text(value: float | None) -> str:
+    return "" if value is None else repr(value)
+
+
+def _switch_text(value: bool) -> str:
+    return str(value).lower()
 
 
 def _whole(value: float | None) -> float | int | None:

@@ -25,7 +25,6 @@ SECRET_SEED = (
     "**Who knows the seed can subtract the noise.** A fixed one repeats a run and stands in the link and in the "
     "downloads: keep these as secret as the data."
 )
-ANY_BUDGET = "Smaller = more privacy, more noise."
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ def budget(
         for control in cls.controls()
     ]
     values = {control.name: panel.control(control, control.name) for control in controls}
-    st.caption(ANY_BUDGET)
+    st.caption(cls.direction)
     return Settings(cls, values)
 
 

@@ -91,7 +91,7 @@ def demonstration() -> None:
         st.subheader("Try it: how many steps can you afford?", anchor=False)
         st.markdown("Each step of learning adds noise. Move the budget and watch the best number of steps.")
         epsilon = panel.number(control, "epsilon")
-        st.caption("Smaller = more privacy, more noise.")
+        st.caption(PureDP.direction)
     if mistake(control, epsilon):
         return
     arms = presets.arms(["DP-GD-opt", "DP-NAG-T*", "DP-NAG-opt"], iterations=1000)

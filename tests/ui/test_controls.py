@@ -4,11 +4,12 @@ import math
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import SelectSlider
 
 from dpviz import families
 from dpviz.privacy.budgets import ApproximateDP, PureDP
 from dpviz.specification import Control, Specification, registered
-from dpviz.ui.controls import grid, mistake, nearest
+from dpviz.ui.controls import grid, mistake, nearest, point_texts, with_value
 
 families.load_all()
 DECLARED = [
@@ -103,8 +104,38 @@ def test_the_slider_writes_the_input_and_follows_it(app: AppTest) -> None:
     assert app.number_input(key="p_epsilon").value == app.session_state["values"]["epsilon"] == grid(control)[3]
     app.number_input(key="p_epsilon").set_value(7.77).run()
     assert app.session_state["values"]["epsilon"] == 7.77
-    assert app.select_slider(key="p_epsilon_slider").value == nearest(grid(control), 7.77)
+    assert app.select_slider(key="p_epsilon_slider").value == 7.77
     assert app.session_state["query"] == {"p_epsilon": "7.77"}
+
+
+@pytest.mark.parametrize("control", DECLARED)
+def test_the_texts_of_a_slider_tell_all_its_points_apart(control: Control) -> None:
+    points = grid(control)
+    if points:
+        some = (*points[:2], *points[-2:])
+        others = [value for point in some for value in (point * (1 - 1e-9), point * (1 + 1e-9), point + 1)]
+        for own in (None, *(others if control.type is float else [point + 1 for point in some])):
+            texts = point_texts(with_value(points, own))
+            assert len(set(texts.values())) == len(texts) == len(with_value(points, own))
+
+
+def test_the_slider_shows_the_number_beside_it_and_leads_away_from_it(app: AppTest) -> None:
+    """On a grid of 1, 2, 5 the nearest point to 30 is 20, which is another experiment."""
+
+    def slider() -> SelectSlider:
+        return app.select_slider(key="p_hb_iterations_slider")
+
+    number = app.number_input(key="p_hb_iterations")
+    number.set_value(30).run()
+    assert not app.exception and slider().value == 30 and "30" in slider().options
+    slider().set_value(200).run()  # the points stay where they are while the slider is dragged
+    assert app.number_input(key="p_hb_iterations").value == 200 and "30" in slider().options
+    number.set_value(37).run()
+    assert slider().value == 37 and "37" in slider().options and "30" not in slider().options
+    number.set_value(50).run()
+    assert slider().value == 50
+    number.set_value(20_000).run()  # out of range: said below, and no point of the slider
+    assert slider().value == 10_000 and "20,000" not in slider().options and app.error
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, 51.0, 1e300])
