@@ -66,18 +66,34 @@ def spent_by_steps(
         )
         for method, curve in curves.items()
     ]
+    empty = "No accountant gives a finite ε for this noise."
+    return _against_budget(lines, f"ε at δ = {delta:.4g}", "ε", limit, affordable, empty)
+
+
+def budget_by_steps(
+    steps: np.ndarray, spent: np.ndarray, title: str, symbol: str, limit: float, affordable: int
+) -> go.Figure:
+    """What a given noise has spent after t steps, in the number that the budget limits, and the steps that it lasts."""
+    lines = [Line(steps, spent, "spent by this noise", _OWN)] if np.isfinite(spent).all() else []
+    empty = "This noise has no guarantee in the currency of the budget."
+    return _against_budget(lines, title, symbol, limit, affordable, empty)
+
+
+def _against_budget(
+    lines: list[Line], title: str, symbol: str, limit: float | None, affordable: int | None, empty: str
+) -> go.Figure:
     marks = []
     if limit is not None and affordable:
         marks.append(Mark(float(affordable), limit, f"the budget lasts {affordable:,} steps", style.PALETTE["spent"]))
     return line_figure(
         lines,
         x_title="Steps t",
-        y_title=f"ε at δ = {delta:.4g}",
+        y_title=title,
         log_y=False,
         from_zero=True,
-        limits=[] if limit is None else [Limit(limit, f"budget ε = {limit:.4g}")],
+        limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {limit:.4g}")],
         marks=marks,
-        if_empty="No accountant gives a finite ε for this noise.",
+        if_empty=empty,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from dpviz.errors import UserError
 from dpviz.privacy import accounting, composition, costs, planner
 from dpviz.privacy.accounting import Reading
-from dpviz.privacy.budgets import Budget
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, TradeOff
 from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Relation, Sub, inner_events
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.specification import Specification, choice, number
@@ -122,6 +122,16 @@ class NoisyMeans(Specification):
             return planner.cost(self._charged(inner, steps), type(budget), at) / target
 
         return _most_steps(price, self.iterations)
+
+    def spent(self, budget: Budget, scale: float, steps: Sequence[int]) -> np.ndarray:
+        """(len(steps),) what so many means with noise of this scale cost, in the number that the budget limits: its ε,
+        ρ, μ or Rényi divergence, or the true positive rate of an attack bound. Infinite where there is none."""
+        inner, at, kind = self._inner(scale), planner.parameter(budget), type(budget)
+        charged = [self._charged(inner, count) for count in steps]
+        if not isinstance(budget, ApproximateDP | TradeOff):  # equal releases add up
+            found = np.array([len(events) * planner.cost(events[:1], kind, at) for events in charged])
+            return np.sqrt(found) if isinstance(budget, GaussianDP) else found
+        return np.array([planner.cost(events, kind, at) for events in charged])
 
     def rows_needed(self, budget: Budget, scale: float) -> int:
         """The fewest rows at which T steps have noise of at most this scale, at the same m/n: noise falls like 1/n."""

@@ -40,7 +40,10 @@ def bounds() -> Mapping[str, type[ErrorBound]]:
 
 def view(panel: Panel, delta: float, is_open: bool) -> Shown:
     """Choose a method and an error; while the tab is open, the smallest budget and what else reduces the error."""
-    st.caption("The guarantee is the answer here, and rows are set here, too: the settings at the left do not matter.")
+    st.caption(
+        "Here the guarantee is the answer. Method, error and rows are set below; of the sidebar only δ counts, and "
+        "only for an answer in (ε, δ)."
+    )
     offered = bounds()
     left, right = st.columns([2, 3], gap="large")
     with left:

@@ -7,7 +7,7 @@ from dpviz.errors import UserError
 from dpviz.plots import planner_figures
 from dpviz.privacy import accounting, closed_forms, composition, what_if
 from dpviz.privacy.accounting import Method
-from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP, TradeOff
+from dpviz.privacy.budgets import ApproximateDP, Budget, TradeOff
 from dpviz.privacy.what_if import SAVINGS, STEPS_LIMIT, NoisyMeans
 from dpviz.specification import Control
 from dpviz.ui import planner_view
@@ -25,7 +25,8 @@ TARGET = Control(
     scale="log",
     optional=True,
 )
-CHECKPOINTS = 10  # beside T itself
+CHECKPOINTS = 10  # beside T itself and the end of the budget
+LONGEST = 10_000  # steps that are drawn
 LONGEST_BAR = 300.0  # times the shortest one; beside a longer one it could not be seen
 GRID = "Privacy loss distributions are composed on a grid, which costs up to 0.2 %, never too little."
 
@@ -106,25 +107,17 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     steps = means.affordable_steps(budget, scale)
     lasts = f"more than {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
     st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{lasts} steps**.")
-    longest = int(min(max(steps, means.iterations, 2) * 1.25, 10_000))
-    times = np.unique([means.iterations, *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
-    events = means.replaced(iterations=longest).events_of_noise(scale)
-    # One pass over disjoint blocks is one event, however many means it has.
-    counts = np.maximum(np.ceil(times * len(events) / longest), 1).astype(int)
-    curves: dict[Method, np.ndarray] = {}
-    for method in accounting.METHODS:
-        curve = accounting.epsilon_curve(events, delta, method, tuple(counts.tolist()))
-        if np.isfinite(curve[-1]):
-            curves[method] = curve
-    same = isinstance(budget, PureDP) or (isinstance(budget, ApproximateDP) and budget.delta == delta)
-    limit = budget.epsilon if same and isinstance(budget, PureDP | ApproximateDP) else None
-    shown = planner_view.show(
-        planner_figures.spent_by_steps(times, curves, delta, limit, min(steps, longest)),
-        "planner_chart_spent",
-        "Privacy spent by this noise",
-        "ε spent after each step of a given noise, one line per accountant, with the budget",
-        f"Each line is an upper bound; the lowest one holds. {GRID} {SETTINGS_ONLY}",
-    )
+    longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))
+    end = steps if steps <= longest else 0  # what lasts longer is not marked
+    times = np.unique([means.iterations, max(end, 1), *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
+    if isinstance(budget, ApproximateDP) and budget.delta == delta:  # the curves are in the currency of the budget
+        shown = _accountants_by_steps(means, scale, delta, times, budget.epsilon, end)
+    else:
+        left, right = st.columns(2, gap="medium")
+        with left:
+            shown = _budget_by_steps(means, budget, scale, times, end)
+        with right:
+            shown += _accountants_by_steps(means, scale, delta, times)
     _python(
         f"events = means.events_of_noise({scale!r})\nprint(what_if.guarantee(events, delta={delta!r}).values)",
         means,
@@ -132,6 +125,43 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
         "from dpviz.privacy import what_if\n",
     )
     return shown
+
+
+def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.ndarray, steps: int) -> Shown:
+    """What the noise spends of the very number that the budget limits."""
+    control = budget.controls()[0]
+    if isinstance(budget, TradeOff):  # each point composes losses
+        times = np.unique([1, means.iterations, max(steps, 1), times[-1]])
+    spent = means.spent(budget, scale, times.tolist())
+    title = f"Privacy spent, {control.symbol} ({budget.name})"
+    return planner_view.show(
+        planner_figures.budget_by_steps(times, spent, title, control.symbol, getattr(budget, control.name), steps),
+        "planner_chart_budget",
+        "How long the budget lasts",
+        "Privacy spent after each step of a given noise, in the currency of the budget, with the budget",
+        f"In the currency of the budget, so it lasts until the line meets it. {SETTINGS_ONLY}",
+    )
+
+
+def _accountants_by_steps(
+    means: NoisyMeans, scale: float, delta: float, times: np.ndarray, limit: float | None = None, steps: int = 0
+) -> Shown:
+    """ε at δ of the noise, by every accountant. limit, steps : a budget in ε at this δ, and how long it lasts."""
+    events = means.replaced(iterations=int(times[-1])).events_of_noise(scale)
+    # One pass over disjoint blocks is one event, however many means it has.
+    counts = np.maximum(np.ceil(times * len(events) / times[-1]), 1).astype(int)
+    curves: dict[Method, np.ndarray] = {}
+    for method in accounting.METHODS:
+        curve = accounting.epsilon_curve(events, delta, method, tuple(counts.tolist()))
+        if np.isfinite(curve[-1]):
+            curves[method] = curve
+    return planner_view.show(
+        planner_figures.spent_by_steps(times, curves, delta, limit, steps),
+        "planner_chart_spent",
+        f"Read as ε at δ = {short(delta)}",
+        "ε spent after each step of a given noise, one line per accountant",
+        f"Each line is an upper bound; the lowest one holds. {GRID} {SETTINGS_ONLY}",
+    )
 
 
 def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:

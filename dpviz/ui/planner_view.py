@@ -20,13 +20,6 @@ from dpviz.ui.results import Shown
 ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "attack": TradeOff}
 FALSE_ALARMS = 0.01
 ORDER = 8.0  # of the Rényi divergence that is shown
-# The largest advantage of any attacker, and what to call it.
-STRENGTHS = (
-    (0.1, "strong", "green"),
-    (0.25, "fair", "blue"),
-    (0.5, "weak", "orange"),
-    (1.0, "little protection", "red"),
-)
 
 
 def protected(means: NoisyMeans) -> str:
@@ -83,13 +76,9 @@ def consequences(budget: Budget, relation: Relation) -> None:
     detected = 1 - float(missed[0])
     advantage = readings.budget_advantage(budget)
     posterior = detected / (detected + FALSE_ALARMS)
-    _, word, color = next(level for level in STRENGTHS if advantage <= level[0])
     exchanged = relation == "replace-one"
     asked = "which of two rows was used" if exchanged else "whether the row was in the data"
     noticed = "a replaced row" if exchanged else "the row"
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown("In words", width="content")
-        st.badge(word, color=color)  # type: ignore[arg-type]
     st.markdown(
         f"""
 - An attacker who knows everybody else's row and must decide {asked} is right in **at most

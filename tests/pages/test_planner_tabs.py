@@ -107,6 +107,33 @@ def test_a_given_noise_in_every_currency_and_its_steps(load: Load, capsys: pytes
     assert "the budget covers 45 steps." in words(half)
 
 
+@pytest.mark.parametrize(
+    ("currency", "settings"),
+    [
+        ("Pure ε", {}),
+        ("(ε, δ)", {"epsilon": "1", "batch_fraction": "0.2"}),
+        ("ρ-zCDP", {}),
+        ("μ-GDP", {"noise": "Gaussian"}),
+        ("Rényi (α, ε)", {}),
+        ("Attack bound", {"batch_fraction": "0.5"}),
+    ],
+)
+def test_the_budget_ends_where_its_own_curve_meets_it(load: Load, currency: str, settings: dict[str, str]) -> None:
+    """The mark and the curve are in one currency: pure ε against ε at δ ended at 50 steps and crossed at 120."""
+    app = planner(load, "A given noise", currency=currency, **settings)
+    covered = re.search(r"the budget covers ([\d,]+) steps", words(app))
+    assert covered
+    steps = int(covered[1].replace(",", ""))
+    own = "ε spent after each step" if currency == "(ε, δ)" else "Privacy spent after each step"
+    *lines, limit, mark = chart(app, own)
+    assert mark["x"] == [steps] and mark["text"] == [f"the budget lasts {steps:,} steps"]
+    budget = float(limit["y"][0])
+    times, spent = min(((line["x"], line["y"]) for line in lines), key=lambda line: line[1][-1])
+    at = dict(zip(times.tolist(), spent.tolist(), strict=True))
+    assert at[steps] <= budget * (1 + 2e-3)  # a grid of losses costs 0.2 %
+    assert at[min(time for time in times.tolist() if time > steps)] > budget
+
+
 def test_a_given_gaussian_noise_on_batches_has_an_epsilon_at_delta_only(load: Load) -> None:
     app = planner(load, "A given noise", noise="Gaussian", currency="(ε, δ)", target="0.04", **SMALL)
     shown = metrics(app)

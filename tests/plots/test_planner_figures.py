@@ -5,7 +5,14 @@ import plotly.graph_objects as go
 import pytest
 
 from dpviz.plots import guarantee_figures, style
-from dpviz.plots.planner_figures import bars, error_by_budget, noise_by_rows, noise_by_steps, spent_by_steps
+from dpviz.plots.planner_figures import (
+    bars,
+    budget_by_steps,
+    error_by_budget,
+    noise_by_rows,
+    noise_by_steps,
+    spent_by_steps,
+)
 from dpviz.privacy import accounting, closed_forms
 from dpviz.privacy.accounting import METHOD_NAMES, METHODS
 from dpviz.privacy.events import Laplace
@@ -76,6 +83,16 @@ def test_spent_by_steps_without_a_limit_or_without_any_curve(check_finite) -> No
     assert not any((trace.text or [""])[0].startswith("the budget lasts") for trace in none_left.data)
     empty = spent_by_steps(STEPS, {}, DELTA, limit=1.0, affordable=3)
     assert not empty.data and empty.layout.annotations[0].text == "No accountant gives a finite ε for this noise."
+
+
+def test_budget_by_steps_meets_the_budget_where_it_is_used_up(check_finite) -> None:
+    figure = budget_by_steps(STEPS, 0.04 * STEPS, "Privacy spent, ε (Pure ε)", "ε", 2.0, 50)
+    check_finite(figure)
+    line, limit, mark = figure.data
+    assert np.interp(50, line.x, line.y) == pytest.approx(2.0) and limit.text[0] == "budget ε = 2"
+    assert (mark.x[0], mark.y[0], mark.text[0]) == (50, 2, "the budget lasts 50 steps")
+    never = budget_by_steps(STEPS, np.full(len(STEPS), np.inf), "Privacy spent, ε (Pure ε)", "ε", 2.0, 0)
+    assert not never.data and "no guarantee in the currency" in never.layout.annotations[0].text
 
 
 def test_bars_compare_lengths_and_one_stands_out() -> None:
