@@ -40,7 +40,7 @@ preset_menu.apply_pending(panel, presets.PRESETS, settings_of)
 st.title(texts.TITLE, anchor=False)
 st.markdown(texts.SUMMARY)
 intro, line, plan, bar = st.container(), st.container(), st.container(), st.container()
-experiment, preset = None, None
+experiment, preset, delta = None, None, guarantee.DELTA
 
 # Choose -----------------------------------------------------------------------------------------------------------
 with bar:
@@ -55,6 +55,7 @@ with st.sidebar:
             numbers = experiment_controls.replicates_and_seed(panel, public=data.source != "upload")
         st.subheader("Privacy", anchor=False)
         budget = experiment_controls.budget(panel)
+        delta = guarantee.delta(panel, budget)
         st.subheader("Algorithm", anchor=False)
         labels = experiment_controls.methods(panel, CATALOGUE)
         settings = experiment_controls.settings(panel, CATALOGUE, ["iterations", "relative_step", "batch_fraction"])
@@ -72,11 +73,9 @@ with st.sidebar:
             parts = {"problem": problem, "arms": arms, "budget": budget.build(), **numbers}
             experiment = Settings(Experiment, parts).build()
     with menu:
-        preset = preset_menu.menu(panel, presets.PRESETS, settings_of, experiment)
-    st.subheader("Display", anchor=False)
-    delta = guarantee.delta(panel)
+        preset = preset_menu.menu(panel, presets.PRESETS, experiment)
 with intro:
-    preset_menu.sentence(preset, experiment)
+    preset_menu.sentence(panel, preset, experiment, settings_of)
 
 # Plan, run --------------------------------------------------------------------------------------------------------
 shown = None
@@ -88,6 +87,7 @@ if experiment is not None:
             guarantee.line(experiment.budget, shown.plans, delta)
         with plan:
             plan_view.refusals(shown.refused)
+            plan_view.notes(shown.plans)
             st.header("Before you run", anchor=False)
             accelerated_tabs.tabs(panel, shown, delta)
         batch_note.caption(accelerated_plan.batch_note(shown))
@@ -106,11 +106,12 @@ trace = None  # what may be shown of a run that has ended
 if run is not None and not run.job.active and run.job.trace is not None:
     run_panel.changed("accel", experiment)
     st.header("Results", anchor=False)
+    read_at = guarantee.delta_of(run.experiment.budget, delta)
     done, trace = accelerated_plan.view(run.experiment.to_json()), run.job.trace.visible(diagnostics)
     results.diagnostics_switch(panel, run.experiment)
     drawn = results.curves(panel, run, trace, accelerated_plan.options(done))
-    results.table(run, trace, delta)
-    results.publishing_line(run, trace, delta)
+    results.table(run, trace, read_at)
+    results.publishing_line(run, trace, read_at)
 with st.container(horizontal=True):
     downloads.link(panel)
     if experiment is not None:

@@ -29,7 +29,7 @@ means = budget = None
 with st.sidebar:
     st.subheader("Privacy", anchor=False)
     asked = experiment_controls.budget(panel, currencies=planner_view.ALL_CURRENCIES)
-    delta = guarantee.delta(panel)
+    delta = guarantee.delta(panel, asked)
     st.subheader("What is released", anchor=False)
     values = panel.specification(NoisyMeans, [control.name for control in NoisyMeans.controls()])
     target = panel.number(planner_tabs.TARGET, "target", empty="half of the present noise")

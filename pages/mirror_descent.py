@@ -45,7 +45,7 @@ preset_menu.apply_pending(panel, presets.PRESETS, settings_of)
 st.title(texts.TITLE, anchor=False)
 st.markdown(texts.SUMMARY)
 intro, line, plan, bar = st.container(), st.container(), st.container(), st.container()
-experiment, preset = None, None
+experiment, preset, delta = None, None, guarantee.DELTA
 
 # Choose -----------------------------------------------------------------------------------------------------------
 with bar:
@@ -60,6 +60,7 @@ with st.sidebar:
             numbers = experiment_controls.replicates_and_seed(panel, public=not choice.uploaded)
         st.subheader("Privacy", anchor=False)
         budget = experiment_controls.budget(panel, "approximate", 1.0)
+        delta = guarantee.delta(panel, budget)
         st.subheader("Algorithm", anchor=False)
         offered, default = presets.offered(choice.problem)
         name = mirror_tabs.methods_name(choice.problem)
@@ -85,11 +86,9 @@ with st.sidebar:
             parts = {"problem": problem, "arms": arms, "budget": budget.build(), **numbers}
             experiment = Settings(Experiment, parts).build()
     with menu:
-        preset = preset_menu.menu(panel, presets.PRESETS, settings_of, experiment)
-    st.subheader("Display", anchor=False)
-    delta = guarantee.delta(panel)
+        preset = preset_menu.menu(panel, presets.PRESETS, experiment)
 with intro:
-    preset_menu.sentence(preset, experiment)
+    preset_menu.sentence(panel, preset, experiment, settings_of)
 
 # Plan, run --------------------------------------------------------------------------------------------------------
 shown = None
@@ -101,6 +100,7 @@ if experiment is not None:
             guarantee.line(experiment.budget, shown.plans, delta, mirror_plan.range_card)
         with plan:
             plan_view.refusals(shown.refused)
+            plan_view.notes(shown.plans)
             mirror_plan.recommendation(shown)
             st.header("Before you run", anchor=False)
             mirror_tabs.tabs(panel, shown, delta)
@@ -120,13 +120,14 @@ trace = None  # what may be shown of a run that has ended
 if run is not None and not run.job.active and run.job.trace is not None:
     run_panel.changed("mirror", experiment)
     st.header("Results", anchor=False)
+    read_at = guarantee.delta_of(run.experiment.budget, delta)
     done, trace = mirror_plan.view(run.experiment.to_json()), run.job.trace.visible(diagnostics)
     mirror_results.summary(panel, run, trace)
     results.diagnostics_switch(panel, run.experiment)
     drawn = results.curves(panel, run, trace, mirror_plan.options(done))
     drawn += mirror_results.show(panel, run, trace, diagnostics)
-    results.table(run, trace, delta)
-    results.publishing_line(run, trace, delta)
+    results.table(run, trace, read_at)
+    results.publishing_line(run, trace, read_at)
     mirror_results.verdict(run, trace, diagnostics)
 with st.container(horizontal=True):
     downloads.link(panel)

@@ -60,8 +60,8 @@ def _accountants(panel: Panel, shown: PlanView, delta: float) -> None:
         panel.key("chart_accountants"),
         f"ε at δ = {short(delta)}, by every accountant",
         "ε spent after each step of one method, one line per accountant; the lowest is the tightest",
-        "The same releases, read by different accountants. Each is an upper bound; the lowest one holds. Set δ under "
-        f"“Display”. {SETTINGS_ONLY}",
+        "The same releases, read by different accountants. Each is an upper bound; the lowest one holds. δ is set "
+        f"under “Privacy”. {SETTINGS_ONLY}",
     )
 
 

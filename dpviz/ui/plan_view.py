@@ -36,6 +36,12 @@ def refusals(refused: Mapping[str, UserError]) -> None:
         st.warning(reason, title=f"Left out: {', '.join(labels)}")
 
 
+def notes(plans: Mapping[str, Plan]) -> None:
+    """What the plans warn of, once per sentence, with the methods that it is about."""
+    for note in dict.fromkeys(note for plan in plans.values() for note in plan.notes):
+        st.warning(note, title=", ".join(label for label, plan in plans.items() if note in plan.notes))
+
+
 def native_currency(budget: Budget) -> tuple[Currency, float | None, str]:
     """The currency in which a budget adds up over the steps, its limit there, and a remark."""
     if isinstance(budget, PureDP):

@@ -14,10 +14,12 @@ SettingsOf = Callable[[Experiment], Mapping[str, Any]]
 
 
 def apply_pending(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) -> None:
-    """Write the settings of a preset that another page asked for; before any control is drawn."""
+    """Write the settings of a preset that was picked, here or on another page; before any control is drawn."""
     name = st.session_state.pop(panel.key("pending_preset"), None)
-    if name is not None:
-        _write(panel, presets, settings_of, name)
+    preset = next((preset for preset in presets if preset.name == name), None)
+    if preset is not None:
+        panel.write(settings_of(preset.experiment))
+        st.session_state.pop(panel.key("smoothness_for"), None)  # a preset's L is a stated number
 
 
 def open_with(page: str, name: str) -> None:
@@ -25,9 +27,7 @@ def open_with(page: str, name: str) -> None:
     st.session_state[f"{page}_pending_preset"] = name
 
 
-def menu(
-    panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf, experiment: Experiment | None
-) -> Preset | None:
+def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None) -> Preset | None:
     """The menu, drawn when the experiment is known; the preset that was picked last, if any.
 
     It follows the settings: whoever changes them sees "Your own settings" and can pick the preset again.
@@ -43,30 +43,38 @@ def menu(
         [*(preset.name for preset in presets), OWN],
         key=key,
         on_change=_pick,
-        args=(panel, presets, settings_of),
+        args=(panel,),
         help="Sets all controls at once. Picking a preset never starts a run.",
     )
     last = st.session_state.get(panel.key("last_preset"))
     return next((preset for preset in presets if preset.name == last), None)
 
 
-def sentence(preset: Preset | None, experiment: Experiment | None) -> None:
-    """What to look for in the preset, and what was reported."""
-    if preset is None:
+def sentence(panel: Panel, preset: Preset | None, experiment: Experiment | None, settings_of: SettingsOf) -> None:
+    """What to look for in the preset, what was reported, and what has been changed since; not over other data."""
+    if preset is None or experiment is None or _about(preset.experiment) != _about(experiment):
         return
-    changed = "" if preset.experiment == experiment else " *(Some settings have been changed.)*"
+    changed = "" if preset.experiment == experiment else _changed(panel, settings_of(preset.experiment))
     st.markdown(
         f":small[**{preset.name}.** {preset.look_for}{changed}] "
         f":small[:gray[{preset.reported} *Source: {preset.source}.*]]"
     )
 
 
-def _pick(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) -> None:
-    _write(panel, presets, settings_of, st.session_state[panel.key("preset")])
+def _about(experiment: Experiment) -> tuple[str, str]:
+    """The kinds of problem and of data that an experiment is about."""
+    return experiment.problem.kind, getattr(getattr(experiment.problem, "data", None), "kind", "")
 
 
-def _write(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf, name: str) -> None:
-    preset = next((preset for preset in presets if preset.name == name), None)
-    if preset is not None:
-        panel.write(settings_of(preset.experiment))
-        st.session_state.pop(panel.key("smoothness_for"), None)  # a preset's L is a stated number
+def _changed(panel: Panel, before: Mapping[str, Any]) -> str:
+    """Which of the controls have other values than the preset's, in a sentence."""
+    named = [
+        title
+        for name, title in panel.titles.items()
+        if name in before and st.session_state.get(panel.key(name)) != before[name]
+    ]
+    return f" *(These settings have been changed: {', '.join(named)}.)*" if named else ""
+
+
+def _pick(panel: Panel) -> None:
+    open_with(panel.page, st.session_state[panel.key("preset")])

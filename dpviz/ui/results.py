@@ -247,9 +247,3 @@ def _format(values: pd.Series, help: str | None) -> ColumnConfig:
     if pd.api.types.is_numeric_dtype(values):
         return st.column_config.NumberColumn(help=help or None, format="%.4g")
     return st.column_config.TextColumn(help=help or None)
-
-
-def notes(plans: Mapping[str, object], lines: Sequence[str] = ()) -> None:
-    """Warnings of the plans, once each."""
-    for line in dict.fromkeys([*lines, *(note for plan in plans.values() for note in getattr(plan, "notes", ()))]):
-        st.warning(line)

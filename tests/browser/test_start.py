@@ -1,6 +1,7 @@
 """The start page: doors and cards lead where they say, and its demonstration moves."""
 
 import re
+from urllib.parse import parse_qs
 
 import pytest
 from playwright.sync_api import expect
@@ -36,6 +37,38 @@ def test_door_to_learning_writes_the_controls_of_its_preset(visit: Visit) -> Non
     expect(page.get_by_role("combobox", name="Preset")).to_have_value(re.compile("Figure 3"))
     expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("10")
     expect(page.get_by_text("No run yet.")).to_be_visible()
+    ready(page)
+
+
+@pytest.mark.parametrize(
+    ("button", "preset"), [("Open Figure 3", "Figure 3: logistic regression"), ("Run on real data", "Real data")]
+)
+def test_a_door_leads_to_an_address_that_holds_its_experiment(visit: Visit, button: str, preset: str) -> None:
+    """Reloaded, or opened by somebody else, it is the same experiment: the one that "Copy link" gives, too."""
+    page = visit("/")
+    page.get_by_role("button", name=button).click()
+    menu = page.get_by_role("combobox", name="Preset")
+    expect(menu).to_have_value(re.compile(f"^{preset}"))
+    expect(page).to_have_url(re.compile("accel_epsilon="))
+    page.get_by_role("button", name="Copy link").click()
+    link = page.get_by_test_id("stCode").get_by_text("http").inner_text()
+    assert parse_qs(page.url.partition("?")[2]) == parse_qs(link.partition("?")[2])
+    page.reload()
+    expect(menu).to_have_value(re.compile(f"^{preset}"))
+    ready(page)
+
+
+def test_a_preset_from_the_menu_writes_the_address_of_controls_that_it_brings(visit: Visit) -> None:
+    page = visit("/accelerated?accel_uniform_rows=2000")
+    menu = page.get_by_role("combobox", name="Preset")
+    for name in ("Figure 2: the optimal noise schedule", "Start here: six methods, one budget", "Figure 2"):
+        menu.click()
+        page.get_by_role("option", name=name).click()
+        expect(menu).to_have_value(re.compile(f"^{name}"))
+        ready(page)
+    expect(page).to_have_url(re.compile("accel_quadratic_smoothness=20"))
+    page.reload()
+    expect(menu).to_have_value("Figure 2: the optimal noise schedule")
     ready(page)
 
 

@@ -44,6 +44,8 @@ def test_every_door_opens_the_page_with_its_preset(load: Load, button: str, fami
     assert not app.exception
     assert app.title[0].value == family.title
     assert app.selectbox(key=f"{family.prefix}_preset").value == preset
+    again = load(family.page.removeprefix("pages/").removesuffix(".py"), **dict(app.query_params))
+    assert again.selectbox(key=f"{family.prefix}_preset").value == preset  # what a reload of the page shows
 
 
 def test_every_family_has_a_card(load: Load) -> None:

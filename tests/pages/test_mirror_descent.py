@@ -15,7 +15,7 @@ from dpviz.families.mirror_descent import presets
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.specification import Control
-from dpviz.ui import game_controls
+from dpviz.ui import game_controls, guarantee
 from dpviz.ui.experiment_controls import CURRENCIES
 from tests.pages.mirror import (
     PAGE,
@@ -74,6 +74,19 @@ def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
     assert "One row" in text(app) and "Versions (E11)" in text(app) and "saddle point" in text(app)
 
 
+def test_the_readings_of_the_header_hold_for_every_method(load: Load) -> None:
+    """The first of these methods wastes most of its budget: ε = 0.19, where the other one has 1."""
+    names = ["As in the paper", "DP-SGDA"]
+    app = load(PAGE, mirror_methods_game=names)
+    read = {name: guarantee.readings(presets.PRESETS[0].experiment.plans()[name], 1e-6) for name in names}
+    assert read["As in the paper"].epsilon_at_delta < 0.2 and read["DP-SGDA"].epsilon_at_delta > 0.99
+    _, epsilon, _, attack = app.metric
+    assert epsilon.value == "ε ≤ 1" and epsilon.delta == "at δ = 1e-6, DP-SGDA"
+    assert "From 0.193 to 1 over the methods" in epsilon.help
+    assert attack.value == f"≤ {100 * read['DP-SGDA'].detection:.3g} %" and attack.delta.endswith("DP-SGDA")
+    assert "(DP-SGDA; less often with the other methods)" in text(app)
+
+
 @PROBLEMS
 def test_every_problem_plans_in_every_currency_and_says_what_is_left_out(load: Load, problem: str) -> None:
     app = open_problem(load, problem)
@@ -111,7 +124,9 @@ def test_a_preset_sets_every_control_says_what_to_look_for_and_has_a_link(load: 
     assert app.selectbox(key="mirror_preset").value == preset.name  # so the controls rebuild exactly its experiment
     assert preset.look_for in text(app) and preset.reported in text(app) and len(charts(app)) == 4
 
-    again = load(PAGE, **parse_qs(link(app).partition("?")[2]))
+    offered = parse_qs(link(app).partition("?")[2])
+    assert set(app.query_params) == set(offered)  # what a reload keeps, also of controls that were not shown before
+    again = load(PAGE, **offered)
     assert again.selectbox(key="mirror_preset").value == preset.name and link(again) == link(app)
 
 

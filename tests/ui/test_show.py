@@ -50,12 +50,29 @@ def test_times_are_words(seconds: float, words: str) -> None:
 def test_readings_of_laplace_noise_exist_in_every_currency_and_of_gaussian_noise_not_as_pure_epsilon() -> None:
     laplace = guarantee.readings(TINY.plans()["DP-GD"], 1e-6)
     assert laplace.pure == pytest.approx(2.0) and laplace.epsilon_at_delta <= 2.0
-    assert "pure ε = 2" in guarantee.currencies("DP-GD", laplace)
+    assert "pure ε = 2 (DP-GD)" in guarantee.currencies({"DP-GD": laplace})
     arms = presets.arms(["DP-GD"], iterations=4, noise="gaussian")
     gaussian = TINY.replaced(arms=arms, budget=ApproximateDP(epsilon=2.0, delta=1e-6)).plans()["DP-GD"]
     read = guarantee.readings(gaussian, 1e-6)
     assert read.epsilon_at_delta == pytest.approx(2.0, rel=1e-6) and read.mu == pytest.approx(0.44833, rel=1e-4)
-    assert "pure — (Gaussian noise has no pure ε)" in guarantee.currencies("DP-GD", read)
+    assert "pure — (DP-GD: Gaussian noise has no pure ε)" in guarantee.currencies({"DP-GD": read})
+    assert "pure — (DP-GD: " in guarantee.currencies({"DP-NAG": laplace, "DP-GD": read})
+
+
+def reading(epsilon: float, detection: float) -> guarantee.Readings:
+    return guarantee.Readings(2.0, 0.1, 0.5, epsilon, "Rényi DP", detection)
+
+
+def test_a_reading_of_several_methods_is_the_largest_and_names_who_has_it() -> None:
+    """Different methods may be worst in different readings; a plan may leave a little of its budget."""
+    read = {"a": reading(0.797, 0.02), "b": reading(0.8767, 0.0171), "c": reading(0.8767 * (1 - 1e-4), 0.01)}
+    epsilon, detection = (guarantee.worst(read, name) for name in ("epsilon_at_delta", "detection"))
+    assert (epsilon.value, epsilon.who, epsilon.least) == (0.8767, "b, c", 0.797)
+    assert (detection.value, detection.who, detection.least) == (0.02, "a", 0.01)
+    assert guarantee.worst(read, "rho").who == "every method"
+    assert guarantee.worst({"b": read["b"]}, "rho").who == "b"
+    assert guarantee.worst(read | {"d": read["b"], "e": read["a"]}, "epsilon_at_delta").who == "b, c and 1 more"
+    assert "2 % of the time (a; less often with the other methods)." in guarantee.consequence(detection)
 
 
 def test_the_method_shown_first_is_one_whose_noise_changes() -> None:
