@@ -106,12 +106,12 @@ trace = None  # what may be shown of a run that has ended
 if run is not None and not run.job.active and run.job.trace is not None:
     run_panel.changed("accel", experiment)
     st.header("Results", anchor=False)
-    read_at = guarantee.delta_of(run.experiment.budget, delta)
+    delta = guarantee.delta_of(run.experiment.budget, delta)
     done, trace = accelerated_plan.view(run.experiment.to_json()), run.job.trace.visible(diagnostics)
     results.diagnostics_switch(panel, run.experiment)
     drawn = results.curves(panel, run, trace, accelerated_plan.options(done))
-    results.table(run, trace, read_at)
-    results.publishing_line(run, trace, read_at)
+    results.table(run, trace, delta)
+    results.publishing_line(run, trace, delta)
 with st.container(horizontal=True):
     downloads.link(panel)
     if experiment is not None:

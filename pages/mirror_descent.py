@@ -120,14 +120,14 @@ trace = None  # what may be shown of a run that has ended
 if run is not None and not run.job.active and run.job.trace is not None:
     run_panel.changed("mirror", experiment)
     st.header("Results", anchor=False)
-    read_at = guarantee.delta_of(run.experiment.budget, delta)
+    delta = guarantee.delta_of(run.experiment.budget, delta)
     done, trace = mirror_plan.view(run.experiment.to_json()), run.job.trace.visible(diagnostics)
     mirror_results.summary(panel, run, trace)
     results.diagnostics_switch(panel, run.experiment)
     drawn = results.curves(panel, run, trace, mirror_plan.options(done))
     drawn += mirror_results.show(panel, run, trace, diagnostics)
-    results.table(run, trace, read_at)
-    results.publishing_line(run, trace, read_at)
+    results.table(run, trace, delta)
+    results.publishing_line(run, trace, delta)
     mirror_results.verdict(run, trace, diagnostics)
 with st.container(horizontal=True):
     downloads.link(panel)
