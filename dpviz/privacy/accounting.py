@@ -48,6 +48,7 @@ METHOD_NAMES = MappingProxyType(
 )
 
 MOST_EXACT = 50  # so many different events are composed as they are; more are rounded up to fewer
+MOST_REFINED = 4  # of different Gaussian releases on batches: the best order of more is one of the orders looked at
 MOST_ADDED = 4000  # where costs are only added up, so many may differ
 
 
@@ -182,11 +183,13 @@ def _gdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
 
 def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
     runs, ends = runs_of(events, MOST_ADDED)
+    if sampled := sum(map(_integrated, {event for event, _ in runs})):  # a divergence of a batch is an integral
+        runs, ends = runs_of(events)
     row: dict[Event, int] = {}
     owner = np.array([row.setdefault(event, len(row)) for event, _ in runs])
     divergences = _divergences(list(row))
     few = np.linspace(0, len(closed_forms.ORDERS) - 1, 58).astype(int)  # enough to look at, as the best is refined
-    orders = closed_forms.ORDERS if len(row) <= MOST_EXACT else closed_forms.ORDERS[few]
+    orders = closed_forms.ORDERS if len(row) <= MOST_EXACT and not sampled else closed_forms.ORDERS[few]
     at_orders = divergences(orders)
     lengths = np.array([length for _, length in runs])
     starts = np.cumsum(lengths) - lengths
@@ -195,7 +198,11 @@ def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
         times = np.bincount(owner, np.clip(ends[count] - starts, 0, lengths), len(row))
         used = times > 0  # 0 · ∞ is not a number
         return closed_forms.rdp_epsilon(
-            lambda at: times[used] @ divergences(at)[used], delta, times[used] @ at_orders[used], orders
+            lambda at: times[used] @ divergences(at)[used],
+            delta,
+            times[used] @ at_orders[used],
+            orders,
+            refine=sampled <= MOST_REFINED,
         )
 
     pairs = zip(counts.tolist(), deltas.tolist(), strict=True)
@@ -210,17 +217,23 @@ def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:
     kinds = np.array([_FORMULAS.get(type(event), closed_forms.pure_rdp) for event in events])
     kinds[~np.isfinite(pure[:, 0])] = None
     groups = [(formula, kinds == formula) for formula in set(kinds) - {None}]
-    blocks = [i for i, event in enumerate(events) if isinstance(event, Parallel)]
+    others = [i for i, event in enumerate(events) if isinstance(event, Parallel) or _integrated(event)]
 
     def table(orders: Floats) -> Floats:
         result = orders * linear
         for formula, rows in groups:
             result[rows] = formula(pure[rows], orders)
-        for i in blocks:
+        for i in others:
             result[i] = costs.rdp(events[i], orders)
         return result
 
     return table
+
+
+def _integrated(event: Event) -> bool:
+    """Whether the Rényi divergence of a release is found by integration: Gaussian noise on a batch, alone or beside
+    other noise."""
+    return isinstance(event, Sub) and isinstance(costs.dominating(event.inner), Gaussian)
 
 
 # Of what has a pure ε; anything else that has one is bounded by it.

@@ -192,11 +192,16 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
 
 def rdp_epsilon(
-    divergence: Callable[[Floats], Floats], delta: float, at_orders: Floats | None = None, orders: Floats = ORDERS
+    divergence: Callable[[Floats], Floats],
+    delta: float,
+    at_orders: Floats | None = None,
+    orders: Floats = ORDERS,
+    refine: bool = True,
 ) -> float:
     """ε at δ from Rényi divergences D(order), order > 1 (Canonne, Kamath, Steinke 2020, Proposition 12).
 
-    orders : where to look at first; the best one is then refined. at_orders : the divergences there, if known already.
+    orders : where to look at first; the best one is then refined, if asked to. at_orders : the divergences there, if
+        known already.
     """
     if delta <= 0:
         return math.inf
@@ -214,6 +219,8 @@ def rdp_epsilon(
     best = int(np.argmin(values))
     if not np.isfinite(values[best]):
         return math.inf
+    if not refine:
+        return max(0.0, float(values[best]))
     neighbours = np.log10(orders[[max(best - 1, 0), min(best + 1, len(orders) - 1)]] - 1)
     # Every order gives a valid ε, and the best ones differ little, so the search may stop early.
     found = minimize_scalar(refined, bounds=neighbours, method="bounded", options={"xatol": 1e-5})

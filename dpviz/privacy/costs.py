@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfinv, ndtri_exp
 
-from dpviz.privacy import closed_forms
+from dpviz.privacy import closed_forms, subsampled_rdp
 from dpviz.privacy.closed_forms import Floats
 from dpviz.privacy.events import (
     ZCDP,
@@ -91,7 +91,8 @@ def mu(event: Event) -> float:
 
 
 def rdp(event: Event, orders: Floats) -> Floats:
-    """Rényi divergence at each order > 1; infinite where no bound is known."""
+    """Rényi divergence at each order > 1, (k,); infinite where no bound is known."""
+    orders = np.asarray(orders, dtype=float)
     if isinstance(event, Gaussian | ZCDP):
         return orders * rho(event)
     if isinstance(event, Seq):
@@ -101,13 +102,15 @@ def rdp(event: Event, orders: Floats) -> Floats:
     if isinstance(event, Parallel):
         return np.max([rdp(part, orders) for part in event.events], axis=0)
     epsilon = pure(event)
-    if epsilon == math.inf:
-        return np.full_like(orders, math.inf)
+    found = np.full_like(orders, math.inf) if epsilon == math.inf else closed_forms.pure_rdp(epsilon, orders)
+    if isinstance(event, Sub) and isinstance(inner := dominating(event.inner), Gaussian):
+        mu = np.array([inner.mu])
+        return np.minimum(found, subsampled_rdp.gaussian(event.kind, event.m / event.n, mu, orders)[0])
     if isinstance(event, Laplace):
         return closed_forms.laplace_rdp(epsilon, orders)
     if isinstance(event, ExpMech):
         return closed_forms.exponential_rdp(epsilon, orders)
-    return closed_forms.pure_rdp(epsilon, orders)
+    return found
 
 
 def dominating(event: Event) -> Event:
