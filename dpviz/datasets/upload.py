@@ -8,7 +8,7 @@ uploader's eyes, in `notes`.
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -43,11 +43,12 @@ class ColumnInfo:
     missing: int
     infinite: int
     distinct: int  # different values, missing ones aside; DISTINCT_CAP means "this many or more"
+    repeated: int = field(default=0, compare=False)  # those that stand in more than one row
 
     @property
     def constant(self) -> bool:
-        """Whether the column has at most one value."""
-        return self.distinct <= 1
+        """Whether the column has at most one value, apart from one row."""
+        return self.distinct <= 1 + (self.repeated == 1)
 
 
 class UploadedTable(DatasetSpecification):
@@ -225,9 +226,13 @@ def describe_columns(frame: pd.DataFrame) -> tuple[ColumnInfo, ...]:
 
 
 def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
-    """The columns that can be a target: those with two classes, then those with at most MAX_CLASSES_SHOWN."""
-    two = [column.name for column in columns if column.distinct == 2]
-    return (*two, *(column.name for column in columns if 2 < column.distinct <= MAX_CLASSES_SHOWN))
+    """The columns that can be a target: those with two classes, then those with at most MAX_CLASSES_SHOWN.
+
+    A class that stands in one row only does not count, so that this row alone proposes nothing else.
+    """
+    classes = {column.name: column.repeated for column in columns if column.distinct <= column.repeated + 1}
+    two = [name for name, count in classes.items() if count == 2]
+    return (*two, *(name for name, count in classes.items() if 2 < count <= MAX_CLASSES_SHOWN))
 
 
 def target_classes(series: pd.Series, most: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:
@@ -347,11 +352,12 @@ def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
 def _described(name: str, series: pd.Series) -> ColumnInfo:
     values = numbers(series)
     missing, infinite = int(is_empty(series).sum()), int(np.isinf(values).sum())
-    distinct = series.iloc[:10_000].nunique()  # enough to see that a column has many values, at little cost
-    if distinct < DISTINCT_CAP:
-        distinct = series.nunique()
+    counts = series.iloc[:10_000].value_counts()  # enough to see that a column has many values, at little cost
+    if len(counts) < DISTINCT_CAP:
+        counts = series.value_counts()
     numeric = 0 < len(series) - missing <= 2 * int((~np.isnan(values)).sum())
-    return ColumnInfo(name, numeric, missing, infinite if numeric else 0, min(int(distinct), DISTINCT_CAP))
+    distinct, repeated = (min(int(count), DISTINCT_CAP) for count in ((counts > 0).sum(), (counts > 1).sum()))
+    return ColumnInfo(name, numeric, missing, infinite if numeric else 0, distinct, repeated)
 
 
 def check_choice(
