@@ -26,7 +26,7 @@ from dpviz.ui.navigation import ensure_shell
 
 ensure_shell()
 
-CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.offered(presets.QuadraticGame)[1], by_name=presets.BY_NAME)
+CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.offered(presets.MatrixGame)[1], by_name=presets.BY_NAME)
 ADVANCED = ("draws", "accounting", "parameters", "output", "share_x", "release")
 BASELINES = ("gradient_rounds", "euclidean_step", "entropic_step", "responses", "matrix_rounds", "chosen_vertices")
 SYNTHETIC = ("measured_queries", "iterate", "fitting_rounds")

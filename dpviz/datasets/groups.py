@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,6 @@ from dpviz.datasets.groups_base import (
     mistake_of,
 )
 from dpviz.datasets.groups_base import GroupedDataset as GroupedDataset
-from dpviz.datasets.reading import Reading
 from dpviz.datasets.upload import (
     IDENTITY,
     Missing,
@@ -158,10 +157,11 @@ class GroupedBundled(GroupedSpecification):
 class GroupedUpload(GroupedSpecification):
     """A table that the user uploaded, with all that was declared of it. The array travels beside it.
 
-    identity, n, bounds, names, missing, reading : as in `UploadedTable`.
+    identity, n, bounds, names, missing : as in `UploadedTable`.
     group : the column that says to which group a row belongs. A row of no declared group, or without one, belongs to
         "other", which `prepare_groups` always lists, or to the last group where there is no "other".
-    groups, shares : the declared groups, and the declared share of each, which sum to 1.
+    groups, shares : the declared groups, and the share of each, which sum to 1.
+    shares_costs : ε of every release that was made to learn the shares; none if they are declared.
     target, positive : as in `UploadedTable`. A target None stands for labels that are all 0.
     """
 
@@ -175,10 +175,10 @@ class GroupedUpload(GroupedSpecification):
     group: Name = "group"
     groups: tuple[Name, ...] = Field(min_length=1, max_length=MAX_GROUPS)
     shares: tuple[float, ...]
+    shares_costs: tuple[Annotated[float, Field(gt=0, le=50)], ...] = Field((), max_length=100)
     target: Name | None = "target"
     positive: Name = "1"
     missing: Missing = "fill"
-    reading: Reading | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -189,7 +189,7 @@ class GroupedUpload(GroupedSpecification):
         return self
 
     def facts(self) -> GroupedFacts:
-        return GroupedFacts(self.n, self.bounds, self.names, self.groups, self.shares)
+        return GroupedFacts(self.n, self.bounds, self.names, self.groups, self.shares, self.shares_costs)
 
     def rows(self, frame: pd.DataFrame) -> np.ndarray:
         """The array of a table, made by these declarations alone: (n, d + 2) float64, features, label, group position.
@@ -230,24 +230,26 @@ def prepare_groups(
     features: Sequence[str],
     bounds: Mapping[str, tuple[float, float]],
     groups: Sequence[str],
-    shares: Sequence[float] | None = None,
+    shares: Sequence[float],
+    costs: Sequence[float] = (),
     drop_missing: bool = False,
     identity: str | None = None,
-    reading: Reading | None = None,
 ) -> PreparedGroups:
     """The chosen columns of a table from `read_table` as one array, and the specification that made it.
 
     Parameters
     ----------
-    target, positive, features, bounds, drop_missing, identity, reading
+    target, positive, features, bounds, drop_missing, identity
         As in `upload.prepare`; a target None stands for labels that are all 0, where only features are used. A row
         without a group is never dropped.
     group : str
         The column that says to which group a row belongs.
     groups : sequence of str
         The declared groups, named as `upload.target_classes` names them; "other" is added if it is not among them.
-    shares : sequence of float, optional
-        Their declared shares; equal ones if None. See `with_other` for the share of "other".
+    shares : sequence of float
+        Their shares of all rows, declared or released. See `with_other` for the share of "other".
+    costs : sequence of float
+        The ε of every release that the shares come from; none if they are declared.
 
     Raises UserError as `upload.prepare` does, and for groups and shares that cannot be used.
     """
@@ -269,35 +271,32 @@ def prepare_groups(
             group=group,
             groups=names,
             shares=declared,
+            shares_costs=tuple(costs),
             target=target,
             positive=positive or "1",
             missing=missing,
-            reading=reading,
         )
     table = _with_groups(read, frame, group, names)
     return PreparedGroups(table, specification, len(frame) - len(table), read.notes)
 
 
-def with_other(groups: Sequence[str], shares: Sequence[float] | None) -> tuple[tuple[str, ...], tuple[float, ...]]:
+def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """The declared groups, among them "other", and their shares, which sum to 1.
 
     A row may name any group, so that "other" must have a place before the rows are looked at. Its share is what the
     declared ones leave of 1. Where they leave less than MIN_SHARE, it gets the share of the smallest group, and all
     are scaled to sum to 1: the order of the groups' losses stays, and so does the noise, up to that factor 1 + share.
-    Without shares all groups, "other" among them, count the same. Raises UserError for what cannot be used.
+    Raises UserError for what cannot be used.
     """
     if not groups:
         raise UserError("List the groups that the column may name.", title="No group is declared")
     names = tuple(groups) if OTHER in groups else (*groups, OTHER)
-    if shares is None:
-        declared = (1 / len(names),) * len(names)
-    else:
-        declared = tuple(float(share) for share in shares)
-        rest = 1.0 - math.fsum(declared)
-        if len(declared) == len(groups) < len(names):
-            declared = (*declared, rest if rest >= MIN_SHARE else min(declared))
-            if rest > -ROUNDING:
-                declared = tuple(share / math.fsum(declared) for share in declared)
+    declared = tuple(float(share) for share in shares)
+    rest = 1.0 - math.fsum(declared)
+    if declared and len(declared) == len(groups) < len(names):
+        declared = (*declared, rest if rest >= MIN_SHARE else min(declared))
+        if rest > -ROUNDING:
+            declared = tuple(share / math.fsum(declared) for share in declared)
     mistake = mistake_of(names, declared)
     if mistake:
         raise UserError(f"{mistake[0].upper()}{mistake[1:]}.", title="These groups cannot be used")
@@ -309,13 +308,17 @@ def with_other(groups: Sequence[str], shares: Sequence[float] | None) -> tuple[t
 def _with_groups(read: RowsRead, frame: pd.DataFrame, group: str, groups: Sequence[str]) -> np.ndarray:
     """The rows read, with the position of each row's group as the last column; read-only."""
     check_columns(frame, (group,))
-    codes, labels = classes(frame[group])
-    places = {class_label(name): place for place, name in enumerate(groups)}
-    other = places.get(OTHER, len(groups) - 1)
-    positions = np.array([*(places.get(label, other) for label in labels), other])[codes]  # code -1, none: the end
-    table = np.column_stack([read.table, positions[read.kept]])
+    table = np.column_stack([read.table, group_positions(frame[group], groups)[read.kept]])
     table.flags.writeable = False
     return table
+
+
+def group_positions(column: pd.Series, groups: Sequence[str]) -> np.ndarray:
+    """The position (n,) of each row's group among the declared ones; of "other", or else the last, for all others."""
+    codes, labels = classes(column)
+    places = {class_label(name): place for place, name in enumerate(groups)}
+    other = places.get(OTHER, len(groups) - 1)
+    return np.array([*(places.get(label, other) for label in labels), other])[codes]  # code -1, none: the end
 
 
 def _check_group_column(frame: pd.DataFrame, target: str | None, group: str, features: Sequence[str]) -> None:

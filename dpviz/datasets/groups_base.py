@@ -25,8 +25,8 @@ class GroupedFacts:
     """What may be known of a grouped data set without its rows.
 
     n : rows, public. bounds, names : declared range and name of each feature, in its own unit.
-    groups : names of the groups; shares : (G,) their declared shares, which sum to 1. Wrong shares change how much the
-        groups count, not the privacy.
+    groups : names of the groups; shares : (G,) their shares, declared or released, which sum to 1. Wrong shares change
+        how much the groups count, not the privacy. shares_costs : ε of every release that was made to learn them.
     """
 
     n: int
@@ -34,6 +34,7 @@ class GroupedFacts:
     names: tuple[str, ...]
     groups: tuple[str, ...]
     shares: tuple[float, ...]
+    shares_costs: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.n < 1 or not self.bounds or len(self.names) != len(self.bounds):

@@ -10,6 +10,7 @@ from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.groups import GroupedDataset, GroupedLosses, GroupedSigns, GroupedSpecification
+from dpviz.privacy.events import Laplace
 from dpviz.privacy.queries import Query
 from dpviz.problems.games import GameFacts, GameSpecification, Pair, Player, Work
 from dpviz.problems.grouped import GroupedGame, Rates, rates
@@ -70,6 +71,7 @@ class GroupLoss(GameSpecification):
         lipschitz_x, largest = weight * r * slope, weight * loss
         return GameFacts(
             n=data.n,
+            released=tuple(Laplace(epsilon) for epsilon in data.shares_costs),
             d=2 * data.d + len(data.groups),
             d_x=2 * data.d,
             d_y=len(data.groups),
@@ -300,6 +302,7 @@ class LossMatrix(GameSpecification):
         x, y = weight if data.d > 1 else 0.0, weight if len(data.groups) > 1 else 0.0
         return GameFacts(
             n=data.n,
+            released=tuple(Laplace(epsilon) for epsilon in data.shares_costs),
             d=data.d + len(data.groups),
             d_x=data.d,
             d_y=len(data.groups),

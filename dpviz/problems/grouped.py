@@ -71,10 +71,16 @@ class GroupedGame(Game):
         return self.counts / self.counts.sum()
 
     @property
+    def declared(self) -> np.ndarray:
+        """(G,) the declared shares, scaled so that those of the groups with rows sum to 1: a place that is kept for
+        other groups and stays empty changes no order."""
+        return self.shares / self.shares[self.counts > 0].sum()
+
+    @property
     def shares_are_right(self) -> bool:
-        """Whether the declared shares of all groups with rows are within `CLOSE` of the found ones."""
+        """Whether `declared` is within `CLOSE` of `found` in all groups with rows."""
         present = self.counts > 0
-        return bool((np.abs(self.shares / np.where(present, self.found, 1.0) - 1)[present] <= CLOSE).all())
+        return bool((np.abs(self.declared[present] / self.found[present] - 1) <= CLOSE).all())
 
     def mean_losses(self, x: np.ndarray) -> np.ndarray:
         """(R, G + 1) the mean loss in each group and, last, in all rows; nan for a group without rows."""

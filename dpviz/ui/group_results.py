@@ -103,7 +103,7 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
     names = [data_panel.plain(name) for name in game.groups]
     mine, (average, fairest, in_game) = measured[label], (measured[name] for name in REFERENCES)
     medians = np.median(mine.means[:, :-1], axis=0), np.median(mine.weighed, axis=0)
-    warning = group_texts.shares_differ(names, game.counts, game.shares, CLOSE)
+    warning = group_texts.shares_differ(names, game.counts, game.declared, CLOSE)
     if warning:
         st.warning(f"{warning} **Not private**: it counts the rows.", title="The declared shares are not the real ones")
     st.info(

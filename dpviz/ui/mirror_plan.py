@@ -162,10 +162,11 @@ def assumptions(shown: PlanView, taken: Collection[str]) -> None:
     paper = all(getattr(method, "accounting", "tight") == "paper" for method in methods)
     problem = shown.experiment.problem
     missing = getattr(getattr(problem, "data", None), "missing", "")
+    bought = ("shares",) if isinstance(problem, GroupLoss | LossMatrix) and problem.data.facts().shares_costs else ()
     explain.assumptions(
         texts.PROTECTED,
         texts.batches(batch < n, batch, n),
         texts.composition("paper" if paper else "tight"),
-        texts.constants(DECLARED.get(type(problem), ("ranges",)), taken, missing),
+        texts.constants(DECLARED.get(type(problem), ("ranges",)), taken, missing, bought),
         texts.SCREEN,
     )

@@ -47,6 +47,7 @@ def frame(**changes: object) -> pd.DataFrame:
 def prepared(table: pd.DataFrame | None = None, **choice: object) -> PreparedGroups:
     arguments = {"target": "label", "positive": "yes", "group": "city", "features": ["age", "income"]}
     arguments |= {"bounds": BOUNDS, "groups": ["north", "south", "east"]} | choice
+    arguments.setdefault("shares", [1 / len(arguments["groups"]) for _ in arguments["groups"]])
     return prepare_groups(frame() if table is None else table, **arguments)  # type: ignore[arg-type]
 
 

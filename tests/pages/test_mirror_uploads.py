@@ -18,7 +18,6 @@ from tests.pages.mirror import (
     chart,
     charts,
     choose,
-    hinted,
     lines,
     link,
     run,
@@ -147,11 +146,63 @@ def test_the_assumptions_repeat_what_the_panel_says(load: Load) -> None:
     app = declare(upload(load, "synthetic"), area="city, town", pets="cat, dog")
     assert "Declared: n, the categories of the columns. What" in assumed(app) and taken not in assumed(app)
     app = ready(load, "groups")
-    assert "Declared: n, the groups' shares. " in assumed(app)
+    assert f"Declared: n. {taken}the ranges of the columns, the groups, the groups' shares. " in assumed(app)
+    app.segmented_control(key="mirror_groups_upload_shares").set_value("bought").run()
+    press(app, "groups", "release")
     assert f"{taken}the ranges of the columns, the groups. " in assumed(app)
+    assert "Released privately, with a part of the budget shown: the groups' shares. " in assumed(app)
     choose(app, "problem", "synthetic")
     choose(app, "synthetic_data", "generated")  # the uploads are out of sight
     assert "Declared: n, the categories of the columns. What" in assumed(app) and taken not in assumed(app)
+
+
+def test_the_first_screen_after_a_run_shows_what_was_released_and_offers_the_switch_there(load: Load) -> None:
+    app = ready(load, "groups")
+    assert not any(toggle.key == "mirror_diagnostics" for toggle in app.toggle)  # nothing is hidden yet
+    app = run(app)
+    assert "What one run releases" in text(app) and "largest coefficients: " in text(app)
+    model = table(app, "column")
+    weights = next(frame.value for frame in app.dataframe if {"group", "Two draws"} <= set(frame.value))
+    methods = app.pills[0].value
+    assert model["column"].tolist() == ["age", "income"] and list(model)[3:] == methods
+    assert (model[methods].abs().sum() <= 1 + 1e-9).all()
+    assert weights["group"].tolist() == ["east", "north", "south", "other"]
+    np.testing.assert_allclose(weights[methods].sum(), 1.0)
+    assert not any(frame.value.index.name == "Model" for frame in app.dataframe) and "worst off" not in text(app)
+
+    app.toggle(key="mirror_diagnostics").set_value(True).run()
+    assert not app.exception and "is worst off with Vertex sampling" in text(app)
+    assert "**Price of fairness**" in text(app) and "**Price of privacy**" in text(app)
+    tables = [frame.value for frame in app.dataframe if frame.value.index.name == "Model"]
+    assert len(tables) == 5  # mean loss, as the game weighs it, error, selection, true positives
+    for measure in tables:
+        assert {*methods, "Fairest, without privacy", "Best on average, without privacy"} <= set(measure.index)
+        assert list(measure)[:4] == ["east", "north", "south", "other"]
+    counts = table(app, "Found share")
+    assert counts["Rows"].tolist() == [75, 75, 150, 0] and counts["Found share"].tolist() == [0.25, 0.25, 0.5, 0.0]
+
+
+def test_the_worst_group_is_the_one_with_the_highest_mean_and_wrong_shares_are_noticed(load: Load) -> None:
+    """The model 0 has the loss ½ everywhere with labels ±1: what the game sees of a group is its size alone."""
+    x = np.arange(400)
+    frame = pd.DataFrame(
+        {"age": x % 7, "bought": np.where(x % 2, "yes", "no"), "region": np.where(x < 380, "many", "few")}
+    )
+    frame.loc[x >= 380, "age"] = np.where(frame["bought"][x >= 380] == "yes", 0, 6)  # the opposite of a trend elsewhere
+    frame.loc[x < 380, "age"] = np.where(frame["bought"][x < 380] == "yes", 6, 0)
+    app = upload(load, "groups", frame.to_csv(index=False).encode())
+    app.selectbox(key="mirror_groups_upload_target").set_value("bought").run()
+    press(app, "groups", "fill")
+    editor = next(editor for editor in app.data_editor if "_members_" in editor.key)
+    rows = [{"group": "many", "share": 0.5}, {"group": "few", "share": 0.5}]
+    app.session_state[editor.key] = {"edited_rows": {}, "added_rows": rows, "deleted_rows": []}
+    app.run()
+    app = run(app)
+    app.toggle(key="mirror_diagnostics").set_value(True).run()
+    assert not app.exception
+    # Equal shares send the game to the large group, which it fits; the small one pays for it.
+    assert "**few** is worst off with Vertex sampling" in text(app)
+    assert "many 0.5 against 0.95" in said(app) and "few 0.5 against 0.05" in said(app)
 
 
 def test_columns_of_losses_name_the_strategies(load: Load) -> None:
@@ -199,18 +250,11 @@ def test_a_synthetic_table_may_leave_the_page_only_if_nobody_knows_the_seed(load
 # --------------------------------------------------------------------------------------------- what is missing or wrong
 
 
-@pytest.mark.parametrize("problem", KINDS)
-def test_an_upload_begins_with_a_hint_and_not_in_red(load: Load, problem: str) -> None:
-    app = upload(load, problem)
-    assert not app.error and not app.warning and not app.metric
-    assert any(words in hinted(app) for words in ("needs groups", "No column is chosen"))
-
-
 def test_what_is_missing_is_said_one_thing_at_a_time(load: Load) -> None:
     app = upload(load, "groups")
-    assert "Column 'region' needs groups" in hinted(app) and not said(app) and not app.metric
+    assert "Column 'region' needs groups" in said(app) and not app.metric
     press(app, "groups", "propose")
-    assert "needs a range" in hinted(app) and not said(app) and not app.metric
+    assert "needs a range" in said(app) and not app.metric
     press(app, "groups", "fill")
     assert not said(app) and len(app.metric) == 4
 

@@ -43,8 +43,8 @@ def test_the_worst_group_is_the_one_with_the_highest_mean_whatever_its_size() ->
 
 
 def test_right_shares_make_the_game_play_for_the_means() -> None:
-    game = unbalanced((0.9, 0.095, 0.005))
-    assert game.shares_are_right and not unbalanced().shares_are_right
+    assert unbalanced((0.9, 0.095, 0.005)).shares_are_right and not unbalanced().shares_are_right
+    assert unbalanced((0.45, 0.05, 0.5)).shares_are_right  # half is kept for others, of whom there are none
     game = unbalanced((0.9, 0.1 - 1e-3, 1e-3))
     x = np.vstack([at(w) for w in (-0.5, 0.0, 0.7)])
     assert game.group_losses(x)[:, 0] == pytest.approx(game.mean_losses(x)[:, 0])

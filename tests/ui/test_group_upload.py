@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dpviz.privacy.events import Laplace
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
 
 
@@ -86,11 +87,14 @@ def declare(app: AppTest, rows: Sequence[tuple[str | None, float | None]]) -> Ap
 def declared(app: AppTest) -> dict[str, float]:
     assert not app.error
     facts = app.session_state["dataset"].facts()
+    assert facts.shares_costs == () or "Bought shares" in text(app)
     return dict(zip(facts.groups, facts.shares, strict=True))
 
 
 def said(app: AppTest) -> str:
-    return " ".join(f"{getattr(error.proto, 'title', '')} {error.value}" for error in [*app.error, *app.info])
+    """Errors, and hints at what is missing."""
+    hints = [hint for hint in app.info if hint.proto.title]
+    return " ".join(f"{getattr(error.proto, 'title', '')} {error.value}" for error in [*app.error, *hints])
 
 
 def text(app: AppTest) -> str:
@@ -104,15 +108,17 @@ def test_a_file_with_proposed_ranges_and_groups_is_marked_and_makes_a_problem(ap
     assert app.session_state["dataset"] is None and "Not a release tool" in app.info[0].value
     upload(app, table())
     assert "Column 'region' needs groups" in said(app) and "badge" not in text(app)
+    assert not app.error  # nothing is wrong yet
     press(app, "propose")
-    assert "groups taken from the data: not private" in text(app) and "'age' needs a range" in said(app)
+    assert "groups and shares taken from the data: not private" in text(app) and "'age' needs a range" in said(app)
     press(app, "fill")
     assert "ranges taken from the data: not private" in text(app) and app.session_state["from_data"] == (
         "ranges",
         "groups",
+        "shares",
     )
     dataset, tables = app.session_state["dataset"], app.session_state["tables"]
-    assert declared(app) == pytest.approx({"east": 0.25, "north": 0.25, "south": 0.25, "other": 0.25})
+    assert declared(app) == pytest.approx({"east": 0.2, "north": 0.2, "south": 0.4, "other": 0.2})  # of 0.25, 0.25, 0.5
     assert dataset.names == ("age", "height") and dataset.bounds == ((0.0, 6.0), (0.0, 10.0))
     assert list(tables) == [dataset.identity] and np.array_equal(dataset.rows(table()), tables[dataset.identity])
     assert tables[dataset.identity].shape == (60, 4) and "60 rows, 2 features, 4 groups" in app.success[0].value
@@ -139,22 +145,23 @@ def test_shares_that_leave_nothing_make_room_for_other_groups(app: AppTest) -> N
     assert declared(app) == pytest.approx(expected)
 
 
-def test_a_share_that_is_left_empty_is_an_equal_part_of_the_rest(app: AppTest) -> None:
-    press(upload(app, table()), "fill")
-    declare(app, [("south", 0.5), ("north", None), ("east", None)])
-    assert declared(app) == pytest.approx({"south": 0.5, "north": 1 / 6, "east": 1 / 6, "other": 1 / 6})
+@pytest.mark.parametrize("rows", [[("south", 0.5), ("north", None)], [("south", None), ("north", None)]])
+def test_a_missing_share_is_asked_for_and_never_made_up(app: AppTest, rows: list) -> None:
+    declare(press(upload(app, table()), "fill"), rows)
+    assert app.session_state["dataset"] is None and not app.error
+    assert "a share" in said(app) and all(word in said(app) for word in ("Declare", "buy", "not private"))
 
 
 def test_proposing_keeps_the_shares_that_were_declared(app: AppTest) -> None:
     press(upload(app, table()), "fill")
-    declare(app, [("south", 0.5)])
-    press(app, "propose")
-    assert declared(app) == pytest.approx({"south": 0.5, "north": 1 / 6, "east": 1 / 6, "other": 1 / 6})
+    declare(app, [("south", 0.6)])
+    press(app, "propose")  # a quarter each in the file: half of what south leaves
+    assert declared(app) == pytest.approx({"south": 0.5, "north": 0.2 / 1.2, "east": 0.2 / 1.2, "other": 0.2 / 1.2})
 
 
 def test_rows_of_no_declared_group_belong_to_other(app: AppTest) -> None:
     press(upload(app, table()), "fill")
-    declare(app, [("south", None), ("north", None)])
+    declare(app, [("south", 1 / 3), ("north", 1 / 3)])
     assert declared(app) == pytest.approx({"south": 1 / 3, "north": 1 / 3, "other": 1 / 3})
     assert "**Not private**, counted in the file: 15 rows belong to “other”" in text(app)
     declare(app, [("south", 0.5), ("north", 0.3)])
@@ -163,7 +170,7 @@ def test_rows_of_no_declared_group_belong_to_other(app: AppTest) -> None:
 
 def test_a_misspelt_group_is_noticed(app: AppTest) -> None:
     press(upload(app, table()), "fill")
-    declare(app, [("suoth", None), ("north", None), ("east", None)])
+    declare(app, [("suoth", 0.5), ("north", 0.2), ("east", 0.2)])
     assert "no row belongs to \\'suoth\\'; 30 rows belong to “other”" in text(app)
 
 
@@ -177,8 +184,49 @@ def test_many_groups_are_proposed_by_frequency_and_the_rest_is_other(app: AppTes
 
 def test_nothing_of_a_group_name_becomes_markup(app: AppTest) -> None:
     press(upload(app, table()), "fill")
-    declare(app, [("![a](https://example.org/a.png)", None), ("$x$", None), ("north", None)])
+    declare(app, [("![a](https://example.org/a.png)", 0.3), ("$x$", 0.3), ("north", 0.3)])
     assert "\\!\\[a\\]\\(https\\:\\/\\/example" in text(app) and "\\$x\\$" in text(app)
+
+
+# --------------------------------------------------------------------------------------------------------------- bought
+
+
+def buy(app: AppTest) -> AppTest:
+    app.segmented_control(key="p_groups_upload_shares").set_value("bought").run()
+    assert not app.exception
+    return app
+
+
+def test_shares_can_be_bought_and_the_plan_pays_for_every_release(app: AppTest) -> None:
+    frame = table(6000)
+    declare(buy(press(upload(app, frame), "fill")), [("south", None), ("north", None), ("east", None)])
+    assert "not released yet" in said(app) and app.session_state["dataset"] is None and not app.error
+    app.number_input(key="p_groups_upload_shares_cost").set_value(0.5).run()
+    press(app, "release")
+    facts = app.session_state["dataset"].facts()
+    assert facts.shares_costs == (0.5,) and GroupLoss(data=app.session_state["dataset"]).facts().released == (
+        Laplace(0.5),
+    )
+    # Counts are right up to noise of scale 4 in 6,000 rows; nobody is in the last group, which gets the least share.
+    assert declared(app) == pytest.approx({"south": 0.49, "north": 0.245, "east": 0.245, "other": 0.02}, abs=0.02)
+    assert "groups taken from the data" not in text(app)
+    app.number_input(key="p_groups_upload_shares_smallest").set_value(0.1).run()  # costs nothing
+    assert declared(app)["other"] == pytest.approx(0.1)
+    press(app, "release")
+    facts = LossMatrix(data=app.session_state["dataset"]).facts()
+    assert facts.released == (Laplace(0.5), Laplace(0.5)) and "Spent ε = 0.5 + 0.5" in text(app)
+
+
+def test_bought_shares_belong_to_the_groups_that_they_were_bought_for(app: AppTest) -> None:
+    declare(buy(press(upload(app, table()), "fill")), [("south", None), ("north", None)])
+    press(app, "release")
+    assert set(declared(app)) == {"south", "north", "other"}
+    declare(app, [("south", None), ("east", None)])
+    assert "not released yet" in said(app) and app.session_state["dataset"] is None
+    press(app, "release")
+    assert set(declared(app)) == {"south", "east", "other"} and len(app.session_state["dataset"].shares_costs) == 2
+    upload(app, table(90))
+    assert app.session_state["dataset"] is None  # another file
 
 
 # ------------------------------------------------------------------------------------------------------------- mistakes
@@ -189,33 +237,46 @@ def test_nothing_of_a_group_name_becomes_markup(app: AppTest) -> None:
     [
         ([], "needs groups"),
         ([("south", 0.7), ("north", 0.5), ("east", 0.1)], "The shares sum to 1.3"),
-        ([("south", 1.0), ("north", None)], "No share is left"),
-        ([("south", -0.5), ("north", None)], "share of 'south' is no share"),
-        ([("south", float("inf")), ("north", None)], "share of 'south' is no share"),
+        ([("south", 1.0), ("north", None)], "Group 'north' needs a share"),
+        ([("south", None), ("north", None)], "2 groups need a share"),
+        ([("south", -0.5), ("north", 0.5)], "share of 'south' is no share"),
+        ([("south", float("inf")), ("north", 0.5)], "share of 'south' is no share"),
         ([("south", 0.0), ("north", 1.0)], "share of 'south' is no share"),
-        ([("south", None), ("south", None)], "'south' is listed twice"),
+        ([("south", 0.5), ("south", 0.5)], "'south' is listed twice"),
         ([(None, 0.5), ("south", 0.5)], "A share has no group"),
         ([("south", 0.3), ("other", 0.3)], "shares must sum to 1"),
-        ([(f"g{number}", None) for number in range(21)], "1 to 20 groups"),
-        ([("x" * 300, None)], "at most 200"),
+        ([(f"g{number}", 0.04) for number in range(21)], "1 to 20 groups"),
+        ([("x" * 300, 0.5)], "at most 200"),
     ],
 )
 def test_groups_that_cannot_be_used_get_a_sentence(app: AppTest, rows: list, words: str) -> None:
     declare(press(upload(app, table()), "fill"), rows)
     assert words in said(app) and app.session_state["dataset"] is None
-    declare(app, [("south", None)])
-    assert not app.error and app.session_state["dataset"] is not None
+    declare(app, [("south", 0.5)])
+    assert not said(app) and app.session_state["dataset"] is not None
 
 
 def test_the_group_column_is_chosen_and_can_be_neither_target_nor_feature(app: AppTest) -> None:
     press(upload(app, table()), "fill")
     assert app.selectbox(key="p_groups_upload_group").value == "region"
-    app.selectbox(key="p_groups_upload_group").set_value("sick").run()
-    assert not app.exception and "'sick' is the target" in said(app)
+    assert "sick" not in app.selectbox(key="p_groups_upload_group").options
+    app.selectbox(key="p_groups_upload_target").set_value("region").run()  # the group column becomes the target
+    assert not app.exception and not app.error and app.selectbox(key="p_groups_upload_group").value == "sick"
+    app.selectbox(key="p_groups_upload_target").set_value("sick").run()
+    assert not app.exception and not app.error and app.selectbox(key="p_groups_upload_group").value == "region"
     app.selectbox(key="p_groups_upload_group").set_value("age").run()
     assert not app.exception and app.multiselect(key="p_groups_upload_features").options == ["height", "region"]
-    declare(press(app, "propose"), [("3", None), ("4", None)])
+    declare(press(app, "propose"), [("3", 0.2), ("4", 0.2)])
     assert app.session_state["dataset"].names == ("height",) and "other" in declared(app)
+
+
+def test_target_and_groups_at_first_are_different_columns_that_make_sense(app: AppTest) -> None:
+    """Of two text columns with two values the last is the target, as tables end with it, and the other the group."""
+    frame = table().assign(sex=np.resize(["f", "m"], 60), flag=np.arange(60) % 2, income=np.resize(["<=50", ">50"], 60))
+    upload(app, frame.drop(columns="sick")[["age", "flag", "sex", "height", "region", "income"]])
+    assert app.selectbox(key="p_groups_upload_target").value == "income" and not app.error
+    assert app.selectbox(key="p_groups_upload_group").value == "sex"
+    assert "'sex' needs groups" in said(app)
 
 
 def test_a_file_without_a_group_column_asks_for_one(app: AppTest) -> None:
@@ -263,17 +324,22 @@ def test_what_was_declared_survives_another_page(app: AppTest) -> None:
 
 def test_a_new_file_with_the_same_columns_starts_afresh(app: AppTest) -> None:
     press(press(upload(app, table()), "fill"), "propose")
-    upload(app, table().assign(age=np.arange(60.0) * 2, region=np.resize(["up", "down"], 60)))
+    upload(app, table().assign(age=np.arange(60.0) * 2, region=np.resize(["up", "down", "level"], 60)))
     assert app.session_state["dataset"] is None and not app.session_state["from_data"] and "badge" not in text(app)
     press(press(app, "fill"), "propose")
-    assert app.session_state["dataset"].bounds[0] == (0.0, 200.0) and set(declared(app)) == {"up", "down", "other"}
+    assert app.session_state["dataset"].bounds[0] == (0.0, 200.0) and set(declared(app)) == {
+        "up",
+        "down",
+        "level",
+        "other",
+    }
 
 
 # --------------------------------------------------------------------------------------------------------- loss columns
 
 
 def test_loss_columns_have_one_declared_range_and_no_target(matrix: AppTest) -> None:
-    declare(matrix, [("a", None), ("b", None)])
+    declare(matrix, [("a", 1 / 3), ("b", 1 / 3)])
     dataset, tables = matrix.session_state["dataset"], matrix.session_state["tables"]
     assert dataset.names == ("wait", "act", "ask") and dataset.bounds == ((0.0, 1.0),) * 3
     assert not (dataset.load(tables).labels.any() or matrix.session_state["from_data"])
@@ -288,7 +354,7 @@ def test_loss_columns_have_one_declared_range_and_no_target(matrix: AppTest) -> 
 
 def test_the_range_of_losses_can_be_filled_and_is_marked(matrix: AppTest) -> None:
     upload(matrix, losses().assign(ask=lambda frame: frame["ask"] * 40 - 3))
-    declare(matrix, [("a", None), ("b", None)])
+    declare(matrix, [("a", 1 / 3), ("b", 1 / 3)])
     press(matrix, "fill", "losses")
     assert "range taken from the data: not private" in text(matrix) and matrix.session_state["from_data"] == ("range",)
     assert len(set(matrix.session_state["dataset"].bounds)) == 1
@@ -299,7 +365,7 @@ def test_the_range_of_losses_can_be_filled_and_is_marked(matrix: AppTest) -> Non
 
 @pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (2.0, 1.0)])
 def test_losses_need_a_range(matrix: AppTest, low: float, high: float) -> None:
-    declare(matrix, [("a", None), ("b", None)])
+    declare(matrix, [("a", 1 / 3), ("b", 1 / 3)])
     matrix.number_input(key="p_losses_upload_lowest").set_value(low)
     matrix.number_input(key="p_losses_upload_highest").set_value(high).run()
     assert not matrix.exception and "The losses need a range" in said(matrix)

@@ -52,13 +52,6 @@ enough.
 | MWEM | select a badly answered query, measure it with noise, correct the histogram | histogram |
 | Gaussian marginals | every marginal table with Gaussian noise, then a histogram that fits them | histogram |
 
-**When simpler play is enough.** If each player's best strategy is a single vertex, and uniform play already points to
-it, two private draws solve the game, and nothing that releases more can keep up: so in the needle game. Where best play
-must mix, no two vertices are near an equilibrium. In the quadratic game, curvature makes every concentration costly, so
-that best play puts weight on all strategies: there vertex sampling has the smallest gap from a few hundred strategies
-on. In matrix games that need mixing, long fictitious play is often better than vertex sampling, because none of its
-draws is spent on a start from equal weights.
-
 **What can be written as a game.** *Matrix games*: payoffs that are averages over records. *Worst group loss*: $x$ is a
 model, $y$ a weighting of groups, $\max_y$ is the loss of the worst-off group. *Synthetic data*: $x$ is a histogram
 over all combinations of categories, $y$ looks for the table cell that it gets most wrong. *Sparse regression and
@@ -182,17 +175,22 @@ DECLARED = {
 }
 
 
-def constants(things: Sequence[str] = ("ranges",), taken: Collection[str] = (), missing: str = "") -> str:
+def constants(
+    things: Sequence[str] = ("ranges",), taken: Collection[str] = (), missing: str = "", bought: Collection[str] = ()
+) -> str:
     """Which constants are declared, which were taken from the data, and what became of missing values.
 
     things, taken : names in `DECLARED`, those that the problem has and those that an upload's panel took from its file.
-    missing : "fill" or "drop", of an upload.
+    missing : "fill" or "drop", of an upload. bought : those that were released with a part of the budget.
     """
-    declared = [DECLARED[thing] for thing in things if thing not in taken]
+    declared = [DECLARED[thing] for thing in things if thing not in taken and thing not in bought]
     found = [DECLARED[thing] for thing in things if thing in taken]
+    released = [DECLARED[thing] for thing in things if thing in bought]
     words = [f"Declared: n{''.join(f', {thing}' for thing in declared)}."]
     if found:
         words.append(f"Taken from the data, **not private**, and paid for by no budget: {', '.join(found)}.")
+    if released:
+        words.append(f"Released privately, with a part of the budget shown: {', '.join(released)}.")
     outside = "becomes “other”" if "categories" in things else "is clipped"
     words.append(f"What lies outside {outside}, which bounds every gradient whatever the data are.")
     if "shares" in things:

@@ -1,10 +1,18 @@
 """Shares that are bought: noise as planned and charged, shares that can be used whatever the noise was."""
 
+from contextlib import suppress
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from dpviz.datasets import GroupedUpload
 from dpviz.errors import UserError
-from dpviz.families.mirror_descent import shares
+from dpviz.experiments.results import budget_spent
+from dpviz.families.mirror_descent import VertexSampling, planning, presets, shares
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import Laplace
+from dpviz.problems.group_loss import GroupLoss
 
 GROUPS = np.repeat([0, 1], [360, 40])  # of three; nobody is in the last one
 EXACT = [360, 40, 0]
@@ -46,3 +54,55 @@ def test_shares_sum_to_one_and_none_is_too_small(counts: list, smallest: float, 
     found = shares.as_shares(np.array(counts, dtype=float), smallest)
     assert sum(found) == pytest.approx(1.0, abs=1e-12)
     assert found == pytest.approx(expected, abs=1e-4)
+
+
+# ------------------------------------------------------------------------------------------- what the plan has left
+
+
+def game(*costs: float) -> GroupLoss:
+    upload = GroupedUpload(
+        identity="e" * 32,
+        n=5000,
+        bounds=((-1.0, 1.0),) * 4,
+        names=("a", "b", "c", "d"),
+        groups=("many", "few", "other"),
+        shares=(0.5, 0.3, 0.2),
+        shares_costs=costs,
+    )
+    return GroupLoss(data=upload)
+
+
+BUDGETS = (
+    PureDP(epsilon=1.0),
+    ApproximateDP(epsilon=1.0, delta=1e-6),
+    ZeroConcentratedDP(rho=0.05),
+    GaussianDP(mu=0.4),
+)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: type(budget).__name__)
+@pytest.mark.parametrize("label", presets.offered(GroupLoss)[0])
+def test_every_method_pays_for_the_shares_first(label: str, budget: Budget) -> None:
+    (arm,) = presets.arms([label], iterations=16)
+    with suppress(UserError):  # not every method works under every budget
+        alone = arm.algorithm.plan(game().facts(), budget)
+        plan = arm.algorithm.plan(game(0.1, 0.15).facts(), budget)
+        assert plan.facts.released == (Laplace(0.1), Laplace(0.15))
+        spent, _ = budget_spent(plan, plan.iterations)
+        limit = next(iter(budget.model_dump().values()))
+        assert spent <= limit * (1 + 1e-9)
+        left, _ = budget_spent(replace(plan, facts=game().facts()), plan.iterations)
+        # The paper's own accounting is far from using up the budget, with and without a release.
+        assert left < budget_spent(alone, alone.iterations)[0] or label == "As in the paper"
+
+
+def test_the_papers_accounting_gets_what_is_left_of_epsilon() -> None:
+    left = planning.stated_for_approximate(ApproximateDP(epsilon=1.0, delta=1e-6), "A", game(0.1, 0.15).facts())
+    assert left.epsilon == pytest.approx(0.75) and left.delta == 1e-6
+
+
+def test_a_release_that_leaves_nothing_is_refused() -> None:
+    with pytest.raises(UserError, match="used up the whole budget"):
+        VertexSampling().plan(game(1.0).facts(), PureDP(epsilon=1.0))
+    with pytest.raises(UserError, match="used up the whole budget"):
+        VertexSampling(accounting="paper").plan(game(1.0).facts(), ApproximateDP(epsilon=1.0, delta=1e-6))
