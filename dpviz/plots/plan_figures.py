@@ -1,6 +1,7 @@
 """Figures of plans: what a budget buys, drawn before anything runs. They depend on settings only, never on data."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -16,6 +17,7 @@ from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
 from dpviz.privacy.events import Laplace, inner_events
 
 STEP = "Step t"
+NO_BOUND = "No error bound is known for these methods."
 CHECKPOINTS = 25  # iterations at which the accountants are asked
 _SPENT: Mapping[Currency, tuple[str, str]] = MappingProxyType(
     {"epsilon": ("ε", "Cumulative ε"), "rho": ("ρ", "Cumulative ρ (zCDP)"), "mu": ("μ", "Cumulative μ (Gaussian DP)")}
@@ -128,32 +130,47 @@ def error_bounds(
     bounds: Mapping[str, np.ndarray],
     styles: Mapping[str, ArmStyle],
     *,
+    start: float = math.inf,
     y_title: str = "Bound on the excess loss",
     height: int = style.HEIGHT,
 ) -> go.Figure:
-    """Upper bound on the expected error after each step t = 0..T, on a log axis; bounds (T+1,) per arm."""
+    """Upper bound on the expected error after each step t = 0..T, on a log axis; bounds (T+1,) per arm.
+
+    start : the most that the error can be without a step; a bound above it says nothing.
+    """
     lines = [Line(np.arange(len(bound)), bound, label, styles[label]) for label, bound in bounds.items()]
+    vacuous = [label for label, bound in bounds.items() if bound[-1] > start]
     return line_figure(
         lines,
         x_title=STEP,
         y_title=y_title,
         log_y=True,
-        if_empty="No error bound is known for these methods.",
+        limits=_start(start, bounds.values()),
+        notes=[f"says nothing in the end: {', '.join(vacuous)}"] if vacuous else [],
+        if_empty=NO_BOUND,
         height=height,
     )
+
+
+def _start(start: float, bounds: Iterable[np.ndarray]) -> list[Limit]:
+    """The line above which a bound says nothing, if one goes there."""
+    above = any((bound > (1 + 1e-9) * start).any() for bound in bounds)  # beyond rounding
+    return [Limit(start, f"without a step: at most {start:.3g}")] if above else []
 
 
 def bound_by_horizon(
     curves: Mapping[str, tuple[np.ndarray, np.ndarray]],
     styles: Mapping[str, ArmStyle],
     *,
+    start: float = math.inf,
     y_title: str = "Bound on the final excess loss",
     height: int = style.HEIGHT,
 ) -> go.Figure:
     """Error bound after the last step against the number of steps T that share the budget; log axes.
 
     The best T of each private arm is marked, and named in the legend. curves : numbers of steps (k,) and the bound for
-    each (k,), per arm.
+    each (k,), per arm. start : the most that the error can be without a step; a bound above it says nothing, and
+    its best T is no advice.
     """
     lines, marks = [], []
     for label, (horizons, bound) in curves.items():
@@ -163,6 +180,9 @@ def bound_by_horizon(
             lines.append(Line(horizons, bound, label, styles[label]))
             continue
         best = int(np.nanargmin(bound))
+        if bound[best] > start:
+            lines.append(Line(horizons, bound, f"{label}: says nothing", styles[label]))
+            continue
         text = f"{label}: T* = {horizons[best]:.0f}"
         lines.append(Line(horizons, bound, text, styles[label]))
         marks.append(Mark(float(horizons[best]), float(bound[best]), text, styles[label].color))
@@ -173,7 +193,8 @@ def bound_by_horizon(
         log_y=True,
         log_x=True,
         marks=marks,
-        if_empty="No error bound is known for these methods.",
+        limits=_start(start, (bound for _, bound in curves.values())),
+        if_empty=NO_BOUND,
         height=height,
     )
 

@@ -20,7 +20,10 @@ from dpviz.ui import explain, guarantee, plan_view
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.results import Options, Shown
 
-WORST_CASE = "Upper bound for every data set within the declared bounds; real runs are usually far better."
+WORST_CASE = (
+    "Upper bound for every data set within the declared bounds; real runs are usually far better. Above the error of "
+    "the start it says nothing."
+)
 REMARKS = {
     "bound": "The bound is on the mean, over all data sets.",
     "exact expectation": "The expectation is a mean; of so skewed a quantity the median lies below it.",
@@ -45,6 +48,13 @@ class PlanView:
     by_horizon: Mapping[str, tuple[np.ndarray, np.ndarray]]
     without: tuple[str, ...]
     refused: Mapping[str, UserError]
+
+    @property
+    def start(self) -> float:
+        """The most that the excess loss can be without a step: a bound above it says nothing."""
+        facts = next(iter(self.plans.values())).facts
+        assert isinstance(facts, SmoothFacts)
+        return facts.initial_gap
 
 
 @st.cache_resource(max_entries=64, scope="session", show_spinner=False)
@@ -102,12 +112,12 @@ def drawings(shown: PlanView) -> Shown:
         ),
         (
             "Predicted error",
-            plan_figures.error_bounds(shown.bounds, shown.styles),
+            plan_figures.error_bounds(shown.bounds, shown.styles, start=shown.start),
             f"{WORST_CASE}{none}",
         ),
         (
             "How many steps?",
-            plan_figures.bound_by_horizon(shown.by_horizon, shown.styles),
+            plan_figures.bound_by_horizon(shown.by_horizon, shown.styles, start=shown.start),
             f"Error bound if the whole budget is spread over T steps. -opt and -T* take the best T up to yours.{none}",
         ),
     ]

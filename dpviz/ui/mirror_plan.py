@@ -107,19 +107,23 @@ def drawings(shown: PlanView) -> Shown:
 
 
 def _fourth(shown: PlanView) -> tuple[str, go.Figure, str]:
-    """Rounds against the bound; for methods that add noise, its scale."""
+    """Rounds against the bound; where that says nothing whatever T, or has no method, the noise of the others."""
+    bound, nothing = None, ""
     sampling = next((a.algorithm for a in shown.experiment.arms if a.label in shown.bounds), None)
     if isinstance(sampling, VertexSampling):
         settings = {"share_x": sampling.share_x, "batching": sampling.batching, "draws": sampling.draws}
-        figure = figures.bound_by_rounds(shown.facts, shown.experiment.budget, **settings)  # type: ignore[arg-type]
-        advice = "In practice a quarter of T* does better, because the bound is loose there." if figure.data else ""
-        caption = f"The bound if the whole budget is spread over T rounds. {advice}".rstrip()
-        return "How many rounds?", figure, f"{caption} {SETTINGS_ONLY}"
-    return (
-        "Noise of the other methods",
-        figures.noise_scales(guarantee.private(shown.plans), shown.styles),
-        f"Standard deviation or scale of the noise that methods without vertex sampling add. {SETTINGS_ONLY}",
-    )
+        bound = figures.bound_by_rounds(shown.facts, shown.experiment.budget, **settings)  # type: ignore[arg-type]
+        caption = "The bound if the whole budget is spread over T rounds."
+        if bound.data:
+            advice = "In practice a quarter of T* does better, because the bound is loose there."
+            return "How many rounds?", bound, f"{caption} {advice} {SETTINGS_ONLY}"
+        limit = short(shown.facts.largest_gap)
+        nothing = f" Whatever T, the bound of vertex sampling says nothing here: the gap cannot exceed {limit}."
+    noise = figures.noise_scales(guarantee.private(shown.plans), shown.styles)
+    if bound is not None and not noise.data:
+        return "How many rounds?", bound, f"{caption} {SETTINGS_ONLY}"
+    caption = f"Standard deviation or scale of the noise that methods without vertex sampling add.{nothing}"
+    return "Noise of the other methods", noise, f"{caption} {SETTINGS_ONLY}"
 
 
 ALTS = (

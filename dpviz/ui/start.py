@@ -108,7 +108,7 @@ def demonstration() -> None:
         )
     with right:
         charts.plain(
-            plan_figures.bound_by_horizon(shown.by_horizon, shown.styles),
+            plan_figures.bound_by_horizon(shown.by_horizon, shown.styles, start=shown.start),
             "home_chart",
             f"Error bound against the number of steps; at this budget {best} steps are best",
         )

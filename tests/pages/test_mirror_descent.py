@@ -409,8 +409,10 @@ def test_a_bound_that_says_something_can_be_compared_with_the_run(load: Load) ->
     assert "Vertex sampling, bound" in lines(app, "Duality gap against")
     assert "As in the paper: the bound says nothing, the gap cannot exceed 2" in str(chart(app, "Upper bound on"))
     app.number_input(key="mirror_epsilon").set_value(0.05).run()
+    assert not app.exception and "Whatever T, the bound of vertex sampling says nothing here" in text(app)
+    assert "a quarter of T*" not in text(app) and "Noise of the other methods" in text(app)
+    app.pills(key="mirror_methods_game").set_value(["Vertex sampling"]).run()
     assert not app.exception and "Whatever T, the bound says nothing" in str(chart(app, "Bound on the duality gap"))
-    assert "a quarter of T*" not in text(app)
 
 
 def test_references_without_privacy_run_beside_the_private_methods(load: Load) -> None:

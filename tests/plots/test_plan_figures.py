@@ -112,6 +112,23 @@ def test_error_bounds_start_at_zero_steps(experiment, check_finite) -> None:
     assert figure.layout.yaxis.type == "log" and "DP-HB" not in named(figure)
 
 
+def test_bounds_above_the_error_of_the_start_are_called_vacuous_and_no_advice(experiment, check_finite) -> None:
+    styles = arm_styles(experiment.arms)
+    bounds = {"DP-GD": np.geomspace(1.0, 0.1, 11), "DP-NAG": np.geomspace(1.0, 1e6, 11)}
+    figure = error_bounds(bounds, styles, start=1.0)
+    check_finite(figure)
+    words = " ".join(str(trace.text) for trace in figure.data) + str(figure.layout.annotations)
+    assert "without a step: at most 1" in words and "says nothing in the end: DP-NAG" in words
+    useful = error_bounds({"DP-GD": bounds["DP-GD"]}, styles, start=1.0)
+    assert "without a step" not in str(useful) and not useful.layout.annotations
+
+    horizons = np.arange(1, 12)
+    curves = {"DP-GD": (horizons, bounds["DP-GD"]), "DP-NAG": (horizons, bounds["DP-NAG"] + 1)}
+    figure = bound_by_horizon(curves, styles, start=1.0)
+    assert {trace.name for trace in figure.data if trace.name} >= {"DP-GD: T* = 11", "DP-NAG: says nothing"}
+    assert figure.data[-1].x.tolist() == [11] and "without a step: at most 1" in str(figure)
+
+
 def test_bound_by_horizon_marks_the_best_number_of_steps(experiment, check_finite) -> None:
     curves, best = {}, {}
     for arm in experiment.arms:
