@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from dpviz.privacy import costs
-from dpviz.privacy.events import Event
+from dpviz.privacy.events import Event, Relation, relation
 
 Additive = Literal["epsilon", "rho", "mu"]
 SLACK = 1e-9  # relative, for sums of rounded costs
@@ -68,12 +68,18 @@ class Ledger:
     Under a `Sequence`, a replicate that skips an event has left for good: what it was charged is the prefix up to
     there. Under a `Filter`, every replicate has its own sum. Threads may share a ledger: what one of them is charged
     is booked before the next one is looked at.
+
+    relation : the neighbouring relation of the run: what its batches need, else replace-one. Raises ValueError if they
+        need different ones.
     """
 
     def __init__(self, terms: Sequence | Filter, replicates: int) -> None:
         self._accounts = (_Fixed if isinstance(terms, Sequence) else _Filtered)(terms, replicates)  # type: ignore[arg-type]
         self._lock = Lock()  # a sum that two threads read before either adds to it would pay for one of them only
         self.replicates = replicates
+        events = terms.events if isinstance(terms, Sequence) else tuple(terms.allowed.values())
+        different = {id(event): event for event in events}  # a uniform plan repeats one object
+        self.relation: Relation = relation(different.values()) or "replace-one"
 
     def charge(self, event: Event, times: np.ndarray | None = None) -> None:
         """Book `event`; `times` (R,) int, how often for each replicate, 0 for those that do not take part; None = once.

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from dpviz.privacy import batches
 from dpviz.privacy.events import (
     Event,
     ExpMech,
@@ -67,6 +68,12 @@ def _require_finite(values: np.ndarray) -> None:
         raise LedgerError("what is released must be finite numbers; put 0 in place of the others before clipping")
 
 
+def _require_relation(query: Query, ledger: Ledger) -> None:
+    """Raises LedgerError for a sensitivity that holds for other neighbours than the run's events do."""
+    if query.relation != ledger.relation:
+        raise LedgerError(f"this run holds under {ledger.relation}, the query's sensitivity under {query.relation}")
+
+
 class Mechanisms:
     """Draws all randomness of one arm's run for R replicates, charging the ledger before each draw.
 
@@ -89,16 +96,19 @@ class Mechanisms:
     def replicates(self) -> int:
         return self._ledger.replicates
 
-    def batch(self, event: Event, rows: Sequence[int] | np.ndarray | None = None) -> "Batch":
-        """Open a batch: charges all of `event` now, and draws the indices if it is a `Sub`."""
+    def batch(self, event: Event, rows: Sequence[int] | np.ndarray | None = None, table: int | None = None) -> "Batch":
+        """Open a batch: charges all of `event` now, and draws the indices if it is a `Sub`.
+
+        table : for Poisson batches, the number of rows that there are, which the event must not know.
+        """
         if draws_batch(event) and not isinstance(event, Sub):
             raise LedgerError(f"{event} draws a batch inside; open one batch at a time")
         if has_blocks(event):
             raise LedgerError(f"{event} pays for each block once; open its blocks, not one batch for all")
-        if isinstance(event, Sub) and event.kind != "wor":
-            raise LedgerError(f"batches are drawn without replacement, which {event} does not pay for")
+        if (isinstance(event, Sub) and event.kind == "poisson") != (table is not None):
+            raise LedgerError(f"Poisson batches, and no others, need the number of rows in the table: {event}, {table}")
         self._ledger.charge(event, times_of(rows, self.replicates))
-        return Batch(self, event, range(self.replicates) if rows is None else rows)
+        return Batch(self, event, range(self.replicates) if rows is None else rows, table=table)
 
     def blocks(self, event: Parallel, n: int) -> "list[Batch]":
         """Open disjoint blocks of floor(n/k) consecutive rows, one for each of the k parts of `event`; charges it now.
@@ -110,6 +120,8 @@ class Mechanisms:
             raise LedgerError(f"{n} rows do not make {len(event.events)} blocks")
         if any(has_blocks(part) for part in event.events):
             raise LedgerError(f"{event} has blocks inside a block")
+        if self._ledger.relation != "replace-one":
+            raise LedgerError("a row that is added or removed moves all later ones into other blocks")
         self._ledger.charge(event)
         slices = (slice(i * size, (i + 1) * size) for i in range(len(event.events)))
         parts = zip(event.events, slices, strict=True)
@@ -145,6 +157,7 @@ class Mechanisms:
             raise LedgerError(f"a selection needs the range of the utilities' change, the query has {query.norm}")
         if query.batch is not None:
             raise LedgerError("selections on batches are not supported")
+        _require_relation(query, self._ledger)
         chosen = range(self.replicates) if rows is None else rows
         sensitivity = np.broadcast_to(np.asarray(query.sensitivity, dtype=float), len(chosen))
         if not (np.isfinite(sensitivity) & (sensitivity >= 0)).all():
@@ -212,6 +225,7 @@ class Mechanisms:
             raise LedgerError(f"the sparse vector technique needs a Pure event, not {event}")
         if query.norm != "linf" or query.batch is not None:
             raise LedgerError(f"it needs a sensitivity in linf on the whole table, the query has {query.norm}")
+        _require_relation(query, self._ledger)
         chosen = range(self.replicates) if rows is None else rows
         delta = np.broadcast_to(np.asarray(query.sensitivity, dtype=float), len(chosen))
         valid = (np.isfinite(delta) & (delta >= 0)).all() and np.isfinite(query.value).all()
@@ -259,7 +273,9 @@ class Batch:
     """A batch that has been paid for: its queries are released as declared, in order, or not at all.
 
     indices : (R', m) rows of the table for each replicate, or None if none were drawn. Secret: never show them.
+    taken : (R', k) bool, which of (R', k) indices are in the batch, where sizes differ; None if all are. As secret.
     rows : the block of the table that it is, for all replicates; None for the whole table.
+    relation : the neighbouring relation that the sensitivity of its queries must hold for.
     """
 
     def __init__(
@@ -268,21 +284,30 @@ class Batch:
         event: Event,
         replicates: Sequence[int] | np.ndarray,
         rows: slice | None = None,
+        table: int | None = None,
     ) -> None:
         self._mechanisms = mechanisms
         self._rows = replicates
+        self._event = event
         self.rows = rows
+        self.relation = mechanisms._ledger.relation
         self._declared = list(inner_events(event))
         self._lock = Lock()  # two threads must not both get the one release that was paid for
-        self.indices = self._drawn(event)
+        self.indices: np.ndarray | None = None
+        self.taken: np.ndarray | None = None
+        if isinstance(event, Sub):
+            generators = [mechanisms._batches[r] for r in replicates]
+            if table is None:
+                self.indices = batches.without_replacement(generators, event.m, event.n)
+            else:
+                self.indices, self.taken = batches.poisson(generators, event.m / event.n, table)
 
-    def _drawn(self, event: Event) -> np.ndarray | None:
-        if not isinstance(event, Sub):
-            return None
-        indices = np.empty((len(self._rows), event.m), dtype=np.int64)
-        for i, r in enumerate(self._rows):
-            indices[i] = self._mechanisms._batches[r].choice(event.n, event.m, replace=False, shuffle=False)
-        return indices
+    def divisor(self, n: int) -> int:
+        """What makes a mean of a sum over the batch: its size; of a Poisson batch, whose size is secret, the declared
+        m. n : rows of the table."""
+        if isinstance(self._event, Sub):
+            return self._event.m
+        return n if self.rows is None else self.rows.stop - self.rows.start
 
     def laplace(self, query: Query) -> np.ndarray:
         """Release the query with the batch's next declared event, which must be Laplace; (R', ...)."""
@@ -306,6 +331,7 @@ class Batch:
         whole = self.indices is None and self.rows is None
         if query.batch is not self and not (query.batch is None and whole):
             raise LedgerError("a query must be released by the batch that it was computed on")
+        _require_relation(query, self._mechanisms._ledger)
         if len(query.value) != len(self._rows):
             raise LedgerError(f"the query has {len(query.value)} replicates, the batch {len(self._rows)}")
         _require_finite(query.value)
@@ -374,6 +400,7 @@ class PrefixSums:
             raise LedgerError(f"Gaussian noise needs a sensitivity in l2, the query has {query.norm}")
         if query.batch is not None:
             raise LedgerError("a query must be released by the batch that it was computed on")
+        _require_relation(query, self._mechanisms._ledger)
         if query.value.shape != self._total.shape:
             raise LedgerError(f"the query has shape {query.value.shape}, the running sums {self._total.shape}")
         declared = self._leaves[:, self._added]

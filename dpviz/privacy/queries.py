@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from dpviz.privacy.events import Relation
+
 if TYPE_CHECKING:
     from dpviz.privacy.mechanisms import Batch
 
@@ -15,11 +17,14 @@ class Query(NamedTuple):
 
     value : (R', ...) float64.
     sensitivity : largest change of `value` in `norm` when one row of the data (of the batch, if there is one) is
-        replaced; a scalar or (R',), a function of public facts and released values only.
+        replaced, or added or removed: as `relation` says; a scalar or (R',), a function of public facts and released
+        values only.
     batch : the batch that the value was computed on; None for the whole table.
+    relation : the neighbouring relation that the sensitivity holds for; that of the run's events, or it is refused.
     """
 
     value: np.ndarray
     sensitivity: float | np.ndarray
     norm: Norm
     batch: "Batch | None" = None
+    relation: Relation = "replace-one"

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
-from dpviz.privacy.events import Event
+from dpviz.privacy.events import Event, Relation
 from dpviz.privacy.mechanisms import Batch
 from dpviz.privacy.queries import Norm, Query
 from dpviz.specification import Specification
@@ -70,9 +70,10 @@ class SmoothFacts(Facts):
         """(R, d) the data-independent x₀ of every replicate."""
         return np.full((replicates, self.d), self.start)
 
-    def gradient_sensitivity(self, norm: Norm, batch_size: int) -> float:
-        """Sensitivity 2C/m of the mean gradient of m rows: one row may change from one end of the ball to the other."""
-        return 2.0 * self.gradient_bound(norm) / batch_size
+    def gradient_sensitivity(self, norm: Norm, batch_size: int, relation: Relation = "replace-one") -> float:
+        """Sensitivity of the mean gradient of m rows: 2C/m, as one row may change from one end of the ball to the
+        other; C/m if a row is added or removed and the sum is divided by the declared m all the same."""
+        return (1.0 if relation == "add/remove-one" else 2.0) * self.gradient_bound(norm) / batch_size
 
 
 class ProblemSpecification(Specification, ABC):

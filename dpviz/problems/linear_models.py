@@ -192,10 +192,11 @@ class LogisticProblem(SmoothProblem):
 
     def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
         x = np.clip(np.nan_to_num(x), -1e100, 1e100)  # a diverged replicate must not turn a margin into NaN
-        m = self.facts.n if batch.indices is None else batch.indices.shape[1]
+        m = batch.divisor(self.facts.n)
         with np.errstate(over="ignore"):
-            total = self._table_sum(x) if batch.indices is None else self._batch_sum(x, batch.indices)
-        return Query(total / -m, self.facts.gradient_sensitivity(norm, m), norm, batch)
+            total = self._table_sum(x) if batch.indices is None else self._batch_sum(x, batch.indices, batch.taken)
+        sensitivity = self.facts.gradient_sensitivity(norm, m, batch.relation)
+        return Query(total / -m, sensitivity, norm, batch, batch.relation)
 
     def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
         return 2 * self._regularisation * x
@@ -225,7 +226,7 @@ class LogisticProblem(SmoothProblem):
             margins = np.matmul(x, rows.T, out=buffer[:, : len(rows)])
             yield rows, margins, None if self._caps is None else self._caps[start : start + size]
 
-    def _batch_sum(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    def _batch_sum(self, x: np.ndarray, indices: np.ndarray, taken: np.ndarray | None) -> np.ndarray:
         total = np.zeros_like(x)
         size = max(1, BLOCK // len(x))
         for start in range(0, indices.shape[1], size):
@@ -233,6 +234,8 @@ class LogisticProblem(SmoothProblem):
             rows = self._signed[chosen]  # (R, b, d): every replicate has a batch of its own
             margins = np.matmul(rows, x[:, :, None])[:, :, 0]
             slopes = _slopes(margins, None if self._caps is None else self._caps[chosen])
+            if taken is not None:
+                slopes *= taken[:, start : start + size]
             total += np.matmul(slopes[:, None, :], rows)[:, 0]
         return total
 

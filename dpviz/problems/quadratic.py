@@ -77,8 +77,8 @@ class QuadraticProblem(SmoothProblem):
         self._eigenvalues = np.array(facts.eigenvalues)
 
     def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
-        m = self.facts.n if batch.indices is None else batch.indices.shape[1]
-        return Query(np.zeros_like(x), self.facts.gradient_sensitivity(norm, m), norm, batch)
+        sensitivity = self.facts.gradient_sensitivity(norm, batch.divisor(self.facts.n), batch.relation)
+        return Query(np.zeros_like(x), sensitivity, norm, batch, batch.relation)
 
     def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
         return self._eigenvalues * x

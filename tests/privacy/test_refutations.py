@@ -45,7 +45,7 @@ APPROXIMATE = ApproximateDP(epsilon=1.0, delta=1e-6)
         Seq((Laplace(1.0), Parallel((Gaussian(1.0),) * 5))),
         Repeat(Parallel((Laplace(1.0),) * 2), 3),
         Sub("wor", 2, 10, Parallel((Gaussian(1.0),) * 5)),
-        Sub("poisson", 2, 10, Gaussian(1.0)),  # batches are drawn without replacement: another event
+        Sub("poisson", 2, 10, Gaussian(1.0)),  # of how many rows is not said
     ],
     ids=["blocks", "sequence", "repeated", "sampled", "poisson"],
 )
