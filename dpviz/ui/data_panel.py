@@ -74,6 +74,7 @@ class Upload:
     starts: dict[str, pd.DataFrame] = field(default_factory=dict)  # of the tables to fill in, by key
     made: tuple[Hashable, Any] | None = None  # the choice that it was made for, and the result
     identities: dict[Hashable, str] = field(default_factory=dict)  # of the choices made so far
+    counts: dict[Hashable, Any] = field(default_factory=dict)  # what was counted in the rows so far
 
     def once(self, choice: Hashable, make: Callable[[str], Made]) -> Made:
         """What `make` returns for a choice, given its identity; made again only when the choice changes."""
@@ -81,6 +82,13 @@ class Upload:
             # A choice that comes back is the same data set: a run of it was not made with other settings.
             self.made = (choice, make(self.identities.setdefault(choice, new_identity())))
         return self.made[1]
+
+    def count(self, what: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` finds in the rows, looked up when it is asked for again: a page is drawn often."""
+        if what not in self.counts:
+            self.counts[what] = make()
+        found: Made = self.counts[what]
+        return found
 
     def column(self, name: str) -> ColumnInfo:
         """What a column holds."""
@@ -176,12 +184,7 @@ def _chosen(upload: Upload) -> Prepared:
 
 def choose_dropping(upload: Upload, filled: Sequence[str], features: Sequence[str]) -> bool:
     """Whether rows without a cell of `filled` or a number in the features are dropped; asked if there are any."""
-    lacking = np.zeros(len(upload.frame), dtype=bool)
-    for name in filled:
-        lacking |= is_empty(upload.frame[name])
-    for name in features:
-        lacking |= ~np.isfinite(numbers(upload.frame[name]))
-    missing = int(lacking.sum())
+    missing = upload.count(("missing", *filled, None, *features), lambda: _lacking(upload.frame, filled, features))
     if not missing:
         return False
     drop = st.toggle(
@@ -196,6 +199,15 @@ def choose_dropping(upload: Upload, filled: Sequence[str], features: Sequence[st
             "The number of rows then depends on the data: it counts as public, and tells how many rows lack a value."
         )
     return drop
+
+
+def _lacking(frame: pd.DataFrame, filled: Sequence[str], features: Sequence[str]) -> int:
+    lacking = np.zeros(len(frame), dtype=bool)
+    for name in filled:
+        lacking |= is_empty(frame[name])
+    for name in features:
+        lacking |= ~np.isfinite(numbers(frame[name]))
+    return int(lacking.sum())
 
 
 def counted(notes: Sequence[str], said: Sequence[str] = ()) -> None:
@@ -241,8 +253,8 @@ def choose_target(upload: Upload) -> tuple[str, str]:
         fitting = f" Columns that fit: {', '.join(map(plain, candidates))}." if candidates else ""
         several = "one class only" if upload.column(target).constant else f"more than {MAX_CLASSES_SHOWN} classes"
         st.caption(f"**Not private**, counted in the file: column {shown(plain(target))} has {several}.{fitting}")
-    listed = target_classes(upload.frame[target])
-    likely = likely_positive(upload.frame[target])
+    listed = upload.count(("classes", target), lambda: target_classes(upload.frame[target]))
+    likely = upload.count(("likely", target), lambda: likely_positive(upload.frame[target]))
     positive = right.selectbox(
         "Positive class",
         listed,
