@@ -27,6 +27,7 @@ from dpviz.ui.navigation import ensure_shell
 ensure_shell()
 
 CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.offered(presets.MatrixGame)[1], by_name=presets.BY_NAME)
+REFERENCES = "The best play that is found without privacy, tuned on the data: the floor of the picture."
 ADVANCED = ("draws", "accounting", "parameters", "output", "share_x", "release")
 BASELINES = ("gradient_rounds", "euclidean_step", "entropic_step", "responses", "matrix_rounds", "chosen_vertices")
 SYNTHETIC = ("measured_queries", "iterate", "fitting_rounds")
@@ -68,13 +69,11 @@ with st.sidebar:
         chosen = labels or offered
         common, size_note = st.container(), st.empty()
         with st.expander("Advanced: draws and accounting"):
-            references = experiment_controls.references(panel)
+            references = experiment_controls.references(panel, REFERENCES)
             advanced = game_controls.applicable(ADVANCED, choice.problem, budget.cls)
             settings = experiment_controls.settings(panel, CATALOGUE, advanced, chosen)
         with common:
-            rounds = [*chosen, *(["Vertex sampling"] if references else [])]  # references run as many rounds
-            settings |= experiment_controls.settings(panel, CATALOGUE, ["iterations"], rounds)
-            settings |= experiment_controls.settings(panel, CATALOGUE, ["relative_step", "batching"], chosen)
+            settings |= experiment_controls.settings(panel, CATALOGUE, ["iterations", "relative_step", "batching"], chosen)
         rest = game_controls.applicable((*BASELINES, *SYNTHETIC, *REST), choice.problem, budget.cls)
         if experiment_controls.applicable(CATALOGUE, rest, chosen):
             with st.expander("Advanced: other methods"):

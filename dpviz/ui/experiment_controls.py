@@ -87,11 +87,9 @@ def methods(
     )
 
 
-def references(panel: Panel) -> bool:
-    """Whether each update rule also runs without privacy."""
-    return panel.switch(
-        "references", "Add non-private references", False, "Each update rule once more, without noise: no privacy."
-    )
+def references(panel: Panel, help: str = "Each update rule once more, without noise: no privacy.") -> bool:
+    """Whether references without privacy run beside the private methods; `help` says what they are."""
+    return panel.switch("references", "Add non-private references", False, help)
 
 
 def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str], methods: Sequence[str] = ()) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from dpviz.datasets.groups import GroupedUpload
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
+from dpviz.families.mirror_descent import TunedReference
 from dpviz.privacy import mechanisms
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event, ExpMech, Parallel, inner_events
@@ -35,7 +36,8 @@ from dpviz.problems.simplex_learning import SparseRegression
 from dpviz.specification import registered
 
 families.load_all()
-ALGORITHMS = registered(Algorithm)
+# What exists without privacy only is no subject of these tests; it has its own.
+ALGORITHMS = [cls for cls in registered(Algorithm) if not issubclass(cls, TunedReference)]
 
 N, D, R, T = 24, 3, 3, 6
 PRIVATE: tuple[Budget, ...] = (

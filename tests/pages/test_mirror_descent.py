@@ -187,7 +187,7 @@ def test_settings_that_do_not_apply_have_no_control(load: Load) -> None:
     app = open_problem(load, "synthetic", mirror_methods_synthetic=["Gaussian marginals"])
     assert controls_of(app) == {"fitting_rounds"} and not app.error and len(app.metric) == 4
     app.toggle(key="mirror_references").set_value(True).run()
-    assert not app.exception and controls_of(app) == {"fitting_rounds", "iterations"}
+    assert not app.exception and controls_of(app) == {"fitting_rounds"}  # the reference is tuned, not set
     app = load(PAGE, mirror_methods_game=["DP-SGDA"], mirror_currency=ZeroConcentratedDP.name)
     assert controls_of(app) == {"gradient_rounds", "batching", "euclidean_step"}
     app.pills(key="mirror_methods_game").set_value(["DP-SGDA", "Vertex sampling"]).run()
@@ -418,7 +418,7 @@ def test_a_bound_that_says_something_can_be_compared_with_the_run(load: Load) ->
 def test_references_without_privacy_run_beside_the_private_methods(load: Load) -> None:
     app = run(load(PAGE, mirror_references="true", **TINY, **SMALL_GAME))
     table = app.dataframe[-1].value.set_index("Algorithm")
-    assert pd.isna(table.loc["Mirror descent, no privacy"].iloc[-2]) and len(table) == 6
+    assert pd.isna(table.loc[presets.REFERENCE].iloc[-2]) and len(table) == 6
 
 
 def test_results_stay_when_settings_change_and_say_so(load: Load) -> None:

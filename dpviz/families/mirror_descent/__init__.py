@@ -12,6 +12,7 @@ from dpviz.families.mirror_descent.baselines import (
 from dpviz.families.mirror_descent.best_responses import FictitiousPlay, TwoDraws
 from dpviz.families.mirror_descent.bias_reduced import BiasReduced
 from dpviz.families.mirror_descent.minimisation import AnytimeSampling, FrankWolfe
+from dpviz.families.mirror_descent.reference import TunedReference
 
 __all__ = [
     "AnytimeSampling",
@@ -25,6 +26,7 @@ __all__ = [
     "MultiplicativeWeights",
     "NoisyPayoffs",
     "SyntheticData",
+    "TunedReference",
     "TwoDraws",
     "VertexSampling",
 ]

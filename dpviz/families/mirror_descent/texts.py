@@ -51,6 +51,7 @@ enough.
 | Frank-Wolfe | $u\leftarrow(1-\gamma_t)u+\gamma_te_j$, $\gamma_t=\frac2{t+2}$, vertex $j$ drawn privately | $u$ |
 | MWEM | select a badly answered query, measure it with noise, correct the histogram | histogram |
 | Gaussian marginals | every marginal table with Gaussian noise, then a histogram that fits them | histogram |
+| Without privacy, tuned | 12 step sizes and regret matching, the best on the data: the floor | not private |
 
 **What can be written as a game.** *Matrix games*: payoffs that are averages over records. *Worst group loss*: $x$ is a
 model, $y$ a weighting of groups, $\max_y$ is the loss of the worst-off group. *Synthetic data*: $x$ is a histogram

@@ -8,7 +8,7 @@ import pytest
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.trace import Trace
-from dpviz.families.mirror_descent import SyntheticData, VertexSampling, planning, presets, rates
+from dpviz.families.mirror_descent import TunedReference, VertexSampling, planning, presets, rates
 from dpviz.privacy import accounting
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy
 from dpviz.problems.games import GameFacts
@@ -108,7 +108,7 @@ def test_every_method_that_is_offered_for_a_problem_plans_for_it(problem: type) 
     assert set(default) <= set(offered) <= set(presets.METHODS) and default == tuple(n for n in offered if n in default)
     arms = presets.arms(offered, references=True)
     plans = Experiment(problem=problem(), arms=arms, budget=ApproximateDP(epsilon=1.0, delta=1e-6)).plans()
-    assert set(plans) == {*offered, "Mirror descent, no privacy"}
+    assert set(plans) == {*offered, presets.REFERENCE}
 
 
 def test_every_method_is_offered_somewhere() -> None:
@@ -125,11 +125,11 @@ def test_arms_take_the_settings_that_they_have() -> None:
     assert presets.METHODS["Vertex sampling"] == VertexSampling(), "presets are not changed by arms made from them"
 
 
-def test_the_reference_plays_its_weights_without_privacy() -> None:
+def test_the_reference_is_tuned_and_takes_no_setting_of_the_private_methods() -> None:
     *_, plain = presets.arms(["Vertex sampling", "DP-SGDA"], references=True, iterations=9)
-    assert isinstance(plain.budget, NoPrivacy) and plain.algorithm == VertexSampling(iterations=9)
-    *_, plain = presets.arms(["MWEM", "Synthetic rows"], references=True, iterations=9)
-    assert plain.algorithm == SyntheticData(iterations=9)
+    assert isinstance(plain.budget, NoPrivacy) and plain.algorithm == TunedReference()
+    *_, plain = presets.arms(["MWEM"], references=True, iterations=9)
+    assert plain.algorithm == TunedReference(rounds=1024)
 
 
 def test_the_sweep_changes_both_players_and_nothing_else() -> None:
