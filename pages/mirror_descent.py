@@ -28,6 +28,7 @@ ensure_shell()
 
 CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.offered(presets.MatrixGame)[1], by_name=presets.BY_NAME)
 REFERENCES = "The best play that is found without privacy, tuned on the data: the floor of the picture."
+COMMON = ("iterations", "relative_step", "batching")
 ADVANCED = ("draws", "accounting", "parameters", "output", "share_x", "release")
 BASELINES = ("gradient_rounds", "euclidean_step", "entropic_step", "responses", "matrix_rounds", "chosen_vertices")
 SYNTHETIC = ("measured_queries", "iterate", "fitting_rounds")
@@ -73,7 +74,7 @@ with st.sidebar:
             advanced = game_controls.applicable(ADVANCED, choice.problem, budget.cls)
             settings = experiment_controls.settings(panel, CATALOGUE, advanced, chosen)
         with common:
-            settings |= experiment_controls.settings(panel, CATALOGUE, ["iterations", "relative_step", "batching"], chosen)
+            settings |= experiment_controls.settings(panel, CATALOGUE, COMMON, chosen)
         rest = game_controls.applicable((*BASELINES, *SYNTHETIC, *REST), choice.problem, budget.cls)
         if experiment_controls.applicable(CATALOGUE, rest, chosen):
             with st.expander("Advanced: other methods"):
