@@ -17,5 +17,5 @@ class UserError(Exception):
         self.title = title
 
 
-class Unfinished(UserError):
-    """Something that the user has not given yet. Nothing is wrong, so it is shown as a hint and not in red."""
+class NotYet(UserError):
+    """Something that the user has not said yet: shown as the next thing to do, not as a mistake."""

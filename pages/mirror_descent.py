@@ -26,7 +26,7 @@ from dpviz.ui.navigation import ensure_shell
 
 ensure_shell()
 
-CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.offered(presets.MatrixGame)[1], by_name=presets.BY_NAME)
+CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.offered(presets.QuadraticGame)[1], by_name=presets.BY_NAME)
 REFERENCES = "The best play that is found without privacy, tuned on the data: the floor of the picture."
 COMMON = ("iterations", "relative_step", "batching")
 ADVANCED = ("draws", "accounting", "parameters", "output", "share_x", "release")

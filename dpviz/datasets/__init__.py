@@ -11,7 +11,7 @@ from dpviz.datasets.categories import (
     prepare_categories,
     suggest_categories,
 )
-from dpviz.datasets.files import read_table
+from dpviz.datasets.files import detect_reading, read_table
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import (
     GroupedBundled,
@@ -22,6 +22,7 @@ from dpviz.datasets.groups import (
     PreparedGroups,
     prepare_groups,
 )
+from dpviz.datasets.reading import Detected, Reading
 from dpviz.datasets.synthetic import CorrelatedLogistic, HeavyTailed, PaperLogistic, UniformLogistic
 from dpviz.datasets.upload import (
     ColumnInfo,
@@ -49,6 +50,7 @@ __all__ = [
     "Dataset",
     "DatasetFacts",
     "DatasetSpecification",
+    "Detected",
     "GroupedBundled",
     "GroupedLosses",
     "GroupedSigns",
@@ -60,10 +62,12 @@ __all__ = [
     "Prepared",
     "PreparedCategories",
     "PreparedGroups",
+    "Reading",
     "UniformLogistic",
     "UploadedTable",
     "data_file",
     "describe_columns",
+    "detect_reading",
     "encode_target",
     "enforce_bounds",
     "likely_group",

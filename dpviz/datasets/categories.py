@@ -16,6 +16,7 @@ from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, Co
 from dpviz.datasets.categories_base import CategoricalTable as CategoricalTable
 from dpviz.datasets.cells import as_number, class_label, classes, numbers
 from dpviz.datasets.files import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, shown
+from dpviz.datasets.reading import Reading
 from dpviz.datasets.upload import (
     IDENTITY,
     check_columns,
@@ -25,7 +26,7 @@ from dpviz.datasets.upload import (
     of_size,
     table_is_gone,
 )
-from dpviz.errors import UserError
+from dpviz.errors import NotYet, UserError
 from dpviz.specification import number, sentences
 
 MAX_DOMAIN = 50_000  # combinations of categories: a strategy is a probability for each of them
@@ -114,8 +115,9 @@ _Categories = Annotated[tuple[_Text, ...], Field(min_length=2, max_length=MAX_CA
 class CategoricalUpload(CategoricalData):
     """Chosen columns of an uploaded table, in declared categories. The array of codes travels beside it.
 
-    identity, n : as in `UploadedTable`. columns : (name, categories) of every column; the last category, "other" in
-        what `prepare_categories` makes, takes missing values and whatever is not listed.
+    identity, n, reading : as in `UploadedTable`.
+    columns : (name, categories) of every column; the last category, "other" in what `prepare_categories` makes, takes
+        missing values and whatever is not listed.
     edges : (name, edges) of the numeric columns that are cut into ranges; see `Bins`.
     """
 
@@ -126,6 +128,7 @@ class CategoricalUpload(CategoricalData):
     n: int = Field(ge=MIN_ROWS, le=MAX_ROWS)
     columns: tuple[tuple[_Text, _Categories], ...] = Field(min_length=1, max_length=MAX_COLUMNS)
     edges: tuple[tuple[_Text, tuple[float, ...]], ...] = ()
+    reading: Reading | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -215,19 +218,22 @@ def check_domain(sizes: Mapping[str, int]) -> None:
 
 
 def prepare_categories(
-    frame: pd.DataFrame, columns: Mapping[str, Declared], identity: str | None = None
+    frame: pd.DataFrame,
+    columns: Mapping[str, Declared],
+    identity: str | None = None,
+    reading: Reading | None = None,
 ) -> PreparedCategories:
     """The chosen columns of a table from `read_table` as codes, and the specification that made them.
 
     columns : the declared categories of every column to keep, as texts or as `Bins` of a numeric column. They must come
         from knowledge about the column, not from the file. Numbers are compared as such: 1.0 is "1". Every list
         gets a last category "other", which takes missing values and whatever is not listed.
-    identity : 32 hexadecimal digits; random if None.
+    identity, reading : as in `upload.prepare`.
 
     Raises UserError for a column that does not exist, a list or edges that cannot be used, and too many combinations.
     """
     if not columns:
-        raise UserError("Choose at least one column.", title="No column is chosen")
+        raise NotYet("Choose at least one column.", title="No column is chosen")
     check_rows(len(frame), len(frame))
     lists = {name: (*_listed(name, declared), OTHER) for name, declared in columns.items()}
     check_columns(frame, list(columns))
@@ -238,6 +244,7 @@ def prepare_categories(
             n=len(frame),
             columns=tuple(lists.items()),
             edges=tuple((name, cut.edges) for name, cut in columns.items() if isinstance(cut, Bins)),
+            reading=reading,
         )
     table = specification.rows(frame)
     last = [len(categories) - 1 for categories in lists.values()]
@@ -289,7 +296,7 @@ def _listed(name: str, declared: Declared) -> tuple[str, ...]:
         categories = tuple(text for text in (text.strip() for text in declared) if text != OTHER)
     title = f"The categories of column {shown(name)} cannot be used"
     if not categories or "" in categories:
-        raise UserError("List at least one category, and none that is empty.", title=title)
+        raise (UserError if categories else NotYet)("List at least one category, and none that is empty.", title=title)
     if len(categories) > MAX_CATEGORIES:
         raise UserError(
             f"They are {len(categories):,}, at most {MAX_CATEGORIES:,} are possible. List the frequent ones; the rest "

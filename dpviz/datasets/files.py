@@ -1,18 +1,16 @@
 """Reading a user's file, CSV or Parquet, into a table: in memory, with limits, and a sentence for every bad file."""
 
 import csv
-import io
-import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
-from typing import TextIO
 
 import numpy as np
 import pandas as pd
 import pyarrow
 import pyarrow.parquet
 
-from dpviz.datasets.cells import as_number, class_label
+from dpviz.datasets.reading import Detected, Reading, detected, interpreted, opened, rows_of
 from dpviz.errors import UserError
 
 MIN_ROWS = 20
@@ -24,9 +22,6 @@ MAX_UNPACKED_BYTES = 500_000_000
 MAX_NAME = 200  # characters of a column name
 _BATCH_ROWS = 65_536
 _PARQUET_ERRORS = (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupError)
-# What pandas and common statistics programs write where a value is missing.
-_MISSING = frozenset(["", "?", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null"])
-_SEPARATORS = ",;\t"
 _KEEP_LESS = "Keep the columns and rows that you need."
 _HOW_TO_SAVE = "Save it as UTF-8 CSV (or Parquet) with a header row, at most 50 MB."
 
@@ -37,6 +32,7 @@ def read_table(
     max_rows: int = MAX_ROWS,
     max_columns: int = MAX_COLUMNS,
     *,
+    reading: Reading | None = None,
     sample_rows: int | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -45,11 +41,14 @@ def read_table(
     Parameters
     ----------
     data : bytes
-        A Parquet file, or text in UTF-8 with a header row and comma, semicolon or tab between cells.
+        A Parquet file, or text in UTF-8.
     name : str
         The file name; only its ending is used, to recognise Parquet.
+    reading : Reading, optional
+        How a text file is read; `detect_reading` if None.
     sample_rows, seed : int
         Keep a uniformly random sample of so many rows, if there are more; without it a longer table is refused.
+        Those of the reading, if it has any.
 
     Returns
     -------
@@ -58,15 +57,15 @@ def read_table(
 
     Raises UserError, which never quotes a cell, for whatever cannot be read or breaks a limit.
     """
-    if len(data) > MAX_BYTES:
-        raise UserError("At most 50 MB can be read. " + _KEEP_LESS, title="This file is too big")
-    if not data.strip():
-        raise UserError("It holds no data. " + _HOW_TO_SAVE, title="This file is empty")
+    if reading is not None and reading.sample_rows is not None:
+        sample_rows, seed = reading.sample_rows, reading.sample_seed
     stop_after = None if sample_rows else max_rows + 1
-    if data[:4] == b"PAR1" or name.lower().endswith((".parquet", ".pq")):
+    if is_parquet(data, name):
         frame = _read_parquet(data, max_rows if stop_after else None, max_columns)
     else:
-        frame = _read_csv(data, stop_after, max_columns)
+        text = _decoded(data)
+        with _as_sentence():
+            frame = _read_csv(text, detected(text).reading if reading is None else reading, stop_after, max_columns)
     if sample_rows and len(frame) > sample_rows:
         chosen = np.random.default_rng(seed).choice(len(frame), sample_rows, replace=False, shuffle=False)
         frame = frame.iloc[np.sort(chosen)]
@@ -77,6 +76,23 @@ def read_table(
     if len(frame) < MIN_ROWS:
         raise too_few_rows(len(frame))
     return frame
+
+
+def detect_reading(data: bytes, name: str) -> Detected:
+    """How a file seems to be written, and what it leaves open. Raises UserError if it is not text."""
+    if is_parquet(data, name):
+        return Detected(Reading(), ())
+    with _as_sentence():
+        return detected(_decoded(data))
+
+
+def is_parquet(data: bytes, name: str) -> bool:
+    """Whether a file is or claims to be Parquet. Raises UserError for a file that is empty or too big."""
+    if len(data) > MAX_BYTES:
+        raise UserError("At most 50 MB can be read. " + _KEEP_LESS, title="This file is too big")
+    if not data.strip():
+        raise UserError("It holds no data. " + _HOW_TO_SAVE, title="This file is empty")
+    return data[:4] == b"PAR1" or name.lower().endswith((".parquet", ".pq"))
 
 
 def too_few_rows(count: int, left: str = "") -> UserError:
@@ -134,69 +150,58 @@ def _checked_names(names: list[str], max_columns: int) -> list[str]:
     return names
 
 
-def _read_csv(data: bytes, stop_after: int | None, max_columns: int) -> pd.DataFrame:
+@contextmanager
+def _as_sentence() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, OverflowError, csv.Error):
+        raise _unreadable() from None
+
+
+def _decoded(data: bytes) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise _unreadable() from None
     if "\0" in text:
         raise _unreadable()
-    lines = io.StringIO(text.lstrip("\r\n"), newline=None)
-    try:
-        separator = _separator(lines)
-        names = _checked_names(next(_cells(lines, separator), []), max_columns)
+    return text
+
+
+def _read_csv(text: str, reading: Reading, stop_after: int | None, max_columns: int) -> pd.DataFrame:
+    lines, _ = opened(text)
+    start = lines.tell()
+    first = next(rows_of(lines, reading.separator), [])
+    if reading.header:
         start = lines.tell()
-        rows = (row for row in _cells(lines, separator) if len(row) > 1 or "".join(row).strip())
-        width = len(next(rows, []))
-        if width > len(names):
-            # pandas would take the surplus cells for an index, or drop them, without a word.
-            raise UserError(
-                f"The first row has {width} cells, the header {len(names)}. Give every column a name.",
-                title="The header does not fit the rows",
-            )
-        lines.seek(start)
-        # As text: pandas would read a column as text as soon as one of its cells is none of the numbers it knows.
-        table = pd.read_csv(
-            lines,
-            sep=separator,
-            header=None,
-            names=names,
-            index_col=False,
-            nrows=stop_after,
-            skipinitialspace=True,
-            dtype=str,
-            keep_default_na=False,
-            low_memory=False,
+    else:
+        first = [""] * len(first)
+    names = _checked_names(first, max_columns)
+    lines.seek(start)
+    rows = (row for row in rows_of(lines, reading.separator) if len(row) > 1 or "".join(row).strip())
+    width = len(next(rows, []))
+    if width > len(names):
+        # pandas would take the surplus cells for an index, or drop them, without a word.
+        raise UserError(
+            f"The first row has {width} cells, the header {len(names)}. Give every column a name. Where numbers have "
+            "decimal commas, put them in quotes or separate the cells by semicolons.",
+            title="The header does not fit the rows",
         )
-        return pd.DataFrame({name: _interpreted(table.pop(name)) for name in names})
-    except (ValueError, OverflowError, csv.Error):
-        raise _unreadable() from None
-
-
-def _interpreted(texts: pd.Series) -> pd.Series:
-    """A column of texts, each cell read by itself: numbers where all are numbers, otherwise texts; None if missing."""
-    codes, found = pd.factorize(texts)
-    cells = [None if text.strip() in _MISSING else class_label(text) for text in found]
-    values = [math.nan if cell is None else as_number(cell) for cell in cells]
-    # Whole numbers of 16 digits and more would lose some: they stay text, whatever else is in the column.
-    exact = all(cell is None or class_label(value) == cell for cell, value in zip(cells, values, strict=True))
-    kept: np.ndarray = np.array([*values, math.nan]) if exact else np.array([*cells, None], dtype=object)
-    return pd.Series(kept[codes])
-
-
-def _cells(lines: TextIO, separator: str) -> Iterator[list[str]]:
-    # Line by line through `readline`, because iterating over a file disables `tell`.
-    return csv.reader(iter(lines.readline, ""), delimiter=separator, skipinitialspace=True)
-
-
-def _separator(lines: TextIO) -> str:
-    """The separator that cuts most of the first rows, then the one that cuts the header finest; rewinds `lines`."""
-    scores = {}
-    for separator in _SEPARATORS:
-        widths = [len(row) for row in islice(_cells(lines, separator), MIN_ROWS) if row]
-        scores[separator] = (sum(width > 1 for width in widths), widths[:1])
-        lines.seek(0)
-    return max(scores, key=scores.__getitem__)
+    lines.seek(start)
+    # As text: pandas would read a column as text as soon as one of its cells is none of the numbers it knows.
+    table = pd.read_csv(
+        lines,
+        sep=reading.separator,
+        header=None,
+        names=names,
+        index_col=False,
+        nrows=stop_after,
+        skipinitialspace=True,
+        dtype=str,
+        keep_default_na=False,
+        low_memory=False,
+    )
+    return pd.DataFrame({name: interpreted(table.pop(name), reading) for name in names})
 
 
 def _read_parquet(data: bytes, max_rows: int | None, max_columns: int) -> pd.DataFrame:

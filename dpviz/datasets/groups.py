@@ -23,6 +23,7 @@ from dpviz.datasets.groups_base import (
     mistake_of,
 )
 from dpviz.datasets.groups_base import GroupedDataset as GroupedDataset
+from dpviz.datasets.reading import Reading
 from dpviz.datasets.upload import (
     IDENTITY,
     Missing,
@@ -157,7 +158,7 @@ class GroupedBundled(GroupedSpecification):
 class GroupedUpload(GroupedSpecification):
     """A table that the user uploaded, with all that was declared of it. The array travels beside it.
 
-    identity, n, bounds, names, missing : as in `UploadedTable`.
+    identity, n, bounds, names, missing, reading : as in `UploadedTable`.
     group : the column that says to which group a row belongs. A row of no declared group, or without one, belongs to
         "other", which `prepare_groups` always lists, or to the last group where there is no "other".
     groups, shares : the declared groups, and the share of each, which sum to 1.
@@ -179,6 +180,7 @@ class GroupedUpload(GroupedSpecification):
     target: Name | None = "target"
     positive: Name = "1"
     missing: Missing = "fill"
+    reading: Reading | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -234,12 +236,13 @@ def prepare_groups(
     costs: Sequence[float] = (),
     drop_missing: bool = False,
     identity: str | None = None,
+    reading: Reading | None = None,
 ) -> PreparedGroups:
     """The chosen columns of a table from `read_table` as one array, and the specification that made it.
 
     Parameters
     ----------
-    target, positive, features, bounds, drop_missing, identity
+    target, positive, features, bounds, drop_missing, identity, reading
         As in `upload.prepare`; a target None stands for labels that are all 0, where only features are used. A row
         without a group is never dropped.
     group : str
@@ -275,6 +278,7 @@ def prepare_groups(
             target=target,
             positive=positive or "1",
             missing=missing,
+            reading=reading,
         )
     table = _with_groups(read, frame, group, names)
     return PreparedGroups(table, specification, len(frame) - len(table), read.notes)

@@ -18,7 +18,8 @@ from pydantic import Field, model_validator
 from dpviz.datasets.base import MAX_BOUND, DatasetFacts, DatasetSpecification, is_range
 from dpviz.datasets.cells import as_number, class_label, classes, is_empty, numbers
 from dpviz.datasets.files import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, shown, too_few_rows
-from dpviz.errors import Unfinished, UserError
+from dpviz.datasets.reading import Reading
+from dpviz.errors import NotYet, UserError
 from dpviz.specification import sentences
 
 DISTINCT_CAP = 100
@@ -58,6 +59,7 @@ class UploadedTable(DatasetSpecification):
     target, positive : the column to predict, and its class that counts as +1; every other class, and none, is -1.
     missing : "fill" puts the middle of the declared range where a feature has no finite number. "drop" leaves out rows
         without such a number or without a target; then n depends on the data, although it counts as public.
+    reading : how the file was read; None as `read_table` reads it by itself.
     """
 
     kind: ClassVar[str] = "datasets.upload.table"
@@ -70,6 +72,7 @@ class UploadedTable(DatasetSpecification):
     target: Name = "target"
     positive: Name = "1"
     missing: Missing = "fill"
+    reading: Reading | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -227,24 +230,29 @@ def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
 
     A class that stands in one row only does not count, so that this row alone proposes nothing else.
     """
-    classes = {column.name: column.repeated for column in columns if column.distinct <= column.repeated + 1}
-    two = [name for name, count in classes.items() if count == 2]
-    return (*two, *(name for name, count in classes.items() if 2 < count <= MAX_CLASSES_SHOWN))
+    counts = _class_counts(columns)
+    two = [name for name, count in counts.items() if count == 2]
+    return (*two, *(name for name, count in counts.items() if 2 < count <= MAX_CLASSES_SHOWN))
 
 
 def likely_target(columns: Sequence[ColumnInfo]) -> str | None:
     """The column to offer as the target: the last text with two classes, since tables end with it; then numbers."""
-    two = [column for column in columns if column.distinct == 2]
-    ordered = [*(column for column in two if column.numeric), *(column for column in two if not column.numeric)]
-    candidates = target_candidates(columns)
-    return ordered[-1].name if ordered else candidates[0] if candidates else None
+    counts = _class_counts(columns)
+    two = sorted((column for column in columns if counts.get(column.name) == 2), key=lambda column: not column.numeric)
+    return two[-1].name if two else next(iter(target_candidates(columns)), None)
 
 
 def likely_group(columns: Sequence[ColumnInfo], target: str | None) -> str | None:
     """The column to offer for the groups: the text with the fewest classes that is not the target; then numbers."""
-    usable = [column for column in columns if 2 <= column.distinct <= MAX_CLASSES_SHOWN and column.name != target]
-    ordered = sorted(usable, key=lambda column: (column.numeric, column.distinct))
+    counts = _class_counts(columns)
+    usable = [c for c in columns if c.name != target and 2 <= counts.get(c.name, 0) <= MAX_CLASSES_SHOWN]
+    ordered = sorted(usable, key=lambda column: (column.numeric, counts[column.name]))
     return ordered[0].name if ordered else None
+
+
+def _class_counts(columns: Sequence[ColumnInfo]) -> dict[str, int]:
+    """The number of classes, by column, without one that stands in a single row; no column with more of those."""
+    return {column.name: column.repeated for column in columns if column.distinct <= column.repeated + 1}
 
 
 def target_classes(series: pd.Series, most: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:
@@ -285,6 +293,7 @@ def prepare(
     bounds: Mapping[str, tuple[float, float]],
     drop_missing: bool = False,
     identity: str | None = None,
+    reading: Reading | None = None,
 ) -> Prepared:
     """The chosen columns of a table from `read_table` as one array, and the specification that made it.
 
@@ -301,6 +310,8 @@ def prepare(
         remain counts as public, and depends on the data. Otherwise such cells are filled; see `UploadedTable`.
     identity : str, optional
         32 hexadecimal digits; random if None.
+    reading : Reading, optional
+        How the file was read, so that it can be read in the same way again.
 
     Raises UserError that names the column, for choices that cannot be used whatever the rows contain.
     """
@@ -320,6 +331,7 @@ def prepare(
             target=target,
             positive=positive,
             missing="drop" if drop_missing else "fill",
+            reading=reading,
         )
     return Prepared(read.table, specification, len(frame) - len(read.table), read.notes)
 
@@ -373,7 +385,7 @@ def check_choice(
 ) -> None:
     """Raise UserError for features, a target and ranges that cannot be used, whatever the rows contain."""
     if not features:
-        raise UserError("Choose at least one numeric column.", title="No feature is chosen")
+        raise NotYet("Choose at least one numeric column.", title="No feature is chosen")
     check_columns(frame, features if target is None else (target, *features))
     if len(set(features)) < len(features):
         raise UserError("Choose every column once.", title="A feature is chosen twice")
@@ -385,8 +397,8 @@ def check_choice(
     for name in features:
         low, high = bounds.get(name, (math.nan, math.nan))
         if not is_range(low, high):
-            kind = Unfinished if math.isnan(low) or math.isnan(high) else UserError
-            raise kind(
+            undeclared = math.isnan(low) or math.isnan(high)
+            raise (NotYet if undeclared else UserError)(
                 f"The lowest value must be below the highest, and both between -{MAX_BOUND:g} and {MAX_BOUND:g}. "
                 "Declare what is known of this column without looking at the file.",
                 title=f"Column {shown(name)} needs a range",

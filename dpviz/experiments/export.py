@@ -94,10 +94,13 @@ from dpviz.experiments.results import final_table
 SETTINGS = {settings}
 
 experiment = Experiment.from_json(json.dumps(SETTINGS))
-{load}trace = experiment.run({tables})
+{seed}{load}trace = experiment.run({tables})
 table = final_table(trace, experiment.plans())
 print(table.drop(columns="seconds").to_string(index=False))
 '''
+_NO_SEED = """\
+# SETTINGS hold no seed, because who knows it can subtract the noise: every run draws its own, and prints other numbers.
+"""
 _FILE = """
 FILE is your own CSV or Parquet file. It is not part of this program: what SETTINGS declares of its columns is applied
 to it again.
@@ -114,17 +117,17 @@ if len(sys.argv) != 2:
 file = Path(sys.argv[1])
 data = experiment.problem.data
 try:
-    tables = {data.identity: data.rows(read_table(file.read_bytes(), file.name))}
+    tables = {data.identity: data.rows(read_table(file.read_bytes(), file.name, reading=data.reading))}
 except UserError as error:
     sys.exit(f"{error.title}. {error}")
 """
 
 
 def to_script(experiment: Experiment, page: str = "experiment") -> str:
-    """A plain Python program that runs the experiment with `dpviz` and prints the final table of the same seed.
+    """A plain Python program that runs the experiment with `dpviz` and prints the final table.
 
-    The rows of an upload do not travel in it: the program takes the path of the user's file, and makes the table from
-    it by the declarations in its settings.
+    With a seed its numbers are those of the page. The rows of an upload do not travel in it: the program takes the path
+    of the user's file, and makes the table from it by the declarations in its settings.
     """
     parts = dict.fromkeys(("argument", "file", "imports", "load", "tables"), "")
     if isinstance(getattr(experiment.problem, "data", None), Uploaded):
@@ -133,6 +136,7 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
         version=dpviz.__version__,
         name=file_name(page, experiment, "py"),
         settings=_literal(json.loads(experiment.to_json())),
+        seed=_NO_SEED if experiment.seed is None else "",
         **parts,
     )
 

@@ -60,7 +60,8 @@ def _chosen(file: CategoricalFile) -> PreparedCategories:
         st.caption(f"|Z| = {count} combinations of categories so far, of at most {MAX_DOMAIN:,}.")
     if len(declared) < len(used):
         raise UserError("Correct them, or leave the columns out.", title="Some categories cannot be read")
-    prepared = file.once(tuple(declared.items()), lambda name: prepare_categories(file.frame, declared, name))
+    choice = tuple(declared.items())
+    prepared = file.once(choice, lambda name: prepare_categories(file.frame, declared, name, file.reading))
     data_panel.ready(len(prepared.table), 0, f"{len(declared)} columns")
     most = sorted(prepared.unlisted.items(), key=lambda item: -item[1])[:8]
     unlisted = ", ".join(f"{count:,} in {shown(name)}" for name, count in most if count)

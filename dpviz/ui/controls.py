@@ -15,7 +15,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitAPIException
 
-from dpviz.errors import Unfinished, UserError
+from dpviz.errors import NotYet, UserError
 from dpviz.specification import Control, Specification, sentences
 
 S = TypeVar("S", bound=Specification)
@@ -233,10 +233,8 @@ def in_place(place: DeltaGenerator | None = None, go_on: bool = True) -> Iterato
     try:
         yield
     except UserError as error:
-        if isinstance(error, Unfinished):
-            (place or st).info(str(error), title=error.title, icon=":material/edit:")
-        else:
-            (place or st).error(str(error), title=error.title)
+        show = (place or st).info if isinstance(error, NotYet) else (place or st).error
+        show(str(error), title=error.title)
         if not go_on:
             raise
 

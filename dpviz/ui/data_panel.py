@@ -18,8 +18,10 @@ from dpviz.datasets import (
     HeavyTailed,
     PaperLogistic,
     Prepared,
+    Reading,
     UniformLogistic,
     describe_columns,
+    detect_reading,
     likely_positive,
     likely_target,
     prepare,
@@ -29,10 +31,11 @@ from dpviz.datasets import (
     target_classes,
 )
 from dpviz.datasets.cells import is_empty, numbers
-from dpviz.datasets.files import MAX_ROWS, shown
+from dpviz.datasets.files import MAX_ROWS, is_parquet, shown
 from dpviz.datasets.upload import MAX_CLASSES_SHOWN, new_identity
-from dpviz.errors import Unfinished, UserError
+from dpviz.errors import NotYet, UserError
 from dpviz.ui.controls import Panel, Settings, in_place
+from dpviz.ui.upload_reading import NAMES, chosen_reading, how_it_was_read
 
 # The short names are part of the address.
 GENERATORS: Mapping[str, type[DatasetSpecification]] = MappingProxyType(
@@ -66,6 +69,8 @@ class Upload:
     serial: int  # of the files that this panel read
     frame: pd.DataFrame = field(default_factory=pd.DataFrame)
     columns: tuple[ColumnInfo, ...] = ()
+    reading: Reading | None = None  # how it was read
+    questions: tuple[str, ...] | None = None  # what a text file leaves open; None of a Parquet file
     error: UserError | None = None
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # as declared so far
     filled: bool = False  # whether ranges were taken from the data
@@ -123,7 +128,7 @@ def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
     """The part of a panel that reads a file, to be kept as a `kind`; None as long as none can be used."""
     st.info(NOTICE, icon=":material/info:")
     st.file_uploader(
-        "CSV or Parquet file with a header row, at most 50 MB",
+        "CSV or Parquet file, at most 50 MB",
         type=["csv", "txt", "tsv", "parquet", "pq"],
         key=f"{page}_file",
         max_upload_size=50,
@@ -139,8 +144,12 @@ def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
         # Only this error can be mended by a sample.
         if upload.error.title == f"More than {MAX_ROWS:,} rows":
             st.button(f"Use a random sample of {MAX_ROWS:,} rows", on_click=_read, args=(page, kind, MAX_ROWS))
+    else:
+        st.caption(f"**{upload.name}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
+    if upload.reading is not None and upload.questions is not None:
+        how_it_was_read(page, upload.reading, upload.questions, _read_again, (page, kind))
+    if upload.error is not None:
         return None
-    st.caption(f"**{upload.name}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
     upload.taken.clear()
     return upload
 
@@ -153,14 +162,31 @@ def from_data(page: str) -> tuple[str, ...]:
 
 def _read(page: str, kind: type[Upload], sample_rows: int | None = None) -> None:
     """Read the file that was just chosen; forget the table if it was removed."""
+    for name in NAMES:
+        st.session_state.pop(f"{page}_upload_{name}", None)
+    _read_as(page, kind, lambda found: found.replaced(sample_rows=sample_rows))
+
+
+def _read_again(page: str, kind: type[Upload]) -> None:
+    """Read the file as the panel now says."""
+    _read_as(page, kind, lambda found: chosen_reading(page, st.session_state[f"{page}_upload"].reading or found))
+
+
+def _read_as(page: str, kind: type[Upload], reading: Callable[[Reading], Reading]) -> None:
+    """Read the file in the way that `reading` makes of the one that it suggests."""
     file = st.session_state.get(f"{page}_file")
     if file is None:
         st.session_state.pop(f"{page}_upload", None)
         return
     serial = st.session_state[f"{page}_upload_serial"] = st.session_state.get(f"{page}_upload_serial", 0) + 1
     upload = kind(page, file.name, serial)
+    data = file.getvalue()
     try:
-        upload.frame = read_table(file.getvalue(), file.name, sample_rows=sample_rows)
+        found = detect_reading(data, file.name)
+        upload.reading = found.reading
+        upload.questions = None if is_parquet(data, file.name) else found.questions
+        upload.reading = reading(found.reading)
+        upload.frame = read_table(data, file.name, reading=upload.reading)
         upload.columns = describe_columns(upload.frame)
     except UserError as error:
         upload.error = error
@@ -176,7 +202,8 @@ def _chosen(upload: Upload) -> Prepared:
     bounds = declare_ranges(upload, features)
     drop = choose_dropping(upload, [target], features)
     choice = (target, positive, tuple(features), tuple(sorted(bounds.items())), drop)
-    prepared = upload.once(choice, lambda name: prepare(upload.frame, target, positive, features, bounds, drop, name))
+    chosen = (upload.frame, target, positive, features, bounds, drop)
+    prepared = upload.once(choice, lambda name: prepare(*chosen, name, upload.reading))
     ready(len(prepared.table), prepared.dropped, f"{len(features)} features")
     counted(prepared.notes)
     return prepared
@@ -244,7 +271,7 @@ def choose_target(upload: Upload) -> tuple[str, str]:
         help="What is to be predicted: a column with two classes.",
     )
     if target is None:
-        raise Unfinished(
+        raise NotYet(
             f"A target has two classes, or up to {MAX_CLASSES_SHOWN} of which you choose one; no column of this file "
             "looks like that. Choose one all the same, or add one to the file.",
             title="No target column is chosen",
@@ -265,7 +292,7 @@ def choose_target(upload: Upload) -> tuple[str, str]:
         help="Becomes the label +1; every other class becomes -1. Type one that is not in the list.",
     )
     if positive is None or not positive.strip():
-        raise Unfinished("It becomes the label +1; every other class becomes -1.", title="No positive class is chosen")
+        raise NotYet("It becomes the label +1; every other class becomes -1.", title="No positive class is chosen")
     return target, positive.strip()
 
 

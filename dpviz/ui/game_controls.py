@@ -75,7 +75,7 @@ class Choice:
 def choose(panel: Panel, main: DeltaGenerator) -> Choice:
     """Choose the problem and its data; the panel for an upload is drawn in `main`."""
     titles = {name: cls.title for name, cls in PROBLEMS.items()}
-    name = panel.choice("problem", "Problem", titles, "matrix", "What is played, or minimised over a simplex.")
+    name = panel.choice("problem", "Problem", titles, "quadratic", "What is played, or minimised over a simplex.")
     source, data, tables = _data(panel, name, main)
     cls = PROBLEMS[name]
     own = [control.name for control in cls.controls()]

@@ -12,7 +12,7 @@ import streamlit as st
 from dpviz.datasets import target_classes
 from dpviz.datasets.files import shown
 from dpviz.datasets.groups import MAX_GROUPS, MIN_SHARE, OTHER, group_positions
-from dpviz.errors import Unfinished, UserError
+from dpviz.errors import NotYet, UserError
 from dpviz.families.mirror_descent import shares as bought_shares
 from dpviz.ui import data_panel
 from dpviz.ui.explain import short
@@ -121,7 +121,7 @@ def _edited(file: GroupedFile, group: str, source: str) -> list[tuple[str, float
 
 def _names(group: str, names: Sequence[str]) -> list[str]:
     if not names:
-        raise Unfinished("List the groups that may occur in it.", title=f"Column {shown(group)} needs groups")
+        raise NotYet("List the groups that may occur in it.", title=f"Column {shown(group)} needs groups")
     if not all(name.strip() for name in names):
         raise UserError("Name the group, or delete the row.", title="A share has no group")
     repeated = next((name for position, name in enumerate(names) if name in names[:position]), None)
@@ -139,7 +139,7 @@ def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
         several = (
             f"{len(missing)} groups need a share" if len(missing) > 1 else f"Group {shown(missing[0])} needs a share"
         )
-        raise Unfinished(WHAT_TO_DO, title=several)
+        raise NotYet(WHAT_TO_DO, title=several)
     for name, share in rows:
         if not MIN_SHARE <= share <= 1:
             raise UserError(f"It must be between {MIN_SHARE:g} and 1.", title=f"The share of {shown(name)} is no share")
@@ -192,7 +192,7 @@ def _bought(file: GroupedFile, group: str, names: list[str]) -> Shares:
         f"are right up to about {2 / epsilon:,.0f}."
     )
     if not fitting:
-        raise Unfinished("Press “Release the shares”.", title="The shares of these groups are not released yet")
+        raise NotYet("Press “Release the shares”.", title="The shares of these groups are not released yet")
     return Shares(groups, list(bought_shares.as_shares(fitting[-1].counts, smallest)), costs)
 
 

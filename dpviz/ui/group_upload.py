@@ -8,7 +8,7 @@ import streamlit as st
 from dpviz.datasets import GroupedUpload, PreparedGroups, likely_group, prepare_groups, suggested_bounds
 from dpviz.datasets.files import shown
 from dpviz.datasets.groups import MAX_GROUPS, OTHER
-from dpviz.errors import Unfinished, UserError
+from dpviz.errors import NotYet, UserError
 from dpviz.ui import data_panel, group_shares
 from dpviz.ui.controls import in_place
 from dpviz.ui.explain import short
@@ -69,12 +69,8 @@ def _prepared(
 ) -> PreparedGroups:
     groups, shares, costs = declared
     choice = (target, group, tuple(features), tuple(bounds.items()), tuple(groups), tuple(shares), costs, drop)
-    prepared = file.once(
-        choice,
-        lambda name: prepare_groups(
-            file.frame, *target, group, features, bounds, groups, shares, costs, drop_missing=drop, identity=name
-        ),
-    )
+    chosen = (file.frame, *target, group, features, bounds, groups, shares, costs, drop)
+    prepared = file.once(choice, lambda name: prepare_groups(*chosen, name, file.reading))
     facts = prepared.specification.facts()
     columns = f"{len(features)} {'features' if target[0] else 'strategies'}"
     data_panel.ready(facts.n, prepared.dropped, f"{columns}, {len(facts.groups)} groups")
@@ -112,7 +108,7 @@ def _group_column(file: group_shares.GroupedFile, target: str | None) -> str:
         help="Says to which group a row belongs.",
     )
     if group is None:
-        raise Unfinished(f"It should name at most {MAX_GROUPS} groups.", title="No group column is chosen")
+        raise NotYet(f"It should name at most {MAX_GROUPS} groups.", title="No group column is chosen")
     return str(group)
 
 

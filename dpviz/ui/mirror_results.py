@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 
 from dpviz.experiments.trace import Trace
-from dpviz.families.mirror_descent import outcome_figures, texts
+from dpviz.families.mirror_descent import AnytimeSampling, BiasReduced, VertexSampling, outcome_figures, texts
 from dpviz.plots.style import arm_styles
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Problem, ProblemSpecification
@@ -142,5 +142,6 @@ def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:
     gaps = {arm.label: float(np.median(trace.last(arm.label, metric))) for arm in private}
     gaps = {label: gap for label, gap in gaps.items() if np.isfinite(gap)}
     if len(gaps) > 1:
-        sampling = [arm.label for arm in private if getattr(arm.algorithm, "sparse", False)]
+        drawing = VertexSampling | BiasReduced | AnytimeSampling
+        sampling = [arm.label for arm in private if isinstance(arm.algorithm, drawing)]
         st.info(texts.verdict(gaps, sampling), icon=":material/balance:")

@@ -134,13 +134,13 @@ def test_a_table_of_categories_becomes_a_synthetic_one(visit: Visit) -> None:
 
 
 def test_the_sweep_over_dimensions_shows_its_figure(visit: Visit) -> None:
-    page = visit(address(mirror_matrix_latent_rows=200, mirror_sweep_longest="up to 100"))
+    page = visit(address(mirror_quadratic_latent_rows=200, mirror_sweep_longest="up to 100"))
     page.get_by_role("tab", name="Gap against dimension").click()
     page.get_by_role("button", name="Run the sweep").click()
     expect(page.get_by_text(re.compile(r"Done: 15 of 15 points in [\d.]+ s"))).to_be_visible()
     figure = chart(page, "Duality gap against the number of strategies")
     expect(figure.locator("path.js-line").first).to_be_attached()
-    expect(figure.locator(".legendtext").filter(has_text="slope")).to_have_count(4)
+    expect(figure.locator(".legendtext").filter(has_text="slope")).to_have_count(5)
     ready(page)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dpviz
-from dpviz.datasets import prepare, prepare_categories, prepare_groups, read_table
+from dpviz.datasets import detect_reading, prepare, prepare_categories, prepare_groups, read_table
 from dpviz.datasets.categories import Bins
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
@@ -177,6 +177,30 @@ def test_the_script_of_an_upload_reads_the_users_own_file(kind: str, tmp_path: P
     (tmp_path / "mine.csv").write_bytes(TABLE[:40].to_csv(index=False).encode())
     refused = ran(script, tmp_path, "mine.csv")
     assert refused.returncode == 1 and "another table" in refused.stderr and "Traceback" not in refused.stderr
+
+
+def test_the_script_reads_the_file_as_the_page_did(tmp_path: Path) -> None:
+    rows = [f"{place}.{100 + place};{'ja' if place % 3 else 'nein'};{place % 7},5" for place in range(1, 101)]
+    content = "\n".join(["sep=;", *rows]).encode()
+    reading = detect_reading(content, "mine.txt").reading.replaced(decimal=",", missing=("6,5",), sample_rows=60)
+    frame = read_table(content, "mine.txt", reading=reading)
+    ranges = {"Column 1": (0.0, 100_000.0), "Column 3": (0.0, 7.0)}
+    upload = prepare(frame, "Column 2", "ja", list(ranges), ranges, reading=reading)
+    assert upload.table[:, 0].min() > 1000 and len(upload.table) == 60 and upload.notes
+    experiment = Experiment(
+        problem=LogisticRegression(data=upload.specification),
+        arms=(Arm(label="A", algorithm=GradientDescent(iterations=3)),),
+        seed=1,
+        replicates=2,
+    )
+    (tmp_path / "mine.txt").write_bytes(content)
+    result = ran(to_script(experiment), tmp_path, "mine.txt")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.rstrip("\n") == printed(experiment, {upload.specification.identity: upload.table})
+    secret = to_script(experiment.replaced(seed=None))
+    assert "hold no seed" in secret and "hold no seed" not in to_script(experiment)
+    first, second = (ran(secret, tmp_path, "mine.txt") for _ in range(2))
+    assert first.returncode == 0 == second.returncode and first.stdout != second.stdout
 
 
 def hashes(table: np.ndarray) -> list[str]:

@@ -9,19 +9,21 @@ from streamlit.testing.v1 import AppTest
 PAGE = "mirror_descent"
 TINY = {"mirror_iterations": "4", "mirror_replicates": "2"}
 SMALL_GAME = {
-    "mirror_matrix_latent_rows": "200",
-    "mirror_matrix_latent_strategies_x": "10",
-    "mirror_matrix_latent_strategies_y": "12",
+    "mirror_quadratic_latent_rows": "200",
+    "mirror_quadratic_latent_strategies_x": "10",
+    "mirror_quadratic_latent_strategies_y": "12",
 }
 DIAGNOSTICS = ("Duality gap", "Excess loss", "Worst query error", "Highest mean loss", "Loss of every", "marginal cell")
 
 
 def said(app: AppTest) -> str:
-    """Errors, warnings, and hints at what is missing, with their titles."""
-    hints = [hint for hint in app.info if hint.proto.title]
-    return " ".join(
-        f"{getattr(error.proto, 'title', '')} {error.value}" for error in [*app.error, *app.warning, *hints]
-    )
+    """Errors and warnings with their titles."""
+    return " ".join(f"{getattr(error.proto, 'title', '')} {error.value}" for error in [*app.error, *app.warning])
+
+
+def hinted(app: AppTest) -> str:
+    """Hints at what to do next, with their titles."""
+    return " ".join(f"{getattr(hint.proto, 'title', '')} {hint.value}" for hint in app.info)
 
 
 def text(app: AppTest) -> str:

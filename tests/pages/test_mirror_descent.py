@@ -39,7 +39,7 @@ GAMES = ("matrix", "quadratic", "curved", "groups", "losses")
 TABS = ("Gap against dimension", "What accounting saves", "Bias of few draws", "The paper's table")
 
 
-def open_problem(load: Load, problem: str, **settings: str) -> AppTest:
+def open_problem(load: Load, problem: str, **settings: str | list[str]) -> AppTest:
     app = load(PAGE, mirror_problem=game_controls.PROBLEMS[problem].title, **settings)
     assert app.selectbox(key="mirror_problem").value == problem
     return app
@@ -151,7 +151,7 @@ def test_a_hostile_link_gives_a_page(load: Load, value: str) -> None:
         "seed",
         "replicates",
         "vertices",
-        "matrix_latent_rows",
+        "quadratic_latent_rows",
         "tabs",
     }
     load(PAGE, **{f"mirror_{name}": value for name in names})
@@ -250,7 +250,7 @@ def test_both_ends_of_every_budget(load: Load, cls: type) -> None:
             assert not app.exception and not app.error and len(app.metric) == 4
 
 
-@pytest.mark.parametrize("key", ["matrix_latent_rows", "epsilon", "iterations", "stop_level", "replicates"])
+@pytest.mark.parametrize("key", ["quadratic_latent_rows", "epsilon", "iterations", "stop_level", "replicates"])
 def test_a_mistake_hides_no_other_control(load: Load, key: str) -> None:
     app = all_methods(load(PAGE, mirror_seed="7"))
     before = {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control, *app.pills]}
@@ -264,7 +264,7 @@ def test_a_mistake_hides_no_other_control(load: Load, key: str) -> None:
 
 
 def test_a_single_pass_needs_a_row_for_every_round(load: Load) -> None:
-    app = load(PAGE, mirror_matrix_latent_rows="50", mirror_batching="Single pass")
+    app = load(PAGE, mirror_quadratic_latent_rows="50", mirror_batching="Single pass")
     assert "A single pass over 50 rows allows at most 50 rounds" in said(app)
     app.number_input(key="mirror_iterations").set_value(50).run()
     assert not app.exception and not app.error
@@ -278,7 +278,7 @@ def test_the_units_of_the_bias_reduced_oracle_must_fit_into_the_rows(load: Load)
 
 def test_a_payoff_matrix_that_is_too_large_is_left_out(load: Load) -> None:
     sizes = {f"mirror_matrix_latent_strategies_{player}": "10000" for player in "xy"}
-    app = load(PAGE, mirror_methods_game=["Vertex sampling", "Noisy matrix"], **sizes)
+    app = open_problem(load, "matrix", mirror_methods_game=["Vertex sampling", "Noisy matrix"], **sizes)
     assert "Left out: Noisy matrix" in said(app) and "too large" in said(app) and not app.error
 
 
@@ -328,7 +328,7 @@ def test_what_accounting_saves_names_the_accountants_and_the_cost_of_the_papers_
     app = open_tab(load(PAGE), "What accounting saves")
     (bars,) = (trace for trace in chart(app, "ε of the paper's step")["data"] if trace["type"] == "bar")
     assert any("Bias" not in alt and "position in the single pass" in alt for alt in charts(app))
-    assert len(bars["y"]) == 4 and "Single pass, T = 64, the paper's step τ = 0.164" in text(app)
+    assert len(bars["y"]) == 4 and "Single pass, T = 64, the paper's step τ = 0.082" in text(app)
     assert {"zCDP", "Gaussian DP"} <= lines(app, "ε spent after each round")
 
 
@@ -353,9 +353,9 @@ def test_the_sweep_over_dimensions_draws_slopes(load: Load) -> None:
     assert "3 points on 5 data sets, 2 runs of each" in text(app) and "Left out" not in said(app)
     run(app, press="mirror_sweep_sweep_run", job="mirror_sweep_sweep_job")
     names = lines(app, "Duality gap against the number of strategies")
-    assert sum("slope" in name and "±" in name for name in names) == 4 and "budget of its own" in text(app)
+    assert sum("slope" in name and "±" in name for name in names) == 5 and "budget of its own" in text(app)
     laws = app.dataframe[0].value
-    assert len(laws) == 4 and laws["p in c d^p"].str.contains("±").all() and laws["Fits better"].str.contains("5").all()
+    assert len(laws) == 5 and laws["p in c d^p"].str.contains("±").all() and laws["Fits better"].str.contains("5").all()
     app.number_input(key="mirror_epsilon").set_value(2.0).run()
     assert not app.exception and "Settings changed since this sweep" in text(app)
     app.number_input(key="mirror_sweep_data_sets").set_value(0.0).run()

@@ -18,6 +18,7 @@ from tests.pages.mirror import (
     chart,
     charts,
     choose,
+    hinted,
     lines,
     link,
     run,
@@ -183,25 +184,20 @@ def test_the_first_screen_after_a_run_shows_what_was_released_and_offers_the_swi
 
 
 def test_the_worst_group_is_the_one_with_the_highest_mean_and_wrong_shares_are_noticed(load: Load) -> None:
-    """The model 0 has the loss ½ everywhere with labels ±1: what the game sees of a group is its size alone."""
-    x = np.arange(400)
-    frame = pd.DataFrame(
-        {"age": x % 7, "bought": np.where(x % 2, "yes", "no"), "region": np.where(x < 380, "many", "few")}
-    )
-    frame.loc[x >= 380, "age"] = np.where(frame["bought"][x >= 380] == "yes", 0, 6)  # the opposite of a trend elsewhere
-    frame.loc[x < 380, "age"] = np.where(frame["bought"][x < 380] == "yes", 6, 0)
-    app = upload(load, "groups", frame.to_csv(index=False).encode())
-    app.selectbox(key="mirror_groups_upload_target").set_value("bought").run()
-    press(app, "groups", "fill")
+    """Whatever is played, the loss is 0.4 in the large group and 0.6 in the small one; equal shares are declared."""
+    many = np.arange(400) < 380
+    losses = np.where(many, 0.4, 0.6)
+    frame = pd.DataFrame({"wait": losses, "act": losses, "region": np.where(many, "many", "few")})
+    app = upload(load, "losses", frame.to_csv(index=False).encode())
     editor = next(editor for editor in app.data_editor if "_members_" in editor.key)
-    rows = [{"group": "many", "share": 0.5}, {"group": "few", "share": 0.5}]
+    rows = [{"group": "many", "share": 0.4}, {"group": "few", "share": 0.4}]
     app.session_state[editor.key] = {"edited_rows": {}, "added_rows": rows, "deleted_rows": []}
     app.run()
     app = run(app)
     app.toggle(key="mirror_diagnostics").set_value(True).run()
     assert not app.exception
-    # Equal shares send the game to the large group, which it fits; the small one pays for it.
-    assert "**few** is worst off with Vertex sampling" in text(app)
+    assert "**few** is worst off with Vertex sampling" in text(app) and "mean loss, 0.6 (20 rows)" in text(app)
+    assert "The game sees **many** as the worst instead" in text(app) and "0.4 × 0.95 / 0.4 = 0.95" in text(app)
     assert "many 0.5 against 0.95" in said(app) and "few 0.5 against 0.05" in said(app)
 
 
@@ -250,11 +246,18 @@ def test_a_synthetic_table_may_leave_the_page_only_if_nobody_knows_the_seed(load
 # --------------------------------------------------------------------------------------------- what is missing or wrong
 
 
+@pytest.mark.parametrize("problem", KINDS)
+def test_an_upload_begins_with_a_hint_and_not_in_red(load: Load, problem: str) -> None:
+    app = upload(load, problem)
+    assert not app.error and not app.warning and not app.metric
+    assert any(words in hinted(app) for words in ("needs groups", "No column is chosen"))
+
+
 def test_what_is_missing_is_said_one_thing_at_a_time(load: Load) -> None:
     app = upload(load, "groups")
-    assert "Column 'region' needs groups" in said(app) and not app.metric
+    assert "Column 'region' needs groups" in hinted(app) and not said(app) and not app.metric
     press(app, "groups", "propose")
-    assert "needs a range" in said(app) and not app.metric
+    assert "needs a range" in hinted(app) and not said(app) and not app.metric
     press(app, "groups", "fill")
     assert not said(app) and len(app.metric) == 4
 

@@ -72,7 +72,7 @@ def fill(app: AppTest) -> AppTest:
 
 
 def said(app: AppTest) -> str:
-    return " ".join(f"{getattr(error.proto, 'title', '')} {error.value}" for error in app.error)
+    return " ".join(f"{getattr(error.proto, 'title', '')} {error.value}" for error in [*app.error, *app.info])
 
 
 def text(app: AppTest) -> str:

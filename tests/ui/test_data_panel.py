@@ -44,10 +44,7 @@ def fill(app: AppTest) -> AppTest:
 
 
 def said(app: AppTest) -> str:
-    return " ".join(
-        str(getattr(error.proto, "title", "")) + " " + error.value
-        for error in [*app.error, *(hint for hint in app.info if hint.proto.title)]
-    )
+    return " ".join(str(getattr(error.proto, "title", "")) + " " + error.value for error in [*app.error, *app.info])
 
 
 def test_without_a_file_the_panel_says_what_it_is_for(app: AppTest) -> None:
@@ -57,7 +54,7 @@ def test_without_a_file_the_panel_says_what_it_is_for(app: AppTest) -> None:
 
 def test_ranges_must_be_declared_and_may_be_filled_with_a_warning(app: AppTest) -> None:
     upload(app, csv(table()))
-    assert app.session_state["dataset"] is None and "needs a range" in said(app)
+    assert app.session_state["dataset"] is None and "needs a range" in said(app) and not app.error
     fill(app)
     dataset, tables = app.session_state["dataset"], app.session_state["tables"]
     assert not app.error

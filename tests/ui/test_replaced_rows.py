@@ -50,7 +50,7 @@ def prepared(kind: str, data: bytes) -> tuple[object, np.ndarray]:
     ranges = {0: {"lowest": 0.0, "highest": 10.0}, 1: {"lowest": -5.0, "highest": 5.0}}
     lists = {2: {"used": True, "categories": "yes"}, 3: {"used": True, "categories": "north, south"}}
     type_into(app, "ranges", {"edited_rows": ranges})
-    type_into(app, "members", {"added_rows": [{"group": "north"}, {"group": "south", "share": 0.5}]})
+    type_into(app, "members", {"added_rows": [{"group": "north", "share": 0.25}, {"group": "south", "share": 0.5}]})
     type_into(app, "lists", {"edited_rows": lists | {0: {"used": True, "categories": "bins: 2, 4"}}})
     app.run()
     assert not app.exception and not app.error

@@ -28,6 +28,12 @@ class BestResponses(planning.GameAlgorithm[Game]):
     the average of its own vertices. The averages are output. All rows enter every draw, so all cost the same.
     """
 
+    sparse: ClassVar[bool] = True
+
+    def has_internal(self, facts: GameFacts) -> bool:
+        """All that is played is released."""
+        return False
+
     @abstractmethod
     def count(self) -> int:
         """How many vertices are drawn in all."""

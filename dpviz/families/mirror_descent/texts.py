@@ -53,6 +53,13 @@ enough.
 | Gaussian marginals | every marginal table with Gaussian noise, then a histogram that fits them | histogram |
 | Without privacy, tuned | 12 step sizes and regret matching, the best on the data: the floor | not private |
 
+**When simpler play is enough.** If each player's best strategy is a single vertex, and uniform play already points to
+it, two private draws solve the game, and nothing that releases more can keep up: so in the needle game. Where best play
+must mix, no two vertices are near an equilibrium. In the quadratic game, curvature makes every concentration costly, so
+that best play puts weight on all strategies: there vertex sampling has the smallest gap from a few hundred strategies
+on. In matrix games that need mixing, long fictitious play is often better than vertex sampling, because none of its
+draws is spent on a start from equal weights.
+
 **What can be written as a game.** *Matrix games*: payoffs that are averages over records. *Worst group loss*: $x$ is a
 model, $y$ a weighting of groups, $\max_y$ is the loss of the worst-off group. *Synthetic data*: $x$ is a histogram
 over all combinations of categories, $y$ looks for the table cell that it gets most wrong. *Sparse regression and

@@ -11,6 +11,7 @@ from dpviz.experiments.trace import Trace
 from dpviz.families.mirror_descent import TunedReference, VertexSampling, planning, presets, rates
 from dpviz.privacy import accounting
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy
+from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games import GameFacts
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.marginals import MarginalGame, MarginalQueries
@@ -164,7 +165,7 @@ def test_the_theorems_presets_have_the_theorems_parameters() -> None:
 
 
 def test_the_papers_accounting_costs_the_steps_that_it_is_said_to_cost() -> None:
-    start = named("Start here").experiment.plans()
+    start = named("Find the needle").experiment.plans()
     assert start["Vertex sampling"].resolved["step_size_x"] > 7 * start["As in the paper"].resolved["step_size_x"]
     claimed = accounting.tightest(start["As in the paper"].events, 1e-6).epsilon
     assert 0.15 < claimed < 0.25  # "really spends about 0.2"
@@ -212,12 +213,42 @@ def test_every_preset_runs_to_its_end_and_stays_finite(preset: Preset) -> None:
 
 
 def test_what_to_look_for_can_be_seen_in_games() -> None:
-    """ "Almost blind"; "better still"; "drowns the signal"; "hardly lost anything"."""
-    start, wide = "Start here", "A thousand"
-    assert mean(start, "As in the paper") > 0.7 and mean(start, "Gaussian mirror descent") < mean(start, "DP-SGDA")
-    assert mean(start, "Gaussian mirror descent") < 0.5 * mean(start, "Vertex sampling")
-    assert mean(wide, "DP-SGDA") > 4 * mean(wide, "Vertex sampling")
-    assert mean(wide, "Vertex sampling") < 1.2 * mean(start, "Vertex sampling")
+    """ "Almost blind"; "better still"; "more than doubles"; "by about a third" (of the mean over five data sets)."""
+    start, needle, wide = "Start here", "Find the needle", "A thousand"
+    assert mean(start, "As in the paper") > 0.7 * 0.847  # uniform play
+    assert mean(needle, "As in the paper") > 0.7 and mean(needle, "Gaussian mirror descent") < mean(needle, "DP-SGDA")
+    assert mean(needle, "Gaussian mirror descent") < 0.5 * mean(needle, "Vertex sampling")
+    for arm in ("DP-SGDA", "Gaussian mirror descent"):
+        assert mean(wide, arm) > 2 * mean(start, arm) > 2 * mean(start, "Vertex sampling"), arm
+    assert mean(wide, "Vertex sampling") < 1.6 * mean(start, "Vertex sampling")
+
+
+def final_gaps(problem: ProblemSpecification, replicates: int = 24) -> dict[str, float]:
+    """The median gap of every private method that is offered for a problem."""
+    arms = presets.arms(presets.offered(type(problem))[0])
+    budget = ApproximateDP(epsilon=1.0, delta=1e-6)
+    trace = Experiment(problem=problem, arms=arms, budget=budget, replicates=replicates).run()
+    return {arm.label: float(np.median(trace.last(arm.label, "duality_gap"))) for arm in arms}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_that_is_offered_beats_vertex_sampling_in_the_default_game(seed: int) -> None:
+    """Not two draws, nor longer fictitious play, nor noise on gradients; for every one of five data sets."""
+    problem = presets.PRESETS[0].experiment.problem
+    assert isinstance(problem, QuadraticGame)
+    found = final_gaps(problem.replaced(data=problem.data.replaced(seed=seed)))
+    own = found.pop("Vertex sampling")
+    assert own < min(found.values()) and own < 0.1 * found["Two draws"], found
+
+
+def test_no_two_single_strategies_come_near_the_equilibrium_of_the_default_game() -> None:
+    """What makes it so: with curvature the best of all 90,000 pairs of pure strategies still has a gap above 0.2."""
+    problem = presets.PRESETS[0].experiment.problem
+    game, x, least = problem.build(), np.eye(300), np.inf
+    for k in range(300):
+        gaps = game.evaluate({"x": x, "y": np.repeat(x[[k]], 300, axis=0)})["duality_gap"]
+        least = min(least, float(gaps.min()))
+    assert 0.2 < least < 0.5
 
 
 def test_what_to_look_for_can_be_seen_in_learning_and_in_synthetic_data() -> None:
@@ -233,7 +264,7 @@ def test_what_to_look_for_can_be_seen_in_learning_and_in_synthetic_data() -> Non
 
 @pytest.mark.slow
 def test_what_to_look_for_can_be_seen_in_the_theorems() -> None:
-    assert mean("Theorem 4.1, quadratic", "Single pass") > 2 * mean("Start here", "Vertex sampling")
+    assert mean("Theorem 4.1, quadratic", "Single pass") > 2 * mean("Find the needle", "Vertex sampling")
     for start in ("Theorem 4.1, curved", "Theorem 4.2"):
         assert mean(start, "As in the paper") > 2 * mean(start, "Single pass"), start
     assert mean("Theorem 4.3", "Vertex sampling") < 0.5 * mean("Theorem 4.3", "Bias-reduced")
