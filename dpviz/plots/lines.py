@@ -159,11 +159,14 @@ def _nested(lines: Sequence[Line]) -> list[Line]:
 
 
 def _first_view(lines: Sequence[Line]) -> dict[str, Any]:
-    """A log axis that opens at most two decades below the private lines; references go on below it."""
-    private = [line.y for line in lines if not line.style.reference]
-    if not private or len(private) == len(lines):
+    """A log axis that opens at most two decades below the private lines; references, and lines that reach zero, go on
+    below it."""
+    private = np.concatenate([line.y for line in lines if not line.style.reference] or [np.empty(0)])
+    above = private[private > FLOOR]
+    reach_zero = len(above) < len(private)
+    if not len(above) or not (reach_zero or any(line.style.reference for line in lines)):
         return {}
-    return {"autorangeoptions": {"clipmin": float(max(FLOOR, 0.01 * min(y.min() for y in private)))}}
+    return {"autorangeoptions": {"clipmin": float(max(FLOOR, 0.01 * above.min()))}}
 
 
 def _clipped(lines: Sequence[Line], log_y: bool) -> list[str]:

@@ -131,6 +131,14 @@ def test_references_may_leave_the_first_view_of_a_log_axis_but_private_lines_may
     assert "1e-12" in notes(drawn(plain, log_y=True))
 
 
+def test_a_line_that_reaches_zero_does_not_squeeze_the_others_into_a_corner() -> None:
+    x = np.arange(3)
+    solved, other = Line(x, np.array([1.0, 0.3, 0.0]), "a", BLUE), Line(x, np.array([1.0, 0.4, 0.2]), "b", GREEN)
+    figure = drawn(solved, other, log_y=True)
+    assert figure.layout.yaxis.autorangeoptions.clipmin == pytest.approx(2e-3)
+    assert "1e-12" in notes(figure)
+
+
 def test_a_single_point_is_a_marker_and_a_single_line_needs_no_legend() -> None:
     figure = drawn(Line(np.zeros(1, int), np.ones(1), "a", BLUE))
     assert figure.data[0].mode == "markers" and not figure.layout.showlegend
