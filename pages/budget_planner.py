@@ -31,7 +31,10 @@ with st.sidebar:
     asked = experiment_controls.budget(panel, currencies=planner_view.ALL_CURRENCIES)
     delta = guarantee.delta(panel, asked)
     st.subheader("What is released", anchor=False)
-    values = panel.specification(NoisyMeans, [control.name for control in NoisyMeans.controls()])
+    values = panel.specification(NoisyMeans, ["rows", "sampling"])
+    unused = {*values, "batch_fraction"} if values["sampling"] == "all" else {*values}
+    rest = [control.name for control in NoisyMeans.controls() if control.name not in unused]
+    values |= panel.specification(NoisyMeans, rest)
     target = panel.number(planner_tabs.TARGET, "target", empty="half of the present noise")
     with in_place(worth):
         panel.check()

@@ -158,7 +158,7 @@ def _accountants_by_steps(
     return planner_view.show(
         planner_figures.spent_by_steps(times, curves, delta, limit, steps),
         "planner_chart_spent",
-        f"Read as ε at δ = {short(delta)}",
+        f"Read as ε at δ = {short(delta)}" if limit is None else "How long the budget lasts",
         "ε spent after each step of a given noise, one line per accountant",
         f"Each line is an upper bound; the lowest one holds. {GRID} {SETTINGS_ONLY}",
     )

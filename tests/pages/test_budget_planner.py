@@ -188,6 +188,12 @@ def test_each_sampling_scheme_says_its_relation_and_has_its_noise(load: Load, sc
         assert np.interp(np.log(100), np.log(steps), np.log(noise)) == pytest.approx(np.log(scale), abs=2e-2)
 
 
+def test_the_size_of_a_batch_is_asked_for_where_there_are_batches(load: Load) -> None:
+    for scheme in SCHEMES:
+        keys = {box.key for box in planner(load, sampling=scheme).number_input}
+        assert ("planner_batch_fraction" in keys) == (scheme != "All rows")
+
+
 def test_poisson_sampling_halves_the_sensitivity_in_every_tab(load: Load) -> None:
     """C/m instead of 2C/m: half the noise, half the rows; the same noise costs the same in both relations."""
     exchanged, added = (
