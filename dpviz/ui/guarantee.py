@@ -78,7 +78,7 @@ def worst(read: Mapping[str, Readings], name: str) -> Worst:
     if len(who) == len(values) > 1:
         named = "every method"
     else:
-        named = ", ".join(who[:2]) + (f" and {len(who) - 2} more" if len(who) > 2 else "")
+        named = who[0] + (f" and {len(who) - 1} more" if len(who) > 1 else "")
     return Worst(largest, named, min(values.values()))
 
 
@@ -141,16 +141,16 @@ def line(
             f"The whole run of each method meets this guarantee; protected is {UNIT}.",
         ),
         (
-            "Reading as (ε, δ)",
+            f"Reading at δ = {short(delta)}",
             f"ε ≤ {short(epsilon.value)}",
-            f"at δ = {short(delta)}, {epsilon.who}",
+            epsilon.who,
             f"{_range(epsilon, short)} Of each method by the tightest of our accountants: {accountants}. Upper bounds.",
         ),
         noise(label, shown[label]),
         (
             "Attack reading",
             f"≤ {_percent(detection.value)}",
-            f"at 1 % false alarms, {detection.who}",
+            detection.who,
             f"{_range(detection, _percent)} {consequence(detection)}",
         ),
     )

@@ -49,9 +49,9 @@ MOST = 20
 def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
     """The table; while the tab is open, the split and the total."""
     st.markdown(
-        "Several analyses of the same people. Each gets a **share of the total** above, or states a **guarantee of "
-        "its own** in its own currency. Analyses with the same entry under *rows* use the same rows; different entries "
-        "mean disjoint sets of rows, fixed without looking at them; empty means all rows."
+        "Several analyses of the same people. Each gets a **share of the total** (the guarantee in the sidebar) or "
+        "states a **guarantee of its own** in its own currency. Analyses with the same entry under *rows* use the same "
+        "rows; different entries mean disjoint sets of rows, fixed without looking at them; empty means all rows."
     )
     table = _table(panel)
     rule = panel.choice(
