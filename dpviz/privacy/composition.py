@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.signal import lfilter
-from scipy.special import gammaln, log_expit
+from scipy.special import expit
 from scipy.stats import binom
 
 from dpviz.errors import UserError
@@ -132,13 +132,14 @@ def _reduced(delta: float, steps: int, step_delta: float) -> float:
 
 
 def _losses(epsilon: float, steps: int) -> tuple[Floats, Floats, Floats]:
-    """Losses L ≥ 0 of `steps` randomised responses, falling; δ(L) of each; and V = Σ p e^(L - L_j) over L_j ≥ L.
+    """Losses L ≥ 0 of `steps` randomised responses, falling; δ(L) of each; and V = Σ p e^(L - L_j) over L_j ≥ L. Those
+    that are out of reach (`_binomial`) are left out, so that there are of the order of √steps.
 
     The number of false answers is F ~ Bin(k, 1/(1 + e^ε)) and the loss L = (k - 2F) ε. With r = e^(-2ε) and the mass S
     up to F, δ_F = r δ_(F-1) + (1 - r) S_(F-1) and V_F = r V_(F-1) + p_F have positive terms only: nothing cancels.
     """
-    false = np.arange(steps // 2 + 1)
-    mass = np.exp(_log_binomial(false, steps, epsilon))
+    false, mass = _binomial(steps, epsilon)
+    false, mass = false[false <= steps // 2], mass[false <= steps // 2]
     ratio = math.exp(-2 * epsilon)
     below = np.append(0.0, np.cumsum(mass)[:-1])
     excess = lfilter([-math.expm1(-2 * epsilon)], [1.0, -ratio], below)
@@ -146,10 +147,20 @@ def _losses(epsilon: float, steps: int) -> tuple[Floats, Floats, Floats]:
     return losses, np.asarray(excess), np.asarray(lfilter([1.0], [1.0, -ratio], mass))
 
 
-def _log_binomial(counts: np.ndarray, steps: int, log_odds: float) -> Floats:
-    """ln Pr[F = count] for F ~ Bin(steps, 1/(1 + e^log_odds)), accurate for chances far below the spacing of floats."""
-    ways = gammaln(steps + 1) - gammaln(counts + 1) - gammaln(steps - counts + 1)
-    return np.asarray(ways + counts * log_expit(-log_odds) + (steps - counts) * log_expit(log_odds))
+def _binomial(steps: int, log_odds: float) -> tuple[np.ndarray, Floats]:
+    """Counts F that Bin(steps, 1/(1 + e^log_odds)) reaches with a probability above 1e-200, ascending, and the
+    probability of each, accurate far below the spacing of floats: a running sum of the logarithms of the ratios of
+    neighbours, which are near 0 where it matters, whatever `steps` is.
+
+    Left out is what is farther from the mean than 45 standard deviations and 1500 (Bernstein's inequality).
+    """
+    chance = float(expit(-log_odds))
+    mean, reach = steps * chance, 45 * math.sqrt(steps * chance * (1 - chance)) + 1500
+    counts = np.arange(max(0, math.floor(mean - reach)), min(steps, math.ceil(mean + reach)) + 1)
+    ratios = np.log((steps - counts[:-1]) / (counts[1:])) - log_odds  # of Pr[F = count + 1] to Pr[F = count]
+    logs = np.append(0.0, np.cumsum(ratios))
+    mass = np.exp(logs - logs.max())
+    return counts, mass / mass.sum()
 
 
 # -------------------------------------------------------------------------------------------- sampling with replacement

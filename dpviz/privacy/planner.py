@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from typing import Literal, NoReturn
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from dpviz.errors import UserError
@@ -22,12 +23,14 @@ from dpviz.privacy.budgets import (
     ZeroConcentratedDP,
 )
 from dpviz.privacy.closed_forms import Floats
-from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Sub
+from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Repeat, Sub
+from dpviz.privacy.staircase import LEVELS, MANY_LEVELS, levelled
 
 Sampling = Literal["wor", "poisson"]
 
 _WASTE = 1e-6  # the share of a budget that may be left over where no closed form uses it up
 _WASTE_BY_LOSSES = 1e-5  # and where the cost is found on a grid, whose choice moves it by 1e-6
+_ROUGH_LEVELS = 9  # of a schedule, for a first look at what it costs
 
 
 def laplace_events(epsilon: Floats, m: int, n: int, sampling: Sampling = "wor") -> tuple[Event, ...]:
@@ -126,7 +129,15 @@ def calibrated_events(
     prior: tuple[Event, ...] = (),
     sampling: Sampling = "wor",
 ) -> tuple[Event, ...]:
-    """(T,) releases on m of n rows that use up the budget, step t in proportion to weights[t] of ε_t or ρ_t."""
+    """(T,) releases on m of n rows that use up the budget, step t in proportion to weights[t] of ε_t or ρ_t.
+
+    Where no closed form tells the noise, long schedules are first rounded to few levels (`staircase`): to LEVELS where
+    it is dear to tell what an event costs, to MANY_LEVELS where closed forms add up.
+    """
+    closed_form = isinstance(budget, NoPrivacy | PureDP) or (noise == "gaussian" and m == n)
+    if not closed_form and len(set(weights.tolist())) > accounting.MOST_EXACT:
+        dear = isinstance(budget, ApproximateDP | TradeOff) or noise == "gaussian"
+        weights = levelled(weights, LEVELS if dear else MANY_LEVELS)
     if noise == "laplace":
         return laplace_events(calibrate_laplace(budget, weights, m, n, prior, sampling), m, n, sampling)
     return gaussian_events(calibrate_gaussian(budget, weights, m, n, prior, sampling), m, n, sampling)
@@ -242,18 +253,35 @@ def _largest_multiple(
     build = laplace_events if noise == "laplace" else gaussian_events
     weights, currency, at = np.array(shares), type(budget), parameter(budget)
 
-    def excess(weights: Floats, log_multiple: float) -> float:
-        spent = cost(build(weights * math.exp(log_multiple), m, n, sampling), currency, at)
+    def excess(distinct: Floats, counts: np.ndarray, log_multiple: float) -> float:
+        steps = build(distinct * math.exp(log_multiple), m, n, sampling)
+        # What all cost together does not depend on their order.
+        events = tuple(Repeat(e, k) if k > 1 else e for e, k in zip(steps, counts.tolist(), strict=True))
+        spent = cost(events, currency, at)
         return math.log(max(spent, 1e-300) / target) if spent < math.inf else 100.0
 
+    exact = partial(excess, *np.unique(weights, return_counts=True))
     highest = math.log(most / weights.max())
-    guess = _first_guess(noise, weights, m / n, currency, at, target)
+    guess, slope = _first_guess(noise, weights, m / n, currency, at, target), None
     if currency not in (ApproximateDP, TradeOff):
-        return math.exp(_largest_feasible(partial(excess, weights), guess, _WASTE, highest))
-    if len(set(shares)) > accounting.MOST_EXACT:  # a cheap look at fewer different shares first
-        rough = np.exp(np.round(np.log(np.maximum(weights, weights.max() / 1000)), 1))
-        guess = _largest_feasible(partial(excess, rough), guess, 1e-3)
-    return math.exp(_largest_feasible(partial(excess, weights), guess, _WASTE_BY_LOSSES, highest))
+        return math.exp(_largest_feasible(exact, guess, _WASTE, highest))
+    if len(set(shares)) > 2 * _ROUGH_LEVELS:  # a cheap look at fewer different shares first
+        rough = levelled(weights, _ROUGH_LEVELS, 2.0 if noise == "laplace" else 1.0)
+        guess, slope = _rough_look(partial(excess, *np.unique(rough, return_counts=True)), guess)
+    return math.exp(_largest_feasible(exact, guess, _WASTE_BY_LOSSES, highest, slope))
+
+
+def _rough_look(excess: Callable[[float], float], guess: float) -> tuple[float, float | None]:
+    """About the largest x with excess(x) <= 0, and the slope there, if it shows."""
+    seen: dict[float, float] = {}
+
+    def kept(x: float) -> float:
+        return seen.setdefault(x, excess(x))
+
+    found = _largest_feasible(kept, guess, 0.01)
+    points = sorted(seen.items(), key=lambda point: abs(point[1]))[:2]
+    rise = [(y - z) / (x - w) for (x, y), (w, z) in [points] if x != w] if len(points) == 2 else []
+    return found, rise[0] if rise and rise[0] > 0.1 else None
 
 
 def _first_guess(
@@ -277,39 +305,50 @@ def _first_guess(
     else:
         rho = target if currency is ZeroConcentratedDP else target / 2
     if noise == "gaussian":
-        # Equal steps have μ² = T (m/n)² (e^μ_t² - 1) together, in the limit (Bu, Dong, Long, Su 2020). The losses of
-        # noise far too small would take long to compose.
-        steps = 1 / float(shares @ shares)
-        return math.log(steps / 2 * math.log1p(2 * rho / (steps * fraction**2)))
+        # All have μ² = (m/n)² Σ (e^μ_t² - 1) together, in the limit (Bu, Dong, Long, Su 2020). The losses of noise far
+        # too small would take long to compose.
+        distinct, counts = np.unique(2 * shares, return_counts=True)
+
+        def excess(log_multiple: float) -> float:
+            powers = np.expm1(np.minimum(math.exp(log_multiple) * distinct, 600.0))
+            return math.log(fraction**2 * float(counts @ powers) / (2 * rho))
+
+        largest = math.log1p(2 * rho / fraction**2) / float(distinct[-1])  # all of it in the largest share
+        return float(brentq(excess, math.log(largest) - 20, math.log(largest) + 1e-9, xtol=1e-3))
     # Laplace noise has a ρ of about ε²/2, and at most ε. Without amplification.
     return max(math.log(2 * rho / float(shares @ shares)) / 2, math.log(target if currency is ApproximateDP else rho))
 
 
-def _largest_feasible(excess: Callable[[float], float], guess: float, waste: float, highest: float = math.inf) -> float:
+def _largest_feasible(
+    excess: Callable[[float], float], guess: float, waste: float, highest: float = math.inf, slope: float | None = None
+) -> float:
     """About the largest x with excess(x) <= 0, of an increasing and nearly linear function.
 
     Either -waste <= excess(x), or the function jumps and x is known to `waste`. Asked for x <= highest only; raises
-    UserError if even there something is left.
+    UserError if even there something is left. slope : of the function near `guess`, if known.
     Regula falsi. It returns a point that was tried and found feasible, never an estimate.
     """
     guess = min(guess, highest)
     low, high, value = guess, guess, excess(guess)
     low_value = high_value = value
-    step = min(max(abs(value), 1e-3), 2.0)
+    step = (abs(value) + waste / 2) / slope if slope else max(abs(value), 1e-3)
+    step = min(step, 2.0)
     while low_value > 0 or high_value <= 0:
+        if -waste <= high_value <= 0:
+            return high
         if step > 200:
             _refuse(too_dear=low_value > 0)
         if low_value > 0:
             high, high_value, low = low, low_value, low - step
             low_value = excess(low)
         elif high >= highest:
-            if high_value < -waste:
-                rare_batches.refuse()
-            return high
+            rare_batches.refuse()
         else:
             low, low_value, high = high, high_value, min(high + step, highest)
             high_value = excess(high)
-        step *= 2
+        rise = (high_value - low_value) / (high - low)
+        nearer = min(abs(low_value), abs(high_value))
+        step = min(2 * step, 1.01 * (nearer + waste / 2) / rise if rise > 0 else math.inf)
     left, right, last = low_value, high_value, 0  # a side that stays is counted half: the Illinois rule
     while low_value < -waste and high - low > waste:
         value = excess(middle := low + (high - low) * (left + waste / 2) / (left - right))

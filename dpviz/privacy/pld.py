@@ -9,6 +9,9 @@ finite window drops or wraps around is paid for as mass at +∞.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import compress
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,7 +34,11 @@ FEW = 20  # below so many events nothing averages out, and the grid is finer
 CELLS_PER_DEVIATION_FEW = 32
 LARGEST_LOSS = 600.0  # of one event: e^ε must be finite with room to spare
 MOST_CELLS = 2**17  # of one event: a rare large loss beside tiny ones makes the grid coarser, not the answer late
-LARGEST_WINDOW = 2**21  # cells of the composition
+LARGEST_WINDOW = 2**18  # cells of the composition, and
+MOST_MEMORY = 2**23  # cells of all events together (64 MiB of spectra); beyond, the grid is coarser,
+COARSEST = 8.0  # by up to this factor, which overestimates ε by a few percent
+BLOCKS = 300  # of the cells of an event, where a rough look at its losses is enough
+NEGLIGIBLE = -50.0  # logarithm of a frequency that cannot be seen beside the largest one
 
 
 class AccountingLimit(ValueError):
@@ -58,10 +65,14 @@ class PLD:
         losses = self.losses
         return float(self.p @ (losses - self.p @ losses) ** 2)
 
+    @cached_property
+    def _sums(self) -> tuple[Floats, Floats]:
+        return _sums_from_above(self.p, self.h)
+
     def delta(self, epsilon: ArrayLike) -> Floats:
         """δ(ε) = inf + Σ_{L > ε} p (1 - e^{ε - L}), for real ε of any shape."""
         epsilon = np.asarray(epsilon, dtype=float)
-        mass, discounted = _sums_from_above(self.p, self.h)
+        mass, discounted = self._sums
         first = np.clip(np.floor(epsilon / self.h) + 1 - self.lo, 0, len(self.p)).astype(int)  # first loss above ε
         ahead = np.maximum(self.h * (self.lo + first) - epsilon, 0.0)
         return np.clip(self.inf + mass[first] - np.exp(-ahead) * discounted[first], 0.0, 1.0)
@@ -238,13 +249,52 @@ def _compositions(events: Sequence[Event], counts: np.ndarray, delta: float) -> 
     steps = int(most.sum())
     if not max(1e-11, 1e-14 * steps) <= delta < 1:
         raise AccountingLimit(f"delta = {delta} is outside the range that {steps} events allow")
-    directions = _discretised(events, most, TAIL * delta / steps)
-    half = max(_half_window(parts, most, TAIL * delta) for parts in directions)
-    size = max(2 * half + 1, *(len(part.p) for part in directions[0]))
-    if size > LARGEST_WINDOW:
-        raise AccountingLimit(f"{size} cells are too many")
-    size = next_fast_len(size, real=True)
-    yield from zip(*(_composed(parts, counts, half, size, TAIL * delta) for parts in directions), strict=True)
+    tail, coarser = TAIL * delta, 1.0
+    while coarser <= COARSEST:
+        directions = _discretised(events, most, tail / steps, coarser)
+        parts = _with_few_parts(directions, most, tail) if len(counts) == 1 else _Parts(directions, counts, tail)
+        half, size = parts.window()
+        excess = max(size / LARGEST_WINDOW, size * sum(map(len, parts.directions)) / MOST_MEMORY)
+        if excess <= 1:
+            yield from parts.composed(half, size)
+            return
+        coarser *= 1.1 * excess
+    raise AccountingLimit(f"{size} cells are too many")
+
+
+class _Parts(NamedTuple):
+    """Discretised events in each direction, how often each occurs in each composition, (rows, parts), and the
+    probability that may be lost outside the window."""
+
+    directions: list[tuple[PLD, ...]]
+    counts: np.ndarray
+    tail: float
+
+    def window(self) -> tuple[int, int]:
+        """Cells on either side of 0, and in all, that hold every loss of the compositions but for the tail."""
+        half = max(_upper_end(parts, self.counts[-1], self.tail) for parts in self.directions)
+        return half, max(2 * half + 1, *(len(part.p) for parts in self.directions for part in parts))
+
+    def composed(self, half: int, size: int) -> Iterator[tuple[PLD, ...]]:
+        """The composition of each row of counts in each direction, in the window."""
+        size = next_fast_len(size, real=True)
+        found = (_composed(parts, self.counts, half, size, self.tail) for parts in self.directions)
+        return zip(*found, strict=True)
+
+
+def _with_few_parts(directions: list[tuple[PLD, ...]], counts: np.ndarray, tail: float) -> _Parts:
+    """One composition of fewer parts, those with small losses composed into one on a window of their own: so a window
+    that a few large losses make wide is not filled for each of the many small ones."""
+    lengths = np.max([[len(part.p) for part in parts] for parts in directions], axis=0)
+    small = lengths <= lengths.max() / 16
+    if small.sum() >= 4:
+        minor = _Parts([tuple(compress(parts, small)) for parts in directions], counts[None, small], tail / 2)
+        half, size = minor.window()
+        if 2 * size <= lengths.max():
+            (found,) = minor.composed(half, size)
+            major = [(*compress(parts, ~small), one) for parts, one in zip(directions, found, strict=True)]
+            return _Parts(major, np.append(counts[~small], 1)[None], tail / 2)
+    return _Parts(directions, counts[None], tail)
 
 
 def _composed(parts: Sequence[PLD], counts: np.ndarray, half: int, size: int, tail: float) -> Iterator[PLD]:
@@ -259,21 +309,32 @@ def _composed(parts: Sequence[PLD], counts: np.ndarray, half: int, size: int, ta
         yield PLD(parts[0].h, -half, masses, inf)
 
 
-def _powers(parts: Sequence[PLD], counts: np.ndarray, size: int) -> np.ndarray:
-    """The product of the spectra of `parts`, each to the power of its count; (rows, size // 2 + 1) complex."""
-    spectra = np.empty((len(parts), size // 2 + 1), dtype=complex)
-    for spectrum, part in zip(spectra, parts, strict=True):
-        spectrum[:] = rfft(part.p, size)
-    angles = counts @ np.angle(spectra)
-    sizes = np.exp(counts @ np.log(np.maximum(np.abs(spectra), 1e-300)))
-    powers = np.empty_like(spectra, shape=sizes.shape)
-    powers.real, powers.imag = sizes * np.cos(angles), sizes * np.sin(angles)
-    return powers
+def _powers(parts: Sequence[PLD], counts: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    """For each row of `counts`, which grow, the product of the spectra of `parts`, each to the power of its count.
+
+    (k,) complex, the first of the size // 2 + 1 frequencies. Beyond, all are below e^NEGLIGIBLE, less than round-off.
+    """
+    spread = counts[0] * np.array([part.variance for part in parts])
+    logs, angles = np.empty((2, len(parts), size // 2 + 1))
+    fewest, known = np.zeros(size // 2 + 1), size // 2 + 1
+    for i in np.argsort(-spread):  # first those after which the fewest frequencies are left
+        spectrum = rfft(parts[i].p, size)[:known]
+        logs[i, :known] = np.log(np.maximum(np.abs(spectrum), 1e-300))
+        angles[i, :known] = np.angle(spectrum)
+        fewest[:known] += counts[0, i] * logs[i, :known]
+        known = 1 + int(np.flatnonzero(fewest[:known] > NEGLIGIBLE).max(initial=0))
+    for row in counts:
+        power = np.empty(known, dtype=complex)
+        sizes, angle = np.exp(row @ logs[:, :known]), row @ angles[:, :known]
+        power.real, power.imag = sizes * np.cos(angle), sizes * np.sin(angle)
+        yield power
 
 
-def _discretised(events: Sequence[Event], counts: np.ndarray, tail: float) -> list[tuple[PLD, ...]]:
-    """Each event on the same grid, fine enough for their composition: in one direction or both. `tail`: see
-    `largest_losses`."""
+def _discretised(
+    events: Sequence[Event], counts: np.ndarray, tail: float, coarser: float = 1.0
+) -> list[tuple[PLD, ...]]:
+    """Each event on the same grid, fine enough for their composition, or `coarser` by a factor: in one direction or
+    both. `tail`: see `largest_losses`."""
     for event in events:
         inner = largest_losses(event.inner if isinstance(event, Sub) else event, tail)[0]
         if inner > LARGEST_LOSS:
@@ -284,7 +345,7 @@ def _discretised(events: Sequence[Event], counts: np.ndarray, tail: float) -> li
     coarse = [_in_directions(from_profiles(*pair, max(pair[1]) / few), sides) for pair in asked]
     top = max(max(highest) for _, highest in asked)
     deviations = [np.sqrt([max(part.variance, 1e-300) for part in parts]) for parts in zip(*coarse, strict=True)]
-    h = max(2 * top / MOST_CELLS, min(_step(spread, counts) for spread in deviations))
+    h = coarser * max(2 * top / MOST_CELLS, min(_step(spread, counts) for spread in deviations))
     if len(events) == 1 and not any(isinstance(block, Gaussian) for block in blocks_of(events[0])):
         high = asked[0][1][0]
         # Otherwise the largest loss would be rounded up at every step. Smaller than a cell, as it may be in one of two
@@ -316,24 +377,40 @@ def _step(deviations: Floats, counts: np.ndarray) -> float:
     return min(math.sqrt(variance[-1] / number[-1]) / cells, float(relevant.min()))
 
 
-def _half_window(parts: Sequence[PLD], counts: np.ndarray, tail: float) -> int:
+def _upper_end(parts: Sequence[PLD], counts: np.ndarray, tail: float) -> int:
     """Cells u such that the total loss of the events, or of any first part of them, is above u h with probability at
-    most `tail`/2: Chernoff's bound, over 24 exponents from one that suits a single large loss (as of rare sampling) to
-    four times the one for a normal distribution. Below -u h it is even less likely than the reverse pair's is above."""
+    most `tail`/2: Chernoff's bound. Below -u h it is even less likely than the reverse pair's is above.
+
+    Of 24 exponents, from one that suits a single large loss (as of rare sampling) to four times the one for a normal
+    distribution, the best is chosen on coarse sums, and the bound computed for that one alone: every exponent has one.
+    """
     variance = max(float(counts @ np.array([part.variance for part in parts])), 1e-300)
     normal = math.sqrt(2 * math.log(2 / tail) / variance)
     ends = np.array([(part.lo, part.lo + len(part.p) - 1) for part in parts])
     exponents = np.geomspace(min(normal / 16, 2 / (parts[0].h * np.abs(ends).max())), 4 * normal, 24)
-    cumulant = np.zeros(24)
-    for count, part in zip(counts, parts, strict=True):
-        held = part.p > 0
-        if not held.any():  # it fails almost surely, and all its mass is at +∞
-            continue
-        terms = exponents[:, None] * part.losses[held] + np.log(part.p[held])
-        top = terms.max(axis=1)
-        cumulant += count * np.maximum(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)), 0.0)
-    bound = float(((cumulant + math.log(2 / tail)) / exponents).min()) / parts[0].h
+    rough = sum(count * _cumulant(*_in_blocks(part), exponents) for count, part in zip(counts, parts, strict=True))
+    best = exponents[[int(np.argmin((rough + math.log(2 / tail)) / exponents))]]
+    exact = sum(count * _cumulant(part.losses, part.p, best) for count, part in zip(counts, parts, strict=True))
+    bound = float((exact[0] + math.log(2 / tail)) / best[0]) / parts[0].h
     return min(math.ceil(bound), int(np.abs(counts @ ends).max()))
+
+
+def _cumulant(losses: Floats, masses: Floats, exponents: Floats) -> Floats:
+    """(k,) max(0, ln E e^(θ L)) of the finite losses at each exponent θ; any first part of equal losses has no more."""
+    held = masses > 0
+    if not held.any():  # it fails almost surely, and all its mass is at +∞
+        return np.zeros(len(exponents))
+    terms = exponents[:, None] * losses[held] + np.log(masses[held])
+    top = terms.max(axis=1)
+    return np.asarray(np.maximum(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)), 0.0))
+
+
+def _in_blocks(part: PLD) -> tuple[Floats, Floats]:
+    """The losses of a PLD and their masses, neighbours taken together, in about BLOCKS blocks."""
+    width = -(-len(part.p) // BLOCKS)
+    starts = np.arange(0, len(part.p), width)
+    masses = np.add.reduceat(part.p, starts)
+    return np.add.reduceat(part.p * part.losses, starts) / np.maximum(masses, 1e-300), masses
 
 
 def _closed_epsilon(event: Event, delta: float) -> float:

@@ -78,7 +78,7 @@ def advantage(events: Sequence[Event]) -> float:
     return float(np.min(bounds))
 
 
-@lru_cache(16)
+@lru_cache(6)
 def _composed_profiles(events: tuple[Event, ...]) -> tuple[costs.Profile, ...]:
     """δ(ε) of all events together in each direction, for all real ε, accurate to about 1e-8; none where nothing tells
     or GDP is exact."""
@@ -221,6 +221,7 @@ def _through_point(budget: TradeOff, alpha: Floats) -> Floats:
     return np.maximum(one_way(a, b), one_way(b, a))
 
 
+@lru_cache(64)
 def budget_advantage(budget: Budget) -> float:
     """The largest TPR - FPR that a guarantee leaves any test between two neighbouring data sets: the worst δ(0)."""
     if isinstance(budget, PureDP):
