@@ -8,6 +8,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated import presets, texts
 from dpviz.ui import (
     accelerated_plan,
+    accelerated_results,
     accelerated_tabs,
     data_panel,
     downloads,
@@ -108,6 +109,7 @@ if run is not None and not run.job.active and run.job.trace is not None:
     st.header("Results", anchor=False)
     delta = guarantee.delta_of(run.experiment.budget, delta)
     done, trace = accelerated_plan.view(run.experiment.to_json()), run.job.trace.visible(diagnostics)
+    accelerated_results.summary(panel, run, trace)
     results.diagnostics_switch(panel, run.experiment)
     drawn = results.curves(panel, run, trace, accelerated_plan.options(done))
     results.table(run, trace, delta)

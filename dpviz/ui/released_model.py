@@ -46,10 +46,9 @@ def show(
         )
     st.markdown("\n".join(f"- **{label}**: {sentence}" for label, sentence in words.items()))
     numbers = {label: st.column_config.NumberColumn(format="%.3f") for label in words}
-    left, right = st.columns([3, 2], gap="medium") if weights is not None else (st.container(), None)
-    left.dataframe(model, hide_index=True, column_config=numbers, alt="Released coefficients, one column per method")
-    if right is not None:
-        right.dataframe(weights, hide_index=True, column_config=numbers, alt="Released weights of the groups")
+    st.dataframe(model, hide_index=True, column_config=numbers, alt="Released coefficients, one column per method")
+    if weights is not None:
+        st.dataframe(weights, hide_index=True, column_config=numbers, alt="Released weights of the groups")
     st.caption(f"First run of each method. {meaning} {explain.released(budget, 1)} {COMPOSES}")
 
 
