@@ -100,7 +100,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     # ---------------------------------------------------------------------------------------------------------- plan
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
-        rounds, draws = self.size(facts, budget)
+        rounds, draws, notes = self.size(facts, budget)
         batch = planning.batch_size(facts, rounds, self.batching)
         row_weights = planning.weights(facts, rounds, self.batching)
         private = planning.is_private(budget)
@@ -125,6 +125,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             charged_at=charged_at,
             iterations=rounds,
             resolved={"rounds": rounds, "draws": draws, "step_size_x": steps[0], "step_size_y": steps[1]},
+            notes=notes,
             step_size_x=np.full(rounds, steps[0]),
             step_size_y=np.full(rounds, steps[1]),
             range_x=ranges[0],
@@ -133,21 +134,25 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             batch_size=np.full(rounds, batch),
         )
 
-    def size(self, facts: GameFacts, budget: Budget) -> tuple[int, int]:
-        """Rounds T and draws K."""
+    def size(self, facts: GameFacts, budget: Budget) -> tuple[int, int, tuple[str, ...]]:
+        """Rounds T and draws K, and a note on each of them that is less than what was asked for."""
         if self.parameters == "own" or not planning.is_private(budget):
-            return self.iterations, self.draws
+            return self.iterations, self.draws, ()
         if self.parameters in ("practice", "bound"):
             split = tuple(share for share in planning.shares(facts, self.share_x) if share)
             paying = tuple(p for p in planning.players(facts, self.draws) if p.oscillation > 0)
             batching: theory.Batching = "full_batch" if self.batching == "full" else "single_pass"
             best = theory.closed_form_optimum(paying, split, planning.rho_of(budget), facts.n, batching)
-            rounds = best.practical_rounds if self.parameters == "practice" else round(best.rounds)
-            return min(max(2, rounds), self.iterations, facts.n), self.draws
-        paid = planning.stated_for_approximate(budget, "The theorem", facts)
-        setting = rates.sampling_setting(planning.sizes(facts, paid), self.parameters)  # type: ignore[arg-type]
-        assert setting.rounds is not None and setting.draws is not None
-        return min(setting.rounds, self.iterations), min(setting.draws, planning.MOST_DRAWS)
+            wanted = best.practical_rounds if self.parameters == "practice" else round(best.rounds)
+            rule, asked, asked_draws = "The bound", min(max(2, wanted), facts.n), self.draws
+        else:
+            paid = planning.stated_for_approximate(budget, "The theorem", facts)
+            setting = rates.sampling_setting(planning.sizes(facts, paid), self.parameters)  # type: ignore[arg-type]
+            assert setting.rounds is not None and setting.draws is not None
+            rule, asked, asked_draws = setting.theorem, setting.rounds, setting.draws
+        rounds, draws = min(asked, self.iterations), min(asked_draws, planning.MOST_DRAWS)
+        notes = planning.cut_short(rule, "T", asked, rounds, "the rounds that are set end at")
+        return rounds, draws, notes + planning.cut_short(rule, "K", asked_draws, draws, "draws end at")
 
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
         """A player's step size: the largest that privacy allows; if that is infinite, because nothing is paid, a bold

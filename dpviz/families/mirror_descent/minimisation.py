@@ -82,7 +82,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         one_player(facts, self.title)
         planning.refuse_without_privacy(budget, self.title)
-        rounds, draws, refresh, output_draws = self._sizes(facts, budget)
+        rounds, draws, refresh, output_draws, notes = self._sizes(facts, budget)
         batch = planning.batch_size(facts, rounds, "single")
         # The first draw, from the uniform distribution, needs no data.
         paid = [t for t in range(2, rounds + 1) if t <= refresh or t % refresh == 0]
@@ -115,19 +115,23 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
                 "output_draws": output_draws,
                 "step_size_x": tau,
             },
+            notes=notes,
             step_size_x=np.full(rounds, tau),
             range_x=ranges,
             refreshed=fresh,
             batch_size=np.full(rounds, batch),
         )
 
-    def _sizes(self, facts: GameFacts, budget: Budget) -> tuple[int, int, int, int]:
+    def _sizes(self, facts: GameFacts, budget: Budget) -> tuple[int, int, int, int, tuple[str, ...]]:
+        """T, K, U and K_out, and a note if T is less than what the theorem asks for."""
         if self.theorem == "own":
-            return self.iterations, self.refresh_draws, self.refresh, self.output_draws
+            return self.iterations, self.refresh_draws, self.refresh, self.output_draws, ()
         paid = planning.stated_for_approximate(budget, "Theorem 5.1", facts)
         setting = rates.anytime_setting(planning.sizes(facts, paid), self.theorem)
         assert setting.rounds and setting.draws and setting.refresh and setting.output_draws
-        return min(setting.rounds, self.iterations), setting.draws, setting.refresh, setting.output_draws
+        rounds = min(setting.rounds, self.iterations)
+        notes = planning.cut_short(setting.theorem, "T", setting.rounds, rounds, "the rounds that are set end at")
+        return rounds, setting.draws, setting.refresh, setting.output_draws, notes
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)

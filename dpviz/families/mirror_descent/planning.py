@@ -120,6 +120,13 @@ def stated_for_approximate(budget: Budget, what: str, facts: GameFacts) -> Appro
     return ApproximateDP.model_construct(epsilon=planner.left(budget, facts.released), delta=budget.delta)
 
 
+def cut_short(rule: str, symbol: str, asked: int, given: int, limit: str) -> tuple[str, ...]:
+    """A note if a rule asks for more of something than a limit allows; none otherwise."""
+    if asked <= given:
+        return ()
+    return (f"{rule} asks for {symbol} = {asked:,}, but {limit} {given:,}. What it promises is not promised here.",)
+
+
 def batch_size(facts: GameFacts, rounds: int, batching: Batching) -> int:
     """Rows per gradient: all, or a block of n/T rows of its own in every round. Raises UserError if there is none."""
     if batching == "full":

@@ -14,7 +14,7 @@ from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
-from dpviz.families.mirror_descent import EuclideanGradient, SyntheticData, VertexSampling, theory
+from dpviz.families.mirror_descent import AnytimeSampling, EuclideanGradient, SyntheticData, VertexSampling, theory
 from dpviz.privacy import accounting
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.closed_forms import exponential_rho, zcdp_rho
@@ -141,16 +141,33 @@ def test_who_chooses_rounds_and_draws() -> None:
 
     def size(parameters: str) -> tuple[float, float]:
         plan = VertexSampling(iterations=1024, parameters=parameters).plan(facts, BUDGET)
+        assert plan.notes == ()
         return plan.resolved["rounds"], plan.resolved["draws"]
 
     assert size("bilinear") == (724, 1)
     assert size("bound")[0] == pytest.approx(math.sqrt(3) * 364, abs=2)  # where steps stay at their caps
     assert size("practice")[0] == pytest.approx(364 / 4, abs=1)
-    assert VertexSampling(iterations=100, parameters="bilinear").plan(facts, BUDGET).resolved["rounds"] == 100
     with pytest.raises(UserError, match="stated for"):
         VertexSampling(parameters="bilinear").plan(facts, PureDP(epsilon=1.0))
     with pytest.raises(UserError, match="at most"):
         VertexSampling(iterations=300, batching="single").plan(needle(4, 200).facts(), BUDGET)
+
+
+def test_what_a_rule_asks_for_and_a_range_cuts_is_said() -> None:
+    facts = needle(1000, 10_000).facts()
+    for parameters, asked in (("bilinear", 724), ("bound", 630), ("practice", 91)):
+        method = VertexSampling(iterations=64, parameters=parameters)  # type: ignore[arg-type]
+        plan = method.plan(facts, BUDGET)
+        (note,) = plan.notes
+        assert plan.iterations == 64 and f"asks for T = {asked}" in note and "end at 64." in note, note
+    wide = ApproximateDP(epsilon=10.0, delta=1e-4)
+    plan = VertexSampling(iterations=1024, parameters="first_order").plan(needle(2, 100_000).facts(), wide)
+    first, second = plan.notes
+    assert "Theorem 4.2 asks for T = " in first and "Theorem 4.2 asks for K = " in second and "end at 64." in second
+    assert plan.resolved["draws"] == 64
+    assert VertexSampling(iterations=64).plan(facts, BUDGET).notes == ()
+    anytime = AnytimeSampling(iterations=64, theorem="anytime_second_order").plan(SparseRegression().facts(), BUDGET)
+    assert len(anytime.notes) == 1 and "Theorem 5.1 asks for T = " in anytime.notes[0]
 
 
 # -------------------------------------------------------------------------------------------------------------- updates

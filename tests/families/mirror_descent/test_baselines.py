@@ -106,7 +106,7 @@ def test_step_sizes() -> None:
     plan = GaussianMirrorDescent(gradient_rounds=64, entropic_step=3.0).plan(facts, RHO)
     assert plan.resolved["step_size_x"] == pytest.approx(3 * math.sqrt(math.log(100) / (64 * (1 + sigma**2))))
     chosen = GaussianMirrorDescent(gradient_rounds=None)
-    assert 16 <= chosen.plan(facts, RHO).iterations <= 256 and chosen.plan(facts, NoPrivacy()).iterations == 256
+    assert 4 <= chosen.plan(facts, RHO).iterations <= 256 and chosen.plan(facts, NoPrivacy()).iterations == 256
 
 
 @pytest.mark.parametrize("cls", [EuclideanGradient, GaussianMirrorDescent])
@@ -184,6 +184,25 @@ def test_the_noisy_matrix_is_released_once_and_then_solved(released: list) -> No
     for problem in (GroupLoss(), SURVEY, SparseRegression()):
         with pytest.raises(UserError, match="payoff matrix"):
             NoisyPayoffs().plan(problem.facts(), RHO)
+
+
+def test_the_ranges_of_noisy_descent_hold_its_best_setting() -> None:
+    """At d = 1,000 it is T = 4 with c = 30 (longer steps are as good): neither the shortest that is chosen by
+    itself nor the end of the slider cuts it off."""
+    control = next(c for c in EuclideanGradient.controls() if c.name == "euclidean_step")
+    assert control.high == 300 and EuclideanGradient().plan(needle(1000).facts(), BUDGET).iterations == 4
+    best, *others = (
+        last(EuclideanGradient(gradient_rounds=rounds, euclidean_step=c), needle(1000), "duality_gap")
+        for rounds, c in ((4, 30.0), (2, 30.0), (16, 30.0), (64, 30.0), (4, 3.0))
+    )
+    assert best < 0.8 * min(others)
+
+
+@pytest.mark.parametrize(("d", "old"), [(30, 169), (100, 16), (1000, 16)])
+def test_the_rounds_of_noisy_descent_suit_the_noise(d: int, old: int) -> None:
+    """Better than as many rounds as make the noise as large as the signal, or 16: few suffice in high dimensions."""
+    chosen = last(EuclideanGradient(), needle(d), "duality_gap")
+    assert chosen < 0.95 * last(EuclideanGradient(gradient_rounds=old), needle(d), "duality_gap")
 
 
 def test_gaps_of_the_noisy_matrix() -> None:

@@ -153,15 +153,46 @@ def facts_of(plan: object) -> GameFacts:
 
 
 def test_the_theorems_presets_have_the_theorems_parameters() -> None:
-    facts = facts_of(named("Theorem 4.1, quadratic").experiment.plans()["Single pass"])
     budget = ApproximateDP(epsilon=1.0, delta=1e-6)
-    sizes = rates.Sizes(n=facts.n, d_x=300, d_y=300, epsilon=budget.epsilon, delta=budget.delta)
-    for start, name in (("quadratic", "bilinear"), ("curved", "second_order")):
-        row = rates.sampling_setting(sizes, name)  # type: ignore[arg-type]
-        assert draws(f"Theorem 4.1, {start}", "As in the paper") == (row.rounds, row.draws), start
-    row = rates.sampling_setting(sizes, "first_order")
-    rounds, k = draws("Theorem 4.2", "Single pass")
-    assert (rounds, k) == (row.rounds, row.draws) and k > draws("Theorem 4.1, curved", "Single pass")[1] > 1
+    rows = {}
+    for start, name in (
+        ("Theorem 4.1, quadratic", "bilinear"),
+        ("Theorem 4.1, curved", "second_order"),
+        ("Theorem 4.2", "first_order"),
+    ):
+        facts = facts_of(named(start).experiment.plans()["Single pass"])
+        row = rows[start] = rates.sampling_setting(planning.sizes(facts, budget), name)  # type: ignore[arg-type]
+        for arm in ("Single pass", "As in the paper"):
+            assert draws(start, arm) == (row.rounds, row.draws), start
+    assert rows["Theorem 4.1, quadratic"].draws == 1
+    assert draws("Theorem 4.1, curved", "Single pass") == (694, 12)  # as its text says
+    assert draws("Theorem 4.2", "Single pass")[1] > 1
+
+
+def test_no_preset_is_cut_short() -> None:
+    """What a theorem asks for fits into the ranges of every preset: no plan carries a note."""
+    for preset in presets.PRESETS:
+        assert all(not plan.notes for plan in preset.experiment.plans().values()), preset.name
+
+
+def test_the_curved_presets_game_is_curved() -> None:
+    """The theorem's case is L₂ > 0: of a game with L₂ = 0 the quadratic row holds, with one draw."""
+    curved = facts_of(named("Theorem 4.1, curved").experiment.plans()["Single pass"])
+    assert curved.second_smoothness > 0 and curved.smoothness_x > 0
+    quadratic = facts_of(named("Theorem 4.1, quadratic").experiment.plans()["Single pass"])
+    assert quadratic.second_smoothness == 0
+    rows = rates.settings(planning.sizes(curved, ApproximateDP(epsilon=1.0, delta=1e-6)))
+    assert "second_order" in {row.result for row in rows}
+
+
+def test_one_arm_reuses_and_the_other_draws_afresh() -> None:
+    """All else equal; fresh draws double the number, so the step is shorter by √2."""
+    experiment = named("Reuse or fresh").experiment
+    reuse, fresh = (arm.algorithm for arm in experiment.arms)
+    assert isinstance(reuse, VertexSampling) and isinstance(fresh, VertexSampling)
+    assert (reuse.output, fresh.output) == ("reuse", "fresh") and fresh.replaced(output="reuse") == reuse
+    steps = [plan.resolved["step_size_x"] for plan in experiment.plans().values()]
+    assert steps[0] / steps[1] == pytest.approx(2**0.5, rel=0.01)
 
 
 def test_the_papers_accounting_costs_the_steps_that_it_is_said_to_cost() -> None:
@@ -218,8 +249,8 @@ def test_what_to_look_for_can_be_seen_in_games() -> None:
     assert mean(start, "As in the paper") > 0.7 * 0.847  # uniform play
     assert mean(needle, "As in the paper") > 0.7 and mean(needle, "Gaussian mirror descent") < mean(needle, "DP-SGDA")
     assert mean(needle, "Gaussian mirror descent") < 0.5 * mean(needle, "Vertex sampling")
-    for arm in ("DP-SGDA", "Gaussian mirror descent"):
-        assert mean(wide, arm) > 2 * mean(start, arm) > 2 * mean(start, "Vertex sampling"), arm
+    arm = "Gaussian mirror descent"
+    assert mean(wide, arm) > 2 * mean(start, arm) and mean(start, arm) > 1.2 * mean(start, "Vertex sampling")
     assert mean(wide, "Vertex sampling") < 1.6 * mean(start, "Vertex sampling")
 
 
@@ -265,21 +296,21 @@ def test_what_to_look_for_can_be_seen_in_learning_and_in_synthetic_data() -> Non
 @pytest.mark.slow
 def test_what_to_look_for_can_be_seen_in_the_theorems() -> None:
     assert mean("Theorem 4.1, quadratic", "Single pass") > 2 * mean("Find the needle", "Vertex sampling")
-    for start in ("Theorem 4.1, curved", "Theorem 4.2"):
-        assert mean(start, "As in the paper") > 2 * mean(start, "Single pass"), start
+    assert mean("Theorem 4.2", "As in the paper") > 2 * mean("Theorem 4.2", "Single pass")
+    for arm in ("Single pass", "As in the paper"):  # "the gap hardly falls"
+        gaps = outcome(named("Theorem 4.1, curved").name).series(arm, "duality_gap")[1]
+        assert 0.9 * gaps[0].mean() < gaps[-1].mean() < gaps[0].mean(), arm
+    anytime = outcome(named("Theorem 5.1").name).series("Anytime", "duality_gap")[1]
+    assert anytime[-1].mean() > anytime[0].mean()  # "above the loss of equal weights"
     assert mean("Theorem 4.3", "Vertex sampling") < 0.5 * mean("Theorem 4.3", "Bias-reduced")
     assert mean("Theorem 5.1", "Frank-Wolfe") < 0.2 * mean("Theorem 5.1", "Anytime")
     histogram = "Synthetic histogram", "worst_query_error"
     assert mean("Theorem G.1", *histogram) > 1.5 * mean("Synthetic data: five", *histogram)
 
 
-@pytest.mark.slow
 def test_played_vertices_beat_fresh_ones() -> None:
-    """Erratum E1: the same game with the average of the played vertices, which leave the whole budget to the play."""
-    fresh = named("Reuse or fresh").experiment
-    reuse = fresh.replaced(arms=presets.arms(("Vertex sampling", "Single pass"), iterations=64, output="reuse")).run()
-    for arm in ("Vertex sampling", "Single pass"):
-        assert reuse.last(arm, "duality_gap").mean() < 0.95 * mean("Reuse or fresh", arm), arm
+    """Erratum E1: playing leaves the whole budget to the played vertices."""
+    assert mean("Reuse or fresh", "Vertex sampling") < 0.8 * mean("Reuse or fresh", "Fresh draws")
 
 
 @pytest.mark.slow
