@@ -156,8 +156,12 @@ class LeftOut:
 
 @dataclass
 class Curve:
-    """What is known of one arm: at k points value, data seed, the (R,) last numbers, and how many runs diverged."""
+    """What is known of one arm: at k points value, data seed, the (R,) last numbers, and how many runs diverged.
 
+    released : whether the numbers are functions of private releases, as the runs' lanes say.
+    """
+
+    released: bool = False
     values: list[float] = field(default_factory=list)
     data_seeds: list[int | None] = field(default_factory=list)
     samples: list[np.ndarray] = field(default_factory=list)
@@ -191,6 +195,18 @@ class SweepResult:
         self.metric: Metric | None = None
         self.finished = 0
         self.left_out: list[LeftOut] = []
+
+    def visible(self, diagnostics: bool) -> "SweepResult":
+        """What may be shown and taken away: everything with `diagnostics`, else what private arms release.
+
+        A view of what was found so far: of a sweep that is under way, ask again.
+        """
+        if diagnostics:
+            return self
+        view = SweepResult(self.arms, self.metric_name, self.points)
+        view.curves = {label: curve for label, curve in self.curves.items() if curve.released}
+        view.metric, view.finished, view.left_out = self.metric, self.finished, self.left_out
+        return view
 
     def series(self, arm: str) -> tuple[np.ndarray, list[np.ndarray]]:
         """Values (k,), ascending, and at each the last numbers of all runs on all data sets so far, (R × S,)."""
@@ -237,9 +253,8 @@ class SweepResult:
     def to_frame(self) -> pd.DataFrame:
         """Tidy table: algorithm, data_seed, replicate, setting (the value of the sweep), metric, value, released."""
         columns = ["algorithm", "data_seed", "replicate", "setting", "metric", "value", "released"]
-        released = self.metric is not None and self.metric.released
         rows = [
-            (label, seed, replicate, setting, self.metric_name, value, released)
+            (label, seed, replicate, setting, self.metric_name, value, curve.released)
             for label, curve in self.curves.items()
             for setting, seed, found in zip(curve.values[:], curve.data_seeds, curve.samples, strict=False)
             for replicate, value in enumerate(found.tolist())
@@ -258,6 +273,7 @@ class SweepResult:
             elif np.isnan(found).any():
                 self.left_out.append(LeftOut(value, label, "Some runs of this method delivered no numbers."))
             else:
+                self.curves[label].released = lane.released(trace.metrics[self.metric_name])
                 self.curves[label].append(
                     value, np.clip(found, -_LARGEST, _LARGEST), lane.status.count("diverged"), data_seed
                 )

@@ -43,7 +43,7 @@ def against(
     log_y = (result.metric is not None and result.metric.scale == "log") if log_y is None else log_y
     styles = style.arm_styles(result.arms)
     lines = [_line(result, label, styles[label], log_x, log_y) for label in result.curves]
-    compared = compared or next(iter(result.curves))
+    compared = compared or next(iter(result.curves), "")
     others = [label for label in result.curves if label != compared]
     found = [_crossings(result, compared, other, symbol, styles[other].color) for other in others]
     crossings = sorted((crossing for marked, _ in found for crossing in marked), key=lambda crossing: crossing.mark.x)
@@ -59,7 +59,7 @@ def against(
         log_y=log_y,
         marks=[crossing.mark for crossing in crossings],
         notes=notes,
-        if_empty="No point is finished yet.",
+        if_empty="No point is finished yet." if result.curves else "Nothing here is released.",
         height=height + _NOTE_HEIGHT * max(0, len(notes) - 1) + _LEGEND_HEIGHT * max(0, long_names - 2),
     )
     for trace in figure.data:
@@ -189,7 +189,8 @@ def _metric_title(result: SweepResult) -> str:
     """The axis title, which stays with the figure wherever it is exported to."""
     if result.metric is None:
         return ""
-    return result.metric.label if result.metric.released else f"{result.metric.label}<br>(not private)"
+    private = all(curve.released for curve in result.curves.values() if curve.values)
+    return result.metric.label if private else f"{result.metric.label}<br>(not private)"
 
 
 def _about(symbol: str, numbers: np.ndarray) -> str:

@@ -10,10 +10,10 @@ import streamlit as st
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.families.mirror_descent import VertexSampling, bounds, figures, texts
+from dpviz.families.mirror_descent import VertexSampling, advice, bounds, figures, texts
 from dpviz.plots import plan_figures
 from dpviz.plots.style import ArmStyle, arm_styles
-from dpviz.privacy.budgets import NoPrivacy, PureDP
+from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games import GameFacts
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
@@ -28,6 +28,7 @@ DECLARED: Mapping[type[ProblemSpecification], tuple[str, ...]] = {
     LossMatrix: ("range", "groups", "shares"),
     MarginalQueries: ("categories",),
 }
+DEFAULT_ROUNDS = VertexSampling().iterations
 WORST_CASE = (
     "Upper bound on the expected gap on the data (in a single pass, on the population), for every data set; real runs "
     "are usually far better."
@@ -153,9 +154,15 @@ def size_note(shown: PlanView) -> str:
 
 
 def recommendation(shown: PlanView) -> None:
-    """Which method to prefer at this size; pure ε leaves no choice, since it allows no Gaussian noise."""
-    if not isinstance(shown.experiment.budget, PureDP):
-        st.info(texts.recommend(shown.facts, shown.experiment.budget), icon=":material/lightbulb:")
+    """Which of the methods that the page offers to prefer at this size, as far as they have a plan for this budget."""
+    experiment = shown.experiment
+    rounds = [arm.algorithm.iterations for arm in experiment.arms if isinstance(arm.algorithm, VertexSampling)]
+    found = advice.expectation(experiment.problem, experiment.budget, rounds[0] if rounds else DEFAULT_ROUNDS)
+    if found is not None:
+        found = found.without(shown.refused)
+    words = texts.recommend(found, experiment.budget, shown.plans)
+    if words:
+        st.info(words, icon=":material/lightbulb:")
 
 
 def assumptions(shown: PlanView, taken: Collection[str]) -> None:

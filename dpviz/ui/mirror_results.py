@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 
 from dpviz.experiments.trace import Trace
-from dpviz.families.mirror_descent import AnytimeSampling, BiasReduced, VertexSampling, outcome_figures, texts
+from dpviz.families.mirror_descent import AnytimeSampling, BiasReduced, VertexSampling, advice, outcome_figures, texts
 from dpviz.plots.style import arm_styles
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Problem, ProblemSpecification
@@ -139,9 +139,15 @@ def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:
         return
     metric = next(name for name in ("worst_query_error", "duality_gap") if name in trace.metrics)
     private = [arm for arm in run.experiment.arms if not isinstance(run.plans[arm.label].budget, NoPrivacy)]
-    gaps = {arm.label: float(np.median(trace.last(arm.label, metric))) for arm in private}
-    gaps = {label: gap for label, gap in gaps.items() if np.isfinite(gap)}
-    if len(gaps) > 1:
+    found = {arm.label: trace.last(arm.label, metric) for arm in private}
+    found = {label: samples for label, samples in found.items() if len(samples) and np.isfinite(samples).all()}
+    if not found:
+        return
+    gaps = {label: float(np.median(samples)) for label, samples in found.items()}
+    # Every method starts from uniform play, so the first record of any is that of not playing.
+    uniform = float(np.median(trace.series(next(iter(found)), metric)[1][0]))
+    useless = [label for label in gaps if advice.no_better(found[label], uniform)]
+    if len(gaps) > 1 or useless:
         drawing = VertexSampling | BiasReduced | AnytimeSampling
         sampling = [arm.label for arm in private if isinstance(arm.algorithm, drawing)]
-        st.info(texts.verdict(gaps, sampling), icon=":material/balance:")
+        st.info(texts.verdict(gaps, sampling, uniform, useless), icon=":material/balance:")

@@ -33,11 +33,13 @@ def panel(
     sweep: Sweep | None,
     draw: Callable[[SweepResult], None],
     tables: Mapping[str, np.ndarray] = NO_TABLES,
+    diagnostics: bool = False,
 ) -> None:
     """Buttons, progress and figure of a page's sweep. Outside any fragment, so that it polls.
 
     sweep : None while the settings do not make one; a sweep that is under way can still be stopped. draw : draws what
-    was found so far, while the sweep goes on and after it has ended.
+    was found so far, while the sweep goes on and after it has ended. diagnostics : whether what is not released is
+    shown of a table that is not public.
     """
     run = current(page)
     active = run is not None and run.job.active
@@ -49,13 +51,13 @@ def panel(
     if not same and sweep is not None:
         here = points[: len(sweep.values)]  # the other data sets have the same plans
         _left_out([LeftOut(point.value, *item) for point in here for item in point.left_out.items()], len(here))
-    _live(page, active, draw)
+    _live(page, active, diagnostics, draw)
     if run is None or active or run.job.result is None:
         return
     if not same:
         st.info("Settings changed since this sweep. What is shown belongs to the old ones.", icon=":material/history:")
     _left_out(run.job.result.left_out, len(run.job.task.values) if isinstance(run.job.task, Sweep) else 0)
-    draw(run.job.result)
+    draw(_visible(run, run.job.result, diagnostics))
     st.caption(NOT_COVERED)
 
 
@@ -86,7 +88,8 @@ def _bar(
     places = f"{len(sweep.values)} points" + (f" on {sweep.data_sets} data sets" if sweep.data_sets > 1 else "")
     row.caption(f"{places}, {repeats}, about {duration(seconds)}.", width="content")
     if seconds > limit:
-        fewer = "fewer data sets, " if sweep.data_sets > 1 else ""
+        most = int(limit * sweep.data_sets / seconds)
+        fewer = f"at most {most} data set{'s' if most > 1 else ''}, " if sweep.data_sets > 1 and most else ""
         advice = (
             f"Runs end after {duration(limit)}. Use {fewer}fewer or smaller values, fewer methods or fewer repeats."
         )
@@ -95,7 +98,11 @@ def _bar(
         st.info("You can stop it at any time; the points that are finished are kept.", icon=":material/schedule:")
 
 
-def _live(page: str, active: bool, draw: Callable[[SweepResult], None]) -> None:
+def _visible(run: Run, result: SweepResult, diagnostics: bool) -> SweepResult:
+    return result.visible(diagnostics or run.experiment.problem.public)
+
+
+def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResult], None]) -> None:
     """Progress and, while the sweep goes on, its figure; when it has ended, the page is drawn again."""
 
     @st.fragment(run_every=POLL if active else None)
@@ -118,7 +125,7 @@ def _live(page: str, active: bool, draw: Callable[[SweepResult], None]) -> None:
         if was_active and not job.active:
             st.rerun()
         if was_active and result is not None:
-            draw(result)
+            draw(_visible(run, result, diagnostics))
 
     poll(active)
 

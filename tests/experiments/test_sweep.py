@@ -196,6 +196,21 @@ def test_the_table_is_tidy() -> None:
     assert SweepResult(BASE.arms, GAP, 3).to_frame().empty
 
 
+def test_nothing_of_an_arm_without_privacy_is_released_whatever_its_metric_says() -> None:
+    of = (Arm(label="private", algorithm=Nesterov(iterations=5)),)
+    free = Arm(label="free", algorithm=Nesterov(iterations=5), budget=NoPrivacy())
+    sweep = DIMENSIONS.replaced(experiment=BASE.replaced(arms=(*of, free)), metric="distance")
+    result = sweep.run()
+    frame = result.to_frame()
+    assert result.metric is not None and result.metric.released
+    assert frame[frame["algorithm"] == "private"]["released"].all()
+    assert not frame[frame["algorithm"] == "free"]["released"].any()
+    assert list(result.visible(False).curves) == ["private"] and result.visible(True) is result
+    seen = result.visible(False).to_frame()
+    assert set(seen["algorithm"]) == {"private"} and len(seen) == len(frame) / 2
+    assert DIMENSIONS.run().visible(False).to_frame().empty, "the gap reads the data"
+
+
 def test_the_number_of_repeats_can_be_varied() -> None:
     result = Sweep(experiment=BASE, fields=("replicates",), values=(1, 4), metric=GAP).run()
     assert [len(found) for found in result.series("a")[1]] == [1, 4]

@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.preset import Preset
-from dpviz.families.mirror_descent import presets
+from dpviz.families.mirror_descent import measure, presets
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.specification import Control
@@ -70,7 +70,7 @@ def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
         "Gaussian mirror descent",
         "Two draws",
     }
-    assert "Gaussian mirror descent wins matrix games up to about" in text(app)
+    assert "Prefer " in text(app) and "expect an error of about" in text(app)
     assert "One row" in text(app) and "Versions (E11)" in text(app) and "saddle point" in text(app)
 
 
@@ -105,6 +105,27 @@ def test_pure_privacy_recommends_nothing_that_it_does_not_allow(load: Load) -> N
     app = load(PAGE, mirror_currency=PureDP.name)
     assert "Left out: DP-SGDA, Gaussian mirror descent" in said(app)
     assert not any("Gaussian mirror descent" in info.value for info in app.info)
+    assert any(info.value.startswith("Prefer ") for info in app.info)
+
+
+def test_the_advice_weighs_every_method_offered_and_offers_to_add_the_best(load: Load) -> None:
+    app = open_problem(load, "losses", mirror_methods_game=["Vertex sampling", "Bias-reduced"])
+    (advice,) = (info.value for info in app.info if info.value.startswith("Prefer "))
+    assert advice.startswith("Prefer DP-SGDA") and "add DP-SGDA under “Methods”" in advice
+    assert "No better than not playing (uniform play: 0.1" in advice and "Bias-reduced" in advice
+    app.pills(key="mirror_methods_game").set_value(["Vertex sampling", "DP-SGDA"]).run()
+    assert not any("under “Methods”" in info.value for info in app.info)
+    assert any(info.value.startswith("Prefer Frank-Wolfe") for info in open_problem(load, "portfolio").info)
+
+
+def test_after_a_run_it_is_said_who_might_as_well_not_have_played(load: Load) -> None:
+    app = open_problem(load, "losses", mirror_methods_game=["Vertex sampling", "Bias-reduced"])
+    (verdict,) = (info.value for info in run(app).info if "On private data" in info.value)
+    assert verdict.startswith("Vertex sampling has the smallest error here")
+    assert "No better than not playing (uniform play: 0.155): Bias-reduced." in verdict
+    app.pills(key="mirror_methods_game").set_value(["Bias-reduced"]).run()
+    (verdict,) = (info.value for info in run(app).info if "On private data" in info.value)
+    assert verdict.startswith("No method does better than not playing here (uniform play: 0.155)")
 
 
 def test_no_method_has_a_plan_or_none_is_chosen(load: Load) -> None:
@@ -372,6 +393,8 @@ def test_the_sweep_over_dimensions_draws_slopes(load: Load) -> None:
 def test_every_method_runs_and_shows_what_came_out(load: Load, problem: str) -> None:
     app = run(all_methods(open_problem(load, problem, **TINY)))
     table, found = app.dataframe[-1].value, charts(app)
+    experiment = app.session_state["mirror_job"].job.experiment
+    assert experiment.arms == measure.arms_at_defaults(type(experiment.problem), 4), "what the advice was measured with"
     assert list(table["Algorithm"]) == app.pills[0].value and {"Steps", "Best step", "Time [s]"} <= set(table.columns)
     assert table["Spent ε at δ = 1e-06"].max() == pytest.approx(1.0, rel=1e-3)
     assert table["Spent ε at δ = 1e-06"].max() <= 1.0 and "ε at δ = 1e-6" not in table

@@ -158,6 +158,16 @@ def test_before_the_first_point_and_with_one_point_there_is_a_figure(check_finit
     assert [trace.mode for trace in figure.data if trace.name] == ["markers", "markers"]
 
 
+def test_without_diagnostics_only_what_is_released_is_drawn() -> None:
+    told = Metric("told", "What was told", released=True)
+    result = made(told, a=(0.1, 0.2, 0.4), b=(0.5, 0.6, 0.7))
+    result.curves["a"].released = True
+    assert drawn(result).layout.yaxis.title.text == "What was told<br>(not private)", "an arm has no privacy"
+    figure = drawn(result.visible(False))
+    assert set(named(figure)) == {"a"} and figure.layout.yaxis.title.text == "What was told"
+    assert notes(drawn(made(a=(0.1, 0.2, 0.4)).visible(False))) == ["Nothing here is released."]
+
+
 def test_one_run_has_no_band_and_the_figure_says_so(check_finite) -> None:
     figure = drawn(made(replicates=1, a=(0.1, 0.2, 0.4)))
     check_finite(figure)

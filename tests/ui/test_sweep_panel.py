@@ -7,7 +7,11 @@ from collections.abc import Callable
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.runner import Job
+from dpviz.experiments.sweep import Sweep
+from dpviz.families.accelerated import Nesterov
+from dpviz.problems.quadratic import Quadratic
 from dpviz.ui import sweep_panel
 
 PATIENCE = 20.0  # seconds until a test gives up
@@ -122,5 +126,16 @@ def test_a_sweep_that_takes_too_long_is_not_started(load) -> None:
     try:
         app.run()
         assert app.button(key="p_sweep_run").disabled and "Runs end after" in app.error[0].value
+        assert "data set" not in app.error[0].value
+        experiment = Experiment(
+            problem=Quadratic(rows=1000),
+            arms=(Arm(label="DP-NAG", algorithm=Nesterov(iterations=10_000)),),
+            replicates=2,
+        )
+        values = tuple(float(d) for d in range(2, 26))
+        sweep = Sweep(experiment=experiment, fields=("problem.dimension",), values=values, metric="objective_gap")
+        sweep_panel.runner().max_seconds = 2.5 * sum(point.seconds for point in sweep.planned())
+        app.session_state["data_sets"] = 5
+        assert "Use at most 2 data sets, fewer" in app.run().error[0].value
     finally:
         sweep_panel.runner().max_seconds = limit

@@ -85,6 +85,15 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
     return (*private, Arm(label=REFERENCE, algorithm=tuned, budget=NoPrivacy()))
 
 
+def page_defaults() -> dict[str, Any]:
+    """The settings that the methods share as the page has them at first: those of the first method that has each."""
+    found: dict[str, Any] = {}
+    for method in METHODS.values():
+        for control in type(method).controls():
+            found.setdefault(control.name, control.default)
+    return {name: value for name, value in found.items() if name not in BY_NAME}
+
+
 def dimension_sweep(base: Experiment, dimensions: Sequence[int], data_sets: int = 1) -> Sweep:
     """The same comparison at other numbers of strategies, n and the budget fixed: the family's headline.
 

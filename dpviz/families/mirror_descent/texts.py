@@ -1,13 +1,13 @@
 """What the page says about the family: games and methods in words, what is assumed, where tool and paper differ."""
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 
-from dpviz.families.mirror_descent import planning, theory
+from dpviz.families.mirror_descent import planning
+from dpviz.families.mirror_descent.advice import SMALLEST, Expectation
 from dpviz.privacy.budgets import Budget
-from dpviz.problems.games import GameFacts
 
 TITLE = "Private games"
+OWN = "Vertex sampling"  # the family's method, by its label
 SUMMARY = (
     "Find the equilibrium of a game that is played on people's records: drawing strategies at random is the private "
     "mechanism, and pays for itself."
@@ -29,7 +29,7 @@ game needs anyway protects the data.
 **Why the number of strategies hardly matters.** Gaussian noise has to cover all $d$ entries of a gradient. The cost of
 a draw depends on the range of the change, which does not grow with $d$; only the regret of exponential weights does,
 through $\ln d$. The gap is of order $(\ln d)^{3/4}/\sqrt{n\sqrt\rho}$. Constants decide at moderate $d$: see the
-advice below the results.
+advice above the plan.
 
 **The trade-off.** More rounds $T$ bring the average closer to the equilibrium, but all draws share the budget, so
 steps get shorter. A *curved* loss sees $K$ drawn vertices with a bias of at most $2L_1/K$; in matrix games one draw is
@@ -211,72 +211,57 @@ def constants(
     return " ".join(words)
 
 
-# Between these multiples of `theory.crossover_dimension` either method may win. Measured at ε = 1, δ = 1e-6, n = 1,000
-# to 20,000: Gaussian mirror descent stays ahead up to 1.5-2 times the rule in the needle game, about half of it in
-# quadratic games, a seventh or more with a loss matrix, and 1/20 in worst-group loss and sparse regression.
-MEASURED = (1 / 20, 2.0)
+def recommend(found: Expectation | None, budget: Budget, chosen: Collection[str]) -> str:
+    """Which method to prefer before anything ran, also where it is not the paper's; empty where nothing is known.
 
-
-def recommend(facts: GameFacts, budget: Budget) -> str:
-    """Which method to prefer before anything ran, also where it is not the paper's; one or two sentences.
-
-    Rules of thumb: `theory.crossover_dimension` with the range `MEASURED`.
+    found : what the methods that have a plan may be expected to reach. chosen : labels of those that will run.
     """
     if not planning.is_private(budget):
         return "Without privacy there is nothing to pay for: play the weights themselves."
-    if facts.oscillation_x == 0:
-        return (
-            "Try Gaussian marginals first: noise on every table had the smallest error in all our trials, up to 286 "
-            "tables and 8,192 combinations. Vertex sampling is for far more cells than that, or where drawn rows are "
-            "wanted."
-        )
-    rho, strategies = planning.rho_of(budget), max(facts.d_x, facts.d_y)
-    entropic = theory.crossover_dimension(facts.n, rho, "entropic")
-    euclidean = theory.crossover_dimension(facts.n, rho, "euclidean") if facts.d_y > 1 else 0.0
-    low, high = (factor * entropic for factor in MEASURED)
-    n = f"n = {facts.n:,}"
-    if strategies >= high:
-        return (
-            f"Prefer vertex sampling: {strategies:,} strategies are more than the {_count(high)} or so up to which "
-            f"Gaussian noise can keep up at {n}."
-        )
-    simple = (
-        f" Up to about {_count(euclidean)}, DP-SGDA may beat vertex sampling as well."
-        if strategies <= euclidean
-        else ""
+    if found is None or not found.medians:
+        return ""
+    best, uniform = found.best, f"uniform play: {_gap(found.uniform)}"
+    source = (
+        "On generated data, medians at default settings, interpolated to your rows, budget, strategies and rounds."
+        if found.inside
+        else "On generated data of the nearest size measured, at default settings; yours lies outside."
     )
-    if strategies <= low:
-        from_here = (
-            f" Vertex sampling pays off from about {_count(low)} strategies on in learning problems, "
-            f"{_count(entropic)} in games.{simple}"
-        )
+    if best[0] in found.useless:
         return (
-            f"Prefer Gaussian mirror descent: at {n}, the noise on {strategies:,} strategies is small."
-            f"{from_here if math.isfinite(entropic) else ''}"
+            f"Expect no method to do better than not playing here ({uniform}): more rows or budget are needed. {source}"
         )
-    return (
-        f"Compare both: at {n}, Gaussian mirror descent wins matrix games up to about {_count(entropic)} strategies; "
-        f"vertex sampling wins regression and worst-group loss from about {_count(low)} on. Here there are "
-        f"{strategies:,}.{simple}"
-    )
+    reached = " and ".join(_gap(found.medians[label]) for label in best)
+    words = [f"Prefer {' or '.join(best)}: expect an error of about {reached}."]
+    if not set(best) & set(chosen):
+        words.append(f"{'It is' if len(best) == 1 else 'They are'} not chosen: add {best[0]} under “Methods”.")
+    if OWN in found.medians and OWN not in best:
+        words.append(f"{OWN}: about {_gap(found.medians[OWN])}.")
+    if found.useless:
+        words.append(f"No better than not playing ({uniform}): {', '.join(found.useless)}.")
+    return " ".join([*words, source])
 
 
-def verdict(gaps: Mapping[str, float], sampling: Collection[str]) -> str:
-    """Which method won after a run, and that a simpler one did where that is so.
+def verdict(gaps: Mapping[str, float], sampling: Collection[str], uniform: float, useless: Collection[str] = ()) -> str:
+    """Which method won after a run, that a simpler one did where that is so, and who might as well not have played.
 
     gaps : median error of each private method, by label; at least one. sampling : the labels of vertex sampling.
+    uniform : error of uniform play, which needs no data. useless : labels that did no better than that.
     """
     best = min(gaps, key=lambda label: gaps[label])
     own = min((label for label in gaps if label in sampling), key=lambda label: gaps[label], default=best)
     tuning = "On private data, choosing by such results is tuning, which the budget does not cover."
+    played = f"uniform play: {uniform:.3g}"
+    if best in useless:
+        return f"No method does better than not playing here ({played}). {tuning}"
+    idle = f" No better than not playing ({played}): {', '.join(useless)}." if useless else ""
     if own == best:
-        return f"{best} has the smallest error here, {gaps[best]:.3g}. {tuning}"
+        return f"{best} has the smallest error here, {gaps[best]:.3g}.{idle} {tuning}"
     return (
-        f"{best} beats {own} here, {gaps[best]:.3g} against {gaps[own]:.3g}: at this size the simpler method wins. "
-        f"{tuning}"
+        f"{best} beats {own} here, {gaps[best]:.3g} against {gaps[own]:.3g}: at this size the simpler method wins."
+        f"{idle} {tuning}"
     )
 
 
-def _count(value: float) -> str:
-    """A rule of thumb, with two digits."""
-    return f"{float(f'{max(value, 2.0):.2g}'):,.0f}"
+def _gap(value: float) -> str:
+    """A rule of thumb, with two digits; 0 for what is below everything that was measured."""
+    return f"{value:.2g}" if value > 2 * SMALLEST else "0"

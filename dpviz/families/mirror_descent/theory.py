@@ -369,22 +369,3 @@ def sample_size(
 def certificate_noise_scale(lipschitz: float, n: int, rho: float) -> float:
     """Gaussian noise for the gap of a bilinear game at released strategies, whose sensitivity is 4 L0/n (10.5)."""
     return 4 * lipschitz / (n * math.sqrt(2 * rho))
-
-
-def crossover_dimension(n: int, rho: float, geometry: Literal["euclidean", "entropic"]) -> float:
-    """Rule of thumb: from how many vertices d_x = d_y = d on vertex sampling beats noisy gradients; bilinear, K = 1.
-
-    Compares `closed_form_optimum`, full batch, with the optimised bound of full-batch gradient methods whose noise is
-    σ = 2 √(dT/ρ)/n per coordinate: 4 d/(n √ρ) Euclidean, 4 √(dℓ)/(n √ρ) entropic, ℓ = 2 ln d, L0 = 1.
-    Their rates only are in section 6; the constants are ours: 2 σ √(d/T) and 2 σ √(ℓ/T).
-    """
-
-    def advantage(log_d: float) -> float:
-        sampling = closed_form_optimum([Player(log_d, 2.0, 2.0)] * 2, (0.5, 0.5), rho, n, "full_batch").bound
-        power = math.exp(log_d) if geometry == "euclidean" else math.exp(log_d / 2) * math.sqrt(2 * log_d)
-        return math.log(4 * power / (n * math.sqrt(rho)) / sampling)
-
-    low, high = math.log(3), math.log(1e15)  # the ratio increases from d = 3 on
-    if advantage(low) >= 0:
-        return 2.0
-    return math.exp(brentq(advantage, low, high)) if advantage(high) > 0 else math.inf

@@ -144,26 +144,12 @@ def test_words_about_the_plan() -> None:
     assert "n depends on the data" in texts.constants(missing="drop")
 
 
-@pytest.mark.parametrize(
-    ("rows", "strategies", "advice"),
-    [(5000, 20, "Prefer Gaussian mirror descent"), (5000, 300, "Compare both"), (5000, 3000, "Prefer vertex sampling")],
-)
-def test_advice_names_the_simpler_method_where_it_wins(rows: int, strategies: int, advice: str) -> None:
-    facts = MatrixGame(data=LatentGame(rows=rows, strategies_x=strategies, strategies_y=strategies)).facts()
-    words = texts.recommend(facts, BUDGET)
-    assert words.startswith(advice) and "inf" not in words
-    assert ("DP-SGDA" in words) == (strategies <= theory.crossover_dimension(rows, 0.0243560, "euclidean"))
-
-
-def test_advice_for_tables_for_results_and_without_privacy() -> None:
-    assert texts.recommend(MarginalQueries().facts(), BUDGET).startswith("Try Gaussian marginals first")
-    assert texts.recommend(GAME.facts(), NoPrivacy()).startswith("Without privacy")
-    generous = texts.recommend(GAME.facts(), ApproximateDP.model_construct(epsilon=1e9, delta=1e-6))
-    assert generous.startswith("Prefer Gaussian") and "inf" not in generous
+def test_the_verdict_names_the_winner_and_says_so_where_it_is_a_simpler_method() -> None:
     gaps = {"Vertex sampling": 0.15, "Single pass": 0.3, "Gaussian mirror descent": 0.04}
     sampling = ("Vertex sampling", "Single pass")
-    lost = texts.verdict(gaps, sampling)
+    lost = texts.verdict(gaps, sampling, 1.35)
     assert lost.startswith("Gaussian mirror descent beats Vertex sampling here, 0.04 against 0.15")
-    assert "simpler method wins" in lost and "tuning" in lost
-    assert texts.verdict(gaps | {"Single pass": 0.01}, sampling).startswith("Single pass has the smallest error here")
-    assert texts.verdict({"Frank-Wolfe": 0.01}, ()).startswith("Frank-Wolfe has the smallest error")
+    assert "simpler method wins" in lost and "tuning" in lost and "not playing" not in lost
+    won = texts.verdict(gaps | {"Single pass": 0.01}, sampling, 1.35)
+    assert won.startswith("Single pass has the smallest error here")
+    assert texts.verdict({"Frank-Wolfe": 0.01}, (), 1.35).startswith("Frank-Wolfe has the smallest error")

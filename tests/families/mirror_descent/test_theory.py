@@ -397,12 +397,3 @@ def test_group_loss_gives_most_of_the_budget_to_the_weights() -> None:
     # Squared loss, d = 30 features, radius 1, three groups of declared share at least 0.3.
     players = [theory.Player(math.log(60), 4 / 0.3, 4 / 0.3), theory.Player(math.log(3), 2 / 0.3, 2 / 0.3)]
     assert theory.optimal_shares(players)[0] == pytest.approx(0.8, abs=0.01)
-
-
-def test_crossover_with_noisy_gradients() -> None:
-    # Measured on the needle instance with n = 5000, epsilon = 1: from d of about 100, and 700 to 1000.
-    assert 50 < theory.crossover_dimension(5000, RHO, "euclidean") < 200
-    assert 500 < theory.crossover_dimension(5000, RHO, "entropic") < 1000
-    more = [theory.crossover_dimension(n, RHO, "entropic") for n in (100, 1000, 10_000)]
-    assert more == sorted(more)
-    assert theory.crossover_dimension(20, 1e-4, "euclidean") == 2.0

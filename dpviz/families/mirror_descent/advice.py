@@ -1,0 +1,140 @@
+"""What each method may be expected to reach before anything runs: from runs on generated data, kept in a table.
+
+No formula orders the methods: their bounds are loose by different factors, and some have none. So every method that is
+offered for a problem was run on generated data of several sizes, at several budgets and numbers of rounds, with the
+page's other settings at their defaults; `measure.py` writes the medians to `measured.json`. Here they are interpolated
+to a user's size, budget and rounds, which are public.
+"""
+
+import json
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpviz.families.mirror_descent import planning
+from dpviz.privacy.budgets import Budget, PureDP
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.games import GameFacts
+
+TABLE = Path(__file__).with_name("measured.json")
+ROUNDS = (16, 64, 256)  # of the methods whose rounds are the page's setting "Rounds"
+DATA_SEEDS = (101, 102)
+REPLICATES = 8
+EQUAL = 1.25  # medians within this factor of the best count as equally good: the error of a median and of interpolation
+USELESS = 0.95  # a method whose median is above this share of uniform play's does no better than not playing
+SMALLEST = 1e-6  # medians below count as this; some methods find an equilibrium exactly
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Medians that are expected at some size, budget and number of rounds.
+
+    medians : error of each method, by label. uniform : that of uniform play, which needs no data. inside : whether the
+    size lies within what was measured; else the numbers are those at its edge.
+    """
+
+    medians: Mapping[str, float]
+    uniform: float
+    inside: bool
+
+    def without(self, labels: Collection[str]) -> "Expectation":
+        """The same without some methods, such as those that have no plan."""
+        kept = {label: value for label, value in self.medians.items() if label not in labels}
+        return Expectation(kept, self.uniform, self.inside)
+
+    @property
+    def ranking(self) -> tuple[str, ...]:
+        """Labels from the smallest expected error on."""
+        return tuple(sorted(self.medians, key=lambda label: self.medians[label]))
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The methods with the smallest error, several where they are within a factor `EQUAL`."""
+        least = min(self.medians.values(), default=math.inf)
+        return tuple(label for label in self.ranking if self.medians[label] <= EQUAL * max(least, SMALLEST))
+
+    @property
+    def useless(self) -> tuple[str, ...]:
+        """The methods that do no better than uniform play."""
+        return tuple(label for label in self.ranking if self.medians[label] >= USELESS * self.uniform)
+
+
+def expectation(problem: ProblemSpecification, budget: Budget, rounds: int) -> Expectation | None:
+    """What is expected of every method offered for a problem; None for a problem or a budget that was not measured.
+
+    rounds : of the methods that take the page's number of rounds. Reads facts only.
+    """
+    facts = problem.facts()
+    currency = "pure" if isinstance(budget, PureDP) else "approximate"
+    sizes = _table().get(key(problem), {}).get(currency, [])
+    signal = signal_of(facts, budget) if isinstance(facts, GameFacts) and planning.is_private(budget) else math.inf
+    if not sizes or not isinstance(facts, GameFacts) or not math.isfinite(signal):
+        return None
+    here = max(facts.d_x, facts.d_y)
+    medians = {}
+    for label in dict.fromkeys(label for size in sizes for label in size["medians"]):
+        known = [size for size in sizes if label in size["medians"]]
+        at = [_between(rounds, ROUNDS, [_between(signal, size["signals"], column) for column in _columns(size, label)])
+              for size in known]  # fmt: skip
+        medians[label] = _between(here, [size["size"] for size in known], at)
+    uniform = _between(here, [size["size"] for size in sizes], [size["uniform"] for size in sizes])
+    return Expectation(medians, uniform, _inside(here, signal, rounds, sizes))
+
+
+def key(problem: ProblemSpecification) -> str:
+    """The problem's name in the table: its kind, and the choice that makes it another game."""
+    choices = (
+        getattr(getattr(problem, "data", None), "structure", ""),
+        *(getattr(problem, name, "") for name in _KINDS),
+    )
+    return "_".join(filter(None, (problem.kind.rpartition(".")[2], *choices)))
+
+
+_KINDS = ("loss", "shape")
+
+
+def signal_of(facts: GameFacts, budget: Budget) -> float:
+    """What all methods' noise depends on: n √ρ, under pure ε n ε, by the range of one row's gradient."""
+    strength = budget.epsilon if isinstance(budget, PureDP) else math.sqrt(planning.rho_of(budget))
+    return facts.n * strength / max(facts.oscillation_x, facts.oscillation_y)
+
+
+def no_better(samples: np.ndarray, uniform: float) -> bool:
+    """Whether the errors (R,) of a method do not show that it does better than uniform play.
+
+    That is if the 95 % interval of their median, by order statistics, reaches up to the error of uniform play.
+    """
+    upper = min(1.0, 0.5 + 0.98 / math.sqrt(len(samples)))
+    return float(np.quantile(samples, upper, method="hazen")) >= uniform
+
+
+@cache
+def _table() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(TABLE.read_text())
+    return found
+
+
+def _columns(size: Mapping[str, Any], label: str) -> Sequence[Sequence[float]]:
+    """The medians of a method over the signals, for every number of rounds."""
+    columns = size["medians"][label]
+    return columns * len(ROUNDS) if len(columns) == 1 else columns
+
+
+def _between(place: float, places: Sequence[float], heights: Sequence[float]) -> float:
+    """A height between known places, straight in logarithms; beyond them that at the edge."""
+    logarithms = np.log(np.maximum(heights, SMALLEST))
+    return float(np.exp(np.interp(math.log(place), np.log(places), logarithms)))
+
+
+def _inside(here: int, signal: float, rounds: int, sizes: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether nothing was extrapolated, with a margin of a factor 2 for size and budget."""
+    signals = [signal for size in sizes for signal in size["signals"]]
+    within = min(signals) / 2 <= signal <= 2 * max(signals)
+    return (
+        within and sizes[0]["size"] / 2 <= here <= 2 * sizes[-1]["size"] and ROUNDS[0] / 2 <= rounds <= 4 * ROUNDS[-1]
+    )
