@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from dpviz.datasets.categories import CategoricalBundled, CategoricalGenerator
+from dpviz.datasets.games import LatentGame
+from dpviz.datasets.groups import GroupedLosses, GroupedSigns
 from dpviz.families.mirror_descent import planning
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.problems.base import ProblemSpecification
@@ -34,8 +37,8 @@ SMALLEST = 1e-6  # medians below count as this; some methods find an equilibrium
 class Expectation:
     """Medians that are expected at some size, budget and number of rounds.
 
-    medians : error of each method, by label. uniform : that of uniform play, which needs no data. inside : whether the
-    size lies within what was measured; else the numbers are those at its edge.
+    medians : error of each method, by label. uniform : that of uniform play, which needs no data. inside : whether
+    size, settings and kind of data lie within what was measured; else the numbers are those nearest to them.
     """
 
     medians: Mapping[str, float]
@@ -79,11 +82,10 @@ def expectation(problem: ProblemSpecification, budget: Budget, rounds: int) -> E
     medians = {}
     for label in dict.fromkeys(label for size in sizes for label in size["medians"]):
         known = [size for size in sizes if label in size["medians"]]
-        at = [_between(rounds, ROUNDS, [_between(signal, size["signals"], column) for column in _columns(size, label)])
-              for size in known]  # fmt: skip
+        at = [_at(size, label, signal, rounds) for size in known]
         medians[label] = _between(here, [size["size"] for size in known], at)
     uniform = _between(here, [size["size"] for size in sizes], [size["uniform"] for size in sizes])
-    return Expectation(medians, uniform, _inside(here, signal, rounds, sizes))
+    return Expectation(medians, uniform, _as_measured(problem) and _inside(here, signal, rounds, sizes))
 
 
 def key(problem: ProblemSpecification) -> str:
@@ -95,7 +97,21 @@ def key(problem: ProblemSpecification) -> str:
     return "_".join(filter(None, (problem.kind.rpartition(".")[2], *choices)))
 
 
+def _as_measured(problem: ProblemSpecification) -> bool:
+    """Whether the data are generated, and no setting but sizes, seeds and those of `key` differs from its default."""
+    data = getattr(problem, "data", None)
+    parts = [problem] if data is None else [problem, data]
+    return isinstance(data, _DATA | None) and all(
+        getattr(part, name) == field.default
+        for part in parts
+        for name, field in type(part).model_fields.items()
+        if name not in _VARIED
+    )
+
+
 _KINDS = ("loss", "shape")
+_VARIED = {"rows", "dimension", "strategies_x", "strategies_y", "seed", "data", "structure", *_KINDS}
+_DATA = LatentGame | GroupedSigns | GroupedLosses | CategoricalGenerator | CategoricalBundled
 
 
 def signal_of(facts: GameFacts, budget: Budget) -> float:
@@ -119,10 +135,10 @@ def _table() -> dict[str, Any]:
     return found
 
 
-def _columns(size: Mapping[str, Any], label: str) -> Sequence[Sequence[float]]:
-    """The medians of a method over the signals, for every number of rounds."""
-    columns = size["medians"][label]
-    return columns * len(ROUNDS) if len(columns) == 1 else columns
+def _at(size: Mapping[str, Any], label: str, signal: float, rounds: int) -> float:
+    """A method's median at one size: kept for every number of rounds that matters to it, over the signals."""
+    over_rounds = [_between(signal, size["signals"], heights) for heights in size["medians"][label]]
+    return _between(rounds, ROUNDS[: len(over_rounds)], over_rounds)
 
 
 def _between(place: float, places: Sequence[float], heights: Sequence[float]) -> float:

@@ -224,7 +224,7 @@ def recommend(found: Expectation | None, budget: Budget, chosen: Collection[str]
     source = (
         "On generated data, medians at default settings, interpolated to your rows, budget, strategies and rounds."
         if found.inside
-        else "On generated data of the nearest size measured, at default settings; yours lies outside."
+        else "On generated data of the nearest size and settings measured; yours differ, so the order may, too."
     )
     if best[0] in found.useless:
         return (

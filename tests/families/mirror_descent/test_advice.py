@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpviz.datasets.games import LatentGame
-from dpviz.datasets.groups import GroupedLosses
+from dpviz.datasets.groups import GroupedBundled, GroupedLosses
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.mirror_descent import advice, measure, presets, texts
 from dpviz.families.mirror_descent.advice import Expectation, expectation
@@ -170,8 +170,10 @@ def test_the_same_noise_gets_the_same_advice_in_every_currency_and_currencies_th
 
 def test_beyond_what_was_measured_the_edge_is_told_and_said_to_be_the_edge() -> None:
     far = known(SparseRegression(dimension=2000, rows=200))
-    assert not far.inside and "yours lies outside" in texts.recommend(far, BUDGET, ())
+    assert not far.inside and "yours differ" in texts.recommend(far, BUDGET, ())
     assert not known(Portfolio(), ApproximateDP(epsilon=0.01, delta=1e-6)).inside
+    assert not known(Portfolio(risk_aversion=2.0)).inside and not known(GroupLoss(data=GroupedBundled())).inside
+    assert known(Portfolio(rows=12_000, dimension=50, seed=3)).inside
     assert expectation(Quadratic(), BUDGET, 64) is None and expectation(Portfolio(), NoPrivacy(), 64) is None
 
 
