@@ -29,8 +29,8 @@ from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, Spars
 
 STRENGTHS = (0.25, 1.0, 4.0)  # ε
 STRATEGIES: Mapping[type[ProblemSpecification], tuple[int, ...]] = {
-    MatrixGame: (10, 30, 100, 300),
-    QuadraticGame: (10, 30, 100, 300),
+    MatrixGame: (10, 30, 100, 300, 1000),
+    QuadraticGame: (10, 30, 100, 300, 1000),
     CurvedGame: (30, 300),  # the dearest by far
 }
 

@@ -221,24 +221,32 @@ def recommend(found: Expectation | None, budget: Budget, chosen: Collection[str]
     if found is None or not found.medians:
         return ""
     best, uniform = found.best, f"uniform play: {_gap(found.uniform)}"
-    source = (
-        "On generated data, medians at default settings, interpolated to your rows, budget, strategies and rounds."
-        if found.inside
-        else "On generated data of the nearest size and settings measured; yours differ, so the order may, too."
-    )
+    reached = _list([_gap(found.medians[label]) for label in best], "and")
+    absent = "It is" if len(best) == 1 else "They are"
+    add = "" if set(best) & set(chosen) else f" {absent} not chosen: add {best[0]} under “Methods”."
+    if not found.inside:
+        return (
+            "Your size, settings or data differ from all that was measured: compare the methods. On the nearest "
+            f"generated data {_list(best, 'and')} had the smallest error, about {reached} ({uniform}).{add}"
+        )
+    source = "On generated data, medians at default settings, interpolated to your rows, budget, strategies and rounds."
     if best[0] in found.useless:
         return (
             f"Expect no method to do better than not playing here ({uniform}): more rows or budget are needed. {source}"
         )
-    reached = " and ".join(_gap(found.medians[label]) for label in best)
-    words = [f"Prefer {' or '.join(best)}: expect an error of about {reached}."]
-    if not set(best) & set(chosen):
-        words.append(f"{'It is' if len(best) == 1 else 'They are'} not chosen: add {best[0]} under “Methods”.")
-    if OWN in found.medians and OWN not in best:
+    words = [f"Prefer {_list(best, 'or')}: expect an error of about {reached}.{add}"]
+    if OWN in chosen and OWN in found.medians and OWN not in best:
         words.append(f"{OWN}: about {_gap(found.medians[OWN])}.")
-    if found.useless:
-        words.append(f"No better than not playing ({uniform}): {', '.join(found.useless)}.")
+    idle = [label for label in found.useless if label in chosen]
+    if idle:
+        words.append(f"No better than not playing ({uniform}): {', '.join(idle)}.")
     return " ".join([*words, source])
+
+
+def _list(words: Sequence[str], last: str) -> str:
+    """ "a, b and c"; the same word once."""
+    *most, end = dict.fromkeys(words)
+    return f"{', '.join(most)} {last} {end}" if most else end
 
 
 def verdict(gaps: Mapping[str, float], sampling: Collection[str], uniform: float, useless: Collection[str] = ()) -> str:

@@ -42,12 +42,12 @@ def known(problem: ProblemSpecification, budget: Budget = BUDGET, rounds: int = 
 
 
 def ran(problem: ProblemSpecification, budget: Budget = BUDGET, rounds: int = ROUNDS) -> dict[str, np.ndarray]:
-    """Errors of every method offered, over 8 runs on each of three data sets that the table was not made from."""
+    """Errors of every method offered, over 8 runs on each of two data sets that the table was not made from."""
     metric = "worst_query_error" if isinstance(problem, MarginalQueries) else "duality_gap"
     arms = measure.arms_at_defaults(type(problem), rounds)
     traces = [
         Experiment(problem=measure.seeded(problem, seed), arms=arms, budget=budget, replicates=8, seed=seed).run()
-        for seed in (0, 1, 2)
+        for seed in (0, 1)
     ]
     return {arm.label: np.concatenate([trace.last(arm.label, metric) for trace in traces]) for arm in arms}
 
@@ -122,7 +122,7 @@ def test_the_methods_of_the_issue_are_named() -> None:
     assert known(Portfolio()).best == ("Frank-Wolfe",)
     assert known(LossMatrix()).best == ("DP-SGDA",)
     needle = MatrixGame(data=LatentGame(structure="needle"))
-    assert known(needle).best == ("Two draws",) == known(needle, PureDP(epsilon=1.0)).best
+    assert known(needle).best[0] == "Two draws" == known(needle, PureDP(epsilon=1.0)).best[0]
 
 
 # ------------------------------------------------------------------------------------------------------- the table
@@ -170,7 +170,9 @@ def test_the_same_noise_gets_the_same_advice_in_every_currency_and_currencies_th
 
 def test_beyond_what_was_measured_the_edge_is_told_and_said_to_be_the_edge() -> None:
     far = known(SparseRegression(dimension=2000, rows=200))
-    assert not far.inside and "yours differ" in texts.recommend(far, BUDGET, ())
+    words = texts.recommend(far, BUDGET, ())
+    assert not far.inside and "differ from all that was measured" in words and "Prefer" not in words
+    assert f"add {far.best[0]} under “Methods”" in words
     assert not known(Portfolio(), ApproximateDP(epsilon=0.01, delta=1e-6)).inside
     assert not known(Portfolio(risk_aversion=2.0)).inside and not known(GroupLoss(data=GroupedBundled())).inside
     assert known(Portfolio(rows=12_000, dimension=50, seed=3)).inside
@@ -183,7 +185,7 @@ SOME = Expectation({"Vertex sampling": 0.15, "Frank-Wolfe": 0.02, "Two draws": 0
 
 
 def test_the_advice_names_all_that_are_equally_good_and_who_might_as_well_not_play() -> None:
-    words = texts.recommend(SOME, BUDGET, ("Vertex sampling", "DP-SGDA"))
+    words = texts.recommend(SOME, BUDGET, ("Vertex sampling", "DP-SGDA", "Two draws"))
     assert words.startswith("Prefer Frank-Wolfe or DP-SGDA: expect an error of about 0.02 and 0.024.")
     assert (
         "Vertex sampling: about 0.15." in words and "No better than not playing (uniform play: 0.8): Two draws" in words
@@ -193,7 +195,7 @@ def test_the_advice_names_all_that_are_equally_good_and_who_might_as_well_not_pl
 
 def test_a_method_that_is_not_chosen_is_offered_and_one_without_a_plan_is_not_named() -> None:
     words = texts.recommend(SOME, BUDGET, ("Vertex sampling",))
-    assert "They are not chosen: add Frank-Wolfe under “Methods”." in words
+    assert "They are not chosen: add Frank-Wolfe under “Methods”." in words and "Two draws" not in words
     alone = texts.recommend(SOME.without(["DP-SGDA"]), BUDGET, ("Vertex sampling",))
     assert alone.startswith("Prefer Frank-Wolfe: expect") and "It is not chosen: add Frank-Wolfe" in alone
     assert "DP-SGDA" not in alone
