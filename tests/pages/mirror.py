@@ -2,10 +2,14 @@
 
 import json
 import time
+from collections.abc import Callable
 
 import pandas as pd
 from streamlit.testing.v1 import AppTest
 
+from dpviz.ui import game_controls
+
+Load = Callable[..., AppTest]
 PAGE = "mirror_descent"
 TINY = {"mirror_iterations": "4", "mirror_replicates": "2"}
 SMALL_GAME = {
@@ -84,3 +88,16 @@ def run(app: AppTest, until: str = "done", press: str = "mirror_run", job: str =
 def link(app: AppTest) -> str:
     """The address that restores the page."""
     return next(code.value for code in app.code if "mirror_" in code.value)
+
+
+def open_problem(load: Load, problem: str, **settings: str | list[str]) -> AppTest:
+    app = load(PAGE, mirror_problem=game_controls.PROBLEMS[problem].title, **settings)
+    assert app.selectbox(key="mirror_problem").value == problem
+    return app
+
+
+def open_tab(app: AppTest, tab: str) -> AppTest:
+    app.session_state["mirror_tabs"] = tab
+    app.run()
+    assert not app.exception
+    return app

@@ -21,35 +21,22 @@ from tests.pages.mirror import (
     PAGE,
     SMALL_GAME,
     TINY,
+    Load,
     all_methods,
     chart,
     charts,
     choose,
     lines,
     link,
+    open_problem,
     run,
     said,
     table,
     text,
 )
 
-Load = Callable[..., AppTest]
 PROBLEMS = pytest.mark.parametrize("problem", game_controls.PROBLEMS)
 GAMES = ("matrix", "quadratic", "curved", "groups", "losses")
-TABS = ("Gap against dimension", "What accounting saves", "Bias of few draws", "The paper's table")
-
-
-def open_problem(load: Load, problem: str, **settings: str | list[str]) -> AppTest:
-    app = load(PAGE, mirror_problem=game_controls.PROBLEMS[problem].title, **settings)
-    assert app.selectbox(key="mirror_problem").value == problem
-    return app
-
-
-def open_tab(app: AppTest, tab: str) -> AppTest:
-    app.session_state["mirror_tabs"] = tab
-    app.run()
-    assert not app.exception
-    return app
 
 
 # ------------------------------------------------------------------------------------------------------------- the plan
@@ -99,33 +86,6 @@ def test_every_problem_plans_in_every_currency_and_says_what_is_left_out(load: L
         assert chosen <= planned | refused and planned & chosen, currency
         assert ("As in the paper" in refused) == ("As in the paper" in chosen and currency != "approximate")
         assert ("never gives pure ε-DP" in said(app)) == (currency == "pure")
-
-
-def test_pure_privacy_recommends_nothing_that_it_does_not_allow(load: Load) -> None:
-    app = load(PAGE, mirror_currency=PureDP.name)
-    assert "Left out: DP-SGDA, Gaussian mirror descent" in said(app)
-    assert not any("Gaussian mirror descent" in info.value for info in app.info)
-    assert any(info.value.startswith("Prefer ") for info in app.info)
-
-
-def test_the_advice_weighs_every_method_offered_and_offers_to_add_the_best(load: Load) -> None:
-    app = open_problem(load, "losses", mirror_methods_game=["Vertex sampling", "Bias-reduced"])
-    (advice,) = (info.value for info in app.info if info.value.startswith("Prefer "))
-    assert advice.startswith("Prefer DP-SGDA") and "add DP-SGDA under “Methods”" in advice
-    assert "No better than not playing (uniform play: 0.1" in advice and "Bias-reduced" in advice
-    app.pills(key="mirror_methods_game").set_value(["Vertex sampling", "DP-SGDA"]).run()
-    assert not any("under “Methods”" in info.value for info in app.info)
-    assert any(info.value.startswith("Prefer Frank-Wolfe") for info in open_problem(load, "portfolio").info)
-
-
-def test_after_a_run_it_is_said_who_might_as_well_not_have_played(load: Load) -> None:
-    app = open_problem(load, "losses", mirror_methods_game=["Vertex sampling", "Bias-reduced"])
-    (verdict,) = (info.value for info in run(app).info if "On private data" in info.value)
-    assert verdict.startswith("Vertex sampling has the smallest error here")
-    assert "No better than not playing (uniform play: 0.155): Bias-reduced." in verdict
-    app.pills(key="mirror_methods_game").set_value(["Bias-reduced"]).run()
-    (verdict,) = (info.value for info in run(app).info if "On private data" in info.value)
-    assert verdict.startswith("No method does better than not playing here (uniform play: 0.155)")
 
 
 def test_no_method_has_a_plan_or_none_is_chosen(load: Load) -> None:
@@ -328,62 +288,6 @@ def test_a_long_run_is_announced_and_too_long_a_run_refused(load: Load) -> None:
     sizes = {"mirror_regression_rows": "10000", "mirror_regression_dimension": "2000", "mirror_replicates": "200"}
     app = open_problem(load, "regression", **sizes, mirror_iterations="1024", mirror_chosen_vertices="1024")
     assert "would take about" in said(app) and app.button(key="mirror_run").disabled and "repeats" in said(app)
-
-
-# ------------------------------------------------------------------------------------------------------------- the tabs
-
-
-@pytest.mark.parametrize("problem", ["matrix", "groups", "synthetic", "regression"])
-def test_closer_looks_are_drawn_only_while_open_and_in_every_currency(load: Load, problem: str) -> None:
-    app = open_problem(load, problem)
-    for tab in TABS:
-        open_tab(app, tab)
-        assert not app.error and not any(alt.startswith("Range of one draw") for alt in charts(app))
-    for tab in TABS[1:]:
-        for currency in (PureDP, ZeroConcentratedDP):
-            app = open_tab(open_problem(load, problem, mirror_currency=currency.name), tab)
-            assert not app.error
-
-
-def test_what_accounting_saves_names_the_accountants_and_the_cost_of_the_papers_step(load: Load) -> None:
-    app = open_tab(load(PAGE), "What accounting saves")
-    (bars,) = (trace for trace in chart(app, "ε of the paper's step")["data"] if trace["type"] == "bar")
-    assert any("Bias" not in alt and "position in the single pass" in alt for alt in charts(app))
-    assert len(bars["y"]) == 4 and "Single pass, T = 64, the paper's step τ = 0.082" in text(app)
-    assert {"zCDP", "Gaussian DP"} <= lines(app, "ε spent after each round")
-
-
-def test_the_bias_follows_the_number_of_vertices(load: Load) -> None:
-    app = open_tab(load(PAGE), "Bias of few draws")
-    before = chart(app, "Measured sampling bias")
-    app.number_input(key="mirror_maurey_d").set_value(2).run()
-    assert not app.exception and chart(app, "Measured sampling bias") != before
-
-
-def test_the_papers_table_is_at_the_users_size(load: Load) -> None:
-    app = open_tab(load(PAGE), "The paper's table")
-    table = app.dataframe[0].value
-    assert {"Theorem 4.1", "Theorem 4.2", "Theorem 4.3", "Theorem 5.1", "Lower bound"} <= set(table["Result"])
-    assert (table["of which privacy"] < table["Rate"]).all() and table["Rate"].min() == table["Rate"].iloc[-1]
-    app = open_tab(load(PAGE, mirror_currency=GaussianDP.name), "The paper's table")
-    assert not app.dataframe and "The paper states its rates for (ε, δ)-DP" in text(app)
-
-
-def test_the_sweep_over_dimensions_draws_slopes(load: Load) -> None:
-    app = open_tab(load(PAGE, **SMALL_GAME, **TINY, mirror_sweep_longest="up to 100"), "Gap against dimension")
-    assert "3 points on 5 data sets, 2 runs of each" in text(app) and "Left out" not in said(app)
-    run(app, press="mirror_sweep_sweep_run", job="mirror_sweep_sweep_job")
-    names = lines(app, "Duality gap against the number of strategies")
-    assert sum("slope" in name and "±" in name for name in names) == 5 and "budget of its own" in text(app)
-    laws = app.dataframe[0].value
-    assert len(laws) == 5 and laws["p in c d^p"].str.contains("±").all() and laws["Fits better"].str.contains("5").all()
-    app.number_input(key="mirror_epsilon").set_value(2.0).run()
-    assert not app.exception and "Settings changed since this sweep" in text(app)
-    app.number_input(key="mirror_sweep_data_sets").set_value(0.0).run()
-    assert not app.exception and "Data sets must be between 1 and 20" in said(app)
-    assert app.button(key="mirror_sweep_sweep_run").disabled
-    app = open_tab(open_problem(load, "groups"), "Gap against dimension")
-    assert "Choose the matrix game or the quadratic game" in text(app)
 
 
 # ------------------------------------------------------------------------------------------------------------- the runs
