@@ -105,7 +105,7 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
     medians = np.median(mine.means[:, :-1], axis=0), np.median(mine.weighed, axis=0)
     warning = group_texts.shares_differ(names, game.counts, game.declared, CLOSE)
     if warning:
-        st.warning(f"{warning} **Not private**: it counts the rows.", title="The declared shares are not the real ones")
+        st.warning(f"{warning} **Not private**: it counts the rows.", title="The game's shares are not the real ones")
     st.info(
         group_texts.worst(data_panel.plain(label), names, *medians, game.counts, game.shares),
         icon=":material/balance:",
@@ -115,7 +115,7 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
     )
     privacy = explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)
     caption = (
-        "Mean loss of each group's rows, and the same times found share / declared share, which is what the game plays "
+        "Mean loss of each group's rows, and the same times found share / share in the game, which is what it plays "
         f"for; at the {'released ' * lanes[label].private}model of {label}. "
         f"{explain.spread(run.experiment.replicates)} {privacy}"
     )
@@ -151,9 +151,9 @@ def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -
         explain.diagnostic_badge()
     everyone = ALL if ALL not in game.groups else f"{ALL} of the table"
     groups = pd.DataFrame(
-        {"Group": game.groups, "Rows": game.counts, "Found share": game.found, "Declared share": game.shares}
+        {"Group": game.groups, "Rows": game.counts, "Found share": game.found, "Share in the game": game.shares}
     )
-    shares = {name: st.column_config.NumberColumn(format="%.4f") for name in ("Found share", "Declared share")}
+    shares = {name: st.column_config.NumberColumn(format="%.4f") for name in ("Found share", "Share in the game")}
     wanted = {
         "Mean loss": {name: found.means for name, found in measured.items()},
         "As the game weighs it": {name: found.weighed for name, found in measured.items()},

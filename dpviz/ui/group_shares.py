@@ -26,8 +26,10 @@ WHAT_TO_DO = (
 
 
 class Release(NamedTuple):
-    """Noisy numbers of rows (G,) in the groups, and the ε that they cost."""
+    """Noisy numbers of rows (G,) in the groups of a column, and the ε that they cost."""
 
+    column: str
+    groups: tuple[str, ...]
     epsilon: float
     counts: np.ndarray
 
@@ -44,12 +46,12 @@ class Shares(NamedTuple):
 class GroupedFile(data_panel.Upload):
     """A file, with the groups declared so far: by column, names and shares as typed (NaN: none).
 
-    bought : all releases of shares, by column.
+    bought : all releases of shares.
     """
 
     groups: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
     proposed: set[str] = field(default_factory=set)  # columns whose groups were taken from the data
-    bought: dict[str, list[tuple[tuple[str, ...], Release]]] = field(default_factory=dict)
+    bought: list[Release] = field(default_factory=list)
 
 
 def declare(file: GroupedFile, group: str) -> Shares:
@@ -176,16 +178,15 @@ def _bought(file: GroupedFile, group: str, names: list[str]) -> Shares:
     groups = names if OTHER in names else [*names, OTHER]
     if len(groups) > MAX_GROUPS:
         raise UserError("Leave some of them to “other”.", title=f"At most {MAX_GROUPS} groups can be used")
-    releases = file.bought.get(group, [])
-    fitting = [release for listed, release in releases if listed == tuple(groups)]
+    fitting = [release for release in file.bought if (release.column, release.groups) == (group, tuple(groups))]
     st.button(
-        "Release the shares again" if releases else "Release the shares",
+        "Release the shares again" if file.bought else "Release the shares",
         key=f"{file.page}_upload_release",
         on_click=_release,
         args=(file, group, tuple(groups), epsilon),
         help="Reads the file once. Every release of the same file costs its ε, and the plan pays for all of them.",
     )
-    costs = tuple(release.epsilon for _, release in releases)
+    costs = tuple(release.epsilon for release in file.bought)
     spent = " + ".join(map(short, costs)) if costs else short(epsilon)
     st.caption(
         f"{'Spent' if costs else 'Will spend'} ε = {spent} before the run; the plan gets the rest. The numbers of rows "
@@ -199,8 +200,8 @@ def _bought(file: GroupedFile, group: str, names: list[str]) -> Shares:
 def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: float) -> None:
     """For callbacks. The noise comes from the operating system's randomness: nobody can repeat and subtract it."""
     positions = group_positions(file.frame[group], groups)
-    release = Release(epsilon, bought_shares.released(positions, len(groups), epsilon))
-    file.bought.setdefault(group, []).append((groups, release))
+    counts = bought_shares.released(positions, len(groups), epsilon)
+    file.bought.append(Release(group, groups, epsilon, counts))
 
 
 def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
@@ -213,7 +214,7 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
         rest = 1 - math.fsum(given.values())
         if lacking and rest >= MIN_SHARE * len(lacking):
             found = bought_shares.as_shares(np.array(list(lacking.values())), MIN_SHARE / rest)
-            given |= {name: rest * share for name, share in zip(lacking, found, strict=True)}
+            given |= {name: max(rest * share, MIN_SHARE) for name, share in zip(lacking, found, strict=True)}
     file.groups[group] = [(name, given.get(name, math.nan)) for name in names]
     file.proposed.add(group)
     file.edition += 1

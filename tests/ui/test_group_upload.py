@@ -225,6 +225,11 @@ def test_bought_shares_belong_to_the_groups_that_they_were_bought_for(app: AppTe
     assert "not released yet" in said(app) and app.session_state["dataset"] is None
     press(app, "release")
     assert set(declared(app)) == {"south", "east", "other"} and len(app.session_state["dataset"].shares_costs) == 2
+    app.selectbox(key="p_groups_upload_target").set_value("region").run()
+    assert app.selectbox(key="p_groups_upload_group").value == "sick"
+    declare(app, [("yes", None), ("no", None)])
+    press(app, "release")
+    assert len(app.session_state["dataset"].shares_costs) == 3  # of the same rows, whatever the column
     upload(app, table(90))
     assert app.session_state["dataset"] is None  # another file
 

@@ -1,4 +1,4 @@
-"""What the page says about groups: who is worst off, whether declared shares are right, what fairness costs."""
+"""What the page says about groups: who is worst off, whether the shares are right, what fairness costs."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -29,7 +29,7 @@ def worst(
     """The group with the highest mean loss, and the one that the game plays for where that is another.
 
     label : the method. groups : names, ready for Markdown. means : (G,) mean losses, nan without rows; weighed : (G,)
-    as the game sees them; counts : (G,) rows found; shares : (G,) declared.
+    as the game sees them; counts : (G,) rows found; shares : (G,) those that the game divides by.
     """
     highest, seen = int(np.nanargmax(means)), int(np.argmax(weighed))
     text = (
@@ -39,34 +39,35 @@ def worst(
     if seen == highest:
         return text
     found = counts / counts.sum()
+    product = f"{means[seen]:.3g} × {found[seen]:.3g} / {shares[seen]:.3g} = {weighed[seen]:.3g}"
     return (
-        f"{text} The game sees **{groups[seen]}** as the worst instead: it plays for the mean times found share / "
-        f"declared share, {means[seen]:.3g} × {found[seen]:.3g} / {shares[seen]:.3g} = {weighed[seen]:.3g}. "
-        f"{WHY_WEIGHED} Declare shares that are closer to the found ones, or buy them with a part of the budget."
+        f"{text} The game sees **{groups[seen]}** as the worst instead: it plays for the mean times found share "
+        f"/ share in the game, {product}. {WHY_WEIGHED} Better shares, known from elsewhere or bought with a part "
+        "of the budget, bring the two together."
     )
 
 
 def shares_differ(groups: Sequence[str], counts: np.ndarray, shares: np.ndarray, tolerance: float) -> str:
-    """Where declared and found shares differ by more than the (relative) tolerance; "" if they do not."""
+    """Where the shares in the game and in the file differ by more than the (relative) tolerance; "" if they do not."""
     found = counts / counts.sum()
     parts = [
-        f"{name} {declared:.3g} against {real:.3g}"
-        for name, declared, real, count in zip(groups, shares, found, counts, strict=True)
-        if count and abs(declared / real - 1) > tolerance
+        f"{name} {used:.3g} against {real:.3g}"
+        for name, used, real, count in zip(groups, shares, found, counts, strict=True)
+        if count and abs(used / real - 1) > tolerance
     ]
     if not parts:
         return ""
     return (
-        f"Declared against found shares: {', '.join(parts)}. In the game a group counts found / declared times as much "
+        f"Shares in the game against those found: {', '.join(parts)}. A group counts found / in the game times as much "
         "as its mean loss says; the guarantee holds all the same."
     )
 
 
 def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None, private: Losses) -> str:
-    """What fairness, the declared shares and privacy cost, one after the other, as Markdown lines.
+    """What fairness, the shares and privacy cost, one after the other, as Markdown lines.
 
     average, fairest : the two models without privacy. in_game : the game's own optimum without privacy, None where the
-    declared shares are right. private : the method, median over its runs.
+    shares are right. private : the method, median over its runs.
     """
     fairness = fairest.average - average.average
     gain = average.highest - fairest.highest
@@ -78,7 +79,7 @@ def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None,
     reached = fairest
     if in_game is not None:
         lines.append(
-            f"**Price of the declared shares**, without privacy: the game itself ends at {in_game.highest:.3g}, "
+            f"**Price of the shares**, without privacy: the game itself ends at {in_game.highest:.3g}, "
             f"{_change(in_game.highest - reached.highest)}."
         )
         reached = in_game

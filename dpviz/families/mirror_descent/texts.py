@@ -61,9 +61,10 @@ on. In matrix games that need mixing, long fictitious play is often better than 
 draws is spent on a start from equal weights.
 
 **What can be written as a game.** *Matrix games*: payoffs that are averages over records. *Worst group loss*: $x$ is a
-model, $y$ a weighting of groups, $\max_y$ is the loss of the worst-off group. *Synthetic data*: $x$ is a histogram
-over all combinations of categories, $y$ looks for the table cell that it gets most wrong. *Sparse regression and
-portfolios*: one player alone, models in an $\ell_1$ ball whose corners are the vertices.
+model, $y$ a weighting of groups, $\max_y$ is the loss of the worst-off group: its mean if its declared share is right,
+else that times true share / declared share. *Synthetic data*: $x$ is a histogram over all combinations of categories,
+$y$ looks for the table cell that it gets most wrong. *Sparse regression and portfolios*: one player alone, models in an
+$\ell_1$ ball whose corners are the vertices.
 
 **Reference.** T. González, C. Guzmán, C. Paquette: *Mirror descent algorithms with nearly dimension-independent rates
 for differentially-private stochastic saddle-point problems*, COLT 2024 (arXiv 2403.02912).
