@@ -9,10 +9,14 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dpviz.datasets.categories import CategoricalFacts
 from dpviz.families.mirror_descent import presets
+from dpviz.problems.marginals import Marginals
+from dpviz.problems.synthetic_tables import synthetic_table
 from dpviz.ui import mirror_plan
 
 DEFAULT = presets.PRESETS[0]
@@ -98,3 +102,12 @@ def test_game_with_ten_thousand_strategies(report, methods: list[str], replicate
     program = [sys.executable, "-c", LARGE_GAME.format(methods=methods, replicates=replicates)]
     output = report.benchmark.pedantic(lambda: subprocess.check_output(program, text=True), rounds=1)
     report(**json.loads(output), budget_mib=1536, budget_s=60)
+
+
+@pytest.mark.parametrize(("sizes", "ways"), [((2,) * 14 + (3,), 3), ((36, 37, 37), 2)], ids=["many_tables", "few"])
+def test_a_synthetic_table_of_the_largest_domain(report, sizes: tuple[int, ...], ways: int) -> None:
+    columns = tuple((f"c{i}", tuple(map(str, range(size)))) for i, size in enumerate(sizes))
+    marginals = Marginals(CategoricalFacts(30_000, columns), ways)
+    shares = np.random.default_rng(0).dirichlet(np.full(marginals.domain.domain_size, 0.3))
+    report.benchmark.pedantic(lambda: synthetic_table(marginals, shares, 30_000), rounds=3)
+    report(queries=marginals.queries, budget_ms=500)
