@@ -374,6 +374,7 @@ def upload(load: Load) -> AppTest:
     app.file_uploader[0].upload("mine.csv", table(), "text/csv")
     app.run()
     assert not app.exception
+    assert not app.error, "an upload begins with a hint"
     app.button(key="accel_upload_fill").click().run()
     assert not app.exception and not app.error
     return app
