@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from dpviz.experiments import publishing
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
+from dpviz.privacy import accounting
+from dpviz.privacy.budgets import ApproximateDP
 
 NOT_PRIVATE = "_nonprivate"
 Uploaded = UploadedTable | GroupedUpload | CategoricalUpload
@@ -33,7 +36,8 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     _nonprivate, and so does every value of an arm without privacy; give `trace.visible(False)` to leave them out. The
     privacy spent is what each replicate was charged: spent_epsilon, spent_mu or spent_rho, by the budget; of methods
     that stop by themselves, with the ceiling, which is the guarantee. What publishing several of them costs stands in
-    the header, with ε at `delta` where the budget has no δ.
+    the header, with ε at `delta` where the budget has no δ, and so does ε of one run of each, on a finer grid than the
+    page's.
     """
     parts = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]
     columns = dict.fromkeys([*_INDEX, *(name for part in parts for name in part)])
@@ -79,6 +83,21 @@ def _header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], del
         publishing.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     ):
         yield f"publishing {sentence}"
+    for label, plan in plans.items():
+        if label in trace.lanes:
+            yield from _guarantee(label, plan, delta)
+
+
+def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
+    """ε at δ of one run of a method, to more digits than the page shows; nothing where none is proven."""
+    at = plan.budget.delta if isinstance(plan.budget, ApproximateDP) else delta
+    found = accounting.tightest(plan.events, at, before=plan.facts.released, precision="fine")
+    if math.isfinite(found.epsilon):
+        method = accounting.METHOD_NAMES[found.method]
+        yield (
+            f"one whole run of {label}: epsilon = {found.epsilon:.9g} at delta = {at:g} "
+            f"({method}, {found.precision} grid)"
+        )
 
 
 _SCRIPT = '''\

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.privacy import closed_forms, composition, costs, pld
+from dpviz.privacy import closed_forms, composition, costs, fine, pld
 from dpviz.privacy.closed_forms import Floats
 from dpviz.privacy.events import (
     ZCDP,
@@ -47,18 +47,25 @@ METHOD_NAMES = MappingProxyType(
     }
 )
 
+Precision = Literal["normal", "fine"]
 MOST_EXACT = 50  # so many different events are composed as they are; more are rounded up to fewer
+MOST_FINE = 200  # where it may take seconds
 MOST_REFINED = 4  # of different Gaussian releases on batches: the best order of more is one of the orders looked at
 MOST_ADDED = 4000  # where costs are only added up, so many may differ
 
 
 @dataclass(frozen=True)
 class Reading:
-    """ε at a δ: the smallest that any accountant proves, the method that proves it, and what the others say."""
+    """ε at a δ: the smallest that any accountant proves, the method that proves it, and what the others say.
+
+    precision : "normal" where losses were rounded to the grid that a slider needs, up to 0.2 % too large; "fine" where
+        the grid was at least 20 times closer to the limit, or none was needed.
+    """
 
     epsilon: float
     method: Method
     by_method: MappingProxyType[Method, float]
+    precision: Precision = "normal"
 
 
 def spent(events: Sequence[Event], currency: Currency) -> Floats:
@@ -96,9 +103,12 @@ def epsilon(events: Sequence[Event], delta: float, method: Method) -> float:
     return float(epsilon_curve(tuple(events), delta, method, (len(events),))[0]) if events else 0.0
 
 
-def tightest(events: Sequence[Event], delta: float, before: Sequence[Event] = ()) -> Reading:
+def tightest(
+    events: Sequence[Event], delta: float, before: Sequence[Event] = (), precision: Precision = "normal"
+) -> Reading:
     """The smallest proven ε at δ, and what every method that applies says.
 
+    precision : "fine" asks for a finer grid of losses, which may take seconds; the reading says whether it was one.
     before : releases on whose outcome the choice of `events` depends. Of the methods, only basic composition allows
     that (Rogers, Roth, Ullman, Vadhan 2016), so their pure ε is added.
     """
@@ -107,7 +117,36 @@ def tightest(events: Sequence[Event], delta: float, before: Sequence[Event] = ()
     found = {method: paid + epsilon(events, delta, method) for method in METHODS}
     applies: dict[Method, float] = {method: value for method, value in found.items() if value < math.inf}
     best: Method = min(applies, key=applies.__getitem__, default="basic")
-    return Reading(found[best], best, MappingProxyType(applies))
+    reached: Precision = "normal"
+    if precision == "fine" and best in applies:
+        value = _fine_epsilon(tuple(events), delta, found[best] - paid)
+        if value is not None:
+            applies["pld"], reached = min(paid + value, found["pld"]), "fine"
+            best = min(applies, key=applies.__getitem__)
+    return Reading(applies.get(best, math.inf), best, MappingProxyType(applies), reached)
+
+
+@lru_cache(128)
+def _fine_epsilon(events: tuple[Event, ...], delta: float, guess: float) -> float | None:
+    """ε at δ by loss distributions on the fine grid, or exactly; None where that is too much.
+
+    guess : an ε that holds.
+    """
+    if not events or guess == 0:
+        return 0.0
+    if total(events, "mu") < math.inf and all(_is_gaussian(event) for event in set(events)):
+        return epsilon(events, delta, "gdp")
+    if len({release for event in set(events) for release, _ in releases_of(event)}) > MOST_FINE:
+        return None  # nearly equal events would be made equal, which costs more than the grid
+    try:
+        return fine.epsilon(pld.counted(runs_of(events, MOST_FINE)[0]), delta, guess)
+    except pld.AccountingLimit:
+        return None
+
+
+def _is_gaussian(event: Event) -> bool:
+    """Whether the releases inside are Gaussian noise on all rows, whose μ is exact."""
+    return all(isinstance(release, Gaussian) for release, _ in releases_of(event))
 
 
 @lru_cache(128)

@@ -77,7 +77,7 @@ def compose(counts: Counts, delta: float) -> tuple[PLD, ...]:
     Raises AccountingLimit if delta is below what the FFT resolves, max(1e-11, 1e-14 · number of events), a loss is too
     large, or an event is a bare ρ; ValueError for two kinds of batches, that hold for different notions of a neighbour.
     """
-    merged = _merged(counts)
+    merged = counted(counts)
     if not merged:
         raise ValueError("there is nothing to compose")
     relation(merged)
@@ -86,7 +86,7 @@ def compose(counts: Counts, delta: float) -> tuple[PLD, ...]:
 
 def epsilon_at(counts: Counts, delta: float) -> float:
     """ε at δ = delta of all events together; infinite if one of them has no noise. Raises as `compose`."""
-    merged = _merged(counts)
+    merged = counted(counts)
     if any(parameter(event) == math.inf for event in merged):
         return math.inf
     if sum(merged.values()) <= 1:
@@ -161,7 +161,7 @@ def _compositions(events: Sequence[Event], counts: np.ndarray, delta: float) -> 
         raise AccountingLimit(f"delta = {delta} is outside the range that {steps} events allow")
     tail, coarser = TAIL * delta, 1.0
     while coarser <= COARSEST:
-        directions = _discretised(events, most, tail / steps, coarser)
+        directions = discretised(events, most, tail / steps, coarser)
         parts = _with_few_parts(directions, most, tail) if len(counts) == 1 else _Parts(directions, counts, tail)
         half, size = parts.window()
         excess = max(size / LARGEST_WINDOW, size * sum(map(len, parts.directions)) / MOST_MEMORY)
@@ -240,11 +240,11 @@ def _powers(parts: Sequence[PLD], counts: np.ndarray, size: int) -> Iterator[np.
         yield power
 
 
-def _discretised(
-    events: Sequence[Event], counts: np.ndarray, tail: float, coarser: float = 1.0
+def discretised(
+    events: Sequence[Event], counts: np.ndarray, tail: float, coarser: float = 1.0, most_cells: float = math.inf
 ) -> list[tuple[PLD, ...]]:
     """Each event on the same grid, fine enough for their composition, or `coarser` by a factor: in one direction or
-    both. `tail`: see `largest_losses`."""
+    both. `tail`: see `largest_losses`. Raises AccountingLimit for more cells of all events than `most_cells`."""
     for event in events:
         inner = largest_losses(event.inner if isinstance(event, Sub) else event, tail)[0]
         if inner > LARGEST_LOSS:
@@ -256,6 +256,9 @@ def _discretised(
     top = max(max(highest) for _, highest in asked)
     deviations = [np.sqrt([max(part.variance, 1e-300) for part in parts]) for parts in zip(*coarse, strict=True)]
     h = coarser * max(2 * top / MOST_CELLS, min(_step(spread, counts) for spread in deviations))
+    cells = sum(2 * max(highest) for _, highest in asked) / h
+    if cells > most_cells:
+        raise AccountingLimit(f"{cells:.3g} cells for {len(events)} different events are too many")
     if len(events) == 1 and not any(isinstance(block, Gaussian) for block in blocks_of(events[0])):
         high = asked[0][1][0]
         # Otherwise the largest loss would be rounded up at every step. Smaller than a cell, as it may be in one of two
@@ -341,7 +344,7 @@ def _inverse(profile: Profile, high: float, delta: float) -> float:
     return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500)) if excess(high) <= 0 else math.inf
 
 
-def _merged(counts: Counts) -> dict[Event, int]:
+def counted(counts: Counts) -> dict[Event, int]:
     """Total count of each distinct release, simplified."""
     merged: dict[Event, int] = {}
     for event, count in counts.items() if isinstance(counts, Mapping) else counts:

@@ -225,19 +225,22 @@ SAVINGS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def savings(means: NoisyMeans, scale: float, delta: float) -> dict[str, float]:
+def savings(
+    means: NoisyMeans, scale: float, delta: float, precision: accounting.Precision = "normal"
+) -> dict[str, float]:
     """ε at δ of the same noise by every method of SAVINGS that applies, in that order; all are upper bounds.
 
     "unsampled" is the best accountant, told nothing of chance or of disjoint blocks: any T batches of m rows. The three
     composition theorems know of each step only its ε; with Gaussian noise its (ε, δ_t), of which T δ_t is all of δ for
-    the basic theorem and half of it for the others.
+    the basic theorem and half of it for the others. precision : as in `accounting.tightest`.
     """
     events = means.events_of_noise(scale)
-    found: dict[str, float] = {method: value for method, value in accounting.tightest(events, delta).by_method.items()}
+    reading = accounting.tightest(events, delta, precision=precision)
+    found: dict[str, float] = {method: value for method, value in reading.by_method.items()}
     step, steps = events[0], len(events)
     plain = tuple(inner_events(step)) * means.iterations
     if plain != events:
-        found["unsampled"] = accounting.tightest(plain, delta).epsilon
+        found["unsampled"] = accounting.tightest(plain, delta, precision=precision).epsilon
     if costs.pure(step) == math.inf:
         found["basic"] = steps * accounting.epsilon((step,), delta / steps, "pld")
         each = delta / (2 * steps)

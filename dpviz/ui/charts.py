@@ -1,6 +1,7 @@
 """A chart with all that belongs to it: heading, privacy badge, numbers as CSV, text alternative, caption."""
 
 import html
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -15,11 +16,20 @@ from dpviz.ui import explain
 Status = Literal["settings", "private", "not private"]
 
 
-def show(figure: go.Figure, key: str, heading: str, alt: str, caption: str, status: Status = "settings") -> None:
+def show(
+    figure: go.Figure,
+    key: str,
+    heading: str,
+    alt: str,
+    caption: str,
+    status: Status = "settings",
+    to_download: Callable[[], go.Figure] | None = None,
+) -> None:
     """Draw one chart.
 
     alt : the takeaway in under 120 characters, for those who cannot see it.
     status : what the curves depend on: settings only, released values, or the raw data.
+    to_download : the same figure with more exact numbers, made when its numbers are asked for; None for these.
     """
     head = st.container(horizontal=True, vertical_alignment="center", gap="small")
     head.subheader(heading, anchor=False, width="stretch")
@@ -30,7 +40,7 @@ def show(figure: go.Figure, key: str, heading: str, alt: str, caption: str, stat
             explain.diagnostic_badge()
         st.download_button(
             "CSV",
-            partial(_csv, figure),
+            partial(_csv, to_download or (lambda: figure)),
             file_name=f"dpviz_{key}.csv",
             mime="text/csv",
             key=f"{key}_csv",
@@ -66,8 +76,8 @@ def _name(trace: go.Scatter) -> str:
     return f"{trace.legendgroup}, {'upper' if trace.fill else 'lower'} edge of the band"
 
 
-def _csv(figure: go.Figure) -> bytes:
-    return numbers(figure).to_csv(index=False).encode()
+def _csv(figure: Callable[[], go.Figure]) -> bytes:
+    return numbers(figure()).to_csv(index=False).encode()
 
 
 def _title(axis: go.layout.XAxis | go.layout.YAxis, otherwise: str) -> str:

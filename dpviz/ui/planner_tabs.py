@@ -1,6 +1,9 @@
 """The budget planner's what-ifs about noisy means; each is computed only while its tab is open."""
 
+from functools import partial
+
 import numpy as np
+import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.errors import UserError
@@ -212,7 +215,8 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
         f"The same noise at δ = {short(delta)}",
         "One bar per way to count: the smallest ε that it proves for the same noise",
         f"Each bar is an upper bound; the lowest one holds. “No credit for sampling” counts as if all could see who is "
-        f"in the batch. {too_long}{GRID} {SETTINGS_ONLY}",
+        f"in the batch. {too_long}{GRID} The CSV is computed on a finer grid. {SETTINGS_ONLY}",
+        to_download=partial(_finer_bars, means, scale, delta),
     )
     _python(
         f"print(what_if.savings(means, means.noise_scale({_budget(budget)}), delta={delta!r}))",
@@ -221,6 +225,12 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
         "from dpviz.privacy import what_if\n",
     )
     return shown
+
+
+def _finer_bars(means: NoisyMeans, scale: float, delta: float) -> go.Figure:
+    """The same bars, all of them, by accountants that round losses to a finer grid."""
+    found = what_if.savings(means, scale, delta, precision="fine")
+    return planner_figures.bars({SAVINGS[name]: value for name, value in found.items()}, "ε")
 
 
 def _budget(budget: Budget) -> str:

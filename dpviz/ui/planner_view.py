@@ -1,6 +1,6 @@
 """The budget planner's first part: what a guarantee is worth, in every currency and in words."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import plotly.graph_objects as go
@@ -106,7 +106,14 @@ def attack_chart(budget: Budget, means: NoisyMeans) -> Shown:
     )
 
 
-def show(figure: go.Figure, key: str, heading: str, alt: str, caption: str) -> Shown:
-    """Draw one chart; what was drawn, for the export."""
-    charts.show(figure, key, heading, alt, caption)
+def show(
+    figure: go.Figure,
+    key: str,
+    heading: str,
+    alt: str,
+    caption: str,
+    to_download: Callable[[], go.Figure] | None = None,
+) -> Shown:
+    """Draw one chart, see `charts.show`; what was drawn, for the export."""
+    charts.show(figure, key, heading, alt, caption, to_download=to_download)
     return [(heading, figure, caption)]

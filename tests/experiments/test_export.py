@@ -18,6 +18,7 @@ from dpviz.experiments.export import file_name, to_csv, to_script
 from dpviz.experiments.results import final_table
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.mirror_descent.algorithms import SyntheticData, VertexSampling
+from dpviz.privacy.accounting import tightest
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
@@ -94,6 +95,23 @@ def test_the_csv_header_rebuilds_the_experiment(experiment: Experiment) -> None:
     assert header == lines[: len(header)] and header[0] == f"# dpviz {dpviz.__version__}"
     assert Experiment.from_json(header[1].removeprefix("# settings: ")) == experiment
     assert any("_nonprivate" in line for line in header[2:])
+
+
+def test_the_csv_header_states_each_guarantee_on_the_finer_grid() -> None:
+    arms = tuple(
+        Arm(label=noise, algorithm=Nesterov(iterations=30, noise=noise, batch_fraction=0.1))  # type: ignore[arg-type]
+        for noise in ("laplace", "gaussian")
+    )
+    budget = ApproximateDP(epsilon=1.0, delta=1e-5)
+    experiment = Experiment(problem=Quadratic(rows=2000, dimension=2), arms=arms, budget=budget, replicates=1)
+    plans = experiment.plans()
+    text = to_csv(experiment.run(), experiment, plans)
+    for label, plan in plans.items():
+        (line,) = (line for line in text.splitlines() if line.startswith(f"# one whole run of {label}: "))
+        epsilon = float(line.split("epsilon = ")[1].split(" ")[0])
+        assert line.endswith("at delta = 1e-05 (privacy loss distribution, fine grid)")
+        assert epsilon == pytest.approx(tightest(plan.events, 1e-5, precision="fine").epsilon, rel=1e-8)
+        assert epsilon < tightest(plan.events, 1e-5).epsilon <= 1
 
 
 def test_a_stopped_run_is_exported_as_far_as_it_went(experiment: Experiment) -> None:
