@@ -115,7 +115,7 @@ def live(page: str, active: bool, draw: Callable[[Run, Trace], None]) -> None:
     def poll(was_active: bool) -> None:
         run = current(page)
         if run is None:
-            st.caption("No run yet. The plan above needs no data; press Run to see what happens on the data.")
+            st.caption("No run yet. A plan needs no data; Run shows what happens on the data.")
             return
         _progress(run)
         if run.job.active:
