@@ -15,7 +15,7 @@ from dpviz.families.mirror_descent import measure, presets
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.specification import Control
-from dpviz.ui import game_controls, guarantee
+from dpviz.ui import game_controls
 from dpviz.ui.experiment_controls import CURRENCIES
 from tests.pages.mirror import (
     PAGE,
@@ -59,19 +59,6 @@ def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
     }
     assert "Prefer " in text(app) and "expect an error of about" in text(app)
     assert "One row" in text(app) and "Versions (E11)" in text(app) and "saddle point" in text(app)
-
-
-def test_the_readings_of_the_header_hold_for_every_method(load: Load) -> None:
-    """The first of these methods wastes most of its budget: ε = 0.19, where the other one has 1."""
-    names = ["As in the paper", "DP-SGDA"]
-    app = load(PAGE, mirror_methods_game=names)
-    read = {name: guarantee.readings(presets.PRESETS[0].experiment.plans()[name], 1e-6) for name in names}
-    assert read["As in the paper"].epsilon_at_delta < 0.2 and read["DP-SGDA"].epsilon_at_delta > 0.99
-    _, epsilon, _, attack = app.metric
-    assert epsilon.value == "ε ≤ 1" and epsilon.delta == "DP-SGDA"
-    assert "From 0.193 to 1 over the methods" in epsilon.help
-    assert attack.value == f"≤ {100 * read['DP-SGDA'].detection:.3g} %" and attack.delta == "DP-SGDA"
-    assert "(DP-SGDA; less often with the other methods)" in text(app)
 
 
 @PROBLEMS
