@@ -48,7 +48,7 @@ class GameFacts(Facts):
     work : about how many multiplications gradients take; only to say in advance how long a run will take.
     payoff_bound : bound on the entries of one row's payoff matrix, where that matrix can be released; else 0.
     largest_gap : what no duality gap can exceed, whatever the rows and strategies; a bound above it says nothing.
-        Where groups have declared shares: if these are right.
+    right_shares : whether that rests on the groups' shares being right, as declared or bought.
     """
 
     d_x: int = 1
@@ -66,12 +66,19 @@ class GameFacts(Facts):
     second_smoothness: float = 0.0
     payoff_bound: float = 0.0
     largest_gap: float = math.inf
+    right_shares: bool = False
     work: Work = NO_WORK
 
     @property
     def log_vertices(self) -> float:
         """ℓ = ln d_x + ln d_y."""
         return math.log(self.d_x) + math.log(self.d_y)
+
+    @property
+    def cannot_exceed(self) -> str:
+        """`largest_gap` in words."""
+        condition = " if the shares are right" if self.right_shares else ""
+        return f"the {'excess loss' if self.d_y == 1 else 'gap'} cannot exceed {self.largest_gap:.3g}{condition}"
 
     def uniform(self, replicates: int) -> Pair:
         """The centres of both simplices, where every method starts; (R, d_x), (R, d_y)."""

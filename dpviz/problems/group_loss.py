@@ -88,6 +88,7 @@ class GroupLoss(GameSpecification):
             # Third derivatives: thrice in u, and twice in u and once in y, which the squared loss has as well.
             second_smoothness=weight * max(r**3 * third, r**2 * curvature),
             largest_gap=loss,
+            right_shares=True,
             work=Work(len(data.groups) * data.d**2, len(data.groups) * data.d**2, data.n * data.d**2 / 10)
             if self.loss == "squared"
             else Work(8 * data.n * data.d, 8 * data.n * data.d, data.n * data.d),
@@ -316,6 +317,7 @@ class LossMatrix(GameSpecification):
             smoothness=weight,
             payoff_bound=weight,
             largest_gap=1.0,
+            right_shares=True,
             work=Work(data.d * len(data.groups), data.d * len(data.groups), data.n * data.d),
         )
 

@@ -118,8 +118,7 @@ def _fourth(shown: PlanView) -> tuple[str, go.Figure, str]:
         if bound.data:
             advice = "In practice a quarter of T* does better, because the bound is loose there."
             return "How many rounds?", bound, f"{caption} {advice} {SETTINGS_ONLY}"
-        limit = short(shown.facts.largest_gap)
-        nothing = f" Whatever T, the bound of vertex sampling says nothing here: the gap cannot exceed {limit}."
+        nothing = f" Whatever T, the bound of vertex sampling says nothing here: {shown.facts.cannot_exceed}."
     noise = figures.noise_scales(guarantee.private(shown.plans), shown.styles)
     if bound is not None and not noise.data:
         return "How many rounds?", bound, f"{caption} {SETTINGS_ONLY}"

@@ -144,6 +144,12 @@ def test_a_bound_above_what_the_gap_can_be_is_called_vacuous_and_not_drawn(check
     assert not nothing.data and notes(nothing) == "Whatever T, the bound says nothing: the gap cannot exceed 2."
 
 
+def test_what_the_gap_cannot_exceed_is_said_in_words() -> None:
+    assert GAME.facts().cannot_exceed == "the gap cannot exceed 2"
+    assert SparseRegression().facts().cannot_exceed == "the excess loss cannot exceed 2"
+    assert GroupLoss().facts().cannot_exceed == "the gap cannot exceed 2 if the shares are right"
+
+
 def test_bounds_for_one_player_for_free_players_and_without_privacy(check_finite) -> None:
     for problem in (SparseRegression(), MarginalQueries(), GroupLoss()):
         figure = figures.bound_by_rounds(problem.facts(), BUDGET)

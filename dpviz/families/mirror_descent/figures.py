@@ -92,21 +92,21 @@ def gap_bounds(
     arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
 ) -> go.Figure:
     """`bounds.gap_bound` of every arm that has one, against the round, on a log axis, where it says something."""
-    lines, single, one_player, vacuous, limit = [], False, False, [], math.inf
+    lines, single, one_player, vacuous, limit = [], False, False, [], ""
     for arm in arms:
         if not isinstance(arm.algorithm, VertexSampling) or arm.label not in plans:
             continue
         plan = plans[arm.label]
         bound = bounds.gap_bound(arm.algorithm, plan)
         if bound is not None and isinstance(plan.facts, GameFacts):
-            useful, limit = bounds.told(bound, plan.facts), plan.facts.largest_gap
+            useful, limit = bounds.told(bound, plan.facts), plan.facts.cannot_exceed
             one_player |= plan.facts.d_y == 1
             if np.isnan(useful[-1]):
                 vacuous.append(arm.label)
                 continue
             lines.append(Line(np.arange(len(bound)), useful, arm.label, styles[arm.label]))
             single |= plan.schedule["batch_size"][0] < plan.facts.n
-    nothing = f"{', '.join(vacuous)}: the bound says nothing, {_cannot_exceed(limit, one_player)}"
+    nothing = f"{', '.join(vacuous)}: the bound says nothing, {limit}"
     return line_figure(
         lines,
         x_title=ROUND,
@@ -116,10 +116,6 @@ def gap_bounds(
         if_empty=nothing if vacuous else "No bound is known for these methods.",
         height=height,
     )
-
-
-def _cannot_exceed(limit: float, one_player: bool) -> str:
-    return f"the {'excess loss' if one_player else 'gap'} cannot exceed {limit:.3g}"
 
 
 def bound_by_rounds(
@@ -156,7 +152,7 @@ def bound_by_rounds(
     useful = [bounds.told(curve, facts) for curve in curves]
     at = {count: float(bound) for count, bound in zip(grid.tolist(), useful[0], strict=True)}
     marked = {name: (count, color) for name, (count, color) in chosen.items() if at.get(count, math.nan) > 0}
-    exceeds = _cannot_exceed(facts.largest_gap, facts.d_y == 1)
+    nothing = f"the bound says nothing: {facts.cannot_exceed}"
     return line_figure(
         [Line(grid, curve, name, look) for curve, name, look in zip(useful, names, looks, strict=True)],
         x_title="Rounds T",
@@ -166,9 +162,13 @@ def bound_by_rounds(
         marks=[Mark(count, at[count], f"{name} = {count}", color) for name, (count, color) in marked.items()],
         notes=[
             *([", ".join(f"{name} = {count:,}" for name, (count, _) in marked.items())] if marked else []),
-            *([f"where no line is drawn, the bound says nothing: {exceeds}"] if np.isnan(useful).any() else []),
+            *(
+                [f"where no line is drawn, the bound says nothing: {facts.cannot_exceed}"]
+                if np.isnan(useful).any()
+                else []
+            ),
         ],
-        if_empty=f"Whatever T, the bound says nothing: {exceeds}.",
+        if_empty=f"Whatever T, {nothing}.",
         height=height,
     )
 
