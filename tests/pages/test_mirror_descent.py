@@ -317,8 +317,9 @@ def test_the_pictures_follow_their_method(load: Load) -> None:
 
 
 def test_a_bound_that_says_something_can_be_compared_with_the_run(load: Load) -> None:
-    settings = {**SMALL_GAME, **TINY, "mirror_iterations": "16"}
-    app = run(load(PAGE, **settings))
+    small = {"mirror_matrix_latent_rows": "200", "mirror_matrix_latent_strategies_x": "10"}
+    small |= {"mirror_matrix_latent_strategies_y": "12", "mirror_iterations": "16", "mirror_replicates": "2"}
+    app = run(open_problem(load, "matrix", **small))
     choose(app, "overlay", "bound")
     assert "Vertex sampling, bound" in lines(app, "Duality gap against")
     assert "As in the paper: the bound says nothing, the gap cannot exceed 2" in str(chart(app, "Upper bound on"))
