@@ -25,6 +25,7 @@ from dpviz.privacy.closed_forms import Floats, exp_rest
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _REACH = 12.0  # standard deviations beside the modes, which lie between 0 and αμ: outside is less than 1e-31
 _FARTHEST = 400.0  # α μ up to which the integral is computed; beyond, a simple bound is nearly exact
+_LARGEST = 20.0  # μ, likewise: the range grows with it, and what is spent is beyond any use
 _LEAST = 1e-9  # μ; below, less than what rounding takes
 _BLOCK = 8  # orders that share one range of integration
 
@@ -46,7 +47,7 @@ def _single(kind: str, q: float, mu: float, orders: tuple[float, ...]) -> Floats
         return np.full(len(a), math.inf)
     whole, mu = a * mu**2 / 2, max(mu, _LEAST)
     found = _beyond(kind, q, mu, a)
-    near = np.flatnonzero(a * mu <= _FARTHEST)
+    near = np.flatnonzero((a * mu <= _FARTHEST) & (mu <= _LARGEST))
     near = near[np.argsort(a[near])]
     for start in range(0, len(near), _BLOCK):
         block = near[start : start + _BLOCK]
