@@ -274,7 +274,7 @@ def test_real_data_with_a_rare_group_run_through() -> None:
 def test_the_loss_matrix_is_the_mean_loss_of_strategies_in_groups() -> None:
     data = GroupedLosses(rows=2000, dimension=5)
     game = LossMatrix(data=data).build()
-    matrix, sensitivity, norm, _ = game.payoffs(2)
+    matrix, sensitivity, norm, *_ = game.payoffs(2)
     assert matrix.shape == (2, 5, 3) and norm == "l2" and sensitivity == pytest.approx(2 * 3 * np.sqrt(15) / 2000)
     loaded, shares = data.load(), data.facts().shares
     for group, share in enumerate(shares):
