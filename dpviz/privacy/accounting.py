@@ -119,7 +119,7 @@ def tightest(
     best: Method = min(applies, key=applies.__getitem__, default="basic")
     reached: Precision = "normal"
     if precision == "fine" and best in applies:
-        value = _fine_epsilon(tuple(events), delta, found[best] - paid)
+        value = _fine_epsilon(tuple(events), delta, applies.get("pld", found[best]) - paid)
         if value is not None:
             applies["pld"], reached = min(paid + value, found["pld"]), "fine"
             best = min(applies, key=applies.__getitem__)
@@ -130,7 +130,7 @@ def tightest(
 def _fine_epsilon(events: tuple[Event, ...], delta: float, guess: float) -> float | None:
     """ε at δ by loss distributions on the fine grid, or exactly; None where that is too much.
 
-    guess : an ε that holds.
+    guess : an ε near it, such as that of the normal grid.
     """
     if not events or guess == 0:
         return 0.0

@@ -31,7 +31,8 @@ def epsilon(counts: Mapping[Event, int], delta: float, guess: float) -> float | 
     """ε at δ of all events together, 20 times closer to the smallest provable one than on the normal grid, or more;
     None where that would take too much memory or time, or a loss is too large.
 
-    counts : releases, simplified as in `rounding`. guess : an ε that holds, such as another accountant's.
+    counts : releases, simplified as in `rounding`. guess : an ε near which to begin, such as another accountant's; if
+        it is below what losses prove, None may be the answer.
     """
     steps = sum(counts.values())
     if steps <= 1 or guess == 0:
@@ -39,19 +40,27 @@ def epsilon(counts: Mapping[Event, int], delta: float, guess: float) -> float | 
     events, times = list(counts), np.array(list(counts.values()))
     for fineness in FINENESS:
         try:
-            found = _on_grid(events, times, delta, guess, fineness)
-            if found < 0.97 * guess:  # tilted to the wrong place, where round-off counts
-                found = min(found, _on_grid(events, times, delta, found, fineness))
-            return found
+            found = _descended(events, times, delta, guess, fineness)
+            return found if found < math.inf else None
         except AccountingLimit:
             continue
     return None
 
 
-def _on_grid(events: Sequence[Event], times: np.ndarray, delta: float, guess: float, fineness: int) -> float:
-    steps = int(times.sum())
-    directions = pld.discretised(events, times, TAIL * delta / steps, 1 / fineness, MOST_CELLS)
-    return max(_composed(parts, times, delta, guess).epsilon(delta) for parts in directions)
+def _descended(events: Sequence[Event], times: np.ndarray, delta: float, guess: float, fineness: int) -> float:
+    """ε on one grid: from a guess that is far too large the window goes down until the smallest ε lies in it."""
+    directions = pld.discretised(events, times, TAIL * delta / int(times.sum()), 1 / fineness, MOST_CELLS)
+    for _ in range(30):
+        found = max(_in_window(_composed(parts, times, delta, guess), delta) for parts in directions)
+        if found > 0.97 * guess or found <= 0:
+            return max(found, 0.0)
+        guess = found
+    return guess
+
+
+def _in_window(composed: PLD, delta: float) -> float:
+    """The smallest ε with δ(ε) ≤ delta, or the lowest loss of the window if that is larger: below, nothing is known."""
+    return max(composed.epsilon(delta), composed.h * composed.lo)
 
 
 def _composed(parts: Sequence[PLD], times: np.ndarray, delta: float, guess: float) -> PLD:
@@ -62,7 +71,8 @@ def _composed(parts: Sequence[PLD], times: np.ndarray, delta: float, guess: floa
     def cumulant(exponent: float) -> float:
         return math.fsum(count * one.cumulant(exponent) for count, one in zip(times, held, strict=True))
 
-    best = _best_tilt(held, times, guess)
+    spread = math.sqrt(max(float(times @ np.array([part.variance for part in parts])), 1e-300))
+    best = _best_tilt(cumulant, guess, spread)
     windows = [_window(cumulant, best * share, guess, delta) for share in (1.0, 0.7, 0.5)]
     affordable = [window for window in windows if window[1] - window[0] * guess < math.log(delta) + MOST_LIFTED]
     # A smaller tilt suits a rare large loss, which a large one would make common.
@@ -130,17 +140,18 @@ class _Losses:
         return result
 
 
-def _best_tilt(held: Sequence[_Losses], times: np.ndarray, guess: float) -> float:
-    """About the exponent that makes `guess` the typical total loss: the minimum of the convex K(θ) - θ · guess."""
+def _best_tilt(cumulant: Callable[[float], float], guess: float, spread: float) -> float:
+    """About the exponent that makes `guess` the typical total loss: the minimum of the convex K(θ) - θ · guess.
+
+    spread : standard deviation of the total loss.
+    """
 
     def height(log_exponent: float) -> float:
         exponent = math.exp(log_exponent)
-        return (
-            math.fsum(count * one.cumulant(exponent) for count, one in zip(times, held, strict=True)) - exponent * guess
-        )
+        return cumulant(exponent) - exponent * guess
 
-    # The sum of losses is above guess by chance only if θ > 0; θ · guess is of the order of ln 1/δ.
-    grid = np.log(np.geomspace(0.3, 3000.0, 12) / guess)
+    # θ · guess is of the order of ln 1/δ where δ is small, and θ · spread below 1 where ε is next to nothing.
+    grid = np.linspace(math.log(0.1 / max(guess, spread)), math.log(3000.0 / guess), 14)
     heights = [height(x) for x in grid.tolist()]
     best = int(np.argmin(heights))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]

@@ -82,6 +82,25 @@ def test_a_finer_grid_is_below_the_normal_one_and_near_a_still_finer_one(
     assert found.epsilon - limit <= (normal.epsilon - limit) / 20
 
 
+def test_the_window_goes_down_from_a_guess_that_is_far_too_large() -> None:
+    """Where the normal grid says nothing, another accountant's ε may be many times what losses prove."""
+    for event, steps, delta, guess in (
+        (Sub("poisson", 8, 10_000, Gaussian(0.0526)), 9, 4.7e-12, 0.0033),
+        (Sub("wor", 110, 10_000, ExpMech(0.0558)), 28, 1.6e-12, 0.0172),
+        (Sub("poisson", 112, 10_000, Gaussian(0.0175)), 63, 5.9e-4, 6.4e-5),
+        (Gaussian(0.1), 100, 1e-12, 60.0),
+    ):
+        far, near = (fine.epsilon({event: steps}, delta, start) for start in (guess, 3 * guess))
+        assert far is not None and near is not None and 0 < near == pytest.approx(far, rel=1e-5)
+        assert near >= 0.9 * closed_forms.gdp_epsilon(1.0, delta) or not isinstance(event, Gaussian)
+
+
+def test_a_method_keeps_its_own_number() -> None:
+    """Selections read tighter by Rényi DP than by their losses, on any grid."""
+    found = accounting.tightest((ExpMech(0.1),) * 100, 1e-6, precision="fine")
+    assert found.method == "rdp" and found.by_method["pld"] == pytest.approx(2.6118, abs=1e-4)
+
+
 def test_what_is_too_much_falls_back_to_the_normal_grid_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     schedule = tuple(Sub("wor", 100, 10_000, Gaussian(float(mu))) for mu in np.geomspace(0.3, 1.5, 300))
     normal, found = (accounting.tightest(schedule, 1e-6, precision=which) for which in ("normal", "fine"))  # type: ignore[arg-type]
