@@ -91,7 +91,15 @@ def declare(file: GroupedFile, group: str) -> Shares:
     if group in file.proposed:
         data_panel.taken_from_data(file, *taken)
     names = _names(group, [name for name, _ in rows])
-    return _declared(rows) if source == DECLARED else _bought(file, group, names)
+    if source == BOUGHT:
+        return _bought(file, group, names)
+    costs = tuple(release.epsilon for release in file.bought)
+    if costs:
+        st.caption(
+            f"ε = {' + '.join(map(short, costs))} was spent on shares of this file before. The plan pays for that, "
+            "whether you use them or not."
+        )
+    return _declared(rows)._replace(costs=costs)
 
 
 def _edited(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]:

@@ -77,8 +77,7 @@ def _prepared(
     listed = ", ".join(
         f"{data_panel.plain(name)} {short(share)}" for name, share in zip(facts.groups, facts.shares, strict=True)
     )
-    how = "Bought" if costs else "Declared"
-    st.caption(f"{how} shares: {listed}. The smallest decides the noise: a row of its group weighs 1/share.")
+    st.caption(f"Shares in the game: {listed}. The smallest decides the noise: a row of its group weighs 1/share.")
     _diagnostics(prepared)
     return prepared
 

@@ -87,7 +87,6 @@ def declare(app: AppTest, rows: Sequence[tuple[str | None, float | None]]) -> Ap
 def declared(app: AppTest) -> dict[str, float]:
     assert not app.error
     facts = app.session_state["dataset"].facts()
-    assert facts.shares_costs == () or "Bought shares" in text(app)
     return dict(zip(facts.groups, facts.shares, strict=True))
 
 
@@ -215,6 +214,15 @@ def test_shares_can_be_bought_and_the_plan_pays_for_every_release(app: AppTest) 
     press(app, "release")
     facts = LossMatrix(data=app.session_state["dataset"]).facts()
     assert facts.released == (Laplace(0.5), Laplace(0.5)) and "Spent ε = 0.5 + 0.5" in text(app)
+
+
+def test_a_release_of_shares_is_paid_for_even_if_others_are_declared_after_it(app: AppTest) -> None:
+    declare(buy(press(upload(app, table()), "fill")), [("south", None), ("north", None)])
+    press(app, "release")
+    app.segmented_control(key="p_groups_upload_shares").set_value("declared").run()
+    declare(app, [("south", 0.5), ("north", 0.3)])
+    facts = app.session_state["dataset"].facts()
+    assert len(facts.shares_costs) == 1 and "whether you use them or not" in text(app)
 
 
 def test_bought_shares_belong_to_the_groups_that_they_were_bought_for(app: AppTest) -> None:
