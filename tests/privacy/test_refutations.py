@@ -216,7 +216,8 @@ def test_all_that_is_shown_of_the_data_was_charged(method: Algorithm, monkeypatc
         assert len(first) == len(second) > 1
         for before, after in zip(first, second, strict=True):
             assert before[:2] == after[:2]
-            assert all(np.array_equal(a, b) for a, b in zip(before[2:], after[2:], strict=True))
+            for a, b in zip(before[2:], after[2:], strict=True):  # a series may have no number at the start
+                assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
         played += 1
     assert played >= 1
 
