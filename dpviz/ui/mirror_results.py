@@ -143,7 +143,8 @@ def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:
     found = {label: samples for label, samples in found.items() if len(samples) and np.isfinite(samples).all()}
     if not found:
         return
-    gaps = {label: float(np.median(samples)) for label, samples in found.items()}
+    # Rounding may leave a gap of -1e-16 where a method has solved the game.
+    gaps = {label: max(float(np.median(samples)), 0.0) for label, samples in found.items()}
     # Every method starts from uniform play, so the first record of any is that of not playing.
     uniform = float(np.median(trace.series(next(iter(found)), metric)[1][0]))
     useless = [label for label in gaps if advice.no_better(found[label], uniform)]

@@ -102,3 +102,20 @@ def test_the_sweep_over_dimensions_draws_slopes(load: Load) -> None:
     assert app.button(key="mirror_sweep_sweep_run").disabled
     app = open_tab(open_problem(load, "groups"), "Gap against dimension")
     assert "Choose the matrix game or the quadratic game" in text(app)
+
+
+def test_what_a_theorem_asks_for_and_the_rounds_cut_is_said(load: Load) -> None:
+    settings = {"mirror_methods_game": ["Vertex sampling"], "mirror_parameters": "Theorem 4.1, quadratic"}
+    app = load(PAGE, mirror_iterations="64", **settings)
+    assert "Theorem 4.1, quadratic asks for T = " in said(app) and "the rounds that are set end at 64." in said(app)
+    app.number_input(key="mirror_iterations").set_value(1024).run()
+    assert not app.exception and "asks for" not in said(app)
+
+
+def test_the_page_says_plainly_where_two_draws_win(load: Load) -> None:
+    """In the needle game, after a run; in the default game they do not."""
+    methods = {"mirror_methods_game": ["Vertex sampling", "Two draws"], "mirror_replicates": "3"}
+    (verdict,) = (i.value for i in run(open_problem(load, "matrix", **methods)).info if "On private data" in i.value)
+    assert verdict.startswith("Two draws beats Vertex sampling here, 0 against 0.1") and "simpler method" in verdict
+    (verdict,) = (i.value for i in run(load(PAGE, **methods)).info if "On private data" in i.value)
+    assert verdict.startswith("Vertex sampling has the smallest error here")
