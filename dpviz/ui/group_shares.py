@@ -35,7 +35,7 @@ class Release(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Groups, among them "other" where shares were bought, the share of each, and the ε of the releases behind them."""
+    """Groups, among them "other" where shares were bought, the share of each, and the ε of all releases of shares."""
 
     groups: list[str]
     shares: list[float]
@@ -44,14 +44,21 @@ class Shares(NamedTuple):
 
 @dataclass
 class GroupedFile(data_panel.Upload):
-    """A file, with the groups declared so far: by column, names and shares as typed (NaN: none).
-
-    bought : all releases of shares.
-    """
+    """A file, with the groups declared so far: by column, names and shares as typed (NaN: none)."""
 
     groups: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
     proposed: set[str] = field(default_factory=set)  # columns whose groups were taken from the data
-    bought: list[Release] = field(default_factory=list)
+
+    @property
+    def bought(self) -> list[Release]:
+        """All releases of shares of this file in this session: reading it again, or for another game, undoes none."""
+        releases: list[Release] = st.session_state.setdefault("bought_shares", {}).setdefault(self.content, [])
+        return releases
+
+    @property
+    def costs(self) -> tuple[float, ...]:
+        """The ε of every one of them."""
+        return tuple(release.epsilon for release in self.bought)
 
 
 def declare(file: GroupedFile, group: str) -> Shares:
@@ -93,13 +100,12 @@ def declare(file: GroupedFile, group: str) -> Shares:
     names = _names(group, [name for name, _ in rows])
     if source == BOUGHT:
         return _bought(file, group, names)
-    costs = tuple(release.epsilon for release in file.bought)
-    if costs:
+    if file.costs:
         st.caption(
-            f"ε = {' + '.join(map(short, costs))} was spent on shares of this file before. The plan pays for that, "
+            f"ε = {' + '.join(map(short, file.costs))} was spent on shares of this file before. The plan pays for that, "
             "whether you use them or not."
         )
-    return _declared(rows)._replace(costs=costs)
+    return _declared(rows)._replace(costs=file.costs)
 
 
 def _edited(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]:
@@ -194,15 +200,14 @@ def _bought(file: GroupedFile, group: str, names: list[str]) -> Shares:
         args=(file, group, tuple(groups), epsilon),
         help="Reads the file once. Every release of the same file costs its ε, and the plan pays for all of them.",
     )
-    costs = tuple(release.epsilon for release in file.bought)
-    spent = " + ".join(map(short, costs)) if costs else short(epsilon)
+    spent = " + ".join(map(short, file.costs)) if file.costs else short(epsilon)
     st.caption(
-        f"{'Spent' if costs else 'Will spend'} ε = {spent} before the run; the plan gets the rest. The numbers of rows "
+        f"{'Spent' if file.costs else 'Will spend'} ε = {spent} before the run; the plan gets the rest. The numbers of rows "
         f"are right up to about {2 / epsilon:,.0f}."
     )
     if not fitting:
         raise NotYet("Press “Release the shares”.", title="The shares of these groups are not released yet")
-    return Shares(groups, list(bought_shares.as_shares(fitting[-1].counts, smallest)), costs)
+    return Shares(groups, list(bought_shares.as_shares(fitting[-1].counts, smallest)), file.costs)
 
 
 def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: float) -> None:

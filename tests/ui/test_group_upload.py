@@ -242,6 +242,25 @@ def test_bought_shares_belong_to_the_groups_that_they_were_bought_for(app: AppTe
     assert app.session_state["dataset"] is None  # another file
 
 
+def test_nothing_forgets_what_was_bought_from_a_file(app: AppTest) -> None:
+    """Neither reading the file again nor uploading it again, after another one, undoes a release."""
+    frame = table()
+    app = declare(buy(press(upload(app, frame), "fill")), [("south", None), ("north", None)])
+    press(app, "release")
+    app.text_input(key="p_groups_upload_missing").set_value("none").run()  # reads the file again
+    declare(press(app, "fill"), [("south", None), ("north", None)])
+    assert app.session_state["dataset"].shares_costs == (0.05,)  # they can still be used
+    press(app, "release")
+    assert app.session_state["dataset"].shares_costs == (0.05, 0.05)
+
+    upload(app, table(90))
+    declare(buy(press(app, "fill")), [("south", None), ("north", None)])
+    assert "not released yet" in said(app)  # another file: nothing was bought from it
+    upload(app, frame)
+    declare(buy(press(app, "fill")), [("south", None), ("north", None)])
+    assert app.session_state["dataset"].shares_costs == (0.05, 0.05)
+
+
 # ------------------------------------------------------------------------------------------------------------- mistakes
 
 
