@@ -145,8 +145,7 @@ def detected(text: str) -> Detected:
     header, sure = _header(first, columns, numeric, decimal)
     if not sure:
         questions.append("Does the first row name the columns, or is it data?")
-    found = {cell for position in numeric for cell in columns[position]}
-    dashes = tuple(mark for mark in _DASHES if mark in found)
+    dashes = tuple(mark for mark in _DASHES if _rows_with(mark, [columns[position] for position in numeric]) > 1)
     return Detected(
         reading.replaced(decimal=decimal, header=header, missing=(*MISSING, *dashes)),
         tuple(questions),
@@ -190,6 +189,11 @@ def _decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", ","], s
     if not any(votes.values()) and doubtful:
         return decimal, "Is the comma or the point the decimal mark? All numbers with one could be read in two ways."
     return decimal, ""
+
+
+def _rows_with(mark: str, columns: Sequence[Sequence[str]]) -> int:
+    """In how many rows a mark stands: the reading is exported, so that one row must not put it there."""
+    return len({row for column in columns for row, cell in enumerate(column) if cell == mark})
 
 
 def _numeric(cells: Sequence[str], decimal: str) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpviz.datasets import Reading, describe_columns, detect_reading, prepare, read_table
-from dpviz.datasets.cells import class_label
+from dpviz.datasets.cells import class_label, numbers
 from dpviz.datasets.reading import interpreted, plain_number
 from dpviz.errors import UserError
 from dpviz.specification import Specification
@@ -65,6 +65,14 @@ def test_marks_of_missing_values_are_missing(mark: str) -> None:
     frame = read_table(csv(",", cells), "t.csv")
     assert frame["a"].dtype == np.float64 and frame["a"].isna().sum() == N // 5
     assert describe_columns(frame)[0].missing == N // 5
+
+
+@pytest.mark.parametrize("mark", ["-", "--", ".", "..", "*"])
+def test_one_row_puts_no_mark_into_the_reading(mark: str) -> None:
+    """The reading stands in settings, file names and downloads: it must not tell what one row holds."""
+    before, after = csv(",", PLAIN, PLAIN), csv(",", [mark, *PLAIN[1:]], [mark, *PLAIN[1:]])
+    assert detect_reading(after, "t.csv") == detect_reading(before, "t.csv")
+    assert np.isnan(numbers(read_table(after, "t.csv")["a"])[0])  # it is no number all the same
 
 
 def test_a_dash_is_a_class_where_no_number_is_missing() -> None:

@@ -21,7 +21,23 @@ def script(kind: str) -> None:
 
 
 ROW = 23
-VALUES = ["", "nan", "inf", "1e308", "no such thing", "x" * 3000, "0,5", "1.234,50", '"', "?", "yes", "3"]
+VALUES = [
+    "",
+    "nan",
+    "inf",
+    "1e308",
+    "no such thing",
+    "x" * 3000,
+    "0,5",
+    "1.234,50",
+    '"',
+    "?",
+    "yes",
+    "3",
+    "-",
+    ".",
+    "*",
+]
 
 
 def content(value: str | None = None) -> bytes:
