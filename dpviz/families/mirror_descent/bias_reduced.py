@@ -82,7 +82,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             tau = min(float(largest), 1 / (facts.lipschitz * math.sqrt(self.stop_level)))
             steps = [self.relative_step * tau if share else 0.0 for share in split]
         else:
-            paid_for = planning.additive(budget)
+            paid_for = planning.additive(budget, facts.released)
             largest_steps = planning.private_steps(facts, paid_for, np.array([weight]), draws, split, "tight", 1)
             steps = [self.relative_step * step for step in largest_steps]
         allowed: dict[str, Event] = {

@@ -9,7 +9,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import rates, theory
-from dpviz.privacy import planner
+from dpviz.privacy import accounting, planner
 from dpviz.privacy.budgets import (
     ApproximateDP,
     Budget,
@@ -70,10 +70,15 @@ def rho_of(budget: Budget) -> float:
     return budget.gaussian**2 / 2 if isinstance(budget, TradeOff) else getattr(budget, "mu", math.inf) ** 2 / 2
 
 
-def additive(budget: Budget) -> Budget:
-    """The budget itself if it is ε, ρ or μ; else the largest ρ or μ that implies it."""
+def additive(budget: Budget, prior: tuple[Event, ...] = ()) -> Budget:
+    """The budget itself if it is ε, ρ or μ; else the largest ρ or μ that implies it.
+
+    prior : what was released before the run. Its pure ε comes off an (ε, δ) before the conversion, because that is how
+        the guarantee is read (`accounting.tightest`); so the result less the ρ of `prior` is what the run may spend.
+    """
     if isinstance(budget, ApproximateDP):
-        return ZeroConcentratedDP.model_construct(rho=zcdp_rho(budget.epsilon, budget.delta))
+        rest = planner.left(budget, prior) if prior else budget.epsilon
+        return ZeroConcentratedDP.model_construct(rho=zcdp_rho(rest, budget.delta) + accounting.total(prior, "rho"))
     if isinstance(budget, RenyiDP):
         return ZeroConcentratedDP.model_construct(rho=budget.epsilon / budget.order)
     return GaussianDP.model_construct(mu=budget.gaussian) if isinstance(budget, TradeOff) else budget

@@ -9,7 +9,7 @@ import pytest
 from dpviz.datasets import GroupedUpload
 from dpviz.errors import UserError
 from dpviz.experiments.results import budget_spent
-from dpviz.families.mirror_descent import VertexSampling, planning, presets, shares
+from dpviz.families.mirror_descent import BiasReduced, VertexSampling, planning, presets, shares
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
 from dpviz.problems.group_loss import GroupLoss
@@ -94,6 +94,16 @@ def test_every_method_pays_for_the_shares_first(label: str, budget: Budget) -> N
         left, _ = budget_spent(replace(plan, facts=game().facts()), plan.iterations)
         # The paper's own accounting is far from using up the budget, with and without a release.
         assert left < budget_spent(alone, alone.iterations)[0] or label == "As in the paper"
+
+
+@pytest.mark.parametrize("costs", [(0.05,), (0.05, 0.3)])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
+def test_a_filter_keeps_to_the_budget_together_with_the_shares_as_the_page_reads_it(
+    epsilon: float, costs: tuple[float, ...]
+) -> None:
+    plan = BiasReduced().plan(game(*costs).facts(), ApproximateDP(epsilon=epsilon, delta=1e-6))
+    spent, _ = budget_spent(plan, plan.iterations)
+    assert 0.9 * epsilon < spent <= epsilon * (1 + 1e-9)
 
 
 def test_the_papers_accounting_gets_what_is_left_of_epsilon() -> None:
