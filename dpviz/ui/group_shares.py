@@ -102,8 +102,8 @@ def declare(file: GroupedFile, group: str) -> Shares:
         return _bought(file, group, names)
     if file.costs:
         st.caption(
-            f"ε = {' + '.join(map(short, file.costs))} was spent on shares of this file before. The plan pays for that, "
-            "whether you use them or not."
+            f"ε = {' + '.join(map(short, file.costs))} was spent on shares of this file before. The plan pays for "
+            "that, whether you use them or not."
         )
     return _declared(rows)._replace(costs=file.costs)
 
@@ -202,8 +202,8 @@ def _bought(file: GroupedFile, group: str, names: list[str]) -> Shares:
     )
     spent = " + ".join(map(short, file.costs)) if file.costs else short(epsilon)
     st.caption(
-        f"{'Spent' if file.costs else 'Will spend'} ε = {spent} before the run; the plan gets the rest. The numbers of rows "
-        f"are right up to about {2 / epsilon:,.0f}."
+        f"{'Spent' if file.costs else 'Will spend'} ε = {spent} before the run; the plan gets the rest. The numbers of "
+        f"rows are right up to about {2 / epsilon:,.0f}."
     )
     if not fitting:
         raise NotYet("Press “Release the shares”.", title="The shares of these groups are not released yet")
