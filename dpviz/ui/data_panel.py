@@ -162,6 +162,12 @@ def from_data(page: str) -> tuple[str, ...]:
     return () if upload is None else tuple(upload.taken)
 
 
+def content(page: str) -> bytes:
+    """What tells the file of a panel from others in this session; empty without a file."""
+    upload: Upload | None = st.session_state.get(f"{page}_upload")
+    return b"" if upload is None else upload.content
+
+
 def _read(page: str, kind: type[Upload], sample_rows: int | None = None) -> None:
     """Read the file that was just chosen; forget the table if it was removed."""
     for name in NAMES:

@@ -1,5 +1,6 @@
 """Choosing what is minimised: a data set with its model, or the quadratic test bench."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -104,6 +105,7 @@ def _computed(
     """Buttons that compute L from the data; the fields to use, none as long as there is no L."""
     source = fields.get("smoothness_source")
     about = problem.to_json()  # all that the eigenvalue depends on is in there
+    paid: list[float] = [] if problem.public else _paid(data_panel.content(panel.page))
     if source == "estimated":
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(smoothness.estimated, problem, tables)
@@ -111,37 +113,55 @@ def _computed(
     elif source == "released":
         cost = fields["smoothness_cost"]
         spend = smoothness.suggested_cost(budget) if cost is None else cost
-        st.caption(f"Spends ε_L = {spend:.3g} before the run; the plan gets the rest.")
+        spent = f"Spent ε_L = {' + '.join(f'{cost:.3g}' for cost in paid)}" if paid else f"Spends ε_L = {spend:.3g}"
+        st.caption(f"{spent} before the run; the plan gets the rest.")
         compute = partial(smoothness.released, problem, spend, seed, tables)
         again = fields["smoothness"] is not None and st.session_state.get(panel.key("smoothness_for")) == about
         st.button(
             "Release L",
             key=panel.key("release"),
             on_click=_keep,
-            args=(panel, about, spend, compute),
+            args=(panel, about, spend, compute, None if problem.public else paid),
             disabled=again,
             help="One release of the same data and model: a second one would cost the budget again.",
         )
     error = st.session_state.pop(panel.key("smoothness_error"), None)
     if error is not None:
         st.error(str(error), title=error.title)
+    if paid and (source != "released" or fields["smoothness"] is None):
+        st.warning(
+            f"ε_L = {math.fsum(paid):.3g} was spent on L of this file, and this plan does not count it. It does with L "
+            "“Released privately”.",
+            title="A release of L is not paid for",
+        )
     if fields and fields["smoothness"] is None:
         st.caption("Until there is a value, the plan uses L from the declared bounds.")
         return {}
     made_for = st.session_state.get(panel.key("smoothness_for"), about)
     if source in ("estimated", "released") and made_for != about:
         st.warning("The data or the model changed after this L was computed. Compute it again.")
-    return fields
+    # Every release of this file counts, whatever the control says that the next one would cost.
+    return fields | {"smoothness_cost": math.fsum(paid)} if paid and source == "released" else fields
 
 
-def _keep(panel: Panel, about: str, cost: float | None, compute: Callable[[], float]) -> None:
-    """Compute L and write it into its control; for callbacks."""
+def _paid(content: bytes) -> list[float]:
+    """The ε_L of all releases of L from a file in this session."""
+    costs: list[float] = st.session_state.setdefault("released_smoothness", {}).setdefault(content, [])
+    return costs
+
+
+def _keep(
+    panel: Panel, about: str, cost: float | None, compute: Callable[[], float], paid: list[float] | None = None
+) -> None:
+    """Compute L and write it into its control; for callbacks. paid : takes the cost, too."""
     try:
         panel.write({"smoothness": compute(), "smoothness_cost": cost})
     except UserError as error:
         st.session_state[panel.key("smoothness_error")] = error
     else:
         st.session_state[panel.key("smoothness_for")] = about
+        if paid is not None and cost is not None:
+            paid.append(cost)
 
 
 def settings_of(problem: ProblemSpecification) -> dict[str, Any]:

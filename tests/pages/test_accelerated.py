@@ -14,6 +14,7 @@ from dpviz.experiments.preset import Preset
 from dpviz.families.accelerated import presets
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import Laplace
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic
 from dpviz.specification import Control
@@ -357,6 +358,22 @@ def test_the_smoothness_is_released_privately_and_paid_for(load: Load) -> None:
     assert "released privately" in text(app) and app.metric[0].value == "ε = 2"
     app.number_input(key="accel_uniform_dimension").set_value(5).run()
     assert not app.exception and "changed after this L" in said(app)
+
+
+def test_every_release_of_the_smoothness_of_a_file_is_paid_for(load: Load) -> None:
+    app = upload(load)
+    app.selectbox(key="accel_smoothness_source").set_value("released").run()
+    app.button(key="accel_release").click().run()
+    app.number_input(key="accel_smoothness_cost").set_value(0.001).run()  # what the next one would cost
+    assert not app.exception and "Spent ε_L = 0.1 before" in text(app)
+    app.number_input(key="accel_regularisation").set_value(0.1).run()
+    app.button(key="accel_release").click().run()
+    assert not app.exception and "Spent ε_L = 0.1 + 0.001 before" in text(app)
+    run(app)
+    facts = app.session_state["accel_job"].experiment.problem.facts()
+    assert facts.released == (Laplace(0.101),)
+    app.selectbox(key="accel_smoothness_source").set_value("bounds").run()
+    assert "A release of L is not paid for" in said(app)
 
 
 def test_the_smoothness_estimated_from_data_is_labelled(load: Load) -> None:
