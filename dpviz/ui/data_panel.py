@@ -1,6 +1,5 @@
 """Choosing data: generated, bundled, or a user's own file with declared ranges."""
 
-import hashlib
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,7 +67,6 @@ class Upload:
     page: str  # prefix of the panel's keys
     name: str
     serial: int  # of the files that this panel read
-    content: bytes = b""  # SHA-256 of the file, to know it again in this session; it never leaves
     frame: pd.DataFrame = field(default_factory=pd.DataFrame)
     columns: tuple[ColumnInfo, ...] = ()
     reading: Reading | None = None  # how it was read
@@ -188,7 +186,7 @@ def _read_as(page: str, kind: type[Upload], reading: Callable[[Reading], Reading
         return
     serial = st.session_state[f"{page}_upload_serial"] = st.session_state.get(f"{page}_upload_serial", 0) + 1
     data = file.getvalue()
-    upload = kind(page, file.name, serial, hashlib.sha256(data).digest())
+    upload = kind(page, file.name, serial)
     try:
         found = detect_reading(data, file.name)
         upload.reading = found.reading
