@@ -81,6 +81,12 @@ class Upload:
     identities: dict[Hashable, str] = field(default_factory=dict)  # of the choices made so far
     counts: dict[Hashable, Any] = field(default_factory=dict)  # what was counted in the rows so far
 
+    @property
+    def known_as(self) -> Hashable:
+        """What a file is known by when it comes again: name, columns and number of rows, which are public. Not its
+        rows: whether two files have the same ones must not enter a plan."""
+        return self.name, tuple(self.frame.columns), len(self.frame)
+
     def once(self, choice: Hashable, make: Callable[[str], Made]) -> Made:
         """What `make` returns for a choice, given its identity; made again only when the choice changes."""
         if self.made is None or self.made[0] != choice:
@@ -160,10 +166,10 @@ def from_data(page: str) -> tuple[str, ...]:
     return () if upload is None else tuple(upload.taken)
 
 
-def content(page: str) -> bytes:
-    """What tells the file of a panel from others in this session; empty without a file."""
+def known_as(page: str) -> Hashable:
+    """What tells the file of a panel from others in this session; None without a file."""
     upload: Upload | None = st.session_state.get(f"{page}_upload")
-    return b"" if upload is None else upload.content
+    return None if upload is None else upload.known_as
 
 
 def _read(page: str, kind: type[Upload], sample_rows: int | None = None) -> None:

@@ -51,12 +51,8 @@ class GroupedFile(data_panel.Upload):
 
     @property
     def bought(self) -> list[Release]:
-        """All releases of shares of this file in this session: reading it again, or for another game, undoes none.
-
-        A file is known again by what is public of it, its name, its columns and its number of rows, not by its rows.
-        """
-        known = (self.name, tuple(self.frame.columns), len(self.frame))
-        releases: list[Release] = st.session_state.setdefault("bought_shares", {}).setdefault(known, [])
+        """All releases of shares of this file in this session: reading it again, or for another game, undoes none."""
+        releases: list[Release] = st.session_state.setdefault("bought_shares", {}).setdefault(self.known_as, [])
         return releases
 
     @property

@@ -1,7 +1,7 @@
 """Choosing what is minimised: a data set with its model, or the quadratic test bench."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -105,7 +105,7 @@ def _computed(
     """Buttons that compute L from the data; the fields to use, none as long as there is no L."""
     source = fields.get("smoothness_source")
     about = problem.to_json()  # all that the eigenvalue depends on is in there
-    paid: list[float] = [] if problem.public else _paid(data_panel.content(panel.page))
+    paid: list[float] = [] if problem.public else _paid(data_panel.known_as(panel.page))
     if source == "estimated":
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(smoothness.estimated, problem, tables)
@@ -144,9 +144,9 @@ def _computed(
     return fields | {"smoothness_cost": math.fsum(paid)} if paid and source == "released" else fields
 
 
-def _paid(content: bytes) -> list[float]:
+def _paid(file: Hashable) -> list[float]:
     """The ε_L of all releases of L from a file in this session."""
-    costs: list[float] = st.session_state.setdefault("released_smoothness", {}).setdefault(content, [])
+    costs: list[float] = st.session_state.setdefault("released_smoothness", {}).setdefault(file, [])
     return costs
 
 
