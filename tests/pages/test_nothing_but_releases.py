@@ -1,0 +1,123 @@
+"""What the page of an upload shows without diagnostics is a function of what the mechanisms release, and of no more.
+
+Releases are blinded: every mechanism gets zeros in place of the data's values, and the noise is seeded. Two different
+files with the same declarations must then give the same page and the same downloads, to the last digit.
+"""
+
+import io
+import re
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from dpviz.experiments import experiment
+from dpviz.privacy.mechanisms import Batch, Mechanisms, PrefixSums
+from dpviz.privacy.queries import Query
+from dpviz.ui import data_panel
+from tests.pages import mirror
+from tests.pages.test_mirror_uploads import KINDS, TABLES, declare, people
+from tests.pages.test_mirror_uploads import upload as mirror_upload
+
+Load = Callable[..., AppTest]
+Page = dict[str, object]
+RANGES = {0: {"lowest": 0.0, "highest": 100.0}, 1: {"lowest": 0.0, "highest": 9000.0}}
+SHARES = {"groups": {"north": 0.25, "south": 0.5}, "losses": {"a": 0.5, "b": 0.4}}
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, Callable[[], bytes]]]:
+    """Blinds all mechanisms, and what else differs from run to run; what the download buttons would deliver."""
+    for owner, name in (
+        (Batch, "_released"),
+        (Mechanisms, "exponential"),
+        (Mechanisms, "above_threshold"),
+        (PrefixSums, "add"),
+    ):
+        monkeypatch.setattr(owner, name, blinded(getattr(owner, name)))
+    monkeypatch.setattr(data_panel, "new_identity", lambda: "0" * 32)
+    monkeypatch.setattr(experiment, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+    found: dict[str, tuple[str, Callable[[], bytes]]] = {}
+
+    def keep(label: str, data: Callable[[], bytes], *, key: str, file_name: str, **_: object) -> None:
+        found[key] = (file_name, data)
+
+    monkeypatch.setattr(st, "download_button", keep)
+    return found
+
+
+def blinded(release: Callable[..., object]) -> Callable[..., object]:
+    def with_zeros(self: object, query: Query, *arguments: object, **options: object) -> object:
+        return release(self, query._replace(value=np.zeros_like(query.value)), *arguments, **options)
+
+    return with_zeros
+
+
+def another(data: bytes) -> bytes:
+    """As many rows, drawn from the same file."""
+    return pd.read_csv(io.BytesIO(data)).sample(frac=1, replace=True, random_state=3).to_csv(index=False).encode()
+
+
+def edit(app: AppTest, name: str, changes: dict[str, object]) -> None:
+    for editor in app.data_editor:
+        if f"_{name}_" in editor.key:
+            app.session_state[editor.key] = {"edited_rows": {}, "added_rows": [], "deleted_rows": []} | changes
+    app.run()
+    assert not app.exception
+
+
+def prepared(load: Load, problem: str, data: bytes) -> AppTest:
+    """The page of an upload with everything declared, ready to run."""
+    if problem == "accelerated":
+        app = load("accelerated", accel_data="Your own file", accel_iterations="6", accel_replicates="2")
+        app.file_uploader[0].upload("mine.csv", data, "text/csv")
+        app.run()
+    else:
+        app = mirror_upload(load, problem, data)
+    if problem == "synthetic":
+        return declare(app, area="city, town", age="bins: 0, 40, 80", pets="cat, dog")
+    if problem in SHARES:
+        edit(
+            app,
+            "members",
+            {"added_rows": [{"group": name, "share": share} for name, share in SHARES[problem].items()]},
+        )
+    edit(app, "ranges", {"edited_rows": RANGES})
+    return app
+
+
+def shown(app: AppTest, files: dict[str, tuple[str, Callable[[], bytes]]]) -> Page:
+    """All words, tables, charts and downloads of a page, apart from what it says about the file to who uploaded it."""
+    words = [*app.markdown, *app.caption, *app.info, *app.success, *app.warning, *app.error, *app.subheader]
+    texts = [re.sub(r"\d+\.\d s\b", "", element.value) for element in words]
+    page: Page = {f"text {place}": text for place, text in enumerate(texts) if "counted in the file" not in text}
+    page |= {f"table {place}": frame.value.to_csv() for place, frame in enumerate(app.dataframe)}
+    page |= {f"chart {alt}": chart for alt, chart in mirror.charts(app).items()}
+    return page | {f"file {key}": (name, data()) for key, (name, data) in files.items()}
+
+
+@pytest.mark.parametrize("problem", ["accelerated", *KINDS])
+def test_two_files_whose_releases_are_alike_look_alike(
+    load: Load, files: dict[str, tuple[str, Callable[[], bytes]]], problem: str
+) -> None:
+    data = pd.read_csv(io.BytesIO(people())).drop(columns="region").to_csv(index=False).encode()
+    data = TABLES.get(problem, lambda: data)()
+    prefix = "accel" if problem == "accelerated" else "mirror"
+    pages: list[Page] = []
+    for content in (data, another(data)):
+        files.clear()
+        app = prepared(load, problem, content)
+        app.toggle(key=f"{prefix}_fixed_seed").set_value(True).run()
+        app.toggle(key=f"{prefix}_references").set_value(True).run()
+        app = mirror.run(mirror.all_methods(app), press=f"{prefix}_run", job=f"{prefix}_job")
+        pages.append(shown(app, files))
+    assert len(pages[0]) > 30 and any("csv" in name for name in files)
+    assert list(pages[0]) == list(pages[1])
+    assert not [name for name in pages[0] if pages[0][name] != pages[1][name]]
+
+    app.toggle(key=f"{prefix}_diagnostics").set_value(True).run()
+    assert len(shown(app, files)) > len(pages[1])  # there is something to hide
