@@ -88,7 +88,10 @@ def log_strength(event: Event) -> float:
     if not isinstance(event, Sub):
         return math.log(value)
     if not isinstance(inner, Gaussian):
-        return math.log(math.log1p(event.m / event.n * math.expm1(min(value, 700.0))))
+        beyond = max(value - 700.0, 0.0)  # or those without any use would count as equal, and be rounded down
+        return math.log(math.log1p(event.m / event.n * math.expm1(min(value, 700.0))) + beyond)
+    if value > 1e8:  # the batch makes no difference, and μ² may overflow
+        return 2 * math.log(value) - math.log(2)
     chi_square = value**2 + math.log(-math.expm1(-(value**2)))  # in logarithms, e^{μ²} - 1
     size = math.log(event.m / event.n) + chi_square / 2
     return math.log(math.log1p(math.exp(size))) if -30 < size < 30 else (size if size < 0 else math.log(size))

@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from dpviz.privacy.accounting import epsilon
+from dpviz.privacy.costs import pure
 from dpviz.privacy.events import ZCDP, ApproxDP, Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Seq, Sub
 from dpviz.privacy.rounding import MOST_GROUPS, log_strength, merged_runs, parameter, rounded_up, simplified
 
@@ -64,6 +66,19 @@ def test_every_kind_of_event_is_rounded_up(kind):
         events = [draw(low), draw(high), draw(far)]
         assert once(events) == [(draw(high), 2), (draw(far), 1)]
         assert log_strength(events[0]) < log_strength(events[1]) < log_strength(events[2])
+
+
+@pytest.mark.parametrize("scheme", ["wor", "poisson"])
+def test_releases_of_next_to_no_noise_on_batches_are_rounded_up_too(scheme):
+    """In any order: e^ε has no number there, yet the larger ε dominates."""
+    events = [Sub(scheme, 1, 10, Laplace(2000.0 - 7 * i)) for i in range(150)]
+    strengths = [log_strength(event) for event in events]
+    assert (np.diff(strengths) < 0).all()
+    rounded = [event for event, count in once(events) for _ in range(count)]
+    assert all(parameter(new) >= parameter(old) for new, old in zip(rounded, events, strict=True))
+    assert epsilon((*events, Sub(scheme, 1, 10, Gaussian(1.0))), 1e-6, "rdp") >= sum(map(pure, events))
+    large = [Sub(scheme, 1, 10, Gaussian(mu)) for mu in (9e7, 1e8, 1.1e8, 1e200)]
+    assert (np.diff([log_strength(event) for event in large]) > 0).all()
 
 
 def test_rounding_keeps_schemes_failures_and_counts_apart():
