@@ -56,13 +56,14 @@ class Experiment(Specification):
     )
     # None: drawn afresh for every run and kept nowhere. The default for a table that is not public; 0 for others.
     seed: int | None = number(
-        None, 0, 2**31 - 1, label="Seed", help="Same seed, same settings, same noise: makes the run reproducible."
+        0, 0, 2**31 - 1, label="Seed", help="Same seed, same settings, same noise: makes the run reproducible."
     )
 
     @model_validator(mode="after")
-    def _public_runs_repeat(self) -> "Experiment":
-        if self.seed is None and self.problem.public:
-            object.__setattr__(self, "seed", 0)  # frozen, but not finished before its validators
+    def _only_public_runs_repeat_unasked(self) -> "Experiment":
+        public, stated = self.problem.public, "seed" in self.model_fields_set
+        if (self.seed is None) if public else not stated:
+            object.__setattr__(self, "seed", 0 if public else None)  # frozen, but not finished before its validators
         return self
 
     @model_validator(mode="after")

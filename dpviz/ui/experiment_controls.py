@@ -174,7 +174,7 @@ def replicates_and_seed(panel: Panel, public: bool) -> dict[str, Any]:
             return values | {"seed": None}
     control = next(control for control in Experiment.controls() if control.name == "seed")
     with middle:
-        return values | {"seed": panel.control(replace(control, default=0, optional=False), "seed")}
+        return values | {"seed": panel.control(replace(control, optional=False), "seed")}
 
 
 def fields_of(specification: Specification, prefix: str = "") -> dict[str, Any]:

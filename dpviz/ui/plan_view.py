@@ -54,9 +54,16 @@ def native_currency(budget: Budget) -> tuple[Currency, float | None, str]:
 
 
 def draw(drawings: Sequence[tuple[str, go.Figure, str]], alts: Sequence[str], key: str) -> None:
-    """Figures with heading and caption, two side by side; their keys are `<key>_<number>`."""
+    """Figures with heading and caption, two side by side; their keys are `<key>_<number>`. In place of one that has
+    nothing to draw stands the sentence that says why."""
     columns = [column for _ in range((len(drawings) + 1) // 2) for column in st.columns(2, gap="medium")]
     for number, (column, drawing, alt) in enumerate(zip(columns, drawings, alts, strict=False)):
         heading, figure, caption = drawing
         with column:
-            charts.show(figure, f"{key}_{number}", heading, alt, caption)
+            if figure.data:
+                charts.show(figure, f"{key}_{number}", heading, alt, caption)
+                continue
+            st.subheader(heading, anchor=False)
+            for note in figure.layout.annotations:
+                st.info(f"{note.text[0].upper()}{note.text[1:].rstrip('.')}.", icon=":material/block:")
+            st.caption(caption)

@@ -57,9 +57,9 @@ def test_default_preset_runs_to_curves_strategies_and_table(visit: Visit) -> Non
     expect(page.get_by_role("combobox", name="Preset")).to_have_value(re.compile("Start here"))
     expect(chart(page, "Range of one draw").locator("path.js-line").first).to_be_attached()
     run(page)
-    expect(chart(page, "^Duality gap against steps").locator(".legendtext")).to_have_count(4)
+    expect(chart(page, "^Duality gap against steps").locator(".legendtext")).to_have_count(5)
     expect(chart(page, "vertices of player x").locator("path.js-fill").first).to_be_attached()
-    expect(page.get_by_test_id("stDataFrame")).to_be_visible()
+    expect(page.get_by_test_id("stDataFrame").last).to_be_visible()
     expect(page.get_by_text("choosing by such results is tuning")).to_be_visible()
     for name in ("Data (CSV)", "Figures (HTML)", "Python script"):
         expect(page.get_by_role("button", name=name)).to_be_enabled()

@@ -41,6 +41,11 @@ def charts(app: AppTest) -> dict[str, dict]:
     return {chart.proto.alt: json.loads(chart.proto.spec) for chart in found}
 
 
+def pictures(app: AppTest) -> int:
+    """The charts on the page, and the sentences in place of those that have nothing to draw."""
+    return len(charts(app)) + sum(info.icon == ":material/block:" for info in app.info)
+
+
 def chart(app: AppTest, start: str) -> dict:
     return next(spec for alt, spec in charts(app).items() if alt.startswith(start))
 
