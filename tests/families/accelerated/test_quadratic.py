@@ -1,4 +1,4 @@
-"""Exact curves on quadratics against loops, simulations and the verified values of the page specification."""
+"""Exact curves on quadratics against loops, simulations and the verified values of the family (THEORY.md)."""
 
 from typing import get_args
 

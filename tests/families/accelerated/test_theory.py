@@ -1,4 +1,4 @@
-"""Bounds, budget splits and numbers of steps against the verified values of the page specification."""
+"""Bounds, budget splits and numbers of steps against the verified values of the family (THEORY.md)."""
 
 from typing import Any
 
