@@ -1,6 +1,5 @@
 """Experiments: a problem, the algorithms to compare on it, a budget; plans and runs them."""
 
-import secrets
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from dpviz.experiments.trace import Lane, Trace, recording_grid
 from dpviz.privacy import accounting
 from dpviz.privacy.budgets import Budget, NoPrivacy, PureDP
 from dpviz.privacy.ledger import Ledger
-from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
 from dpviz.problems.base import Metric, Problem, ProblemSpecification, check_facts
 from dpviz.specification import Specification, number
 
@@ -119,7 +118,7 @@ class Experiment(Specification):
         for label, lane in trace.lanes.items():
             lane.currency = plans[label].currency
         total = sum(plan.iterations for plan in plans.values())
-        seed = secrets.randbits(128) if self.seed is None else self.seed
+        seed = drawn_seed(self.seed)
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
         try:
             while waiting := [run for run in runs if not run.finished]:

@@ -1,6 +1,7 @@
 """Mechanisms: the only place where privacy noise is drawn. Charge, then draw, in one act."""
 
 import hashlib
+import secrets
 from collections.abc import Sequence
 from enum import IntEnum
 from threading import Lock
@@ -35,6 +36,11 @@ class Purpose(IntEnum):
     BATCHES = 1
     PUBLIC = 2
     FACTS = 3  # noise of a release before the run, to learn one of its facts: never the run's own numbers again
+
+
+def drawn_seed(seed: int | None) -> int:
+    """The seed itself; None draws one from the operating system, so that nobody can repeat and subtract."""
+    return secrets.randbits(128) if seed is None else seed
 
 
 def streams(seed: int, purpose: Purpose, replicates: int, release: str = "") -> list[np.random.Generator]:

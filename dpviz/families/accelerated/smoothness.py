@@ -5,7 +5,6 @@ has a second derivative of at most 1/4. Too small an L costs accuracy, never pri
 """
 
 import math
-import secrets
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,7 +14,7 @@ from dpviz.errors import UserError
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.ledger import Ledger, Sequence
-from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale
 from dpviz.problems.linear_models import LogisticRegression
 
 SHARE = 0.05  # of the budget, for the release
@@ -48,9 +47,8 @@ def released(
     before = _before(problem)
     query = before.build(tables).curvature()
     scale = noise_scale(event, float(query.sensitivity))
-    drawn = secrets.randbits(128) if seed is None else seed
     release = f"smoothness\n{epsilon!r}\n{before.to_json()}"
-    mechanisms = Mechanisms(Ledger(Sequence((event,)), 1), drawn, Purpose.FACTS, release)
+    mechanisms = Mechanisms(Ledger(Sequence((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
     (noisy,) = mechanisms.laplace(query, event)
     margin = scale * math.log(1 / (2 * UNDERESTIMATE))
     return _smoothness(min(max(float(noisy) + margin, 0.0), problem.feature_radius("l2") ** 2), problem)

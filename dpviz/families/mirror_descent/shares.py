@@ -4,14 +4,12 @@ Shares decide how much a group counts in the game, and how much noise the game n
 wrong ones never break privacy.
 """
 
-import secrets
-
 import numpy as np
 
 from dpviz.errors import UserError
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.ledger import Ledger, Sequence
-from dpviz.privacy.mechanisms import Mechanisms, Purpose
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed
 from dpviz.privacy.queries import Query
 
 COST = 0.05  # ε of a release, at first
@@ -31,9 +29,8 @@ def released(groups: np.ndarray, group_count: int, epsilon: float, seed: int | N
         raise UserError("Releasing the shares needs a positive part of the budget.", title="No budget for the shares")
     event = Laplace(epsilon)
     query = Query(np.bincount(groups, minlength=group_count).astype(float)[None], 2.0, "l1")
-    drawn = secrets.randbits(128) if seed is None else seed
     release = f"shares\n{epsilon!r}\n{group_count} of {len(groups)}"
-    mechanisms = Mechanisms(Ledger(Sequence((event,)), 1), drawn, Purpose.FACTS, release)
+    mechanisms = Mechanisms(Ledger(Sequence((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
     (noisy,) = mechanisms.laplace(query, event)
     return np.asarray(noisy)
 
