@@ -6,6 +6,7 @@ import streamlit as st
 
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated import presets, texts
+from dpviz.privacy.budgets import delta_of
 from dpviz.ui import (
     accelerated_plan,
     accelerated_results,
@@ -107,7 +108,7 @@ trace = None  # what may be shown of a run that has ended
 if run is not None and not run.job.active and run.job.trace is not None:
     run_panel.changed("accel", experiment)
     st.header("Results", anchor=False)
-    delta = guarantee.delta_of(run.experiment.budget, delta)
+    delta = delta_of(run.experiment.budget, delta)
     done, trace = accelerated_plan.view(run.experiment.to_json()), run.job.trace.visible(diagnostics)
     accelerated_results.summary(panel, run, trace)
     results.diagnostics_switch(panel, run.experiment)

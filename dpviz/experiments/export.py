@@ -17,7 +17,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.privacy import accounting
-from dpviz.privacy.budgets import ApproximateDP
+from dpviz.privacy.budgets import delta_of
 
 NOT_PRIVATE = "_nonprivate"
 Uploaded = UploadedTable | GroupedUpload | CategoricalUpload
@@ -90,7 +90,7 @@ def _header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], del
 
 def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
     """ε at δ of one run of a method, to more digits than the page shows; nothing where none is proven."""
-    at = plan.budget.delta if isinstance(plan.budget, ApproximateDP) else delta
+    at = delta_of(plan.budget, delta)
     found = accounting.tightest(plan.events, at, before=plan.facts.released, precision="fine")
     if math.isfinite(found.epsilon):
         method = accounting.METHOD_NAMES[found.method]

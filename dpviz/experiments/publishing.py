@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dpviz.experiments.plan import SYMBOLS, Plan
 from dpviz.privacy import accounting
 from dpviz.privacy.accounting import Currency
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP, delta_of
 from dpviz.privacy.events import Repeat
 from dpviz.privacy.rounding import MOST_GROUPS, rounded_up
 
@@ -54,7 +54,7 @@ def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost
     counts = Counter(event for plan in plans for event in plan.events)
     runs = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
     events = tuple(Repeat(event, count * repeats) for event, count in runs)
-    at = budget.delta if isinstance(budget, ApproximateDP) else delta
+    at = delta_of(budget, delta)
     currency = _currency(budget)
     paid = accounting.total(before, "epsilon")
     # Of hundreds of runs a loss distribution would tell little more, and be large.

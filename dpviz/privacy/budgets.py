@@ -148,6 +148,11 @@ class NoPrivacy(Budget):
         return "no privacy"
 
 
+def delta_of(budget: Budget, delta: float) -> float:
+    """The δ at which a run with this budget is read: its own; the given one where it has none."""
+    return budget.delta if isinstance(budget, ApproximateDP) else delta
+
+
 B = TypeVar("B", bound=Budget)
 
 

@@ -105,11 +105,6 @@ def delta(panel: Panel, budget: Settings[Budget]) -> float:
     return min(max(value or control.default, control.low), control.high)
 
 
-def delta_of(budget: Budget, delta: float) -> float:
-    """The δ at which a run with this budget is read: its own; the given one where it has none."""
-    return budget.delta if isinstance(budget, ApproximateDP) else delta
-
-
 Card = tuple[str, str, str, str]  # name, value, what stands below, help
 
 
