@@ -7,24 +7,20 @@ import streamlit as st
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated import presets, texts
 from dpviz.privacy.budgets import delta_of
-from dpviz.ui import (
-    accelerated_plan,
-    accelerated_results,
-    accelerated_tabs,
-    data_panel,
-    downloads,
-    experiment_controls,
-    explain,
-    guarantee,
-    plan_view,
-    problem_controls,
-    results,
-    run_panel,
-)
-from dpviz.ui import presets as preset_menu
+from dpviz.ui import downloads, explain
+from dpviz.ui.accelerated import closer_look as accelerated_tabs
+from dpviz.ui.accelerated import plan as accelerated_plan
+from dpviz.ui.accelerated import problem as problem_controls
+from dpviz.ui.accelerated import results as accelerated_results
 from dpviz.ui.controls import Panel, Settings, in_place
-from dpviz.ui.experiment_controls import Catalogue, Chosen
+from dpviz.ui.experiment import controls as experiment_controls
+from dpviz.ui.experiment import guarantee, results
+from dpviz.ui.experiment import plan as plan_view
+from dpviz.ui.experiment import presets as preset_menu
+from dpviz.ui.experiment import run as run_panel
+from dpviz.ui.experiment.controls import Catalogue, Chosen
 from dpviz.ui.navigation import ensure_shell
+from dpviz.ui.uploads import table as data_panel
 
 ensure_shell()
 

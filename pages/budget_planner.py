@@ -2,20 +2,17 @@
 
 import streamlit as st
 
-from dpviz.privacy.what_if import NoisyMeans
-from dpviz.ui import (
-    downloads,
-    experiment_controls,
-    explain,
-    guarantee,
-    planner_accuracy,
-    planner_split,
-    planner_tabs,
-    planner_view,
-)
+from dpviz.privacy.noisy_means import NoisyMeans
+from dpviz.ui import downloads, explain
+from dpviz.ui.budget_planner import accuracy as planner_accuracy
+from dpviz.ui.budget_planner import split as planner_split
+from dpviz.ui.budget_planner import tabs as planner_tabs
+from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.controls import Panel, Settings, in_place
+from dpviz.ui.experiment import controls as experiment_controls
+from dpviz.ui.experiment import guarantee
+from dpviz.ui.experiment.results import Shown
 from dpviz.ui.navigation import ensure_shell
-from dpviz.ui.results import Shown
 
 ensure_shell()
 panel = Panel("planner")

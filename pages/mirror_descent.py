@@ -7,22 +7,18 @@ import streamlit as st
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.mirror_descent import presets, texts
 from dpviz.privacy.budgets import delta_of
-from dpviz.ui import (
-    downloads,
-    experiment_controls,
-    explain,
-    game_controls,
-    guarantee,
-    mirror_plan,
-    mirror_results,
-    mirror_tabs,
-    plan_view,
-    results,
-    run_panel,
-)
-from dpviz.ui import presets as preset_menu
+from dpviz.ui import downloads, explain
 from dpviz.ui.controls import Panel, Settings, in_place
-from dpviz.ui.experiment_controls import Catalogue, Chosen
+from dpviz.ui.experiment import controls as experiment_controls
+from dpviz.ui.experiment import guarantee, results
+from dpviz.ui.experiment import plan as plan_view
+from dpviz.ui.experiment import presets as preset_menu
+from dpviz.ui.experiment import run as run_panel
+from dpviz.ui.experiment.controls import Catalogue, Chosen
+from dpviz.ui.mirror_descent import closer_look as mirror_tabs
+from dpviz.ui.mirror_descent import plan as mirror_plan
+from dpviz.ui.mirror_descent import problem as game_controls
+from dpviz.ui.mirror_descent import results as mirror_results
 from dpviz.ui.navigation import ensure_shell
 
 ensure_shell()

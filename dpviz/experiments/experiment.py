@@ -14,7 +14,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Lane, Trace, recording_grid
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget, NoPrivacy, PureDP
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
@@ -182,7 +182,7 @@ class _Run:
         if not self.plan.stops:
             return np.full(self._mechanisms.replicates, self._planned[iteration])
         power = 2 if currency == "mu" else 1
-        before = accounting.total(self.plan.facts.released, currency) ** power
+        before = accountants.total(self.plan.facts.released, currency) ** power
         return np.asarray((before + self._mechanisms.spent(currency) ** power) ** (1 / power))
 
     @cached_property

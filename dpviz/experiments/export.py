@@ -16,7 +16,7 @@ from dpviz.experiments import publishing
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import delta_of
 
 NOT_PRIVATE = "_nonprivate"
@@ -91,9 +91,9 @@ def _header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], del
 def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
     """ε at δ of one run of a method, to more digits than the page shows; nothing where none is proven."""
     at = delta_of(plan.budget, delta)
-    found = accounting.tightest(plan.events, at, before=plan.facts.released, precision="fine")
+    found = accountants.tightest(plan.events, at, before=plan.facts.released, precision="fine")
     if math.isfinite(found.epsilon):
-        method = accounting.METHOD_NAMES[found.method]
+        method = accountants.METHOD_NAMES[found.method]
         yield (
             f"one whole run of {label}: epsilon = {found.epsilon:.9g} at delta = {at:g} "
             f"({method}, {found.precision} grid)"

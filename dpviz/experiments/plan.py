@@ -7,13 +7,13 @@ from typing import Self
 
 import numpy as np
 
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP
 from dpviz.privacy.events import ZCDP, Event, Gaussian, Pure
 from dpviz.privacy.ledger import Filter, Sequence
 from dpviz.problems.base import Facts
 
-SYMBOLS: Mapping[accounting.Currency, str] = MappingProxyType({"epsilon": "ε", "rho": "ρ", "mu": "μ"})
+SYMBOLS: Mapping[accountants.Currency, str] = MappingProxyType({"epsilon": "ε", "rho": "ρ", "mu": "μ"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ class Plan:
         return (ceiling[self.terms.currency](self.terms.cap),)
 
     @property
-    def currency(self) -> accounting.Currency | None:
+    def currency(self) -> accountants.Currency | None:
         """The currency in which its steps add up: that of a filter, or the budget's own; ρ where the budget has none.
 
         None without privacy.
@@ -124,12 +124,12 @@ class Plan:
             return self.terms.currency
         return "epsilon" if isinstance(self.budget, PureDP) else "mu" if isinstance(self.budget, GaussianDP) else "rho"
 
-    def spent(self, currency: accounting.Currency) -> np.ndarray:
+    def spent(self, currency: accountants.Currency) -> np.ndarray:
         """(T+1,) privacy spent after each iteration, at most, in a currency that composes by itself.
 
         Entry 0 is what was spent before the run, to learn one of its facts.
         """
         before = self.facts.released
-        cumulative = accounting.spent((*before, *self.events), currency)
+        cumulative = accountants.spent((*before, *self.events), currency)
         counts = np.searchsorted(self.charged_at, np.arange(self.iterations + 1), side="right")
         return cumulative[len(before) + counts]

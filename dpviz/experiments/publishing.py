@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from dpviz.experiments.plan import SYMBOLS, Plan
-from dpviz.privacy import accounting
-from dpviz.privacy.accounting import Currency
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.accounting.accountants import Currency
+from dpviz.privacy.accounting.rounding import MOST_GROUPS, rounded_up
 from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP, delta_of
 from dpviz.privacy.events import Repeat
-from dpviz.privacy.rounding import MOST_GROUPS, rounded_up
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost
     events = tuple(Repeat(event, count * repeats) for event, count in runs)
     at = delta_of(budget, delta)
     currency = _currency(budget)
-    paid = accounting.total(before, "epsilon")
+    paid = accountants.total(before, "epsilon")
     # Of hundreds of runs a loss distribution would tell little more, and be large.
-    methods = [method for method in accounting.METHODS if repeats == 1 or method != "pld"]
-    found = {method: paid + accounting.epsilon(events, at, method) for method in methods}
+    methods = [method for method in accountants.METHODS if repeats == 1 or method != "pld"]
+    found = {method: paid + accountants.epsilon(events, at, method) for method in methods}
     best = min(found, key=found.__getitem__)
     return Cost(
         len(plans),
@@ -68,13 +68,13 @@ def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost
         _spent(plans, repeats, currency) if currency else None,
         found[best],
         at,
-        accounting.METHOD_NAMES[best],
+        accountants.METHOD_NAMES[best],
     )
 
 
 def _spent(plans: list[Plan], repeats: int, currency: Currency) -> float:
     """In a currency that adds up; what was released before the run, for all methods, once."""
-    before = accounting.total(plans[0].facts.released, currency)
+    before = accountants.total(plans[0].facts.released, currency)
     power = 2 if currency == "mu" else 1
     each = math.fsum(float(plan.spent(currency)[-1]) ** power - before**power for plan in plans)
     return float((before**power + repeats * each) ** (1 / power))

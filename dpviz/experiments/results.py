@@ -10,7 +10,8 @@ import pandas as pd
 
 from dpviz.experiments.plan import SYMBOLS, Plan
 from dpviz.experiments.trace import Trace
-from dpviz.privacy import accounting, planner
+from dpviz.privacy import calibration
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import (
     ApproximateDP,
     GaussianDP,
@@ -112,13 +113,13 @@ def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
     if isinstance(budget, RenyiDP | TradeOff):
         released = (*plan.facts.released, *_released(plan, iteration))
         symbol = type(budget).controls()[0].symbol
-        return planner.cost(released, type(budget), planner.parameter(budget)), symbol
+        return calibration.cost(released, type(budget), calibration.parameter(budget)), symbol
     return math.inf, NoPrivacy.name.lower()
 
 
-def reading(plan: Plan, iteration: int, delta: float) -> accounting.Reading:
+def reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
     """ε at δ of everything released up to an iteration, before the run included, by the tightest accountant."""
-    return accounting.tightest(_released(plan, iteration), delta, before=plan.facts.released)
+    return accountants.tightest(_released(plan, iteration), delta, before=plan.facts.released)
 
 
 def _released(plan: Plan, iteration: int) -> tuple[Event, ...]:
@@ -157,7 +158,7 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
         proven = math.isfinite(found.epsilon)
         row |= {
             "epsilon_at_delta": found.epsilon,
-            "accountant": accounting.METHOD_NAMES[found.method] if proven else "none",
+            "accountant": accountants.METHOD_NAMES[found.method] if proven else "none",
         }
     return row | {"diverged": lane.status.count("diverged"), "seconds": lane.seconds}
 
@@ -175,7 +176,7 @@ def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     return row
 
 
-def spent_curve(trace: Trace, label: str, plan: Plan, currency: accounting.Currency) -> np.ndarray:
+def spent_curve(trace: Trace, label: str, plan: Plan, currency: accountants.Currency) -> np.ndarray:
     """(T+1,) spent after each iteration: the median of what the replicates were charged, where they stop by themselves
     and the currency is theirs; else what the plan spends."""
     recorded, charged = trace.spent(label)

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 from dpviz.plots import style
 from dpviz.plots.lines import Line, line_figure
 from dpviz.plots.style import ArmStyle
-from dpviz.privacy.accounting import METHOD_NAMES, METHODS, Reading
+from dpviz.privacy.accounting.accountants import METHOD_NAMES, METHODS, Reading
 
 RATES = np.concatenate([np.linspace(0.0, 0.05, 51), np.linspace(0.06, 1.0, 95)])  # false positive rates
 

@@ -11,8 +11,8 @@ from dpviz.experiments.plan import Plan
 from dpviz.plots import style
 from dpviz.plots.lines import Limit, Line, Mark, line_figure
 from dpviz.plots.style import ArmStyle
-from dpviz.privacy import accounting
-from dpviz.privacy.accounting import Currency, Method
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.accounting.accountants import Currency, Method
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
 from dpviz.privacy.events import Laplace, inner_events
 
@@ -90,17 +90,17 @@ def privacy_spent(
     )
 
 
-def accountants(plan: Plan, delta: float, *, height: int = style.HEIGHT) -> go.Figure:
+def accountant_curves(plan: Plan, delta: float, *, height: int = style.HEIGHT) -> go.Figure:
     """ε at δ spent after each step of one plan, by every accountant that applies; the tightest at the end is bold.
 
     The value at step t is the guarantee if one had planned to stop there. All are upper bounds on the same loss.
     """
     steps = np.unique(np.append(np.linspace(1, plan.iterations, CHECKPOINTS).round().astype(int), 1))
-    before = accounting.total(plan.facts.released, "epsilon")  # the plan depends on it: only basic composition holds
+    before = accountants.total(plan.facts.released, "epsilon")  # the plan depends on it: only basic composition holds
     counts = np.searchsorted(plan.charged_at, steps, side="right")
     curves = {}
-    for method in accounting.METHODS:
-        curve = before + accounting.epsilon_curve(plan.events, delta, method, tuple(counts.tolist()))
+    for method in accountants.METHODS:
+        curve = before + accountants.epsilon_curve(plan.events, delta, method, tuple(counts.tolist()))
         if np.isfinite(curve[-1]):
             curves[method] = curve
     tightest = min(curves, key=lambda method: curves[method][-1], default=None)
@@ -108,7 +108,7 @@ def accountants(plan: Plan, delta: float, *, height: int = style.HEIGHT) -> go.F
         Line(
             steps,
             curve,
-            accounting.METHOD_NAMES[method] + (" (tightest)" if method == tightest else ""),
+            accountants.METHOD_NAMES[method] + (" (tightest)" if method == tightest else ""),
             METHOD_STYLES[method],
             width=4.0 if method == tightest else 1.5,
         )

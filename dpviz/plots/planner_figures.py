@@ -9,7 +9,7 @@ from dpviz.plots import style
 from dpviz.plots.lines import Limit, Line, Mark, line_figure
 from dpviz.plots.plan_figures import METHOD_STYLES
 from dpviz.plots.style import ArmStyle
-from dpviz.privacy.accounting import METHOD_NAMES, Method
+from dpviz.privacy.accounting.accountants import METHOD_NAMES, Method
 
 _OWN = ArmStyle(style.PALETTE["private"], "solid")
 

@@ -20,7 +20,7 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv, expit, logit, ndtr, ndtri
 from scipy.stats import binom
 
-from dpviz.privacy.closed_forms import Floats
+from dpviz.privacy.accounting.closed_forms import Floats
 
 Currency = Literal["epsilon", "mu", "eta"]
 CONFIDENCE = 0.95

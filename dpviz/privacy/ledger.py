@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpviz.privacy import costs
+from dpviz.privacy.accounting import per_event
 from dpviz.privacy.events import Event, Relation, relation
 
 Additive = Literal["epsilon", "rho", "mu"]
@@ -58,8 +58,8 @@ class Filter:
 def price(event: Event, currency: Additive) -> float:
     """What an event adds in a currency that composes by addition, even if it was chosen adaptively: ε, ρ, or μ²."""
     if currency == "mu":
-        return costs.mu(event) ** 2
-    return costs.pure(event) if currency == "epsilon" else costs.rho(event)
+        return per_event.mu(event) ** 2
+    return per_event.pure(event) if currency == "epsilon" else per_event.rho(event)
 
 
 class Ledger:

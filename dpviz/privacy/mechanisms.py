@@ -23,7 +23,7 @@ from dpviz.privacy.events import (
     inner_events,
 )
 from dpviz.privacy.ledger import Additive, Ledger, LedgerError, times_of
-from dpviz.privacy.prefix_sums import Factorisation
+from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.queries import Norm, Query
 
 E = TypeVar("E", Laplace, Gaussian)

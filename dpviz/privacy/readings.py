@@ -9,7 +9,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.privacy import accounting, closed_forms, costs, pld
+from dpviz.privacy.accounting import accountants, closed_forms, per_event, pld
+from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import (
     ApproximateDP,
     Budget,
@@ -19,7 +20,6 @@ from dpviz.privacy.budgets import (
     TradeOff,
     ZeroConcentratedDP,
 )
-from dpviz.privacy.closed_forms import Floats
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
 from dpviz.privacy.tradeoffs import rdp_tradeoff, zcdp_advantage, zcdp_tradeoff
 
@@ -35,7 +35,7 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike) -> Floats
     alpha = np.asarray(false_positive_rates, dtype=float)
     if not events:
         return 1 - alpha
-    pure, mu = accounting.total(events, "epsilon"), accounting.total(events, "mu")
+    pure, mu = accountants.total(events, "epsilon"), accountants.total(events, "mu")
     bounds = [closed_forms.pure_tradeoff(pure, alpha), closed_forms.gdp_tradeoff(mu, alpha)]
     if len(events) == 1 and isinstance(events[0], Laplace):
         bounds.append(closed_forms.laplace_tradeoff(pure, alpha))
@@ -43,12 +43,12 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike) -> Floats
         bounds.append(closed_forms.exponential_tradeoff(pure, alpha))
     elif profiles := _composed_profiles(tuple(events)):
         bounds.append(_tradeoff_of_profiles(profiles, alpha.ravel()).reshape(alpha.shape))
-    elif (rho := accounting.total(events, "rho")) < math.inf and mu == math.inf:
+    elif (rho := accountants.total(events, "rho")) < math.inf and mu == math.inf:
         bounds.append(zcdp_tradeoff(rho, alpha))
     return np.max(bounds, axis=0)
 
 
-def _tradeoff_of_profiles(profiles: Sequence[costs.Profile], alpha: Floats) -> Floats:
+def _tradeoff_of_profiles(profiles: Sequence[per_event.Profile], alpha: Floats) -> Floats:
     """f at each α, (k,). What is maximised is concave in e^ε, so the best interval of a coarse grid is refined."""
     reach = 1.0
     while reach < 512 and any(profile(reach) > profile(2 * reach) + 1e-12 for profile in profiles):
@@ -70,31 +70,31 @@ def advantage(events: Sequence[Event]) -> float:
     """The largest TPR - FPR of any such test: δ(0), the same in both directions."""
     if not events:
         return 0.0
-    pure, mu = accounting.total(events, "epsilon"), accounting.total(events, "mu")
+    pure, mu = accountants.total(events, "epsilon"), accountants.total(events, "mu")
     bounds = [closed_forms.pure_delta(pure, 0.0), closed_forms.gdp_delta(mu, 0.0)]
     bounds += [profile(0.0) for profile in _composed_profiles(tuple(events))]
     if mu == math.inf:
-        bounds.append(np.asarray(zcdp_advantage(accounting.total(events, "rho"))))
+        bounds.append(np.asarray(zcdp_advantage(accountants.total(events, "rho"))))
     return float(np.min(bounds))
 
 
 @lru_cache(6)
-def _composed_profiles(events: tuple[Event, ...]) -> tuple[costs.Profile, ...]:
+def _composed_profiles(events: tuple[Event, ...]) -> tuple[per_event.Profile, ...]:
     """δ(ε) of all events together in each direction, for all real ε, accurate to about 1e-8; none where nothing tells
     or GDP is exact."""
-    runs, _ = accounting.runs_of(events)
+    runs, _ = accountants.runs_of(events)
     if all(isinstance(release, Gaussian) for release, _ in runs):
         return ()
     try:
         if len(runs) == 1 and runs[0][1] == 1:
-            return costs.directions(runs[0][0])
+            return per_event.directions(runs[0][0])
         composed = pld.compose(runs, 1e-6)
     except (pld.AccountingLimit, TypeError):  # a bare ρ has no profile
         return ()
     if len(composed) == 1:
-        return (costs.mirrored(composed[0].delta),)
+        return (per_event.mirrored(composed[0].delta),)
     remove, add = composed
-    return costs.mirrored(remove.delta, add.delta), costs.mirrored(add.delta, remove.delta)
+    return per_event.mirrored(remove.delta, add.delta), per_event.mirrored(add.delta, remove.delta)
 
 
 # --------------------------------------------------------------------------------------------------------- conversions

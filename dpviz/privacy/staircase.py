@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dpviz.privacy.closed_forms import Floats
+from dpviz.privacy.accounting.closed_forms import Floats
 
 LEVELS = 24  # different costs in a schedule; the sum of weighted variances is within 1 % of the optimum
 MANY_LEVELS = 500  # it is within 1e-4 of the optimum

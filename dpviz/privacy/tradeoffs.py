@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from dpviz.privacy.closed_forms import Floats
+from dpviz.privacy.accounting.closed_forms import Floats
 
 # A large ρ needs orders very near 1; for any ρ, this grid costs 1e-5 of β at most.
 ORDERS = 1 + np.geomspace(1e-5, 999, 800)

@@ -12,7 +12,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.plots.html import to_html
 from dpviz.ui.controls import Panel
-from dpviz.ui.run_panel import Run
+from dpviz.ui.experiment.run import Run
 
 
 def script(page: str, experiment: Experiment) -> None:

@@ -3,7 +3,7 @@
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from dpviz.ui import run_panel
+from dpviz.ui.experiment import run as run_panel
 
 # Process-wide on purpose: what it remembers is the server's state, not a visitor's.
 _built = False

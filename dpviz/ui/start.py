@@ -10,9 +10,10 @@ from dpviz.families.mirror_descent import presets as mirror_presets
 from dpviz.plots import plan_figures
 from dpviz.privacy.budgets import PureDP
 from dpviz.problems.linear_models import LogisticRegression
-from dpviz.ui import accelerated_plan, charts
-from dpviz.ui import presets as preset_menu
+from dpviz.ui import charts
+from dpviz.ui.accelerated import plan as accelerated_plan
 from dpviz.ui.controls import Panel, mistake
+from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.explain import SETTINGS_ONLY, short
 
 

@@ -17,7 +17,7 @@ from dpviz.datasets.categories import CategoricalFacts
 from dpviz.families.mirror_descent import presets
 from dpviz.problems.marginals import Marginals
 from dpviz.problems.synthetic_tables import synthetic_table
-from dpviz.ui import mirror_plan
+from dpviz.ui.mirror_descent import plan as mirror_plan
 
 DEFAULT = presets.PRESETS[0]
 EPSILON = itertools.count(1.0, 0.001)  # budgets that no cache has seen

@@ -18,10 +18,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.privacy.budgets import TradeOff
-from dpviz.privacy.what_if import NoisyMeans
+from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.specification import Control
-from dpviz.ui.planner_tabs import TARGET
-from dpviz.ui.planner_view import ALL_CURRENCIES
+from dpviz.ui.budget_planner.tabs import TARGET
+from dpviz.ui.budget_planner.view import ALL_CURRENCIES
 
 STEP = itertools.count(1)  # budgets that no cache has seen
 TABS = ("Noise", "A given noise", "Rows", "What accounting saves", "Start from the accuracy", "Split a budget")

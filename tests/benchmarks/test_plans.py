@@ -19,7 +19,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import GradientDescent, MultistageNesterov, Nesterov, planning, presets
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.plots.plan_figures import CHECKPOINTS
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP, TradeOff, ZeroConcentratedDP
 from dpviz.privacy.readings import tradeoff
 from dpviz.problems.linear_models import LogisticRegression
@@ -49,18 +49,18 @@ def figures_data(chosen: Experiment, accounted: str) -> list[object]:
         assert isinstance(method, GradientMethod)
         found += [plan.spent("epsilon"), method.error_bound(plan), horizon(method, plan.budget)]
     asked = list(plans.values()) if accounted == "all" else [plans["DP-NAG-opt"]]
-    return [*found, *map(accountants, asked), readings(plans["DP-NAG-opt"])]
+    return [*found, *map(by_method, asked), readings(plans["DP-NAG-opt"])]
 
 
-def accountants(plan: Plan) -> dict[str, np.ndarray]:
+def by_method(plan: Plan) -> dict[str, np.ndarray]:
     """ε at δ by every method, at the steps that the figure asks for."""
     checkpoints = tuple(np.unique(np.linspace(1, plan.iterations, CHECKPOINTS).round().astype(int)).tolist())
-    return {name: accounting.epsilon_curve(plan.events, DELTA, name, checkpoints) for name in accounting.METHODS}
+    return {name: accountants.epsilon_curve(plan.events, DELTA, name, checkpoints) for name in accountants.METHODS}
 
 
 def readings(plan: Plan) -> tuple[object, ...]:
     """The guarantee line: the tightest ε at δ, and what an attacker can do."""
-    return accounting.tightest(plan.events, DELTA), tradeoff(plan.events, 0.01)
+    return accountants.tightest(plan.events, DELTA), tradeoff(plan.events, 0.01)
 
 
 def horizon(method: GradientMethod, budget: Budget) -> object:

@@ -9,7 +9,7 @@ from dpviz import specification
 from dpviz.errors import UserError
 from dpviz.experiments.accuracy import MOST_ROWS, Best, ErrorBound, levers, required_budget
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.planner import left
+from dpviz.privacy.calibration import left
 from dpviz.specification import number
 
 START = 100.0

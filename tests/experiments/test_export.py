@@ -18,7 +18,7 @@ from dpviz.experiments.export import file_name, to_csv, to_script
 from dpviz.experiments.results import final_table
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.mirror_descent.algorithms import SyntheticData, VertexSampling
-from dpviz.privacy.accounting import tightest
+from dpviz.privacy.accounting.accountants import tightest
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.group_loss import GroupLoss, LossMatrix

@@ -8,7 +8,7 @@ import pytest
 
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import budget_spent, reading
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import ZCDP, Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Sub
 from dpviz.privacy.ledger import Filter, Ledger, Sequence
@@ -40,9 +40,9 @@ def test_an_iteration_may_have_several_events_or_none() -> None:
     plan = Plan.fixed(FACTS, BUDGET, (A, B, C, A, A), charged_at=np.array([2, 2, 4, 4, 4]), iterations=5)
     assert plan.spent("epsilon") == pytest.approx([0, 0, 0.3, 0.3, 0.6, 0.6])
     assert plan.spent("rho") == pytest.approx(
-        np.append(0, np.cumsum([accounting.total(e, "rho") for e in ((), (A, B), (), (C, A, A), ())]))
+        np.append(0, np.cumsum([accountants.total(e, "rho") for e in ((), (A, B), (), (C, A, A), ())]))
     )
-    assert plan.spent("mu")[-1] == pytest.approx(accounting.total(plan.events, "mu"))
+    assert plan.spent("mu")[-1] == pytest.approx(accountants.total(plan.events, "mu"))
     for iteration, expected in enumerate([0, 0, 0.3, 0.3, 0.6, 0.6]):
         assert budget_spent(plan, iteration)[0] == pytest.approx(expected, abs=1e-15)
         assert reading(plan, iteration, 1e-6).by_method["basic"] == pytest.approx(expected, abs=1e-15)
@@ -134,7 +134,7 @@ def test_other_currencies_of_a_filter_are_those_of_its_ceiling() -> None:
     assert adaptive("epsilon", 0.7).spent("rho")[1] == pytest.approx(0.7 * math.tanh(0.35))
     budget = ApproximateDP(epsilon=1.0, delta=1e-6)
     plan = adaptive("rho", 0.05, budget)
-    expected = accounting.tightest((ZCDP(0.05),), 1e-6).epsilon
+    expected = accountants.tightest((ZCDP(0.05),), 1e-6).epsilon
     assert [budget_spent(plan, t)[0] for t in range(3)] == pytest.approx([0, expected, expected])
     assert reading(plan, 3, 1e-6).method in ("zcdp", "rdp")
 

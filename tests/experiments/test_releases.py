@@ -17,8 +17,8 @@ from dpviz.experiments.trace import Trace
 from dpviz.families.accelerated import GradientDescent, HeavyBall, smoothness
 from dpviz.families.mirror_descent.algorithms import VertexSampling
 from dpviz.families.mirror_descent.baselines import EuclideanGradient
+from dpviz.privacy.accounting.closed_forms import gdp_epsilon
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP
-from dpviz.privacy.closed_forms import gdp_epsilon
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.matrix_games import MatrixGame
 from dpviz.problems.quadratic import Quadratic

@@ -8,7 +8,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import budget_spent, columns, final_table, quantiles, reading
 from dpviz.experiments.trace import Trace
 from dpviz.families.accelerated import GradientDescent, Nesterov
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.problems.quadratic import Quadratic
 
@@ -60,9 +60,9 @@ def test_the_table_and_the_guide_to_its_columns_agree(experiment: Experiment) ->
 def test_epsilon_at_delta_is_the_tightest_reading(experiment: Experiment) -> None:
     plans = experiment.plans()
     table = final_table(experiment.run(), plans, delta=1e-6).set_index("algorithm")
-    expected = accounting.tightest(plans["DP-NAG"].events, 1e-6)
+    expected = accountants.tightest(plans["DP-NAG"].events, 1e-6)
     assert table.loc["DP-NAG", "epsilon_at_delta"] == expected.epsilon < 5.0
-    assert table.loc["DP-NAG", "accountant"] == accounting.METHOD_NAMES[expected.method]
+    assert table.loc["DP-NAG", "accountant"] == accountants.METHOD_NAMES[expected.method]
     assert table.loc["GD, no privacy", "epsilon_at_delta"] == math.inf
     assert table.loc["GD, no privacy", "accountant"] == "none"
 

@@ -12,7 +12,7 @@ import pytest
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import SyntheticData
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech, Gaussian, inner_events
 from dpviz.privacy.ledger import Filter, Ledger
@@ -112,7 +112,7 @@ def test_a_plan_is_complete_finite_and_read_only(cls: type[Algorithm]) -> None:
         if isinstance(plan.terms, Filter):  # what a filter allows is one event, charged as soon as it begins
             (ceiling,) = plan.events
             currency = plan.terms.currency
-            assert accounting.total((ceiling,), currency) == pytest.approx(plan.terms.cap, rel=1e-12)
+            assert accountants.total((ceiling,), currency) == pytest.approx(plan.terms.cap, rel=1e-12)
             assert plan.charged_at.tolist() == [1] and plan.terms.allowed
 
 
@@ -134,13 +134,13 @@ def test_a_plan_spends_at_most_the_budget_in_its_own_currency(cls: type[Algorith
         plan, budget, before = case.plan, case.budget, case.plan.facts.released
         if isinstance(budget, ApproximateDP):  # δ is the run's alone: what was released before was pure
             cap = budget.epsilon
-            used = accounting.total(before, "epsilon") + accounting.tightest(plan.events, budget.delta).epsilon
+            used = accountants.total(before, "epsilon") + accountants.tightest(plan.events, budget.delta).epsilon
         else:
             currency: Any = {PureDP: "epsilon", ZeroConcentratedDP: "rho", GaussianDP: "mu"}[type(budget)]
-            cap, used = getattr(budget, currency), accounting.total((*before, *plan.events), currency)
+            cap, used = getattr(budget, currency), accountants.total((*before, *plan.events), currency)
             series = plan.spent(currency)
             assert series.shape == (plan.iterations + 1,) and (np.diff(series) >= 0).all()
-            assert series[0] == pytest.approx(accounting.total(before, currency), rel=1e-12)
+            assert series[0] == pytest.approx(accountants.total(before, currency), rel=1e-12)
             assert series[-1] == pytest.approx(used, rel=1e-12)
         assert used <= cap * (1 + 1e-12), f"{case.name} spends {used} of {cap}"
         assert used >= 0.97 * cap or may_leave_some(case), f"{case.name} spends only {used} of {cap}"

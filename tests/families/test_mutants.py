@@ -8,7 +8,7 @@ import pytest
 
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
-from dpviz.privacy import planner
+from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.problems.base import SmoothFacts, SmoothProblem
@@ -27,9 +27,9 @@ class Descent(Algorithm[SmoothProblem, SmoothFacts]):
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
         if not isinstance(budget, PureDP):
-            raise planner.UserError("This method exists for pure epsilon only; state the budget so.")
-        each = np.full(self.iterations, planner.left(budget, facts.released) / self.iterations)
-        events = planner.laplace_events(each, facts.n, facts.n)
+            raise calibration.UserError("This method exists for pure epsilon only; state the budget so.")
+        each = np.full(self.iterations, calibration.left(budget, facts.released) / self.iterations)
+        events = calibration.laplace_events(each, facts.n, facts.n)
         scales = [noise_scale(event, facts.gradient_sensitivity("l1", facts.n)) for event in events]
         return Plan.fixed(
             facts,

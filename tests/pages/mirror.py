@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pandas as pd
 from streamlit.testing.v1 import AppTest
 
-from dpviz.ui import game_controls
+from dpviz.ui.mirror_descent import problem as game_controls
 
 Load = Callable[..., AppTest]
 PAGE = "mirror_descent"

@@ -18,7 +18,8 @@ from dpviz.privacy.events import Laplace
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic
 from dpviz.specification import Control
-from dpviz.ui import data_panel, problem_controls
+from dpviz.ui.accelerated import problem as problem_controls
+from dpviz.ui.uploads import table as data_panel
 
 Load = Callable[..., AppTest]
 TINY = {"accel_uniform_rows": "500", "accel_iterations": "5", "accel_replicates": "2"}

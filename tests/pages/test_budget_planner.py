@@ -5,10 +5,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.plots.guarantee_figures import RATES
-from dpviz.privacy import closed_forms
+from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import Budget, PureDP
-from dpviz.privacy.what_if import NoisyMeans
-from dpviz.ui.planner_view import ALL_CURRENCIES
+from dpviz.privacy.noisy_means import NoisyMeans
+from dpviz.ui.budget_planner.view import ALL_CURRENCIES
 from tests.pages.planner import SMALL, TABS, Load, bars, chart, curve, errors, link, metrics, number, planner, words
 
 READ = ("Pure ε", "ε at δ = 1e-6", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")

@@ -6,7 +6,7 @@ from streamlit.testing.v1 import AppTest
 
 from dpviz.families.accelerated import presets
 from dpviz.families.mirror_descent import presets as mirror_presets
-from dpviz.ui import guarantee
+from dpviz.ui.experiment import guarantee
 from tests.pages.mirror import text
 
 Load = Callable[..., AppTest]

@@ -15,8 +15,8 @@ from dpviz.families.mirror_descent import measure, presets
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.specification import Control
-from dpviz.ui import game_controls
-from dpviz.ui.experiment_controls import CURRENCIES
+from dpviz.ui.experiment.controls import CURRENCIES
+from dpviz.ui.mirror_descent import problem as game_controls
 from tests.pages.mirror import (
     PAGE,
     SMALL_GAME,

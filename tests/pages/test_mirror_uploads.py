@@ -9,7 +9,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dpviz.ui import game_controls
+from dpviz.ui.mirror_descent import problem as game_controls
 from tests.pages.mirror import (
     DIAGNOSTICS,
     PAGE,

@@ -18,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 from dpviz.experiments import experiment
 from dpviz.privacy.mechanisms import Batch, Mechanisms, PrefixSums
 from dpviz.privacy.queries import Query
-from dpviz.ui import data_panel
+from dpviz.ui.uploads import table as data_panel
 from tests.pages import mirror
 from tests.pages.test_mirror_uploads import KINDS, TABLES, declare, people
 from tests.pages.test_mirror_uploads import upload as mirror_upload

@@ -10,9 +10,9 @@ import pytest
 from dpviz.experiments.accuracy import ErrorBound
 from dpviz.families.accelerated.accuracy import SmoothConvexBound
 from dpviz.families.mirror_descent.accuracy import GameBound
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
-from dpviz.privacy.what_if import NoisyMeans
+from dpviz.privacy.noisy_means import NoisyMeans
 from tests.pages.planner import (
     SMALL,
     TABS,
@@ -173,7 +173,7 @@ def test_what_accounting_saves(load: Load, capsys: pytest.CaptureFixture[str]) -
         assert found[name] == pytest.approx(value, rel=2e-5)
     losses = found["privacy loss distribution"]
     assert 5.2352 * (1 - 1e-4) <= losses <= 5.2352 * (1 + 2e-3) and losses == min(found.values())
-    unsampled = accounting.tightest(MEANS.replaced(sampling="all").events_of_noise(0.2e-2), 1e-6)  # T Laplace(1)
+    unsampled = accountants.tightest(MEANS.replaced(sampling="all").events_of_noise(0.2e-2), 1e-6)  # T Laplace(1)
     assert found["no credit for sampling"] == pytest.approx(unsampled.epsilon, rel=1e-3)
     assert "ε = 5.24 (privacy loss distribution)" in words(app)
     colors = chart(app, "One bar per way to count")[0]["marker"]["color"]

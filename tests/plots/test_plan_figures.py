@@ -7,9 +7,9 @@ import pytest
 
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import Nesterov, planning
-from dpviz.plots.plan_figures import accountants, bound_by_horizon, error_bounds, noise_schedule, privacy_spent
+from dpviz.plots.plan_figures import accountant_curves, bound_by_horizon, error_bounds, noise_schedule, privacy_spent
 from dpviz.plots.style import arm_styles
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.problems.quadratic import Quadratic
 
@@ -71,17 +71,17 @@ def test_privacy_spent_leaves_out_a_currency_that_does_not_exist(experiment) -> 
 @pytest.mark.parametrize("schedule", ["uniform", "optimal"])
 def test_accountants_agree_with_the_accounting_and_embolden_the_tightest(schedule: str, check_finite) -> None:
     plan = single(Nesterov(iterations=60, schedule=schedule), PureDP(epsilon=2.0)).plans()["a"]
-    figure = accountants(plan, 1e-6)
+    figure = accountant_curves(plan, 1e-6)
     check_finite(figure)
     *lines, limit = figure.data
-    expected = set(accounting.METHOD_NAMES.values())
+    expected = set(accountants.METHOD_NAMES.values())
     if schedule == "optimal":  # its releases differ, and the theorem is about equal ones
-        expected.remove(accounting.METHOD_NAMES["optimal"])
+        expected.remove(accountants.METHOD_NAMES["optimal"])
     assert {line.name.removesuffix(" (tightest)") for line in lines} == expected
     last = {line.name.removesuffix(" (tightest)"): line.y[-1] for line in lines}
-    reading = accounting.tightest(plan.events, 1e-6)
+    reading = accountants.tightest(plan.events, 1e-6)
     for method, value in reading.by_method.items():
-        assert last[accounting.METHOD_NAMES[method]] == pytest.approx(value, rel=1e-6)
+        assert last[accountants.METHOD_NAMES[method]] == pytest.approx(value, rel=1e-6)
     (bold,) = [line for line in lines if line.name.endswith("(tightest)")]
     assert bold.y[-1] == min(last.values()) and bold.line.width > max(o.line.width for o in lines if o is not bold)
     assert len({line.line.dash for line in lines}) == len(lines)
@@ -92,9 +92,9 @@ def test_accountants_agree_with_the_accounting_and_embolden_the_tightest(schedul
 def test_accountants_draw_a_limit_only_where_it_is_that_limit() -> None:
     algorithm = Nesterov(iterations=10, noise="gaussian")
     plan = single(algorithm, ApproximateDP(epsilon=1.0, delta=1e-6)).plans()["a"]
-    assert any(trace.text for trace in accountants(plan, 1e-6).data)
-    assert not any(trace.text for trace in accountants(plan, 1e-5).data)
-    assert not accountants(single(Nesterov(iterations=5), NoPrivacy()).plans()["a"], 1e-6).data
+    assert any(trace.text for trace in accountant_curves(plan, 1e-6).data)
+    assert not any(trace.text for trace in accountant_curves(plan, 1e-5).data)
+    assert not accountant_curves(single(Nesterov(iterations=5), NoPrivacy()).plans()["a"], 1e-6).data
 
 
 def test_error_bounds_start_at_zero_steps(experiment, check_finite) -> None:
@@ -155,11 +155,11 @@ def test_every_figure_of_six_long_plans_is_quick_and_small(long_experiment, chec
     plans, styles = long_experiment.plans(), arm_styles(long_experiment.arms)
     bounds = {label: np.geomspace(1, 1e-3, 1001) * (i + 1) for i, label in enumerate(plans)}
     curves = {label: (np.arange(1, 1001), bound[1:]) for label, bound in bounds.items()}
-    accountants(plans["DP-NAG-opt"], 1e-6)  # the accountants cache their curves
+    accountant_curves(plans["DP-NAG-opt"], 1e-6)  # the accountants cache their curves
     builders: list[Callable[[], go.Figure]] = [
         lambda: noise_schedule(plans, styles),
         lambda: privacy_spent(plans, styles, "epsilon", 2.0),
-        lambda: accountants(plans["DP-NAG-opt"], 1e-6),
+        lambda: accountant_curves(plans["DP-NAG-opt"], 1e-6),
         lambda: error_bounds(bounds, styles),
         lambda: bound_by_horizon(curves, styles),
     ]

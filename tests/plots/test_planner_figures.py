@@ -13,17 +13,17 @@ from dpviz.plots.planner_figures import (
     noise_by_steps,
     spent_by_steps,
 )
-from dpviz.privacy import accounting, closed_forms
-from dpviz.privacy.accounting import METHOD_NAMES, METHODS
+from dpviz.privacy.accounting import accountants, closed_forms
+from dpviz.privacy.accounting.accountants import METHOD_NAMES, METHODS
 from dpviz.privacy.events import Laplace
 
 DELTA = 1e-6
 STEPS = np.array([1, 10, 50, 100])
 
 
-def curves() -> dict[accounting.Method, np.ndarray]:
+def curves() -> dict[accountants.Method, np.ndarray]:
     events = (Laplace(0.1),) * 100
-    found = {method: accounting.epsilon_curve(events, DELTA, method, tuple(STEPS.tolist())) for method in METHODS}
+    found = {method: accountants.epsilon_curve(events, DELTA, method, tuple(STEPS.tolist())) for method in METHODS}
     return {method: curve for method, curve in found.items() if np.isfinite(curve[-1])}
 
 

@@ -11,7 +11,8 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpviz.privacy import accounting, closed_forms, costs, pld, readings
+from dpviz.privacy import readings
+from dpviz.privacy.accounting import accountants, closed_forms, per_event, pld
 from dpviz.privacy.events import (
     Event,
     ExpMech,
@@ -59,30 +60,30 @@ MIXED: tuple[Event, ...] = (
 def test_spent_adds_up():
     events = [Laplace(0.5), Laplace(0.5), Laplace(1.0), Sub("wor", 1, 10, Laplace(1.0))]
     amplified = math.log1p(math.expm1(1.0) / 10)
-    np.testing.assert_allclose(accounting.spent(events, "epsilon"), [0, 0.5, 1.0, 2.0, 2.0 + amplified], rtol=1e-14)
-    rho = [costs.rho(event) for event in events]
-    np.testing.assert_allclose(accounting.spent(events, "rho"), [0, *np.cumsum(rho)], rtol=1e-14)
-    mu = [costs.mu(event) for event in events]
-    np.testing.assert_allclose(accounting.spent(events, "mu") ** 2, [0, *np.cumsum(np.square(mu))], rtol=1e-14)
+    np.testing.assert_allclose(accountants.spent(events, "epsilon"), [0, 0.5, 1.0, 2.0, 2.0 + amplified], rtol=1e-14)
+    rho = [per_event.rho(event) for event in events]
+    np.testing.assert_allclose(accountants.spent(events, "rho"), [0, *np.cumsum(rho)], rtol=1e-14)
+    mu = [per_event.mu(event) for event in events]
+    np.testing.assert_allclose(accountants.spent(events, "mu") ** 2, [0, *np.cumsum(np.square(mu))], rtol=1e-14)
 
 
 def test_spent_where_the_currency_does_not_exist():
     events = [Laplace(0.5), Gaussian(1.0), Laplace(0.5)]
-    assert accounting.spent(events, "epsilon").tolist() == [0, 0.5, math.inf, math.inf]
-    assert math.isfinite(accounting.total(events, "rho")) and math.isfinite(accounting.total(events, "mu"))
+    assert accountants.spent(events, "epsilon").tolist() == [0, 0.5, math.inf, math.inf]
+    assert math.isfinite(accountants.total(events, "rho")) and math.isfinite(accountants.total(events, "mu"))
     on_batch = [Sub("wor", 1, 10, Gaussian(1.0))]
-    assert {accounting.total(on_batch, currency) for currency in ("epsilon", "rho", "mu")} == {math.inf}
-    assert accounting.total([], "mu") == accounting.total([], "epsilon") == 0.0
+    assert {accountants.total(on_batch, currency) for currency in ("epsilon", "rho", "mu")} == {math.inf}
+    assert accountants.total([], "mu") == accountants.total([], "epsilon") == 0.0
 
 
 def test_gaussian_schedule_costs_exactly_its_mu():
     """Noise σ_t on a query of sensitivity Δ costs μ² = Σ Δ²/σ_t² = 2ρ, whatever the schedule."""
     sigma = np.geomspace(0.5, 40, 50)
     events = [Gaussian(0.3 / s) for s in sigma.tolist()]
-    assert accounting.total(events, "mu") ** 2 == pytest.approx(float((0.09 / sigma**2).sum()), rel=1e-12)
-    assert accounting.total(events, "rho") == pytest.approx(float((0.045 / sigma**2).sum()), rel=1e-12)
-    exact = closed_forms.gdp_epsilon(accounting.total(events, "mu"), DELTA)
-    reading = accounting.tightest(events, DELTA)
+    assert accountants.total(events, "mu") ** 2 == pytest.approx(float((0.09 / sigma**2).sum()), rel=1e-12)
+    assert accountants.total(events, "rho") == pytest.approx(float((0.045 / sigma**2).sum()), rel=1e-12)
+    exact = closed_forms.gdp_epsilon(accountants.total(events, "mu"), DELTA)
+    reading = accountants.tightest(events, DELTA)
     assert (reading.epsilon, reading.method) == (exact, "gdp")
     assert 1 <= reading.by_method["pld"] / exact <= 1 + PESSIMISM
 
@@ -97,7 +98,7 @@ def test_gaussian_schedule_costs_exactly_its_mu():
 def test_what_a_nominal_pure_budget_really_costs(epsilon, steps, at_1e5, at_1e6):
     events = (Laplace(epsilon / steps),) * steps
     for delta, expected in ((1e-5, at_1e5), (1e-6, at_1e6)):
-        reading = accounting.tightest(events, delta)
+        reading = accountants.tightest(events, delta)
         assert reading.method == "pld"
         assert -5e-4 <= reading.epsilon / expected - 1 <= PESSIMISM  # the table has four decimals
 
@@ -108,11 +109,11 @@ def test_what_an_optimised_schedule_really_costs():
     log_shares = -np.arange(136) / 3 * math.log1p(-(255.0**-0.5))
     shares = np.exp(log_shares - log_shares.max())
     events = tuple(Laplace(value) for value in (shares / shares.sum()).tolist())
-    assert len(set(events)) > accounting.MOST_EXACT
+    assert len(set(events)) > accountants.MOST_EXACT
     for delta, reference in ((1e-5, 0.3670), (1e-6, 0.4235)):
         exact = pld.epsilon_at([(event, 1) for event in events], delta)
         assert 0.99 * reference <= exact <= 1.001 * reference
-        assert exact <= accounting.epsilon(events, delta, "pld") <= 1.012 * exact
+        assert exact <= accountants.epsilon(events, delta, "pld") <= 1.012 * exact
 
 
 def _accountant(kind, events: tuple[Event, ...], **options):
@@ -137,24 +138,24 @@ def _accountant(kind, events: tuple[Event, ...], **options):
 )
 def test_agrees_with_an_independent_library(events):
     theirs = _accountant(PLDAccountant, events, value_discretization_interval=1e-3)
-    assert -1e-4 <= accounting.epsilon(events, DELTA, "pld") / theirs.get_epsilon(DELTA) - 1 <= PESSIMISM
+    assert -1e-4 <= accountants.epsilon(events, DELTA, "pld") / theirs.get_epsilon(DELTA) - 1 <= PESSIMISM
     assert -1e-4 <= readings.advantage(events) / theirs.get_delta(0.0) - 1 <= PESSIMISM
     theirs = _accountant(RdpAccountant, events, orders=closed_forms.ORDERS).get_epsilon(DELTA)
-    assert -1e-4 <= accounting.epsilon(events, DELTA, "rdp") / theirs - 1 <= 1e-9  # our best order is refined
+    assert -1e-4 <= accountants.epsilon(events, DELTA, "rdp") / theirs - 1 <= 1e-9  # our best order is refined
 
 
 def test_rdp_of_a_gaussian_is_its_zcdp_bound():
     """Same formula, best order: so the search over orders finds it. TV13."""
-    assert accounting.epsilon([Gaussian(1.0)], DELTA, "rdp") == pytest.approx(5.22153444453, rel=1e-9)
-    assert accounting.epsilon([Gaussian(0.1)] * 100, DELTA, "zcdp") == pytest.approx(5.22153444453, rel=1e-9)
+    assert accountants.epsilon([Gaussian(1.0)], DELTA, "rdp") == pytest.approx(5.22153444453, rel=1e-9)
+    assert accountants.epsilon([Gaussian(0.1)] * 100, DELTA, "zcdp") == pytest.approx(5.22153444453, rel=1e-9)
 
 
 @steady
 @given(events=events_of_all_kinds, delta=st.floats(-9, -3).map(lambda x: 10**x))
 def test_the_tightest_method_wins_and_all_are_consistent(events, delta):
-    reading = accounting.tightest(events, delta)
+    reading = accountants.tightest(events, delta)
     assert reading.epsilon == min(reading.by_method.values()) == reading.by_method[reading.method]
-    assert reading.epsilon <= accounting.total(events, "epsilon")
+    assert reading.epsilon <= accountants.total(events, "epsilon")
     # Few losses of different sizes do not all fit the grid. Blocks and mixtures on a batch have no loss of their own,
     # and the worst selection differs from order to order.
     simple = {Laplace, Gaussian, Pure, Sub, Seq, Repeat} >= {type(event) for event in events}
@@ -179,13 +180,13 @@ def test_more_noise_and_larger_delta_never_cost_more(events, more):
 
     louder = tuple(quieter(event) for event in events)
     slack = 1 + PESSIMISM
-    for method in accounting.METHODS:
-        value = accounting.epsilon(events, DELTA, method)
-        assert value <= accounting.epsilon(louder, DELTA, method) * slack + 1e-9
-        assert value >= accounting.epsilon(events, DELTA * more, method) / slack
-        assert value <= accounting.epsilon([*events, Laplace(0.1)], DELTA, method) * slack + 1e-9
+    for method in accountants.METHODS:
+        value = accountants.epsilon(events, DELTA, method)
+        assert value <= accountants.epsilon(louder, DELTA, method) * slack + 1e-9
+        assert value >= accountants.epsilon(events, DELTA * more, method) / slack
+        assert value <= accountants.epsilon([*events, Laplace(0.1)], DELTA, method) * slack + 1e-9
     for currency in ("epsilon", "rho", "mu"):
-        assert accounting.total(events, currency) <= accounting.total(louder, currency)
+        assert accountants.total(events, currency) <= accountants.total(louder, currency)
     assert readings.advantage(events) <= readings.advantage(louder) * slack + 1e-9
     assert (readings.tradeoff(events, ALPHA) >= readings.tradeoff(louder, ALPHA) - 1e-4).all()
 
@@ -193,8 +194,8 @@ def test_more_noise_and_larger_delta_never_cost_more(events, more):
 @steady
 @given(inner=laplaces | gaussians, m=st.integers(1, 900), n=st.integers(1000, 2000))
 def test_larger_batches_cost_more_and_more_rows_less(inner, m, n):
-    def cost(m: int, n: int, method: accounting.Method) -> float:
-        return accounting.epsilon((Sub("wor", m, n, inner),) * 40, DELTA, method)
+    def cost(m: int, n: int, method: accountants.Method) -> float:
+        return accountants.epsilon((Sub("wor", m, n, inner),) * 40, DELTA, method)
 
     for method in ("pld", "rdp", "basic"):
         assert cost(m, n, method) <= cost(m + 50, n, method) * (1 + PESSIMISM) + 1e-9
@@ -203,13 +204,13 @@ def test_larger_batches_cost_more_and_more_rows_less(inner, m, n):
 
 @pytest.mark.parametrize("inner", [Laplace(0.2), Gaussian(0.2)], ids=str)
 def test_a_batch_of_almost_everything_is_everything(inner):
-    whole = accounting.epsilon((inner,) * 50, DELTA, "pld")
-    assert accounting.epsilon((Sub("wor", 10**8 - 1, 10**8, inner),) * 50, DELTA, "pld") == pytest.approx(
+    whole = accountants.epsilon((inner,) * 50, DELTA, "pld")
+    assert accountants.epsilon((Sub("wor", 10**8 - 1, 10**8, inner),) * 50, DELTA, "pld") == pytest.approx(
         whole, rel=1e-3
     )
 
 
-@pytest.mark.parametrize("method", accounting.METHODS)
+@pytest.mark.parametrize("method", accountants.METHODS)
 @pytest.mark.parametrize(
     "events",
     [MIXED, (Laplace(0.02),) * 200, tuple(Laplace(v) for v in np.geomspace(1e-3, 1e-2, 200).tolist())],
@@ -217,29 +218,29 @@ def test_a_batch_of_almost_everything_is_everything(inner):
 )
 def test_curves_are_the_costs_of_their_prefixes(method, events):
     checkpoints = (0, 1, 2, 5, len(events) // 2, len(events))
-    curve = accounting.epsilon_curve(events, DELTA, method, checkpoints)
+    curve = accountants.epsilon_curve(events, DELTA, method, checkpoints)
     assert curve[0] == 0.0 and (np.diff(curve[np.isfinite(curve)]) >= 0).all() and not curve.flags.writeable
-    rounded = 0.02 if len(set(events)) > accounting.MOST_EXACT else 0.0  # a prefix has few enough to be exact
+    rounded = 0.02 if len(set(events)) > accountants.MOST_EXACT else 0.0  # a prefix has few enough to be exact
     for at, value in zip(checkpoints[1:], curve[1:], strict=True):
-        exact = accounting.epsilon(events[:at], DELTA, method)
+        exact = accountants.epsilon(events[:at], DELTA, method)
         assert value == exact == math.inf or -PESSIMISM <= value / exact - 1 <= PESSIMISM + rounded
-    assert curve[-1] == pytest.approx(accounting.epsilon(events, DELTA, method), rel=1e-9)
+    assert curve[-1] == pytest.approx(accountants.epsilon(events, DELTA, method), rel=1e-9)
 
 
 def test_releases_that_the_run_depends_on_are_added_in_pure_epsilon():
     """Their outcome chose the parameters of the run, so no loss distribution of both together may be quoted."""
     events, before = (Laplace(0.02),) * 200, (Laplace(0.3), Laplace(0.1))
-    alone, both = accounting.tightest(events, DELTA), accounting.tightest(events, DELTA, before)
+    alone, both = accountants.tightest(events, DELTA), accountants.tightest(events, DELTA, before)
     assert both.method == alone.method and both.epsilon == pytest.approx(0.4 + alone.epsilon, rel=1e-12)
-    assert both.epsilon > accounting.tightest(before + events, DELTA).epsilon
-    assert accounting.tightest(events, DELTA, (Gaussian(0.1),)).epsilon == math.inf
+    assert both.epsilon > accountants.tightest(before + events, DELTA).epsilon
+    assert accountants.tightest(events, DELTA, (Gaussian(0.1),)).epsilon == math.inf
 
 
 def test_seq_costs_what_its_parts_cost():
     together, apart = [Seq((Laplace(0.3), Gaussian(0.5)))] * 5, [Laplace(0.3), Gaussian(0.5)] * 5
-    for method in accounting.METHODS:
-        assert accounting.epsilon(together, DELTA, method) == pytest.approx(
-            accounting.epsilon(apart, DELTA, method), rel=1e-9
+    for method in accountants.METHODS:
+        assert accountants.epsilon(together, DELTA, method) == pytest.approx(
+            accountants.epsilon(apart, DELTA, method), rel=1e-9
         )
     np.testing.assert_allclose(readings.tradeoff(together, ALPHA), readings.tradeoff(apart, ALPHA), atol=1e-9)
 
@@ -247,27 +248,27 @@ def test_seq_costs_what_its_parts_cost():
 def test_a_mixed_batch_has_a_valid_cost():
     """No closed profile is known for it, so it is booked as a Gaussian batch of the same μ, never as less."""
     mixed = [Sub("wor", 10, 100, Seq((Laplace(0.5), Gaussian(0.5))))] * 20
-    bound = accounting.tightest(mixed, DELTA)
-    alone = accounting.epsilon([Sub("wor", 10, 100, Gaussian(0.5))] * 20, DELTA, "pld")
+    bound = accountants.tightest(mixed, DELTA)
+    alone = accountants.epsilon([Sub("wor", 10, 100, Gaussian(0.5))] * 20, DELTA, "pld")
     assert alone < bound.epsilon < math.inf
 
 
 @pytest.mark.parametrize("number", [np.float32, np.float64, int])
 def test_kinds_of_numbers_make_no_difference(number):
     events, floats = [Gaussian(number(1))] * 4 + [Laplace(number(2))], [Gaussian(1.0)] * 4 + [Laplace(2.0)]
-    for method in accounting.METHODS:
-        assert accounting.epsilon(events, DELTA, method) == accounting.epsilon(floats, DELTA, method)
+    for method in accountants.METHODS:
+        assert accountants.epsilon(events, DELTA, method) == accountants.epsilon(floats, DELTA, method)
 
 
 def test_many_tiny_huge_and_distinct_events():
-    assert 0 <= accounting.tightest([Laplace(1e-60)] * 10, DELTA).epsilon <= 1e-58
-    assert accounting.tightest([Laplace(700.0)] * 3, DELTA).epsilon <= 2100.0
-    assert accounting.tightest([Gaussian(1e4)] * 3, DELTA).epsilon == pytest.approx(1.5e8, rel=0.01)
+    assert 0 <= accountants.tightest([Laplace(1e-60)] * 10, DELTA).epsilon <= 1e-58
+    assert accountants.tightest([Laplace(700.0)] * 3, DELTA).epsilon <= 2100.0
+    assert accountants.tightest([Gaussian(1e4)] * 3, DELTA).epsilon == pytest.approx(1.5e8, rel=0.01)
     many = (Laplace(1e-3),) * 10_000
     exact_enough = closed_forms.gdp_epsilon(math.sqrt(10_000) * 1e-3, DELTA)  # 10 000 small losses are normal
-    assert accounting.tightest(many, DELTA).epsilon == pytest.approx(exact_enough, rel=0.01)
+    assert accountants.tightest(many, DELTA).epsilon == pytest.approx(exact_enough, rel=0.01)
     distinct = tuple(Laplace(v) for v in np.geomspace(1e-9, 1e-2, 10_000).tolist())
-    reading = accounting.tightest(distinct, DELTA)
+    reading = accountants.tightest(distinct, DELTA)
     assert reading.epsilon <= reading.by_method["rdp"] < reading.by_method["basic"]
 
 
@@ -283,14 +284,14 @@ def test_many_tiny_huge_and_distinct_events():
     ids=str,
 )
 def test_no_noise_costs_infinity(events):
-    reading = accounting.tightest(events, DELTA)
+    reading = accountants.tightest(events, DELTA)
     assert reading.epsilon == math.inf and not reading.by_method
-    for method in accounting.METHODS:
-        assert accounting.epsilon(events, DELTA, method) == math.inf
+    for method in accountants.METHODS:
+        assert accountants.epsilon(events, DELTA, method) == math.inf
     assert (readings.tradeoff(events, ALPHA) == 0).all() and readings.advantage(events) == 1.0
 
 
 def test_nothing_released_costs_nothing():
-    assert accounting.epsilon([], DELTA, "pld") == readings.advantage([]) == 0.0
-    assert accounting.tightest([], DELTA).epsilon == 0.0
+    assert accountants.epsilon([], DELTA, "pld") == readings.advantage([]) == 0.0
+    assert accountants.tightest([], DELTA).epsilon == 0.0
     np.testing.assert_allclose(readings.tradeoff([], ALPHA), 1 - ALPHA)

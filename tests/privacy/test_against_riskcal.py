@@ -7,7 +7,8 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from riskcal import analysis
 
-from dpviz.privacy import closed_forms, readings, tradeoffs
+from dpviz.privacy import readings, tradeoffs
+from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event, Gaussian, Laplace
 

@@ -8,7 +8,8 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import beta, binom, binomtest, laplace, norm
 
-from dpviz.privacy import audit, closed_forms
+from dpviz.privacy import audit
+from dpviz.privacy.accounting import closed_forms
 
 # ------------------------------------------------------------------------------------------------------ an event's runs
 

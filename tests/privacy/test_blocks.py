@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Repeat, Seq, Sub
 from dpviz.privacy.ledger import BudgetExceeded, Ledger, LedgerError, Sequence
 from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose, streams
@@ -97,13 +97,13 @@ def test_the_price_is_that_of_the_dearest_block() -> None:
     assert source.spent("epsilon") == pytest.approx(np.full(3, 0.7))
     source.blocks(FOUR, 9)
     assert source.spent("epsilon") == pytest.approx(np.full(3, 1.2))
-    assert accounting.total((mixed, FOUR), "epsilon") == pytest.approx(1.2)
+    assert accountants.total((mixed, FOUR), "epsilon") == pytest.approx(1.2)
     gaussian = Parallel((Gaussian(0.3), Seq((Gaussian(0.3), Gaussian(0.4))), Gaussian(0.45)))
-    assert accounting.total((gaussian,), "mu") == pytest.approx(0.5)
-    assert accounting.total((gaussian,), "rho") == pytest.approx(0.125)
+    assert accountants.total((gaussian,), "mu") == pytest.approx(0.5)
+    assert accountants.total((gaussian,), "rho") == pytest.approx(0.125)
     for delta in (1e-6, 1e-3):
-        alone = accounting.tightest((Gaussian(0.5),), delta).epsilon
-        assert accounting.tightest((gaussian,), delta).epsilon == pytest.approx(alone, rel=1e-6)
+        alone = accountants.tightest((Gaussian(0.5),), delta).epsilon
+        assert accountants.tightest((gaussian,), delta).epsilon == pytest.approx(alone, rel=1e-6)
 
 
 # ----------------------------------------------------------------------------------------------------- what is released

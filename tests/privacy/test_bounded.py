@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from dpviz.families.accelerated import GradientDescent, MultistageNesterov, Nesterov
-from dpviz.privacy import accounting, closed_forms, composition, planner, pld, readings, subsampled_rdp
+from dpviz.privacy import calibration, readings
+from dpviz.privacy.accounting import accountants, closed_forms, pld, textbook
+from dpviz.privacy.accounting import rdp as subsampled_rdp
 from dpviz.privacy.budgets import ApproximateDP, Budget, TradeOff
 from dpviz.privacy.events import Event, Gaussian, Laplace, Sub
+from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.privacy.staircase import LEVELS
-from dpviz.privacy.what_if import NoisyMeans
 from dpviz.problems.linear_models import LogisticRegression
 
 MIB = 2**20
@@ -38,7 +40,7 @@ def composed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Composed]:
         return compose(parts, half, size)
 
     monkeypatch.setattr(pld._Parts, "composed", watched)
-    for cached in (accounting.epsilon_curve, planner._largest_multiple, readings._composed_profiles):
+    for cached in (accountants.epsilon_curve, calibration._largest_multiple, readings._composed_profiles):
         cached.cache_clear()
     yield found
     assert max(found.windows, default=0) <= pld.LARGEST_WINDOW and max(found.cells, default=0) <= pld.MOST_MEMORY
@@ -64,8 +66,8 @@ def test_a_given_noise(composed: Composed, kind: str, iterations: int, inner: Ev
     """Whatever noise is asked about: a rare large loss once made windows of two million cells."""
     events = (Sub(kind, m, 10_000, inner),) * iterations  # type: ignore[arg-type]
     checkpoints = tuple(sorted({max(1, iterations * i // 10) for i in range(1, 11)}))
-    curve = accounting.epsilon_curve(events, 1e-6, "pld", checkpoints)
-    whole = accounting.epsilon_curve(events, 1e-6, "basic", checkpoints)
+    curve = accountants.epsilon_curve(events, 1e-6, "pld", checkpoints)
+    whole = accountants.epsilon_curve(events, 1e-6, "basic", checkpoints)
     assert (np.diff(curve[np.isfinite(curve)]) >= -1e-9).all() and (curve <= whole)[np.isfinite(curve)].all()
     assert 0 <= readings.tradeoff(events, 0.01) <= 0.99
 
@@ -75,7 +77,7 @@ def test_a_given_noise(composed: Composed, kind: str, iterations: int, inner: Ev
 def test_a_curve_of_many_different_rare_releases(composed: Composed, kind: str, m: int) -> None:
     events = tuple(Sub(kind, m, 10_000, Gaussian(float(mu))) for mu in np.exp(np.linspace(-4, 1.5, 1000)))  # type: ignore[arg-type]
     checkpoints = tuple(range(40, 1001, 40))
-    assert peak(lambda: accounting.epsilon_curve(events, 1e-6, "pld", checkpoints)) < 200
+    assert peak(lambda: accountants.epsilon_curve(events, 1e-6, "pld", checkpoints)) < 200
 
 
 @pytest.mark.parametrize("kind", ["wor", "poisson"])
@@ -107,26 +109,28 @@ def test_a_coarser_grid_is_still_an_upper_bound(kind: str, monkeypatch: pytest.M
 def test_an_optimal_schedule_is_calibrated_in_few_looks(
     composed: Composed, monkeypatch: pytest.MonkeyPatch, method, fraction: float, noise: str, budget: Budget
 ) -> None:
-    looks, cost = [], planner.cost
-    monkeypatch.setattr(planner, "cost", lambda events, *rest: looks.append(len(set(events))) or cost(events, *rest))
+    looks, cost = [], calibration.cost
+    monkeypatch.setattr(
+        calibration, "cost", lambda events, *rest: looks.append(len(set(events))) or cost(events, *rest)
+    )
     chosen = method(iterations=400, schedule="optimal", noise=noise, batch_fraction=fraction, horizon="fixed")
     assert peak(lambda: chosen.plan(FACTS, budget)) < 100
     assert composed.windows and max(looks) <= LEVELS
-    assert len(looks) <= 16 and sum(look > planner._ROUGH_LEVELS for look in looks) <= 7
+    assert len(looks) <= 16 and sum(look > calibration._ROUGH_LEVELS for look in looks) <= 7
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("sampling", ["wor", "poisson"])
 def test_equal_releases_are_calibrated_in_few_looks(monkeypatch: pytest.MonkeyPatch, noise: str, sampling: str) -> None:
-    looks, cost = [], planner.cost
-    monkeypatch.setattr(planner, "cost", lambda *args: looks.append(1) or cost(*args))
+    looks, cost = [], calibration.cost
+    monkeypatch.setattr(calibration, "cost", lambda *args: looks.append(1) or cost(*args))
     for budget, fraction, steps in itertools.product(
         (ApproximateDP(epsilon=0.013, delta=3e-9), ApproximateDP(epsilon=40.0, delta=1e-5), TradeOff()),
         (1e-3, 0.03, 0.5),
         (300, 10_000),
     ):
         looks.clear()
-        planner._largest_multiple.cache_clear()
+        calibration._largest_multiple.cache_clear()
         means = NoisyMeans(rows=100_000, batch_fraction=fraction, iterations=steps, noise=noise, sampling=sampling)
         means.events(budget)
         assert len(looks) <= 14, (means, budget)
@@ -135,10 +139,10 @@ def test_equal_releases_are_calibrated_in_few_looks(monkeypatch: pytest.MonkeyPa
 def test_optimal_composition_of_any_number_of_releases() -> None:
     """T = 4e8 took 5 GB. With ε = 1e-5 it is Gaussian to eight digits: μ = √T ε = 0.2."""
     found: list[float] = []
-    assert peak(lambda: found.append(composition.optimal(1e-5, 4 * 10**8, 1e-6))) < 100
+    assert peak(lambda: found.append(textbook.optimal(1e-5, 4 * 10**8, 1e-6))) < 100
     assert found[0] == pytest.approx(closed_forms.gdp_epsilon(0.2, 1e-6), rel=1e-6)
-    assert peak(lambda: composition.optimal(2.0, 4 * 10**8, 1e-6)) < 100
-    assert composition.optimal_delta(1e-5, 4 * 10**8, found[0]) == pytest.approx(1e-6, rel=1e-9)
+    assert peak(lambda: textbook.optimal(2.0, 4 * 10**8, 1e-6)) < 100
+    assert textbook.optimal_delta(1e-5, 4 * 10**8, found[0]) == pytest.approx(1e-6, rel=1e-9)
 
 
 def test_divergences_of_hardly_any_noise_on_a_batch_are_not_integrated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import laplace, norm
 
-from dpviz.privacy import closed_forms as forms
-from dpviz.privacy import costs
+from dpviz.privacy.accounting import closed_forms as forms
+from dpviz.privacy.accounting import per_event
 from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
 
 steady = settings(derandomize=True, deadline=None, max_examples=60)
@@ -69,8 +69,8 @@ EVENTS: list[Event] = [
         pytest.param(lambda: forms.laplace_rdp(0.1, np.array(10.0)), 0.0427151824657, 1e-9, id="TV24"),
         pytest.param(lambda: forms.pure_rdp(1.0, np.array(2.0)), 0.735325664056, 1e-9, id="TV25"),
         pytest.param(lambda: forms.pure_rdp(0.5, np.array(8.0)), 0.432353706756, 1e-9, id="TV26"),
-        pytest.param(lambda: costs.profile(Laplace(1.0))(0.25), 0.312710721209, 1e-9, id="TV33"),
-        pytest.param(lambda: costs.profile(Laplace(2.0))(-0.5), 0.71349520314, 1e-9, id="TV34"),
+        pytest.param(lambda: per_event.profile(Laplace(1.0))(0.25), 0.312710721209, 1e-9, id="TV33"),
+        pytest.param(lambda: per_event.profile(Laplace(2.0))(-0.5), 0.71349520314, 1e-9, id="TV34"),
         pytest.param(lambda: forms.amplify(1.0, 1, 100), 0.0170368632362, 1e-9, id="TV40"),
         pytest.param(lambda: forms.amplify(0.5, 10, 100), 0.0628547234737, 1e-9, id="TV41"),
         pytest.param(lambda: forms.amplify(5.0, 2, 10), 3.41715707291, 1e-9, id="TV42"),
@@ -80,7 +80,7 @@ EVENTS: list[Event] = [
         pytest.param(lambda: forms.gdp_tradeoff(1.0, 0.05), 0.740488977159, 1e-9, id="TV48"),
         pytest.param(lambda: forms.zcdp_epsilon(0.1, 1e-6), 2.141939, 1e-6, id="zCDP as exact as its formula"),
         pytest.param(lambda: forms.zcdp_epsilon(0.5, 1e-6), 5.2215, 1e-5, id="bare rho 0.5"),
-        pytest.param(lambda: costs.rho(Laplace(1.0)), 0.367879, 2e-6, id="rho of Laplace 1"),
+        pytest.param(lambda: per_event.rho(Laplace(1.0)), 0.367879, 2e-6, id="rho of Laplace 1"),
         pytest.param(lambda: forms.pure_to_mu(700.0), 74.5902, 1e-6, id="mu of pure 700"),
         pytest.param(lambda: forms.pure_to_mu(2000.0), 126.331, 2e-6, id="mu of pure 2000"),
     ],
@@ -104,11 +104,11 @@ def test_currencies_of_pure_events_in_40_digits(epsilon):
     """Shares of a steep schedule can be as small as 1e-60; differences of nearly equal numbers would lose them."""
     with mpmath.workdps(150):
         e = mpmath.mpf(epsilon)
-        assert costs.rho(Laplace(epsilon)) == pytest.approx(float(e + mpmath.expm1(-e)), rel=1e-9)
+        assert per_event.rho(Laplace(epsilon)) == pytest.approx(float(e + mpmath.expm1(-e)), rel=1e-9)
         to_mu = float(mpmath.sqrt(8) * mpmath.erfinv(mpmath.tanh(e / 2)))
         assert forms.pure_to_mu(epsilon) == pytest.approx(to_mu, rel=1e-12)
         laplace_mu = float(mpmath.sqrt(8) * mpmath.erfinv(-mpmath.expm1(-e / 2)))
-        assert costs.mu(Laplace(epsilon)) == pytest.approx(laplace_mu, rel=1e-12)
+        assert per_event.mu(Laplace(epsilon)) == pytest.approx(laplace_mu, rel=1e-12)
         for order in (1.01, 2.0, 50.0, 1e4):
             a = mpmath.mpf(order)
             inside = (a * mpmath.exp((a - 1) * e) + (a - 1) * mpmath.exp(-a * e)) / (2 * a - 1)
@@ -142,13 +142,13 @@ def test_amplification_and_its_inverse(epsilon, m, extra):
     assert float(forms.amplified_inverse(amplified, m, n)) == pytest.approx(epsilon, rel=1e-12)
     assert amplified <= epsilon * (1 + 1e-15)
     event: Event = Sub("wor", m, n, Laplace(epsilon)) if m < n else Laplace(epsilon)
-    assert costs.pure(event) == pytest.approx(amplified, rel=1e-14)
+    assert per_event.pure(event) == pytest.approx(amplified, rel=1e-14)
 
 
 @pytest.mark.parametrize("epsilon", [600.0, 699.99, 700.01, 5000.0, 1e300, math.inf])
 def test_amplification_of_huge_epsilons(epsilon):
     """Far out, a batch gains ln(n/m) and no more; nothing overflows."""
-    for value in (float(forms.amplify(epsilon, 1, 1000)), costs.pure(Sub("wor", 1, 1000, Laplace(epsilon)))):
+    for value in (float(forms.amplify(epsilon, 1, 1000)), per_event.pure(Sub("wor", 1, 1000, Laplace(epsilon)))):
         assert value == pytest.approx(epsilon - math.log(1000), rel=1e-15)
     assert float(forms.amplified_inverse(epsilon, 1, 1000)) == pytest.approx(epsilon + math.log(1000), rel=1e-15)
 
@@ -195,8 +195,8 @@ def test_guarantees_are_implied_in_the_valid_direction(mu, rho, epsilon, delta):
     assert forms.pure_epsilon(epsilon, delta) <= forms.zcdp_epsilon(forms.pure_to_rho(epsilon), delta) + 1e-12
     assert forms.pure_epsilon(epsilon, delta) <= forms.gdp_epsilon(forms.pure_to_mu(epsilon), delta) + 1e-12
     assert forms.pure_to_rho(epsilon) <= epsilon**2 / 2
-    assert costs.rho(Laplace(epsilon)) <= forms.pure_to_rho(epsilon) * (1 + 1e-12)
-    assert costs.mu(Laplace(epsilon)) <= forms.pure_to_mu(epsilon) * (1 + 1e-12)
+    assert per_event.rho(Laplace(epsilon)) <= forms.pure_to_rho(epsilon) * (1 + 1e-12)
+    assert per_event.mu(Laplace(epsilon)) <= forms.pure_to_mu(epsilon) * (1 + 1e-12)
 
 
 @steady
@@ -214,14 +214,14 @@ def test_conversions_are_monotone(mu, rho, delta, more):
 def test_no_noise_is_no_privacy():
     inf = math.inf
     for event in (Laplace(inf), Gaussian(inf), Seq((Laplace(1.0), Gaussian(inf))), Sub("wor", 1, 2, Laplace(inf))):
-        assert costs.pure(event) == costs.rho(event) == costs.mu(event) == inf
-        assert (costs.rdp(event, forms.ORDERS) == inf).all()
+        assert per_event.pure(event) == per_event.rho(event) == per_event.mu(event) == inf
+        assert (per_event.rdp(event, forms.ORDERS) == inf).all()
     assert forms.gdp_epsilon(inf, 1e-6) == forms.zcdp_epsilon(inf, 1e-6) == inf
     assert forms.zcdp_delta(inf, 5.0) == 1.0
-    np.testing.assert_array_equal(costs.profile(Laplace(inf))([-2.0, 0.0, 50.0]), 1.0)
-    np.testing.assert_array_equal(costs.profile(Gaussian(inf))([-2.0, 0.0, 50.0]), 1.0)
+    np.testing.assert_array_equal(per_event.profile(Laplace(inf))([-2.0, 0.0, 50.0]), 1.0)
+    np.testing.assert_array_equal(per_event.profile(Gaussian(inf))([-2.0, 0.0, 50.0]), 1.0)
     # Without noise, a batch gives a record away whenever it is in it.
-    np.testing.assert_allclose(costs.profile(Sub("wor", 1, 4, Gaussian(inf)))([0.0, 50.0]), 0.25)
+    np.testing.assert_allclose(per_event.profile(Sub("wor", 1, 4, Gaussian(inf)))([0.0, 50.0]), 0.25)
     np.testing.assert_array_equal(forms.gdp_tradeoff(inf, [0.0, 0.5, 1.0]), 0.0)
     np.testing.assert_array_equal(forms.laplace_tradeoff(inf, [0.0, 0.5, 1.0]), 0.0)
 
@@ -231,7 +231,7 @@ def test_no_noise_is_no_privacy():
 
 @pytest.mark.parametrize("event", EVENTS, ids=str)
 def test_profiles_are_profiles(event):
-    delta = costs.profile(event)
+    delta = per_event.profile(event)
     assert float(delta(-math.inf)) == 1.0
     a = np.linspace(1e-6, 30, 20_001)  # e^ε, at equal distances: convexity can be read off
     values = delta(np.log(a))
@@ -241,7 +241,7 @@ def test_profiles_are_profiles(event):
     epsilon = np.geomspace(1e-6, 20, 20)
     mirrored = 1 - np.exp(-epsilon) + np.exp(-epsilon) * delta(epsilon)
     np.testing.assert_allclose(delta(-epsilon), mirrored, rtol=0, atol=1e-12)
-    assert (delta(epsilon) <= np.where(epsilon > costs.pure(event) * (1 + 1e-12), 0.0, 1.0)).all()
+    assert (delta(epsilon) <= np.where(epsilon > per_event.pure(event) * (1 + 1e-12), 0.0, 1.0)).all()
 
 
 @pytest.mark.parametrize(
@@ -257,22 +257,22 @@ def test_profiles_by_quadrature(event, density):
             return max(0.0, density.pdf(x, loc=shift) - math.exp(epsilon) * density.pdf(x))
 
         value, _ = quad(excess, -40, 40, points=np.linspace(-8, 8, 33), limit=500, epsabs=1e-12)
-        assert float(costs.profile(event)(epsilon)) == pytest.approx(value, abs=1e-8)
+        assert float(per_event.profile(event)(epsilon)) == pytest.approx(value, abs=1e-8)
 
 
 @pytest.mark.parametrize("event", [event for event in EVENTS if event not in (Gaussian(0.01), Gaussian(6.0))], ids=str)
 def test_rdp_and_rho_bound_the_divergence_of_the_profile(event):
     """D_α of the pair behind a profile is what rdp says for exact events, below it for sampled ones, never above αρ."""
     epsilon = np.linspace(-40, 40, 400_001)
-    delta = costs.profile(event)(epsilon)
+    delta = per_event.profile(event)(epsilon)
     for order in (1.5, 3.0, 8.0):
         # H_a for all a gives every Rényi divergence: E_Q[(p/q)^α] = 1 + α(α-1) ∫ a^(α-2) (H_a - (1-a)_+) da.
         a_part = np.exp((order - 1) * epsilon) * (delta - np.maximum(0.0, -np.expm1(epsilon)))
         moment = 1 + order * (order - 1) * np.trapezoid(a_part, epsilon)
         exact = math.log(moment) / (order - 1)
-        claimed = float(costs.rdp(event, np.array([order]))[0])
+        claimed = float(per_event.rdp(event, np.array([order]))[0])
         assert exact <= claimed * (1 + 1e-6)
-        assert claimed <= order * costs.rho(event) * (1 + 1e-9)
+        assert claimed <= order * per_event.rho(event) * (1 + 1e-9)
         if not isinstance(event, Sub):
             assert exact == pytest.approx(claimed, rel=1e-5)
 
@@ -282,7 +282,7 @@ def test_rdp_and_rho_bound_the_divergence_of_the_profile(event):
 def test_mu_of_pure_events_is_a_valid_and_smallest_one(epsilon):
     alpha = np.concatenate([np.geomspace(1e-12, 0.5, 400), 1 - np.geomspace(1e-12, 0.5, 400)])
     f = forms.laplace_tradeoff(epsilon, alpha)
-    mu = costs.mu(Laplace(epsilon))
+    mu = per_event.mu(Laplace(epsilon))
     assert (forms.gdp_tradeoff(mu, alpha) <= f * (1 + 1e-9) + 1e-15).all()
     at_fixed_point = math.exp(-epsilon / 2) / 2
     assert float(forms.gdp_tradeoff(mu * 0.999, at_fixed_point)) > at_fixed_point
@@ -297,7 +297,7 @@ def test_mu_of_pure_events_is_a_valid_and_smallest_one(epsilon):
 def test_laplace_tradeoff_is_the_conjugate_of_its_profile(epsilon):
     alpha = np.array([0.0, 1e-6, 0.01, 0.05, 0.3, 0.5, 0.7, 0.99, 1.0])
     grid = np.linspace(-epsilon, epsilon, 200_001)
-    heights = 1 - costs.profile(Laplace(epsilon))(grid) - np.exp(grid) * alpha[:, None]
+    heights = 1 - per_event.profile(Laplace(epsilon))(grid) - np.exp(grid) * alpha[:, None]
     expected = np.maximum(0, heights.max(axis=1))
     np.testing.assert_allclose(forms.laplace_tradeoff(epsilon, alpha)[1:], expected[1:], atol=1e-9)
     assert float(forms.laplace_tradeoff(epsilon, 0.0)) == 1.0
@@ -308,7 +308,7 @@ def test_laplace_tradeoff_is_the_conjugate_of_its_profile(epsilon):
 
 def composed(first: Laplace, second: Laplace | Gaussian, epsilon: float) -> float:
     """δ(ε) of two releases, by quadrature over the loss of the first, which is Laplace noise shifted by its ε."""
-    shift, delta = first.eps, costs.profile(second)
+    shift, delta = first.eps, per_event.profile(second)
 
     def part(x):
         loss = min(max(2 * x - shift, -shift), shift)
@@ -332,21 +332,21 @@ def composed(first: Laplace, second: Laplace | Gaussian, epsilon: float) -> floa
 )
 def test_one_event_dominates_several(first, second):
     event = Seq((first, second))
-    bound = costs.profile(event)
+    bound = per_event.profile(event)
     for epsilon in (-1.0, 0.0, 0.2, 0.8, 1.5, 3.0):
         assert composed(first, second, epsilon) <= float(bound(epsilon)) + 1e-8
-    assert costs.profile(Sub("wor", 1, 10, event))(0.5) == pytest.approx(
+    assert per_event.profile(Sub("wor", 1, 10, event))(0.5) == pytest.approx(
         float(bound(forms.amplified_inverse(0.5, 1, 10))) / 10, rel=1e-12
     )
 
 
 def test_dominating_events_have_closed_profiles():
-    assert costs.dominating(Laplace(2.0)) == Laplace(2.0)
+    assert per_event.dominating(Laplace(2.0)) == Laplace(2.0)
     sampled = Sub("wor", 1, 9, Gaussian(2.0))
-    assert costs.dominating(sampled) is sampled
-    assert costs.dominating(Seq((Gaussian(3.0), Seq((Gaussian(4.0),))))) == Gaussian(5.0)
-    assert costs.dominating(Sub("wor", 1, 9, Seq((Laplace(1.0), Laplace(0.5))))) == Sub("wor", 1, 9, Laplace(1.5))
-    mixed = costs.dominating(Seq((sampled, Gaussian(1.0))))
+    assert per_event.dominating(sampled) is sampled
+    assert per_event.dominating(Seq((Gaussian(3.0), Seq((Gaussian(4.0),))))) == Gaussian(5.0)
+    assert per_event.dominating(Sub("wor", 1, 9, Seq((Laplace(1.0), Laplace(0.5))))) == Sub("wor", 1, 9, Laplace(1.5))
+    mixed = per_event.dominating(Seq((sampled, Gaussian(1.0))))
     assert mixed == Gaussian(math.inf)  # nothing finite is known of Gaussian noise on a batch
 
 
@@ -371,7 +371,7 @@ def batch_sums(rows: np.ndarray, m: int) -> np.ndarray:
 def test_sampling_without_replacement_against_all_batches(inner, density):
     """n = 5, m = 2, all ten batches. Rows lie in [-1, 1], so the sum has sensitivity 2, scaled to the inner event's."""
     random = np.random.default_rng(3)
-    delta = costs.profile(Sub("wor", 2, 5, inner))
+    delta = per_event.profile(Sub("wor", 2, 5, inner))
     epsilons_tried = (-0.7, -0.1, 0.0, 0.1, 0.4, 0.9)
     for trial in range(10):
         rows = random.choice([-1.0, 1.0], 5) if trial % 2 else random.uniform(-1, 1, 5)
@@ -398,4 +398,4 @@ def test_poisson_profile_is_not_valid_for_fixed_size_batches():
     truth = mixture_excess(norm, here, there, epsilon)
     assert add == pytest.approx(7.5e-6, rel=0.01)
     assert truth == pytest.approx(0.01847, rel=1e-3)
-    assert float(costs.profile(Sub("wor", 1, 10, Gaussian(1.0)))(epsilon)) == pytest.approx(truth, abs=1e-6)
+    assert float(per_event.profile(Sub("wor", 1, 10, Gaussian(1.0)))(epsilon)) == pytest.approx(truth, abs=1e-6)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import laplace, norm
 
 from dpviz.errors import UserError
-from dpviz.privacy import closed_forms, composition, costs
+from dpviz.privacy.accounting import closed_forms, per_event, textbook
 from dpviz.privacy.events import Event, Gaussian, Laplace, Pure, Sub
 
 steady = settings(derandomize=True, deadline=None, max_examples=60)
@@ -23,36 +23,36 @@ slacks = st.floats(-10, -2).map(lambda x: 10**x)
 
 def test_hundred_releases_by_every_theorem() -> None:
     """ε = 0.1, a hundred times, δ = 1e-6: 10 by basic composition."""
-    assert composition.advanced(0.1, 100, 1e-6) == (pytest.approx(6.3082, abs=5e-5), 1e-6)
-    assert composition.simple([0.1] * 100, 1e-6) == (pytest.approx(5.7561, abs=5e-5), pytest.approx(1e-6, rel=1e-12))
-    assert composition.optimal(0.1, 100, 1e-6) == pytest.approx(4.7746, abs=5e-5)
-    assert composition.optimal(0.1, 100, 1e-5, step_delta=1e-8) == pytest.approx(4.32964, abs=5e-6)
+    assert textbook.advanced(0.1, 100, 1e-6) == (pytest.approx(6.3082, abs=5e-5), 1e-6)
+    assert textbook.simple([0.1] * 100, 1e-6) == (pytest.approx(5.7561, abs=5e-5), pytest.approx(1e-6, rel=1e-12))
+    assert textbook.optimal(0.1, 100, 1e-6) == pytest.approx(4.7746, abs=5e-5)
+    assert textbook.optimal(0.1, 100, 1e-5, step_delta=1e-8) == pytest.approx(4.32964, abs=5e-6)
 
 
 def test_thousand_releases_by_every_theorem() -> None:
     """ε = 0.01, a thousand times: the other logarithm is smaller, 1.6415 instead of 1.7123."""
-    assert composition.advanced(0.01, 1000, 1e-6)[0] == pytest.approx(1.7628, abs=5e-5)
+    assert textbook.advanced(0.01, 1000, 1e-6)[0] == pytest.approx(1.7628, abs=5e-5)
     squares, mean = 1000 * 0.01**2, 1000 * 0.01 * math.tanh(0.005)
     assert mean + math.sqrt(2 * squares * math.log(1e6)) == pytest.approx(1.7123, abs=5e-5)
-    assert composition.simple([0.01] * 1000, 1e-6)[0] == pytest.approx(1.6415, abs=5e-5)
-    assert composition.optimal(0.01, 1000, 1e-6) == pytest.approx(1.3654, abs=5e-5)
+    assert textbook.simple([0.01] * 1000, 1e-6)[0] == pytest.approx(1.6415, abs=5e-5)
+    assert textbook.optimal(0.01, 1000, 1e-6) == pytest.approx(1.3654, abs=5e-5)
 
 
 def test_fully_adaptive_releases() -> None:
     """Fifty releases of ε = 0.1: 3.9669 as a filter; 3.5407 with the sharper ρ; 3.1729 with fixed parameters."""
-    assert composition.filter_epsilon([0.1] * 50, 1e-6) == pytest.approx(3.9669, abs=5e-5)
+    assert textbook.filter_epsilon([0.1] * 50, 1e-6) == pytest.approx(3.9669, abs=5e-5)
     sharper = closed_forms.zcdp_epsilon(50 * closed_forms.pure_to_rho(0.1), 1e-6)
     assert sharper == pytest.approx(3.5407, abs=5e-5)
-    assert composition.optimal(0.1, 50, 1e-6) == pytest.approx(3.1729, abs=5e-5)
+    assert textbook.optimal(0.1, 50, 1e-6) == pytest.approx(3.1729, abs=5e-5)
     rho = 50 * 0.1**2 / 2  # it is zCDP in its classic conversion
-    assert composition.filter_epsilon([0.1] * 50, 1e-6) == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e6)))
+    assert textbook.filter_epsilon([0.1] * 50, 1e-6) == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e6)))
 
 
 def test_the_worked_example() -> None:
     """A hundred releases of ε' = ln(1 + (e - 1)/10) on batches: 8.1234 where pure composition says 15.8565."""
     step = float(closed_forms.amplify(1.0, 100, 1000))
     assert 100 * step == pytest.approx(15.8565, abs=5e-5)
-    assert composition.optimal(step, 100, 1e-6) == pytest.approx(8.1234, abs=5e-5)
+    assert textbook.optimal(step, 100, 1e-6) == pytest.approx(8.1234, abs=5e-5)
 
 
 # --------------------------------------------------------------------------------------------------------------- ranges
@@ -60,23 +60,23 @@ def test_the_worked_example() -> None:
 
 def test_calibration_by_advanced_composition_keeps_its_promise_in_its_range() -> None:
     for total, steps, slack in ((0.999, 10, 1e-6), (0.5, 1000, 1e-5), (0.01, 1, 1e-9)):
-        step = composition.advanced_step(total, steps, slack)
-        assert composition.advanced(step, steps, slack)[0] <= total
+        step = textbook.advanced_step(total, steps, slack)
+        assert textbook.advanced(step, steps, slack)[0] <= total
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 8.0, -1.0, math.nan])
 def test_theorems_are_not_used_outside_their_range(epsilon: float) -> None:
     for kind in (UserError, ValueError):
         with pytest.raises(kind, match="between 0 and 1"):
-            composition.advanced_step(epsilon, 10, 1e-6)
+            textbook.advanced_step(epsilon, 10, 1e-6)
         with pytest.raises(kind, match="between 0 and 1"):
-            composition.classic_gaussian_mu(epsilon, 1e-6)
+            textbook.classic_gaussian_mu(epsilon, 1e-6)
 
 
 @steady
 @given(epsilon=st.floats(0.001, 0.999), delta=slacks)
 def test_the_classic_gaussian_mechanism_is_valid_in_its_range(epsilon: float, delta: float) -> None:
-    assert composition.classic_gaussian_mu(epsilon, delta) <= closed_forms.gdp_mu(epsilon, delta)
+    assert textbook.classic_gaussian_mu(epsilon, delta) <= closed_forms.gdp_mu(epsilon, delta)
 
 
 # ---------------------------------------------------------------------------------------------- the optimal composition
@@ -100,7 +100,7 @@ def test_optimal_composition_by_enumeration(epsilon: float, steps: int, step_del
     for share in (0.0, 0.1, 0.37, 0.6, 0.99, 1.0, 1.5):
         total = share * steps * epsilon
         expected = by_enumeration(epsilon, steps, step_delta, total)
-        assert composition.optimal_delta(epsilon, steps, total, step_delta) == pytest.approx(expected, abs=1e-13)
+        assert textbook.optimal_delta(epsilon, steps, total, step_delta) == pytest.approx(expected, abs=1e-13)
 
 
 @steady
@@ -112,57 +112,57 @@ def test_optimal_composition_by_enumeration(epsilon: float, steps: int, step_del
 )
 def test_optimal_composition_and_its_inverse(epsilon: float, steps: int, share: float, step_delta: float) -> None:
     total = share * steps * epsilon
-    delta = composition.optimal_delta(epsilon, steps, total, step_delta)
+    delta = textbook.optimal_delta(epsilon, steps, total, step_delta)
     assert 0 <= delta <= 1
     own = -math.expm1(steps * math.log1p(-step_delta))
     assert delta >= own * (1 - 1e-12)
     if own + 1e-12 < delta < 0.999 and delta > 1e-250:
-        found = composition.optimal(epsilon, steps, delta, step_delta)
+        found = textbook.optimal(epsilon, steps, delta, step_delta)
         assert found == pytest.approx(total, rel=1e-6, abs=1e-6)
-        assert composition.optimal(epsilon, steps, delta * 0.99 + own * 0.01, step_delta) >= found - 1e-12
+        assert textbook.optimal(epsilon, steps, delta * 0.99 + own * 0.01, step_delta) >= found - 1e-12
 
 
 @steady
 @given(epsilon=epsilons, steps=st.integers(1, 3000), slack=slacks)
 def test_the_theorems_are_in_their_order(epsilon: float, steps: int, slack: float) -> None:
     """Optimal ≤ simple ≤ basic and advanced; and optimal ≤ zCDP, which is a valid bound for the same releases."""
-    best = composition.optimal(epsilon, steps, slack)
-    simple, delta = composition.simple([epsilon] * steps, slack)
+    best = textbook.optimal(epsilon, steps, slack)
+    simple, delta = textbook.simple([epsilon] * steps, slack)
     assert delta == pytest.approx(slack, rel=1e-12)
     slightly = 1 + 1e-9
     assert best <= simple * slightly
-    assert simple <= min(steps * epsilon, composition.advanced(epsilon, steps, slack)[0]) * slightly
+    assert simple <= min(steps * epsilon, textbook.advanced(epsilon, steps, slack)[0]) * slightly
     assert best <= closed_forms.zcdp_epsilon(steps * closed_forms.pure_to_rho(epsilon), slack) * slightly
-    assert best <= composition.filter_epsilon([epsilon] * steps, slack) * slightly
-    assert composition.optimal(epsilon, steps, slack / 2) >= best
-    assert composition.optimal(epsilon, steps + 1, slack) >= best * (1 - 1e-9)
+    assert best <= textbook.filter_epsilon([epsilon] * steps, slack) * slightly
+    assert textbook.optimal(epsilon, steps, slack / 2) >= best
+    assert textbook.optimal(epsilon, steps + 1, slack) >= best * (1 - 1e-9)
 
 
 @steady
 @given(parts=st.lists(epsilons, min_size=1, max_size=30), slack=slacks)
 def test_simple_composition_does_not_mind_the_order(parts: list[float], slack: float) -> None:
     deltas = [1e-7 * (i + 1) for i in range(len(parts))]
-    forward, backward = composition.simple(parts, slack, deltas), composition.simple(parts[::-1], slack, deltas[::-1])
+    forward, backward = textbook.simple(parts, slack, deltas), textbook.simple(parts[::-1], slack, deltas[::-1])
     assert forward == pytest.approx(backward, rel=1e-12)
     assert forward[1] == pytest.approx(1 - (1 - slack) * math.prod(1 - delta for delta in deltas), rel=1e-6)
-    assert composition.filter_epsilon(parts, slack) == pytest.approx(composition.filter_epsilon(parts[::-1], slack))
+    assert textbook.filter_epsilon(parts, slack) == pytest.approx(textbook.filter_epsilon(parts[::-1], slack))
 
 
 def test_the_ends_of_optimal_composition() -> None:
-    assert composition.optimal(0.1, 100, 0.0) == pytest.approx(10.0)
-    assert composition.optimal(0.1, 100, 1e-300) == pytest.approx(10.0, rel=1e-9)
-    assert composition.optimal(0.1, 100, 0.9) == 0.0
-    assert composition.optimal(0.1, 100, 1e-6, step_delta=1e-7) == math.inf  # they alone fail with 1e-5
-    assert composition.optimal(0.1, 1, 1e-6, step_delta=1e-6) == pytest.approx(0.1)  # nothing is left to trade
-    assert composition.optimal(700.0, 3, 1e-6) == pytest.approx(2100.0, rel=1e-6)
-    assert composition.optimal_delta(50.0, 3, 100.0) == pytest.approx(1.0, rel=1e-12)
-    assert composition.optimal_delta(0.1, 10, 1.1) == 0.0
-    assert composition.optimal_delta(0.1, 10, 1.1, step_delta=0.01) == pytest.approx(1 - 0.99**10, rel=1e-12)
+    assert textbook.optimal(0.1, 100, 0.0) == pytest.approx(10.0)
+    assert textbook.optimal(0.1, 100, 1e-300) == pytest.approx(10.0, rel=1e-9)
+    assert textbook.optimal(0.1, 100, 0.9) == 0.0
+    assert textbook.optimal(0.1, 100, 1e-6, step_delta=1e-7) == math.inf  # they alone fail with 1e-5
+    assert textbook.optimal(0.1, 1, 1e-6, step_delta=1e-6) == pytest.approx(0.1)  # nothing is left to trade
+    assert textbook.optimal(700.0, 3, 1e-6) == pytest.approx(2100.0, rel=1e-6)
+    assert textbook.optimal_delta(50.0, 3, 100.0) == pytest.approx(1.0, rel=1e-12)
+    assert textbook.optimal_delta(0.1, 10, 1.1) == 0.0
+    assert textbook.optimal_delta(0.1, 10, 1.1, step_delta=0.01) == pytest.approx(1 - 0.99**10, rel=1e-12)
     # 100 000 small releases are as good as Gaussian noise with the same variance of the loss.
     gaussian = closed_forms.gdp_epsilon(math.sqrt(100_000) * 0.001, 1e-6)
-    assert composition.optimal(0.001, 100_000, 1e-6) == pytest.approx(gaussian, rel=1e-3)
+    assert textbook.optimal(0.001, 100_000, 1e-6) == pytest.approx(gaussian, rel=1e-3)
     with pytest.raises(ValueError, match="negative"):
-        composition.optimal_delta(0.1, 10, -0.1)
+        textbook.optimal_delta(0.1, 10, -0.1)
 
 
 # -------------------------------------------------------------------------------------------- sampling with replacement
@@ -182,7 +182,7 @@ def test_sampling_with_replacement_against_all_draws(event: Event, density, n: i
         return density.pdf(x[:, None] - size * sums).mean(axis=1)
 
     for epsilon in (0.1, 0.5, 1.5):
-        bound, delta = composition.with_replacement(event, m, n, epsilon)
+        bound, delta = textbook.with_replacement(event, m, n, epsilon)
         assert bound < epsilon
         for others in itertools.combinations_with_replacement((-0.5, 0.5), n - 1):
             here, there = released((0.5, *others)), released((-0.5, *others))
@@ -191,26 +191,26 @@ def test_sampling_with_replacement_against_all_draws(event: Event, density, n: i
 
 
 def test_sampling_with_replacement_is_close_to_without_for_small_batches() -> None:
-    epsilon, delta = composition.with_replacement(Gaussian(1.0), 1, 50, 0.7)
+    epsilon, delta = textbook.with_replacement(Gaussian(1.0), 1, 50, 0.7)
     assert epsilon == pytest.approx(float(closed_forms.amplify(0.7, 1, 50)), rel=1e-12)
     assert delta == pytest.approx(float(closed_forms.gdp_delta(1.0, 0.7)) / 50, rel=1e-9)
-    repeated, larger = composition.with_replacement(Gaussian(1.0), 20, 50, 0.7)
+    repeated, larger = textbook.with_replacement(Gaussian(1.0), 20, 50, 0.7)
     assert repeated < float(closed_forms.amplify(0.7, 20, 50))  # some rows are drawn twice, so fewer are drawn
     assert larger > 20 / 50 * float(closed_forms.gdp_delta(1.0, 0.7)) * 0.9
 
 
 def test_sampling_with_replacement_of_pure_releases() -> None:
     """A row drawn k times costs k ε: so δ' > 0 unless ε is read where even m draws are covered."""
-    epsilon, delta = composition.with_replacement(Pure(0.1), 5, 1000, 0.5)
+    epsilon, delta = textbook.with_replacement(Pure(0.1), 5, 1000, 0.5)
     assert delta == 0.0 and epsilon == pytest.approx(math.log1p((1 - 0.999**5) * math.expm1(0.5)), rel=1e-12)
-    assert 0 < composition.with_replacement(Pure(0.1), 5, 1000, 0.1)[1] < 1e-4
-    assert composition.with_replacement(Pure(0.1), 1, 1, 0.1) == (pytest.approx(0.1), 0.0)
+    assert 0 < textbook.with_replacement(Pure(0.1), 5, 1000, 0.1)[1] < 1e-4
+    assert textbook.with_replacement(Pure(0.1), 1, 1, 0.1) == (pytest.approx(0.1), 0.0)
 
 
 def test_sampling_with_replacement_of_large_batches_counts_every_term() -> None:
     """Terms that are too small to matter are counted as 1, so the sum is not below the full one."""
     event, m, n = Gaussian(0.3), 2000, 500
-    _, delta = composition.with_replacement(event, m, n, 0.2)
+    _, delta = textbook.with_replacement(event, m, n, 0.2)
     chance = [math.comb(m, k) * (1 / n) ** k * (1 - 1 / n) ** (m - k) for k in range(1, 40)]
     full = sum(c * float(closed_forms.gdp_delta(0.3 * k, 0.2)) for k, c in enumerate(chance, 1))
     assert full <= delta * (1 + 1e-9) and delta == pytest.approx(full, rel=1e-9)
@@ -218,11 +218,11 @@ def test_sampling_with_replacement_of_large_batches_counts_every_term() -> None:
 
 def test_sampled_events_cannot_be_sampled_again() -> None:
     with pytest.raises(ValueError, match="no simple rule"):
-        composition.with_replacement(Sub("wor", 1, 2, Laplace(1.0)), 2, 5, 0.5)
+        textbook.with_replacement(Sub("wor", 1, 2, Laplace(1.0)), 2, 5, 0.5)
 
 
 def test_composition_of_batches_needs_the_profile() -> None:
     """The profile at one ε and the theorem agree: sampling without replacement is a batch of distinct rows."""
     event = Sub("wor", 1, 50, Gaussian(1.0))
-    epsilon, delta = composition.with_replacement(Gaussian(1.0), 1, 50, 0.7)
-    assert float(costs.profile(event)(epsilon)) == pytest.approx(delta, rel=1e-9)
+    epsilon, delta = textbook.with_replacement(Gaussian(1.0), 1, 50, 0.7)
+    assert float(per_event.profile(event)(epsilon)) == pytest.approx(delta, rel=1e-9)

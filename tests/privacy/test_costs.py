@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from dpviz.privacy import closed_forms, costs, pld
+from dpviz.privacy.accounting import closed_forms, per_event, pld
 from dpviz.privacy.events import (
     ZCDP,
     ApproxDP,
@@ -51,7 +51,7 @@ EPSILON = np.linspace(-4, 4, 161)
 @pytest.mark.parametrize("event", ALL, ids=str)
 def test_every_direction_of_a_profile_is_one(event):
     """Convex in e^ε, 1 at e^ε = 0, decreasing, and at least what total variation allows."""
-    for profile in costs.directions(event):
+    for profile in per_event.directions(event):
         assert profile(-40.0) == pytest.approx(1.0, abs=1e-15) and profile(-math.inf) == 1.0
         ratio = np.linspace(0, 20, 4001)
         with np.errstate(divide="ignore"):
@@ -62,20 +62,20 @@ def test_every_direction_of_a_profile_is_one(event):
 
 @pytest.mark.parametrize("event", ALL, ids=str)
 def test_directions_are_each_others_mirror_image(event):
-    found = costs.directions(event)
+    found = per_event.directions(event)
     assert len(found) == (2 if event in POISSON else 1)
     for one, other in zip(found, reversed(found), strict=True):
         expected = 1 - np.exp(-EPSILON) + np.exp(-EPSILON) * other(EPSILON)
         np.testing.assert_allclose(one(-EPSILON), expected, rtol=0, atol=2e-12 * math.exp(4))
-    np.testing.assert_array_equal(costs.profile(event)(EPSILON), np.max([one(EPSILON) for one in found], axis=0))
+    np.testing.assert_array_equal(per_event.profile(event)(EPSILON), np.max([one(EPSILON) for one in found], axis=0))
 
 
 @pytest.mark.parametrize("inner", SINGLE, ids=str)
 @pytest.mark.parametrize("m", [1, 40, 99])
 def test_poisson_profiles_are_those_of_the_definition(inner, m):
     """H(qP + (1-q)Q ‖ Q) and H(Q ‖ qP + (1-q)Q), written out for all real ε; batches of fixed size have the worse."""
-    q, within = m / 100, costs.profile(inner)
-    remove, add = costs.directions(Sub("poisson", m, 100, inner))
+    q, within = m / 100, per_event.profile(inner)
+    remove, add = per_event.directions(Sub("poisson", m, 100, inner))
     with np.errstate(invalid="ignore", divide="ignore"):
         a = np.exp(EPSILON)
         removed = np.where(a > 1 - q, q * within(np.log1p(np.maximum((a - 1) / q, -1 + 1e-15))), 1 - a)
@@ -83,15 +83,15 @@ def test_poisson_profiles_are_those_of_the_definition(inner, m):
         added = np.where(left > 0, left * within(np.log(a * q / np.where(left > 0, left, 1.0))), 0.0)
     np.testing.assert_allclose(remove(EPSILON), removed, rtol=1e-9, atol=1e-13)
     np.testing.assert_allclose(add(EPSILON), added, rtol=1e-9, atol=1e-13)
-    fixed_size = costs.profile(Sub("wor", m, 100, inner))
+    fixed_size = per_event.profile(Sub("wor", m, 100, inner))
     np.testing.assert_allclose(fixed_size(EPSILON), np.maximum(removed, added), rtol=1e-9, atol=1e-13)
 
 
 @pytest.mark.parametrize("inner", SINGLE, ids=str)
 @pytest.mark.parametrize("kind", ["wor", "poisson"])
 def test_a_batch_of_almost_everything_is_everything(inner, kind):
-    for profile in costs.directions(Sub(kind, 10**9 - 1, 10**9, inner)):
-        np.testing.assert_allclose(profile(EPSILON), costs.profile(inner)(EPSILON), rtol=1e-6, atol=1e-8)
+    for profile in per_event.directions(Sub(kind, 10**9 - 1, 10**9, inner)):
+        np.testing.assert_allclose(profile(EPSILON), per_event.profile(inner)(EPSILON), rtol=1e-6, atol=1e-8)
 
 
 def _outputs(records, inner, grid: np.ndarray) -> np.ndarray:
@@ -109,8 +109,8 @@ def _outputs(records, inner, grid: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("inner", [Laplace(1.0), Laplace(3.0), Gaussian(1.0), Gaussian(2.5)], ids=str)
 def test_batches_without_replacement_by_brute_force(inner):
     rng = np.random.default_rng(8)
-    profile = costs.profile(Sub("wor", 2, 5, inner))
-    grid = np.linspace(-30, 30, 30_001) * (2 / costs.rho(inner) ** 0.5 if costs.rho(inner) < 1 else 1)
+    profile = per_event.profile(Sub("wor", 2, 5, inner))
+    grid = np.linspace(-30, 30, 30_001) * (2 / per_event.rho(inner) ** 0.5 if per_event.rho(inner) < 1 else 1)
     step = grid[1] - grid[0]
     all_low = np.full(5, -1.0)
     worst = {epsilon: 0.0 for epsilon in (0.05, 0.3, 0.8)}
@@ -129,15 +129,15 @@ def test_batches_without_replacement_by_brute_force(inner):
 
 
 def test_adding_a_row_alone_would_not_cover_batches_without_replacement():
-    remove, add = costs.directions(Sub("poisson", 1, 10, Gaussian(1.0)))
+    remove, add = per_event.directions(Sub("poisson", 1, 10, Gaussian(1.0)))
     assert add(0.1) == pytest.approx(7.5e-6, rel=0.01) and remove(0.1) == pytest.approx(0.01847, rel=1e-3)
-    assert costs.profile(Sub("wor", 1, 10, Gaussian(1.0)))(0.1) == pytest.approx(float(remove(0.1)), rel=1e-12)
+    assert per_event.profile(Sub("wor", 1, 10, Gaussian(1.0)))(0.1) == pytest.approx(float(remove(0.1)), rel=1e-12)
 
 
 def test_rare_poisson_batches_keep_their_digits():
     """δ of adding a row, in 40 digits, at q = 1e-7 and ε = q/2: 1 - e^ε (1 - q) cancels all but nine of them."""
     q, epsilon = 1e-7, 5e-8
-    _, add = costs.directions(Sub("poisson", 1, 10**7, Laplace(1.0)))
+    _, add = per_event.directions(Sub("poisson", 1, 10**7, Laplace(1.0)))
     shift = -math.log1p(math.expm1(-epsilon) / q)
     exact = q * math.exp(epsilon) * (1 + math.expm1(-epsilon) / q) * -math.expm1((shift - 1) / 2)
     assert add(epsilon) == pytest.approx(exact, rel=1e-13)
@@ -147,40 +147,40 @@ def test_rare_poisson_batches_keep_their_digits():
 
 
 def test_single_events_in_every_currency():
-    assert [costs.pure(event) for event in (ExpMech(0.3), Pure(0.4), ZCDP(0.1), ApproxDP(0.1, 1e-9))] == [
+    assert [per_event.pure(event) for event in (ExpMech(0.3), Pure(0.4), ZCDP(0.1), ApproxDP(0.1, 1e-9))] == [
         0.3,
         0.4,
         math.inf,
         math.inf,
     ]
-    assert costs.rho(ExpMech(0.5)) == pytest.approx(0.0311420922612, rel=1e-9)
-    assert costs.rho(Pure(3.0)) == pytest.approx(2.71544476093, rel=1e-9)
-    assert (costs.rho(ZCDP(0.2)), costs.mu(ZCDP(0.2))) == (0.2, math.inf)
-    assert costs.mu(ExpMech(2.0)) == pytest.approx(1.23203538534, rel=1e-9) == costs.mu(Pure(1.0))
-    for price in (costs.pure, costs.rho, costs.mu):
+    assert per_event.rho(ExpMech(0.5)) == pytest.approx(0.0311420922612, rel=1e-9)
+    assert per_event.rho(Pure(3.0)) == pytest.approx(2.71544476093, rel=1e-9)
+    assert (per_event.rho(ZCDP(0.2)), per_event.mu(ZCDP(0.2))) == (0.2, math.inf)
+    assert per_event.mu(ExpMech(2.0)) == pytest.approx(1.23203538534, rel=1e-9) == per_event.mu(Pure(1.0))
+    for price in (per_event.pure, per_event.rho, per_event.mu):
         assert price(ApproxDP(1.0, 1e-6)) == price(Sub("wor", 1, 9, Gaussian(1.0))) == math.inf
 
 
 @pytest.mark.parametrize("event", [Laplace(0.4), Pure(0.4), ExpMech(0.4), Gaussian(0.4), ZCDP(0.08)], ids=str)
 def test_divergences_start_at_their_rho_and_composites_follow(event):
     orders = np.array([1 + 1e-5, 1.5, 2.0, 8.0, 64.0])
-    found = costs.rdp(event, orders)
-    assert found[0] == pytest.approx(costs.rho(event), rel=1e-3)
-    assert (found <= orders * costs.rho(event) * (1 + 1e-12)).all() and (np.diff(found) > 0).all()
-    other = costs.rdp(Laplace(0.3), orders)
-    np.testing.assert_allclose(costs.rdp(Repeat(event, 5), orders), 5 * found, rtol=1e-14)
-    np.testing.assert_allclose(costs.rdp(Seq((event, Laplace(0.3))), orders), found + other, rtol=1e-14)
-    np.testing.assert_array_equal(costs.rdp(Parallel((event, Laplace(0.3))), orders), np.maximum(found, other))
+    found = per_event.rdp(event, orders)
+    assert found[0] == pytest.approx(per_event.rho(event), rel=1e-3)
+    assert (found <= orders * per_event.rho(event) * (1 + 1e-12)).all() and (np.diff(found) > 0).all()
+    other = per_event.rdp(Laplace(0.3), orders)
+    np.testing.assert_allclose(per_event.rdp(Repeat(event, 5), orders), 5 * found, rtol=1e-14)
+    np.testing.assert_allclose(per_event.rdp(Seq((event, Laplace(0.3))), orders), found + other, rtol=1e-14)
+    np.testing.assert_array_equal(per_event.rdp(Parallel((event, Laplace(0.3))), orders), np.maximum(found, other))
 
 
 def test_composites_add_up_and_blocks_do_not():
     inside = (Laplace(0.3), ExpMech(0.4), Pure(0.1))
-    for price, power in ((costs.pure, 1), (costs.rho, 1), (costs.mu, 2)):
+    for price, power in ((per_event.pure, 1), (per_event.rho, 1), (per_event.mu, 2)):
         apart = sum(price(event) ** power for event in inside)
         assert price(Seq(inside)) ** power == pytest.approx(apart, rel=1e-14)
         assert price(Repeat(Seq(inside), 7)) ** power == pytest.approx(7 * apart, rel=1e-14)
         assert price(Parallel(inside)) == max(price(event) for event in inside)
-    assert costs.pure(Sub("poisson", 1, 10, Seq(inside))) == pytest.approx(math.log1p(math.expm1(0.8) / 10))
+    assert per_event.pure(Sub("poisson", 1, 10, Seq(inside))) == pytest.approx(math.log1p(math.expm1(0.8) / 10))
 
 
 @pytest.mark.parametrize("number", [np.float32, np.float64, int])
@@ -188,10 +188,10 @@ def test_kinds_of_numbers_make_no_difference(number):
     for kind in (Laplace, Gaussian, ExpMech, Pure, ZCDP, lambda size: ApproxDP(size, 1e-6)):
         given, plain = kind(number(2)), kind(2.0)
         for event, same in ((given, plain), (Sub("wor", 1, 9, Seq((given,) * 3)), Sub("wor", 1, 9, Seq((plain,) * 3)))):
-            for price in (costs.pure, costs.rho, costs.mu):
+            for price in (per_event.pure, per_event.rho, per_event.mu):
                 assert price(event) == price(same)
             if not isinstance(given, ZCDP):
-                np.testing.assert_array_equal(costs.profile(event)(EPSILON), costs.profile(same)(EPSILON))
+                np.testing.assert_array_equal(per_event.profile(event)(EPSILON), per_event.profile(same)(EPSILON))
 
 
 # ----------------------------------------------------------------------------------------------------- composite events
@@ -216,7 +216,7 @@ def test_what_dominates_a_sequence_is_nowhere_below_its_composition(event):
     ]
     (composed,) = pld.compose(inside, 1e-6)
     epsilon = np.linspace(-1, 1.5, 60)
-    assert (costs.profile(event)(epsilon) >= composed.delta(epsilon) - 1e-3).all()
+    assert (per_event.profile(event)(epsilon) >= composed.delta(epsilon) - 1e-3).all()
 
 
 def test_what_dominates_blocks_is_nowhere_below_any():
@@ -226,25 +226,27 @@ def test_what_dominates_blocks_is_nowhere_below_any():
         (Seq((Laplace(0.3), Laplace(0.1))), Laplace(0.2)),
         (ApproxDP(0.2, 1e-3), Pure(0.4), ApproxDP(0.1, 1e-2)),
     ):
-        whole = costs.profile(Parallel(blocks))(EPSILON)
+        whole = per_event.profile(Parallel(blocks))(EPSILON)
         for block in blocks:
-            assert (whole >= costs.profile(block)(EPSILON) - 1e-12).all()
-    assert costs.dominating(Parallel((Laplace(0.3), Laplace(0.4)))) == Laplace(0.4)
-    assert costs.dominating(Parallel((Gaussian(0.3),) * 3)) == Gaussian(0.3)
-    exact = np.maximum(costs.profile(Laplace(0.3))(EPSILON), costs.profile(ExpMech(0.6))(EPSILON))
-    np.testing.assert_array_equal(costs.profile(Parallel((Laplace(0.3), ExpMech(0.6))))(EPSILON), exact)
+            assert (whole >= per_event.profile(block)(EPSILON) - 1e-12).all()
+    assert per_event.dominating(Parallel((Laplace(0.3), Laplace(0.4)))) == Laplace(0.4)
+    assert per_event.dominating(Parallel((Gaussian(0.3),) * 3)) == Gaussian(0.3)
+    exact = np.maximum(per_event.profile(Laplace(0.3))(EPSILON), per_event.profile(ExpMech(0.6))(EPSILON))
+    np.testing.assert_array_equal(per_event.profile(Parallel((Laplace(0.3), ExpMech(0.6))))(EPSILON), exact)
 
 
 def test_of_a_bare_rho_only_rho_is_left():
-    assert costs.dominating(Seq((ZCDP(0.1), Gaussian(0.2)))) == ZCDP(0.1 + 0.02)
-    assert costs.dominating(Parallel((ZCDP(0.1), Gaussian(0.2)))) == ZCDP(0.1)
-    assert costs.dominating(Repeat(Seq((ZCDP(0.1), ZCDP(0.2))), 10)).rho == pytest.approx(3.0)
+    assert per_event.dominating(Seq((ZCDP(0.1), Gaussian(0.2)))) == ZCDP(0.1 + 0.02)
+    assert per_event.dominating(Parallel((ZCDP(0.1), Gaussian(0.2)))) == ZCDP(0.1)
+    assert per_event.dominating(Repeat(Seq((ZCDP(0.1), ZCDP(0.2))), 10)).rho == pytest.approx(3.0)
     for event in (ZCDP(0.1), Sub("wor", 1, 10, ZCDP(0.1))):
         with pytest.raises(TypeError, match="no privacy profile"):
-            costs.profile(event)
+            per_event.profile(event)
 
 
 def test_many_repetitions_cost_no_time():
-    assert costs.dominating(Repeat(Gaussian(1e-3), 10**12)) == Gaussian(1e3)
-    assert costs.pure(Sub("wor", 1, 2, Repeat(Laplace(1e-12), 10**12))) == pytest.approx(math.log1p(math.expm1(1) / 2))
-    assert closed_forms.gdp_epsilon(costs.mu(Repeat(Gaussian(1e-6), 10**12)), 1e-6) == pytest.approx(4.88655411746)
+    assert per_event.dominating(Repeat(Gaussian(1e-3), 10**12)) == Gaussian(1e3)
+    assert per_event.pure(Sub("wor", 1, 2, Repeat(Laplace(1e-12), 10**12))) == pytest.approx(
+        math.log1p(math.expm1(1) / 2)
+    )
+    assert closed_forms.gdp_epsilon(per_event.mu(Repeat(Gaussian(1e-6), 10**12)), 1e-6) == pytest.approx(4.88655411746)

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpviz.privacy import accounting, closed_forms, costs, pld
+from dpviz.privacy.accounting import accountants, closed_forms, per_event, pld
 from dpviz.privacy.events import ApproxDP, Event, Laplace, Repeat, Sub
 
 SIZES = [float(f"1e{k}") for k in (-16, -12, -9, -6, -4, -3)] + [0.03, 0.3, 0.99, 1.01, 3.0, 30.0, 500.0]
@@ -55,7 +55,7 @@ def test_the_rho_of_laplace_noise_has_no_seam() -> None:
     with mpmath.workdps(60):
         for size in SIZES:
             exact = mpmath.mpf(size) - 1 + mpmath.exp(-mpmath.mpf(size))
-            assert abs(float(mpmath.mpf(costs.rho(Laplace(size))) / exact - 1)) < 5e-16
+            assert abs(float(mpmath.mpf(per_event.rho(Laplace(size))) / exact - 1)) < 5e-16
 
 
 @pytest.mark.parametrize("mu", [10.0**k for k in range(-14, 4)])
@@ -130,8 +130,8 @@ def test_a_release_that_fails_almost_surely_is_read_like_any_other(epsilon: floa
     single = ApproxDP(epsilon, delta)
     events: list[Event] = [single, Sub("wor", 1, 100, single), Sub("poisson", 1, 100, single), Repeat(single, 2)]
     for event, count, at in itertools.product(events, (1, 3), (1e-6, 0.95)):
-        reading = accounting.tightest((event,) * count, at).epsilon
+        reading = accountants.tightest((event,) * count, at).epsilon
         assert reading >= 0 and (reading == math.inf or isinstance(event, Sub) or delta <= at)
         assert pld.epsilon_at([(event, count)], at) >= 0
-    profile = costs.profile(Repeat(single, 2))(np.array([-1.0, 0.0, 1.0]))
+    profile = per_event.profile(Repeat(single, 2))(np.array([-1.0, 0.0, 1.0]))
     assert (profile >= delta).all() and (profile <= 1).all()

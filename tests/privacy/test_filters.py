@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpviz.privacy import costs
+from dpviz.privacy.accounting import per_event
 from dpviz.privacy.events import ZCDP, ApproxDP, Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Seq, Sub
 from dpviz.privacy.ledger import SLACK, Additive, BudgetExceeded, Filter, Ledger, LedgerError, price
 from dpviz.privacy.mechanisms import Mechanisms
@@ -56,7 +56,7 @@ def states(of: Mechanisms) -> list:
 def test_an_event_is_priced_in_the_currency_of_the_filter(event: Event) -> None:
     found = [terms(currency, 1.0, event).cost(event) for currency in CURRENCIES]
     assert found == [price(event, currency) for currency in CURRENCIES]
-    assert found == [costs.pure(event), costs.rho(event), costs.mu(event) ** 2]
+    assert found == [per_event.pure(event), per_event.rho(event), per_event.mu(event) ** 2]
 
 
 def test_the_ceiling_of_a_gaussian_filter_is_the_square_of_its_cap() -> None:
@@ -249,8 +249,8 @@ def test_what_was_spent_can_be_read_in_every_currency() -> None:
     assert book.spent("epsilon") == pytest.approx([0.5, 0.25])
     book.charge(G, np.array([0, 3]))
     assert book.spent("epsilon").tolist() == [0.5, math.inf]
-    assert book.spent("mu")[1] == pytest.approx(math.sqrt(costs.mu(L) ** 2 + 3 * 0.04))
-    assert book.spent("rho") == pytest.approx([2 * costs.rho(L), costs.rho(L) + 3 * 0.02])
+    assert book.spent("mu")[1] == pytest.approx(math.sqrt(per_event.mu(L) ** 2 + 3 * 0.04))
+    assert book.spent("rho") == pytest.approx([2 * per_event.rho(L), per_event.rho(L) + 3 * 0.02])
 
 
 def test_what_has_no_price_in_the_currency_is_never_affordable() -> None:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
 
-from dpviz.privacy import accounting, closed_forms, fine, pld, what_if
+from dpviz.privacy import noisy_means
+from dpviz.privacy.accounting import accountants, closed_forms, fine, pld
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.events import ApproxDP, Event, ExpMech, Gaussian, Laplace, Pure, Sub
-from dpviz.privacy.what_if import NoisyMeans
+from dpviz.privacy.noisy_means import NoisyMeans
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])
@@ -44,8 +45,8 @@ def test_poisson_batches_agree_with_an_independent_library_at_its_finest(inner: 
     accountant.compose(dp_accounting.PoissonSampledDpEvent(share, single), steps)
     theirs = accountant.get_epsilon(delta)
     events = (Sub("poisson", 10, 100, inner),) * steps
-    normal = accounting.tightest(events, delta)
-    found = accounting.tightest(events, delta, precision="fine")
+    normal = accountants.tightest(events, delta)
+    found = accountants.tightest(events, delta, precision="fine")
     assert (normal.precision, found.precision) == ("normal", "fine")
     assert found.epsilon == pytest.approx(theirs, rel=1e-6)  # both are upper bounds
     assert abs(found.epsilon - theirs) < (normal.epsilon - theirs) / 20
@@ -70,9 +71,9 @@ def test_a_finer_grid_is_below_the_normal_one_and_near_a_still_finer_one(
 ) -> None:
     """What is left, the difference to half or a quarter of its cells, is a twentieth of what was won, at most."""
     events, delta = CASES[name], 1e-6
-    normal, found = (accounting.tightest(events, delta, precision=which) for which in ("normal", "fine"))  # type: ignore[arg-type]
+    normal, found = (accountants.tightest(events, delta, precision=which) for which in ("normal", "fine"))  # type: ignore[arg-type]
     assert found.precision == "fine" and found.method == "pld" and found.epsilon < normal.epsilon
-    counts = pld.counted(accounting.runs_of(events, accounting.MOST_FINE)[0])
+    counts = pld.counted(accountants.runs_of(events, accountants.MOST_FINE)[0])
     monkeypatch.setattr(fine, "LARGEST_WINDOW", 2**23)
     monkeypatch.setattr(fine, "MOST_CELLS", 2**23)
     monkeypatch.setattr(fine, "MOST_WORK", 2**29)
@@ -97,39 +98,39 @@ def test_the_window_goes_down_from_a_guess_that_is_far_too_large() -> None:
 
 def test_a_method_keeps_its_own_number() -> None:
     """Selections read tighter by Rényi DP than by their losses, on any grid."""
-    found = accounting.tightest((ExpMech(0.1),) * 100, 1e-6, precision="fine")
+    found = accountants.tightest((ExpMech(0.1),) * 100, 1e-6, precision="fine")
     assert found.method == "rdp" and found.by_method["pld"] == pytest.approx(2.6118, abs=1e-4)
 
 
 def test_what_is_too_much_falls_back_to_the_normal_grid_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     schedule = tuple(Sub("wor", 100, 10_000, Gaussian(float(mu))) for mu in np.geomspace(0.3, 1.5, 300))
-    normal, found = (accounting.tightest(schedule, 1e-6, precision=which) for which in ("normal", "fine"))  # type: ignore[arg-type]
+    normal, found = (accountants.tightest(schedule, 1e-6, precision=which) for which in ("normal", "fine"))  # type: ignore[arg-type]
     assert found.precision == "normal" and (found.epsilon, found.method) == (normal.epsilon, normal.method)
     monkeypatch.setattr(fine, "LARGEST_WINDOW", 100)
     few = (Laplace(0.123),) * 50
-    found = accounting.tightest(few, 1e-6, precision="fine")
-    assert found.precision == "normal" and found.epsilon == accounting.tightest(few, 1e-6).epsilon
+    found = accountants.tightest(few, 1e-6, precision="fine")
+    assert found.precision == "normal" and found.epsilon == accountants.tightest(few, 1e-6).epsilon
 
 
 def test_exact_and_impossible_readings_stay_what_they_are() -> None:
-    exact = accounting.tightest((Gaussian(0.3),) * 9, 1e-6, precision="fine")
+    exact = accountants.tightest((Gaussian(0.3),) * 9, 1e-6, precision="fine")
     assert exact.precision == "fine" and exact.epsilon == closed_forms.gdp_epsilon(0.3 * 3, 1e-6)
-    assert accounting.tightest((Laplace(1.0),), 1e-6, precision="fine").epsilon == pytest.approx(
+    assert accountants.tightest((Laplace(1.0),), 1e-6, precision="fine").epsilon == pytest.approx(
         1 + 2 * math.log1p(-1e-6), rel=1e-12
     )
-    assert accounting.tightest((), 1e-6, precision="fine").epsilon == 0.0
-    never = accounting.tightest((ApproxDP(0.1, 0.5),), 1e-6, precision="fine")
+    assert accountants.tightest((), 1e-6, precision="fine").epsilon == 0.0
+    never = accountants.tightest((ApproxDP(0.1, 0.5),), 1e-6, precision="fine")
     assert never.epsilon == math.inf and never.precision == "normal"
     before, events = (Laplace(0.5),), (Sub("wor", 10, 100, Laplace(1.0)),) * 30
-    added = accounting.tightest(events, 1e-6, before, "fine")
-    assert added.epsilon == pytest.approx(0.5 + accounting.tightest(events, 1e-6, precision="fine").epsilon, rel=1e-12)
+    added = accountants.tightest(events, 1e-6, before, "fine")
+    assert added.epsilon == pytest.approx(0.5 + accountants.tightest(events, 1e-6, precision="fine").epsilon, rel=1e-12)
 
 
 def test_memory_is_bounded() -> None:
     rare = (Sub("wor", 10, 100_000, Gaussian(2.0)),) * 1000
     for events in (rare, CASES["a schedule"], (Sub("poisson", 4, 10_000, Gaussian(4.0)),) * 2000):
         tracemalloc.start()
-        accounting.tightest(events, 1e-7, precision="fine")
+        accountants.tightest(events, 1e-7, precision="fine")
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 200 * 2**20
@@ -138,6 +139,6 @@ def test_memory_is_bounded() -> None:
 def test_savings_are_read_on_the_finer_grid_on_request() -> None:
     means = NoisyMeans(rows=1000, batch_fraction=0.1, iterations=100, noise="gaussian")
     scale = means.noise_scale(ApproximateDP(epsilon=1.0, delta=1e-6))
-    normal, found = what_if.savings(means, scale, 1e-6), what_if.savings(means, scale, 1e-6, precision="fine")
+    normal, found = noisy_means.savings(means, scale, 1e-6), noisy_means.savings(means, scale, 1e-6, precision="fine")
     assert list(normal) == list(found)
     assert normal["pld"] * (1 - 2e-3) < found["pld"] < normal["pld"] and found["rdp"] == normal["rdp"]

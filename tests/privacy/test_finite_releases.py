@@ -8,8 +8,8 @@ import pytest
 
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Pure, Seq, Sub
 from dpviz.privacy.ledger import Ledger, LedgerError, Sequence
+from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.prefix_sums import binary_tree
 from dpviz.privacy.queries import Query
 
 L, G, E, P = Laplace(0.5), Gaussian(0.25), ExpMech(1.0), Pure(1.0)

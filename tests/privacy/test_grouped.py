@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from dpviz.privacy import accounting, costs
-from dpviz.privacy.closed_forms import gdp_epsilon
-from dpviz.privacy.composition import with_replacement
+from dpviz.privacy.accounting import accountants, per_event
+from dpviz.privacy.accounting.closed_forms import gdp_epsilon
+from dpviz.privacy.accounting.textbook import with_replacement
 from dpviz.privacy.events import (
     ZCDP,
     ApproxDP,
@@ -44,15 +44,15 @@ WOR, POISSON = Sub("wor", 2, 9, A), Sub("poisson", 2, 9, A)
 @pytest.mark.parametrize("k", [1, 2, 7])
 def test_a_group_costs_k_times_epsilon_and_mu_and_k_squared_times_rho_at_most(event: Event, k: int) -> None:
     group = grouped(event, k)
-    assert costs.pure(group) == pytest.approx(k * costs.pure(event), rel=1e-12)
+    assert per_event.pure(group) == pytest.approx(k * per_event.pure(event), rel=1e-12)
     # Group privacy of zCDP is k² ρ (Bun and Steinke 2016); recomputed for Laplace and selections it is less.
-    assert k * costs.rho(event) * (1 - 1e-9) <= costs.rho(group) <= k**2 * costs.rho(event) * (1 + 1e-9)
-    if costs.mu(event) < math.inf:
-        assert costs.mu(group) >= costs.mu(event) * (1 - 1e-12)
+    assert k * per_event.rho(event) * (1 - 1e-9) <= per_event.rho(group) <= k**2 * per_event.rho(event) * (1 + 1e-9)
+    if per_event.mu(event) < math.inf:
+        assert per_event.mu(group) >= per_event.mu(event) * (1 - 1e-12)
     if all(isinstance(release, Gaussian | ZCDP) for release in inner_events(event)):
-        assert costs.rho(group) == pytest.approx(k**2 * costs.rho(event), rel=1e-12)
+        assert per_event.rho(group) == pytest.approx(k**2 * per_event.rho(event), rel=1e-12)
     if all(isinstance(release, Gaussian) for release in inner_events(event)):
-        assert costs.mu(group) == pytest.approx(k * costs.mu(event), rel=1e-12)
+        assert per_event.mu(group) == pytest.approx(k * per_event.mu(event), rel=1e-12)
 
 
 @pytest.mark.parametrize("event", [*SINGLES, *COMPOSITE], ids=str)
@@ -74,7 +74,7 @@ def test_two_relations_of_the_specification() -> None:
     """Section 3.7: μ = 0.5 under add/remove-one is μ = 1 under replace-one, not twice the ε."""
     added = grouped(Gaussian(0.5), 2)
     assert added == Gaussian(1.0)
-    found = [accounting.tightest((event,), 1e-6).epsilon for event in (Gaussian(0.5), added)]
+    found = [accountants.tightest((event,), 1e-6).epsilon for event in (Gaussian(0.5), added)]
     assert found == pytest.approx([2.25408, 4.88655], abs=1e-5)
     assert found == pytest.approx([gdp_epsilon(0.5, 1e-6), gdp_epsilon(1.0, 1e-6)], rel=1e-9)
     assert found[1] > 2 * found[0] + 0.3
@@ -120,11 +120,13 @@ def test_rows_of_a_group_may_be_spread_over_blocks(k: int) -> None:
         if sum(counts) != k:
             continue
         spread = Seq(tuple(grouped(block, j) for block, j in zip(blocks, counts, strict=True) if j))
-        assert costs.rho(spread) <= costs.rho(group) * (1 + 1e-12) and costs.mu(spread) <= costs.mu(group) * (1 + 1e-12)
+        assert per_event.rho(spread) <= per_event.rho(group) * (1 + 1e-12) and per_event.mu(spread) <= per_event.mu(
+            group
+        ) * (1 + 1e-12)
         for epsilon in (0.1, 1.0, 3.0):
-            assert costs.profile(spread)(epsilon) <= costs.profile(group)(epsilon) + 1e-15
+            assert per_event.profile(spread)(epsilon) <= per_event.profile(group)(epsilon) + 1e-15
     plain = Parallel((Laplace(0.4), Laplace(0.1)))
-    assert costs.pure(grouped(plain, k)) >= k * 0.4
+    assert per_event.pure(grouped(plain, k)) >= k * 0.4
 
 
 @pytest.mark.parametrize(
@@ -158,7 +160,7 @@ def test_events_of_different_relations_do_not_compose() -> None:
         with pytest.raises(ValueError, match="do not compose"):
             Seq(tuple(events))
         with pytest.raises(ValueError, match="do not compose"):
-            accounting.spent(events, "epsilon")
+            accountants.spent(events, "epsilon")
 
 
 # --------------------------------------------------------------------------------------------------------------- inside

@@ -9,8 +9,8 @@ from scipy import stats
 
 from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
 from dpviz.privacy.ledger import Ledger, LedgerError, Sequence
+from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose, noise_scale, streams
-from dpviz.privacy.prefix_sums import binary_tree
 from dpviz.privacy.queries import Query
 
 A, G, S = Laplace(0.5), Gaussian(0.25), Sub("wor", 4, 10, Laplace(0.5))

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.privacy import closed_forms, readings
+from dpviz.privacy import readings
+from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
-from dpviz.privacy.what_if import STEPS_LIMIT, NoisyMeans
+from dpviz.privacy.noisy_means import STEPS_LIMIT, NoisyMeans
 
 BUDGETS = [PureDP(epsilon=1.0), ApproximateDP(epsilon=1.0), ZeroConcentratedDP(), GaussianDP()]
 

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpviz.errors import UserError
-from dpviz.privacy import accounting, closed_forms, planner
-from dpviz.privacy import costs as event_costs
+from dpviz.privacy import calibration
+from dpviz.privacy.accounting import accountants, closed_forms
+from dpviz.privacy.accounting import per_event as event_costs
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event, Gaussian, Laplace, Sub, inner_events
 
@@ -35,13 +36,13 @@ def inner_epsilon(event: Event) -> float:
 def used(budget: Budget, events: tuple[Event, ...], before: tuple[Event, ...] = ()) -> float:
     """The share of a budget that events use up, in the budget's own currency, as the dashboard shows it."""
     if isinstance(budget, PureDP):
-        return accounting.total(before + events, "epsilon") / budget.epsilon
+        return accountants.total(before + events, "epsilon") / budget.epsilon
     if isinstance(budget, ApproximateDP):
-        return accounting.tightest(events, budget.delta, before).epsilon / budget.epsilon
+        return accountants.tightest(events, budget.delta, before).epsilon / budget.epsilon
     if isinstance(budget, ZeroConcentratedDP):
-        return accounting.total(before + events, "rho") / budget.rho
+        return accountants.total(before + events, "rho") / budget.rho
     assert isinstance(budget, GaussianDP)
-    return (accounting.total(before + events, "mu") / budget.mu) ** 2
+    return (accountants.total(before + events, "mu") / budget.mu) ** 2
 
 
 # ------------------------------------------------------------------------------------------- the budget, and all of it
@@ -67,7 +68,7 @@ def used(budget: Budget, events: tuple[Event, ...], before: tuple[Event, ...] = 
     ids=lambda budget: budget.describe(),
 )
 def test_plans_keep_their_budget_and_use_it_up(budget, noise, weights, m, n, prior):
-    calibrate = planner.calibrate_laplace if noise == "laplace" else planner.calibrate_gaussian
+    calibrate = calibration.calibrate_laplace if noise == "laplace" else calibration.calibrate_gaussian
     impossible = noise == "gaussian" and (
         isinstance(budget, PureDP) or (m < n and not isinstance(budget, ApproximateDP))
     )
@@ -77,7 +78,7 @@ def test_plans_keep_their_budget_and_use_it_up(budget, noise, weights, m, n, pri
         return
     costs = calibrate(budget, weights, m, n, prior)
     np.testing.assert_allclose(costs / costs.max(), weights / weights.max(), rtol=1e-12)
-    events = (planner.laplace_events if noise == "laplace" else planner.gaussian_events)(costs, m, n)
+    events = (calibration.laplace_events if noise == "laplace" else calibration.gaussian_events)(costs, m, n)
     assert len(events) == len(weights)
     spent = used(budget, events, prior)
     assert spent <= 1 + 1e-12
@@ -95,9 +96,9 @@ def test_plans_keep_their_budget_and_use_it_up(budget, noise, weights, m, n, pri
 def test_approximate_budgets_are_kept_and_used_up(epsilon, delta, steps, m, noise):
     budget = ApproximateDP(epsilon=epsilon, delta=delta)
     if noise == "laplace":
-        events = planner.laplace_events(planner.calibrate_laplace(budget, np.ones(steps), m, 1000), m, 1000)
+        events = calibration.laplace_events(calibration.calibrate_laplace(budget, np.ones(steps), m, 1000), m, 1000)
     else:
-        events = planner.gaussian_events(planner.calibrate_gaussian(budget, np.ones(steps), m, 1000), m, 1000)
+        events = calibration.gaussian_events(calibration.calibrate_gaussian(budget, np.ones(steps), m, 1000), m, 1000)
     assert 1 - 1e-3 <= used(budget, events) <= 1 + 1e-12
 
 
@@ -113,7 +114,9 @@ def test_more_budget_buys_less_noise_and_more_steps_or_rows_cost_noise(epsilon, 
     def per_step(epsilon, delta, steps, m):
         """ε of the noise on the batch: larger is less noise relative to what one record can do to the batch."""
         budget = ApproximateDP(epsilon=epsilon, delta=delta)
-        (event, *_) = planner.laplace_events(planner.calibrate_laplace(budget, np.ones(steps), m, 1000), m, 1000)
+        (event, *_) = calibration.laplace_events(
+            calibration.calibrate_laplace(budget, np.ones(steps), m, 1000), m, 1000
+        )
         return inner_epsilon(event)
 
     base, slack = (
@@ -132,8 +135,8 @@ def test_more_budget_buys_less_noise_and_more_steps_or_rows_cost_noise(epsilon, 
 @pytest.mark.parametrize(("m", "n"), BATCHES.values(), ids=BATCHES)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_ten_thousand_steps_at_the_ends_of_the_ranges(noise, m, n, steps):
-    calibrate = planner.calibrate_laplace if noise == "laplace" else planner.calibrate_gaussian
-    build = planner.laplace_events if noise == "laplace" else planner.gaussian_events
+    calibrate = calibration.calibrate_laplace if noise == "laplace" else calibration.calibrate_gaussian
+    build = calibration.laplace_events if noise == "laplace" else calibration.gaussian_events
     for epsilon, delta in ((0.01, 1e-10), (50.0, 1e-3)):
         budget = ApproximateDP(epsilon=epsilon, delta=delta)
         events = build(calibrate(budget, np.ones(steps), m, n), m, n)
@@ -151,16 +154,16 @@ def test_ten_thousand_steps_at_the_ends_of_the_ranges(noise, m, n, steps):
     ],
 )
 def test_laplace_scale_on_the_mean_gradient(n, m, steps, scale):
-    costs = planner.calibrate_laplace(PureDP(epsilon=1.0), np.ones(steps), m, n)
-    for event in planner.laplace_events(costs, m, n):
+    costs = calibration.calibrate_laplace(PureDP(epsilon=1.0), np.ones(steps), m, n)
+    for event in calibration.laplace_events(costs, m, n):
         assert 2 / m / inner_epsilon(event) == pytest.approx(scale, rel=1e-9)
 
 
 @pytest.mark.parametrize(("steps", "scale"), [(100, 0.0574999818), (1000, 0.4194822293)])
 def test_laplace_scale_of_the_published_experiment(steps, scale):
     """n = 1e5, m = 1e3, sensitivity of the sum 40, ε = 1: b = 40/(m u)."""
-    costs = planner.calibrate_laplace(PureDP(epsilon=1.0), np.ones(steps), 1000, 100_000)
-    (event, *_) = planner.laplace_events(costs, 1000, 100_000)
+    costs = calibration.calibrate_laplace(PureDP(epsilon=1.0), np.ones(steps), 1000, 100_000)
+    (event, *_) = calibration.laplace_events(costs, 1000, 100_000)
     assert 40 / (1000 * inner_epsilon(event)) == pytest.approx(scale, rel=1e-9)
 
 
@@ -169,10 +172,10 @@ def test_laplace_scale_of_the_published_experiment(steps, scale):
 def test_events_cost_what_was_asked(epsilon, fraction):
     n = 100_000
     costs = np.array([epsilon, epsilon, 2 * epsilon])
-    events = planner.laplace_events(costs, round(fraction * n), n)
+    events = calibration.laplace_events(costs, round(fraction * n), n)
     np.testing.assert_allclose([event_costs.pure(event) for event in events], costs, rtol=1e-12)
     assert events[0] is events[1] and all(isinstance(event, Sub) == (fraction < 1) for event in events)
-    rho = planner.gaussian_events(costs, n, n)
+    rho = calibration.gaussian_events(costs, n, n)
     np.testing.assert_allclose([event_costs.rho(event) for event in rho], costs, rtol=1e-14)
 
 
@@ -190,7 +193,9 @@ def test_what_a_small_delta_saves(epsilon, m, n, steps, pure, relaxed):
     """The same headline ε with 2.4 to 7.5 times less Laplace noise."""
 
     def inner(budget):
-        return inner_epsilon(planner.laplace_events(planner.calibrate_laplace(budget, np.ones(steps), m, n), m, n)[0])
+        return inner_epsilon(
+            calibration.laplace_events(calibration.calibrate_laplace(budget, np.ones(steps), m, n), m, n)[0]
+        )
 
     assert inner(PureDP(epsilon=epsilon)) == pytest.approx(pure, rel=1e-5)
     assert inner(ApproximateDP(epsilon=epsilon, delta=1e-6)) == pytest.approx(relaxed, rel=2e-3)
@@ -200,16 +205,16 @@ def test_optimal_gaussian_schedule():
     """Minimise Σ a_t σ_t² under ρ: ρ_t ∝ √a_t gives (Δ²/2ρ)(Σ √a_t)²."""
     a = np.exp(np.linspace(-6, 0, 50))
     for weights, expected in ((np.sqrt(a), 2575.98834), (np.ones(50), 4328.91957)):
-        costs = planner.calibrate_gaussian(ZeroConcentratedDP(rho=0.05), weights, 10, 10)
-        mu = np.array([event.mu for event in planner.gaussian_events(costs, 10, 10)])
+        costs = calibration.calibrate_gaussian(ZeroConcentratedDP(rho=0.05), weights, 10, 10)
+        mu = np.array([event.mu for event in calibration.gaussian_events(costs, 10, 10)])
         assert float((a / mu**2).sum()) == pytest.approx(expected, rel=1e-8)
-        assert accounting.total(planner.gaussian_events(costs, 10, 10), "mu") ** 2 == pytest.approx(0.1, rel=1e-12)
+        assert accountants.total(calibration.gaussian_events(costs, 10, 10), "mu") ** 2 == pytest.approx(0.1, rel=1e-12)
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "mu"), [(1, 1e-5, 0.26805), (1, 1e-6, 0.23670), (2, 1e-6, 0.44833)])
 def test_gaussian_noise_is_calibrated_exactly(epsilon, delta, mu):
-    costs = planner.calibrate_gaussian(ApproximateDP(epsilon=epsilon, delta=delta), np.ones(7), 10, 10)
-    assert accounting.total(planner.gaussian_events(costs, 10, 10), "mu") == pytest.approx(mu, rel=2e-5)
+    costs = calibration.calibrate_gaussian(ApproximateDP(epsilon=epsilon, delta=delta), np.ones(7), 10, 10)
+    assert accountants.total(calibration.gaussian_events(costs, 10, 10), "mu") == pytest.approx(mu, rel=2e-5)
 
 
 # --------------------------------------------------------------------------------------------- what is left, and limits
@@ -217,12 +222,12 @@ def test_gaussian_noise_is_calibrated_exactly(epsilon, delta, mu):
 
 def test_what_is_left_adds_up_in_its_unit():
     prior = (Laplace(0.25), Laplace(0.5))
-    assert planner.left(PureDP(epsilon=1.0), prior) == pytest.approx(0.25)
-    assert planner.left(ApproximateDP(epsilon=1.0, delta=1e-6), prior) == pytest.approx(0.25)
+    assert calibration.left(PureDP(epsilon=1.0), prior) == pytest.approx(0.25)
+    assert calibration.left(ApproximateDP(epsilon=1.0, delta=1e-6), prior) == pytest.approx(0.25)
     rho = sum(event_costs.rho(event) for event in prior)
-    assert planner.left(ZeroConcentratedDP(rho=1.0), prior) == pytest.approx(1 - rho)
-    mu = accounting.total(prior, "mu")
-    assert planner.left(GaussianDP(mu=2.0), prior) == pytest.approx(4 - mu**2)
+    assert calibration.left(ZeroConcentratedDP(rho=1.0), prior) == pytest.approx(1 - rho)
+    mu = accountants.total(prior, "mu")
+    assert calibration.left(GaussianDP(mu=2.0), prior) == pytest.approx(4 - mu**2)
 
 
 @pytest.mark.parametrize(
@@ -240,34 +245,34 @@ def test_what_is_left_adds_up_in_its_unit():
 )
 def test_nothing_is_left(budget, prior):
     with pytest.raises(UserError) as caught:
-        planner.calibrate_laplace(budget, np.ones(3), 10, 10, prior)
+        calibration.calibrate_laplace(budget, np.ones(3), 10, 10, prior)
     assert caught.value.title == "Nothing is left for the run"
 
 
 def test_a_little_is_left():
     """However little remains, the plan has a finite cost within it."""
-    for noise, calibrate in (("laplace", planner.calibrate_laplace), ("gaussian", planner.calibrate_gaussian)):
-        build = planner.laplace_events if noise == "laplace" else planner.gaussian_events
+    for noise, calibrate in (("laplace", calibration.calibrate_laplace), ("gaussian", calibration.calibrate_gaussian)):
+        build = calibration.laplace_events if noise == "laplace" else calibration.gaussian_events
         for m in (10, 100):
             budget = ApproximateDP(epsilon=1.0, delta=1e-6)
             events = build(calibrate(budget, np.ones(20), m, 100, (Laplace(1 - 1e-8),)), m, 100)
-            assert accounting.tightest(events, 1e-6).epsilon <= 1e-8 * (1 + 1e-6)
+            assert accountants.tightest(events, 1e-6).epsilon <= 1e-8 * (1 + 1e-6)
 
 
 def test_no_privacy_draws_no_noise():
     for m in (10, 100):
-        costs = planner.calibrate_laplace(NoPrivacy(), np.ones(3), m, 100, PRIOR)
+        costs = calibration.calibrate_laplace(NoPrivacy(), np.ones(3), m, 100, PRIOR)
         assert (costs == math.inf).all() and (
-            planner.calibrate_gaussian(NoPrivacy(), np.ones(3), m, 100) == math.inf
+            calibration.calibrate_gaussian(NoPrivacy(), np.ones(3), m, 100) == math.inf
         ).all()
-        assert {inner_epsilon(event) for event in planner.laplace_events(costs, m, 100)} == {math.inf}
-        (event,) = {inner_events(event) for event in planner.gaussian_events(costs, m, 100)}
+        assert {inner_epsilon(event) for event in calibration.laplace_events(costs, m, 100)} == {math.inf}
+        (event,) = {inner_events(event) for event in calibration.gaussian_events(costs, m, 100)}
         assert event == (Gaussian(math.inf),)
 
 
 def test_a_delta_above_the_chance_of_being_drawn_is_refused():
     """Releasing one row of 1000 in the clear is (0, 1/1000)-DP: no noise at all would meet such a budget."""
-    for calibrate in (planner.calibrate_laplace, planner.calibrate_gaussian):
+    for calibrate in (calibration.calibrate_laplace, calibration.calibrate_gaussian):
         with pytest.raises(UserError, match="smaller δ"):
             calibrate(ApproximateDP(epsilon=1.0, delta=1e-3), np.ones(1), 1, 1000)
         calibrate(ApproximateDP(epsilon=1.0, delta=1e-3), np.ones(2), 1, 1000)
@@ -277,15 +282,15 @@ def test_more_steps_than_the_loss_distribution_resolves():
     """Below 1e-14 a step of δ the FFT is not accurate: other accountants take over, or the user is told."""
     budget = ApproximateDP(epsilon=1.0, delta=1e-10)
     steps = np.ones(20_000)
-    events = planner.laplace_events(planner.calibrate_laplace(budget, steps, 100, 100), 100, 100)
-    reading = accounting.tightest(events, 1e-10)
+    events = calibration.laplace_events(calibration.calibrate_laplace(budget, steps, 100, 100), 100, 100)
+    reading = accountants.tightest(events, 1e-10)
     assert "pld" not in reading.by_method and reading.epsilon <= 1
     assert 1 - 1e-3 <= min(reading.by_method["rdp"], reading.by_method["zcdp"]) <= 1
     one_matters = np.append(np.full(19_999, 1e-12), 1.0)  # where basic composition is the best that is left
-    events = planner.laplace_events(planner.calibrate_laplace(budget, one_matters, 100, 100), 100, 100)
-    assert 1 - 1e-5 <= accounting.tightest(events, 1e-10).epsilon <= 1
-    events = planner.gaussian_events(planner.calibrate_gaussian(budget, steps, 10, 100), 10, 100)  # by Rényi DP
-    reading = accounting.tightest(events, 1e-10)
+    events = calibration.laplace_events(calibration.calibrate_laplace(budget, one_matters, 100, 100), 100, 100)
+    assert 1 - 1e-5 <= accountants.tightest(events, 1e-10).epsilon <= 1
+    events = calibration.gaussian_events(calibration.calibrate_gaussian(budget, steps, 10, 100), 10, 100)  # by Rényi DP
+    reading = accountants.tightest(events, 1e-10)
     assert set(reading.by_method) == {"rdp"} and 1 - 1e-3 <= reading.epsilon <= 1
 
 
@@ -306,7 +311,7 @@ def test_the_search_never_exceeds_and_never_misses(slope, bend, root, jump, at, 
         asked.append(x)
         return min(100.0, slope * (x - root) + bend * math.tanh(x - root) + jump * (x > root + at))
 
-    found = planner._largest_feasible(excess, guess, 1e-6)
+    found = calibration._largest_feasible(excess, guess, 1e-6)
     assert excess(found) <= 0
     assert excess(found + 3e-6 / slope) >= 0
     assert len(asked) <= 80

@@ -15,7 +15,8 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from dpviz.errors import UserError
-from dpviz.privacy import closed_forms, planner, readings
+from dpviz.privacy import calibration, readings
+from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import (
     ApproximateDP,
     Budget,
@@ -79,9 +80,11 @@ def test_a_renyi_budget_is_used_up_and_never_exceeded(
     noise: str, m: int, n: int, sampling: str, budget: RenyiDP
 ) -> None:
     steps = 20
-    events = planner.calibrated_events(noise, budget, np.ones(steps), m, n, sampling=sampling)
+    events = calibration.calibrated_events(noise, budget, np.ones(steps), m, n, sampling=sampling)
     assert len(events) == steps and len(set(events)) == 1
-    assert budget.epsilon * (1 - 2e-6) <= planner.cost(events, RenyiDP, budget.order) <= budget.epsilon * (1 + 1e-12)
+    assert (
+        budget.epsilon * (1 - 2e-6) <= calibration.cost(events, RenyiDP, budget.order) <= budget.epsilon * (1 + 1e-12)
+    )
     p, q = densities(events[0])
     worst = steps * max(divergence(p, q, budget.order), divergence(q, p, budget.order))
     assert worst <= budget.epsilon * (1 + 1e-5)
@@ -94,7 +97,7 @@ def test_a_renyi_budget_is_used_up_and_never_exceeded(
 def test_a_larger_order_asks_for_more_noise() -> None:
     scales = []
     for order in (1.01, 2.0, 8.0, 100.0, 1000.0):
-        (event,) = set(planner.calibrated_events("laplace", RenyiDP(order=order), np.ones(10), 50, 50))
+        (event,) = set(calibration.calibrated_events("laplace", RenyiDP(order=order), np.ones(10), 50, 50))
         assert isinstance(event, Laplace)
         scales.append(event.eps)
     assert scales == sorted(scales, reverse=True)
@@ -110,9 +113,9 @@ def test_an_attack_bound_is_met_by_a_single_release(
     rate, limit = budget.false_positive_rate, budget.true_positive_rate
     if m < n and limit > rate + m / n:  # the row is in the batch too rarely to be noticed so often
         with pytest.raises(UserError, match="without any noise"):
-            planner.calibrated_events(noise, budget, np.ones(1), m, n, sampling=sampling)
+            calibration.calibrated_events(noise, budget, np.ones(1), m, n, sampling=sampling)
         return
-    (event,) = planner.calibrated_events(noise, budget, np.ones(1), m, n, sampling=sampling)
+    (event,) = calibration.calibrated_events(noise, budget, np.ones(1), m, n, sampling=sampling)
     p, q = densities(event)
     found = max(detected(p, q, rate), detected(q, p, rate))
     assert found <= limit * (1 + 5e-4)
@@ -126,7 +129,7 @@ def test_an_attack_bound_is_met_by_a_single_release(
 def test_an_attack_bound_holds_for_many_releases(noise: str, m: int, n: int, sampling: str, budget: TradeOff) -> None:
     """An attacker who adds up the likelihood ratios of 10 releases: 40 000 games of each kind."""
     steps, games = 10, 40_000
-    events = planner.calibrated_events(noise, budget, np.ones(steps), m, n, sampling=sampling)
+    events = calibration.calibrated_events(noise, budget, np.ones(steps), m, n, sampling=sampling)
     rate, limit = budget.false_positive_rate, budget.true_positive_rate
     assert 1 - limit <= float(readings.tradeoff(events, rate)) <= 1 - limit + 2e-5
     (inner,) = inner_events(events[0])
@@ -155,18 +158,18 @@ def test_an_attack_bound_holds_for_many_releases(noise: str, m: int, n: int, sam
 
 def test_an_attack_bound_leaves_nothing_for_a_run_after_a_release() -> None:
     with pytest.raises(UserError, match="used up"):
-        planner.calibrated_events("laplace", TradeOff(), np.ones(1), 10, 10, prior=(Laplace(1e-3),))
-    after = planner.calibrated_events("laplace", RenyiDP(), np.ones(5), 10, 10, prior=(Laplace(0.3),))
+        calibration.calibrated_events("laplace", TradeOff(), np.ones(1), 10, 10, prior=(Laplace(1e-3),))
+    after = calibration.calibrated_events("laplace", RenyiDP(), np.ones(5), 10, 10, prior=(Laplace(0.3),))
     orders = np.array([8.0])
     before = float(closed_forms.laplace_rdp(0.3, orders)[0])
-    assert before + planner.cost(after, RenyiDP, 8.0) == pytest.approx(1.0, rel=2e-6)
+    assert before + calibration.cost(after, RenyiDP, 8.0) == pytest.approx(1.0, rel=2e-6)
     with pytest.raises(UserError, match="another currency"):
-        planner.calibrate_selections(TradeOff(), np.ones(3))
+        calibration.calibrate_selections(TradeOff(), np.ones(3))
 
 
 def test_selections_meet_a_renyi_budget() -> None:
     for budget in RENYI:
-        multiple = planner.calibrate_selections(budget, np.array([1.0, 0.5]), 10)
+        multiple = calibration.calibrate_selections(budget, np.array([1.0, 0.5]), 10)
         eta, order = multiple * np.array([1.0, 0.5]), np.full(2, budget.order)
         assert 10 * closed_forms.exponential_rdp(eta, order).sum() == pytest.approx(budget.epsilon, rel=2e-6)
 

@@ -12,11 +12,11 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.integrate import quad
 
-from dpviz.privacy import pld
-from dpviz.privacy.closed_forms import gdp_epsilon
-from dpviz.privacy.costs import mu, profile
+from dpviz.privacy.accounting import pld
+from dpviz.privacy.accounting.closed_forms import gdp_epsilon
+from dpviz.privacy.accounting.per_event import mu, profile
+from dpviz.privacy.accounting.rounding import rounded_up
 from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
-from dpviz.privacy.rounding import rounded_up
 
 
 def sampled(m: int, n: int, inner: Event) -> Sub:

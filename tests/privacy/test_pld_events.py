@@ -10,7 +10,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpviz.privacy import closed_forms, costs, pld
+from dpviz.privacy.accounting import closed_forms, per_event, pld
 from dpviz.privacy.events import (
     ZCDP,
     ApproxDP,
@@ -175,7 +175,7 @@ KINDS: list[Event] = [
 
 @pytest.mark.parametrize("event", KINDS, ids=str)
 def test_discretised_events_dominate_theirs_in_both_directions(event):
-    profiles, highest = costs.directions(event), pld.largest_losses(event, 1e-12)
+    profiles, highest = per_event.directions(event), pld.largest_losses(event, 1e-12)
     for cells in (7, 100, 1001):
         found = pld.from_profiles(profiles, highest, max(highest) / cells)
         for grid, profile in zip(found, profiles, strict=True):
@@ -191,7 +191,7 @@ def test_discretised_events_dominate_theirs_in_both_directions(event):
 def test_one_event_is_read_from_its_closed_profile(event):
     for delta in (1e-3, 1e-5):
         epsilon = pld.epsilon_at([(event, 1)], delta)
-        assert costs.profile(event)(epsilon) == pytest.approx(delta, rel=1e-6)
+        assert per_event.profile(event)(epsilon) == pytest.approx(delta, rel=1e-6)
         assert pld.curve([(event, 5)], [1], delta)[0] == pytest.approx(epsilon, rel=1e-12)
         composed = max(side.epsilon(delta) for side in pld.compose([(event, 1)], delta))
         assert 1 - 1e-9 <= composed / epsilon <= 1.004  # a fraction of a cell
@@ -212,7 +212,7 @@ def test_few_and_many_events_are_close_to_a_very_fine_grid(event, count):
     # Of blocks with different ranges, one end may lie between grid points.
     tolerance = 4e-3 if isinstance(event, Parallel) else 2.5e-3
     assert -1e-9 <= found / on_a_fine_grid([(event, count)]) - 1 <= tolerance
-    assert found <= count * costs.pure(event)
+    assert found <= count * per_event.pure(event)
 
 
 @pytest.mark.parametrize(("epsilon", "count", "optimal"), [(0.1, 100, 4.77456758811), (0.5, 10, 4.99988547111)])
@@ -279,7 +279,7 @@ def test_sequences_repetitions_and_blocks():
     assert cost(Parallel((ExpMech(0.1), ExpMech(0.2)))) == cost(ExpMech(0.2))
     assert cost(poisson(1, 9, Seq((Gaussian(0.3), Gaussian(0.4))))) == cost(poisson(1, 9, Gaussian(0.5)))
     blocks = cost(Parallel((Laplace(0.5), Gaussian(0.3), ExpMech(0.4))))
-    assert max(cost(Laplace(0.5)), cost(Gaussian(0.3))) <= blocks <= cost(Gaussian(costs.mu(Laplace(0.5))))
+    assert max(cost(Laplace(0.5)), cost(Gaussian(0.3))) <= blocks <= cost(Gaussian(per_event.mu(Laplace(0.5))))
 
 
 def test_the_mixed_example():
@@ -377,7 +377,7 @@ def test_a_release_without_noise_costs_infinity(event):
 def test_very_little_noise_is_left_to_other_accountants(event):
     with pytest.raises(pld.AccountingLimit, match="losses up to"):
         pld.epsilon_at([(event, 2)], DELTA)
-    assert pld.epsilon_at([(event, 1)], DELTA) == pytest.approx(costs.pure(event), rel=1e-4)
+    assert pld.epsilon_at([(event, 1)], DELTA) == pytest.approx(per_event.pure(event), rel=1e-4)
 
 
 @pytest.mark.parametrize("event", [ZCDP(0.1), Repeat(ZCDP(0.1), 3), Seq((ZCDP(0.1), Laplace(0.1)))], ids=str)

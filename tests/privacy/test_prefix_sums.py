@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.privacy import prefix_sums
-from dpviz.privacy.prefix_sums import (
+from dpviz.privacy import matrix_factorisation
+from dpviz.privacy.matrix_factorisation import (
     DenseFactorisation,
     Factorisation,
     binary_tree,
@@ -363,6 +363,6 @@ def test_the_leaves_a_factorisation_was_optimised_for_do_not_bound_those_it_serv
 
 
 def test_an_iteration_that_does_not_converge_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefix_sums, "_GAP", -1.0)
+    monkeypatch.setattr(matrix_factorisation, "_GAP", -1.0)
     with pytest.raises(ArithmeticError, match="17 steps"):
         optimal_max(17)

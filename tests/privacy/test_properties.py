@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpviz.privacy import accounting, closed_forms, composition, costs, readings
+from dpviz.privacy import readings
+from dpviz.privacy.accounting import accountants, closed_forms, per_event, textbook
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import (
     ZCDP,
@@ -26,7 +27,7 @@ from dpviz.privacy.events import (
 
 steady = settings(derandomize=True, deadline=None, max_examples=40)
 PESSIMISM = 2e-3  # a loss distribution on its grid may overestimate ε by so much, more for few unequal losses
-CURRENCIES: tuple[accounting.Currency, ...] = ("epsilon", "rho", "mu")
+CURRENCIES: tuple[accountants.Currency, ...] = ("epsilon", "rho", "mu")
 
 sizes = st.floats(-1.5, 0.3).map(lambda x: 10**x)
 deltas = st.floats(-9, -3).map(lambda x: 10**x)
@@ -118,24 +119,24 @@ def test_ways_there_and_back_are_lossless_where_they_exist(size: float, delta: f
     if epsilon > 1e-6:
         assert float(closed_forms.pure_delta(size, epsilon)) == pytest.approx(delta, rel=1e-6)
     steps = 50
-    epsilon = composition.optimal(size, steps, delta)
-    assert composition.optimal_delta(size, steps, epsilon) == pytest.approx(delta, rel=1e-6)
+    epsilon = textbook.optimal(size, steps, delta)
+    assert textbook.optimal_delta(size, steps, epsilon) == pytest.approx(delta, rel=1e-6)
 
 
 @steady
 @given(event=singles | bare, delta=deltas)
 def test_costs_of_an_event_convert_to_no_less_than_its_own(event: Event, delta: float) -> None:
     """ρ, μ and ε of an event are bounds: what follows from the number is never below what its profile says."""
-    rho, mu, pure = costs.rho(event), costs.mu(event), costs.pure(event)
+    rho, mu, pure = per_event.rho(event), per_event.mu(event), per_event.pure(event)
     readings_at_delta = [closed_forms.zcdp_epsilon(rho, delta)]
     readings_at_delta += [closed_forms.gdp_epsilon(mu, delta)] if mu < math.inf else []
     readings_at_delta += [closed_forms.pure_epsilon(pure, delta)] if pure < math.inf else []
     if not isinstance(event, ZCDP):
         for epsilon in readings_at_delta:
-            assert float(costs.profile(event)(epsilon)) <= delta * (1 + 1e-6) + 1e-15
+            assert float(per_event.profile(event)(epsilon)) <= delta * (1 + 1e-6) + 1e-15
     orders = np.array([1.01, 1.5, 4.0, 60.0])
-    assert (costs.rdp(event, orders) <= orders * rho * (1 + 2e-6)).all()
-    assert (costs.rdp(event, orders) <= pure * (1 + 1e-9)).all()
+    assert (per_event.rdp(event, orders) <= orders * rho * (1 + 2e-6)).all()
+    assert (per_event.rdp(event, orders) <= pure * (1 + 1e-9)).all()
     assert rho <= mu**2 / 2 * (1 + 1e-9)
 
 
@@ -148,32 +149,32 @@ def test_composition_does_not_depend_on_the_order(events: Sequence[Event], order
     shuffled = list(events)
     order.shuffle(shuffled)
     for currency in CURRENCIES:
-        assert accounting.total(events, currency) == pytest.approx(accounting.total(shuffled, currency), rel=1e-12)
-    for method in accounting.METHODS:
-        first, second = (accounting.epsilon(some, delta, method) for some in (events, shuffled))
+        assert accountants.total(events, currency) == pytest.approx(accountants.total(shuffled, currency), rel=1e-12)
+    for method in accountants.METHODS:
+        first, second = (accountants.epsilon(some, delta, method) for some in (events, shuffled))
         assert first == pytest.approx(second, rel=1e-6, abs=1e-9)
 
 
 @steady
 @given(events=lists, delta=deltas)
 def test_a_further_release_never_makes_the_others_cheaper(events: Sequence[Event], delta: float) -> None:
-    for method in accounting.METHODS:
-        some, all_ = (accounting.epsilon(part, delta, method) for part in (events[:-1], events))
+    for method in accountants.METHODS:
+        some, all_ = (accountants.epsilon(part, delta, method) for part in (events[:-1], events))
         assert never_above(some, all_, 0.01)
     for currency in CURRENCIES:
-        assert accounting.total(events[:-1], currency) <= accounting.total(events, currency)
-    assert accounting.tightest(events, delta).epsilon <= accounting.total(events, "epsilon")
+        assert accountants.total(events[:-1], currency) <= accountants.total(events, currency)
+    assert accountants.tightest(events, delta).epsilon <= accountants.total(events, "epsilon")
 
 
 @steady
 @given(event=singles, times=st.integers(1, 60), delta=deltas)
 def test_repeats_cost_what_a_list_costs(event: Event, times: int, delta: float) -> None:
-    for method in accounting.METHODS:
-        once = accounting.epsilon([Repeat(event, times)], delta, method)
-        assert once == pytest.approx(accounting.epsilon([event] * times, delta, method), rel=1e-6)
+    for method in accountants.METHODS:
+        once = accountants.epsilon([Repeat(event, times)], delta, method)
+        assert once == pytest.approx(accountants.epsilon([event] * times, delta, method), rel=1e-6)
     if isinstance(event, Pure):
-        best = composition.optimal(event.eps, times, delta)
-        found = accounting.tightest([event] * times, delta).epsilon
+        best = textbook.optimal(event.eps, times, delta)
+        found = accountants.tightest([event] * times, delta).epsilon
         assert (
             best * (1 - 1e-6) <= found <= best * (1 + PESSIMISM) + 1e-9
         )  # every accountant is valid, and one is exact
@@ -187,10 +188,10 @@ def test_repeats_cost_what_a_list_costs(event: Event, times: int, delta: float) 
 def test_more_noise_never_costs_more(events: Sequence[Event], factor: float, delta: float) -> None:
     noisier, less = events, [louder(event, factor) for event in events]
     for currency in CURRENCIES:
-        assert never_above(accounting.total(noisier, currency), accounting.total(less, currency))
-    for method in accounting.METHODS:
+        assert never_above(accountants.total(noisier, currency), accountants.total(less, currency))
+    for method in accountants.METHODS:
         slack = 0.02 if method == "pld" else 1e-6  # few unequal losses do not all fit the grid
-        assert never_above(accounting.epsilon(noisier, delta, method), accounting.epsilon(less, delta, method), slack)
+        assert never_above(accountants.epsilon(noisier, delta, method), accountants.epsilon(less, delta, method), slack)
 
 
 @steady
@@ -201,10 +202,10 @@ def test_more_noise_never_helps_an_attacker(event: Event, factor: float) -> None
     assert (readings.tradeoff([event], alpha) >= readings.tradeoff([less], alpha) - 1e-9).all()
     assert never_above(readings.advantage([event]), readings.advantage([less]))
     orders = closed_forms.ORDERS[::40]
-    assert (costs.rdp(event, orders) <= costs.rdp(less, orders) * (1 + 2e-3) + 1e-12).all()
+    assert (per_event.rdp(event, orders) <= per_event.rdp(less, orders) * (1 + 2e-3) + 1e-12).all()
     if not isinstance(event, ZCDP):
         epsilon = np.linspace(-3, 3, 25)
-        assert (costs.profile(event)(epsilon) <= costs.profile(less)(epsilon) + 1e-12).all()
+        assert (per_event.profile(event)(epsilon) <= per_event.profile(less)(epsilon) + 1e-12).all()
 
 
 # --------------------------------------------------------------------------------------------------------------- limits
@@ -214,11 +215,11 @@ def test_more_noise_never_helps_an_attacker(event: Event, factor: float) -> None
 def test_small_delta_leaves_pure_epsilon_or_nothing(size: float) -> None:
     for delta in (1e-30, 1e-100, 1e-300):
         assert closed_forms.pure_epsilon(size, delta) == pytest.approx(size, rel=1e-12)
-        assert composition.optimal(size, 7, delta) == pytest.approx(7 * size, rel=1e-9)
+        assert textbook.optimal(size, 7, delta) == pytest.approx(7 * size, rel=1e-9)
         for event in (Laplace(size), ExpMech(size), Pure(size), Sub("wor", 1, 9, Laplace(size))):
-            tightest = accounting.tightest([event], delta).epsilon
-            assert 0.98 * costs.pure(event) <= tightest <= costs.pure(event)
-    grows = [accounting.tightest([Gaussian(size)], 10.0**-power).epsilon for power in (10, 50, 100, 200, 300)]
+            tightest = accountants.tightest([event], delta).epsilon
+            assert 0.98 * per_event.pure(event) <= tightest <= per_event.pure(event)
+    grows = [accountants.tightest([Gaussian(size)], 10.0**-power).epsilon for power in (10, 50, 100, 200, 300)]
     assert (np.diff(grows) > size).all()  # without end
     grows = [closed_forms.zcdp_epsilon(size, 10.0**-power) for power in (10, 50, 100, 200, 300)]
     assert (np.diff(grows) > size).all()
@@ -226,20 +227,20 @@ def test_small_delta_leaves_pure_epsilon_or_nothing(size: float) -> None:
 
 @pytest.mark.parametrize("event", [Laplace(1.0), Gaussian(1.0), ExpMech(2.0), Pure(0.5), ZCDP(0.2)], ids=str)
 def test_large_delta_leaves_nothing_to_pay(event: Event) -> None:
-    assert accounting.tightest([event], 1 - 1e-9).epsilon == 0.0
+    assert accountants.tightest([event], 1 - 1e-9).epsilon == 0.0
     if not isinstance(event, ZCDP):  # from the advantage on, δ alone covers all
-        enough = float(costs.profile(event)(0.0))
-        assert accounting.tightest([event], enough * (1 + 1e-9)).epsilon == pytest.approx(0.0, abs=1e-8)
-        assert accounting.tightest([event], enough * 0.9).epsilon > 0
-    assert composition.optimal(1.0, 3, 0.95) == composition.optimal(0.5, 10, 1 - 1e-9) == 0.0
+        enough = float(per_event.profile(event)(0.0))
+        assert accountants.tightest([event], enough * (1 + 1e-9)).epsilon == pytest.approx(0.0, abs=1e-8)
+        assert accountants.tightest([event], enough * 0.9).epsilon > 0
+    assert textbook.optimal(1.0, 3, 0.95) == textbook.optimal(0.5, 10, 1 - 1e-9) == 0.0
 
 
 @pytest.mark.parametrize("kind", [Laplace, Gaussian, ExpMech, Pure, ZCDP], ids=lambda kind: kind.__name__)
 def test_noise_without_end_costs_nothing_and_none_costs_all(kind: type[Event]) -> None:
     costly, cheap = kind(1e4), kind(1e-9)  # type: ignore[call-arg]
-    assert accounting.tightest([cheap], 1e-6).epsilon <= 1e-3
-    assert accounting.tightest([cheap] * 3, 1e-6).epsilon <= 1e-3
-    assert 1e3 <= accounting.tightest([costly], 1e-6).epsilon < math.inf
+    assert accountants.tightest([cheap], 1e-6).epsilon <= 1e-3
+    assert accountants.tightest([cheap] * 3, 1e-6).epsilon <= 1e-3
+    assert 1e3 <= accountants.tightest([costly], 1e-6).epsilon < math.inf
     assert readings.advantage([cheap]) <= 1e-4 and readings.advantage([costly]) >= 1 - 1e-9
     nothing = kind(math.inf)  # type: ignore[call-arg]
-    assert accounting.tightest([nothing], 1e-6).epsilon == math.inf
+    assert accountants.tightest([nothing], 1e-6).epsilon == math.inf

@@ -7,7 +7,7 @@ import pytest
 
 from dpviz.errors import UserError
 from dpviz.families.accelerated import GradientDescent, Nesterov
-from dpviz.privacy import planner, rare_batches
+from dpviz.privacy import calibration, rare_batches
 from dpviz.privacy.budgets import (
     ApproximateDP,
     Budget,
@@ -18,7 +18,7 @@ from dpviz.privacy.budgets import (
     ZeroConcentratedDP,
 )
 from dpviz.privacy.events import Event, Gaussian, Laplace, inner_events
-from dpviz.privacy.what_if import NoisyMeans
+from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.problems.linear_models import LogisticRegression
 
 RARE = "only because the batch is rare.*larger m/n or a smaller budget"
@@ -123,4 +123,4 @@ def test_every_plan_of_an_algorithm_is_guarded(method: type, schedule: str, nois
     with pytest.raises(UserError, match=RARE):
         algorithm.plan(facts, TradeOff())
     with pytest.raises(UserError, match=RARE):  # a single step of rare pure DP
-        planner.calibrate_laplace(PureDP(epsilon=9.9), np.ones(1), 1, 10_000)
+        calibration.calibrate_laplace(PureDP(epsilon=9.9), np.ones(1), 1, 10_000)

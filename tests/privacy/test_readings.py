@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpviz.privacy import accounting, closed_forms, costs, readings
+from dpviz.privacy import readings
+from dpviz.privacy.accounting import accountants, closed_forms, per_event
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import (
     ZCDP,
@@ -57,7 +58,7 @@ def test_gaussian_tradeoff_is_exact(mu):
 @pytest.mark.parametrize("event", [Laplace(0.1), Laplace(2.0), Gaussian(0.3), Gaussian(4.0)], ids=str)
 def test_tradeoff_from_a_profile_is_exact(event):
     """The general way, on events whose curve is known."""
-    found = readings._tradeoff_of_profiles(costs.directions(event), ALPHA)
+    found = readings._tradeoff_of_profiles(per_event.directions(event), ALPHA)
     closed = closed_forms.laplace_tradeoff(event.eps, ALPHA) if isinstance(event, Laplace) else None
     expected = closed_forms.gdp_tradeoff(event.mu, ALPHA) if closed is None else closed
     assert ((expected - 1e-7 <= found) & (found <= expected + 1e-12)).all()
@@ -87,7 +88,7 @@ def test_tradeoff_is_never_above_the_truth(events):
         assert np.diff(f, 2).min() >= -1e-6
     assert (1 - alpha - f).max() <= readings.advantage(events) + 1e-9  # the largest TPR - FPR
     for delta in (1e-9, 1e-6, 1e-3):
-        epsilon = min(accounting.epsilon(events, delta, method) for method in ("basic", "pld", "gdp"))
+        epsilon = min(accountants.epsilon(events, delta, method) for method in ("basic", "pld", "gdp"))
         assert (f >= 1 - delta - np.exp(epsilon * 1.01) * alpha - 1e-6).all()
 
 
@@ -134,7 +135,9 @@ def test_tradeoff_of_poisson_batches_is_the_worse_of_two_exact_ones(q):
 def test_tradeoff_of_selections_and_black_boxes():
     eta = closed_forms.exponential_tradeoff(1.5, ALPHA)
     np.testing.assert_array_equal(readings.tradeoff([ExpMech(1.5)], ALPHA), eta)
-    np.testing.assert_allclose(readings._tradeoff_of_profiles(costs.directions(ExpMech(1.5)), ALPHA), eta, atol=1e-9)
+    np.testing.assert_allclose(
+        readings._tradeoff_of_profiles(per_event.directions(ExpMech(1.5)), ALPHA), eta, atol=1e-9
+    )
     assert readings.advantage([ExpMech(1.5)]) == pytest.approx(math.tanh(1.5 / 4), rel=1e-12)
     assert readings.advantage([Pure(1.5)]) == pytest.approx(math.tanh(1.5 / 2), rel=1e-12)
     failing = readings.tradeoff([ApproxDP(1.0, 1e-3)], ALPHA)
@@ -152,7 +155,7 @@ def test_tradeoff_of_a_bare_rho():
 
 def test_attacks_where_losses_are_too_large_for_the_grid():
     """Then the better of the pure bound and the Gaussian one is left."""
-    assert accounting.epsilon([Laplace(700.0)] * 2, DELTA, "pld") == math.inf
+    assert accountants.epsilon([Laplace(700.0)] * 2, DELTA, "pld") == math.inf
     assert readings.advantage([Laplace(700.0)] * 2) == 1.0
     np.testing.assert_array_equal(readings.tradeoff([Laplace(700.0)] * 2, [0.0, 0.5]), [1.0, 0.0])
 
@@ -195,7 +198,7 @@ def test_a_plan_reads_no_worse_than_its_bare_budget(size, delta):
         (ZeroConcentratedDP(rho=size**2 / 2 if size < 14 else 98.0), Gaussian(size if size < 14 else 14.0)),
     ):
         bare = readings.convert(budget, delta)
-        assert accounting.tightest([event], delta).epsilon <= bare["epsilon_at_delta"] * (1 + 1e-9)
+        assert accountants.tightest([event], delta).epsilon <= bare["epsilon_at_delta"] * (1 + 1e-9)
         for currency in ("epsilon", "rho", "mu"):
             value = bare[currency]
-            assert value is None or accounting.total([event], currency) <= value * (1 + 1e-9)
+            assert value is None or accountants.total([event], currency) <= value * (1 + 1e-9)

@@ -18,7 +18,8 @@ from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families import mirror_descent
 from dpviz.families.mirror_descent import BiasReduced, MultiplicativeWeights, SyntheticData, VertexSampling
-from dpviz.privacy import accounting, closed_forms, costs, planner
+from dpviz.privacy import calibration
+from dpviz.privacy.accounting import accountants, closed_forms, per_event
 from dpviz.privacy.budgets import ApproximateDP, Budget, RenyiDP, TradeOff, ZeroConcentratedDP
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Seq, Sub, inner_events
 from dpviz.privacy.ledger import Filter, Ledger, LedgerError, Sequence, times_of
@@ -91,7 +92,7 @@ def test_the_papers_rule_keeps_to_the_budget_with_more_rounds_than_rows(rounds: 
     facts = MatrixGame(data=LatentGame(rows=200, strategies_x=50, strategies_y=50)).facts()
     method = VertexSampling(iterations=rounds, accounting="paper", output=output)  # type: ignore[arg-type]
     plan = method.plan(facts, APPROXIMATE)
-    assert accounting.epsilon(plan.events, APPROXIMATE.delta, "rdp") <= APPROXIMATE.epsilon
+    assert accountants.epsilon(plan.events, APPROXIMATE.delta, "rdp") <= APPROXIMATE.epsilon
     assert all(0 < plan.resolved[f"step_size_{name}"] < 0.01 for name in "xy")
 
 
@@ -120,8 +121,8 @@ def test_a_renyi_divergence_or_an_attack_bound_is_not_taken_for_rho(method: Algo
     except UserError:
         assert isinstance(budget, TradeOff)  # selections alone have no rule for attack bounds
         return
-    target = planner.left(budget, ())
-    assert planner.cost(plan.events, type(budget), planner.parameter(budget)) <= target * (1 + 1e-6)
+    target = calibration.left(budget, ())
+    assert calibration.cost(plan.events, type(budget), calibration.parameter(budget)) <= target * (1 + 1e-6)
 
 
 # ------------------------------------------------------------------------------ sensitivities that rounding would break
@@ -240,7 +241,7 @@ def test_no_mixture_of_selections_costs_more_than_one() -> None:
         assert (delta <= closed_forms.exponential_delta(eta, epsilon) + 1e-12).all()
         divergence = np.log((p ** orders[:, None] * q ** (1 - orders[:, None])).sum(axis=1)) / (orders - 1)
         assert (divergence <= closed_forms.exponential_rdp(eta, orders) * (1 + 1e-9) + 1e-12).all()
-        assert (divergence <= orders * costs.rho(ExpMech(eta)) * (1 + 1e-9) + 1e-12).all()
+        assert (divergence <= orders * per_event.rho(ExpMech(eta)) * (1 + 1e-9) + 1e-12).all()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -257,5 +258,5 @@ def test_adaptive_selections_never_exceed_what_any_accountant_says(seed: int) ->
     events = [ExpMech(eta) for eta in etas]
     for epsilon in (0.3, 1.0, 2.0):
         delta = max(np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((p, q), (q, p)))
-        claims = accounting.tightest(events, float(delta)).by_method
+        claims = accountants.tightest(events, float(delta)).by_method
         assert min(claims.values()) >= epsilon * (1 - 1e-6)

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from dpviz.privacy.accounting import epsilon
-from dpviz.privacy.costs import pure
+from dpviz.privacy.accounting.accountants import epsilon
+from dpviz.privacy.accounting.per_event import pure
+from dpviz.privacy.accounting.rounding import MOST_GROUPS, log_strength, merged_runs, parameter, rounded_up, simplified
 from dpviz.privacy.events import ZCDP, ApproxDP, Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Seq, Sub
-from dpviz.privacy.rounding import MOST_GROUPS, log_strength, merged_runs, parameter, rounded_up, simplified
 
 
 def once(events: list[Event]) -> list[tuple[Event, int]]:

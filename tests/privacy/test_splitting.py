@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.privacy import accounting, closed_forms, composition, costs
+from dpviz.privacy.accounting import accountants, closed_forms, per_event, textbook
+from dpviz.privacy.allocation import Analysis, Share, compose_stated, composed, split, stated_event, weighted_variance
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import ZCDP, ApproxDP, ExpMech, Gaussian, Laplace, Parallel, Pure, Seq
-from dpviz.privacy.splitting import Analysis, Share, compose_stated, composed, split, stated_event, weighted_variance
 
 DELTA = 1e-6
 PAIR = (Analysis(name="mean"), Analysis(name="sum", weight=4.0, sensitivity=2.0))
@@ -30,10 +30,10 @@ def events(shares: tuple[Share, ...]) -> tuple:
 def spent(shares: tuple[Share, ...], budget: Budget) -> float:
     """What the shares use of the total, in its own unit, over the whole."""
     if isinstance(budget, ApproximateDP):
-        return accounting.tightest(events(shares), budget.delta).epsilon / budget.epsilon
+        return accountants.tightest(events(shares), budget.delta).epsilon / budget.epsilon
     currency = {PureDP: "epsilon", ZeroConcentratedDP: "rho", GaussianDP: "mu"}[type(budget)]
     (control,) = budget.controls()
-    return accounting.total(events(shares), currency) / getattr(budget, control.name)  # type: ignore[arg-type]
+    return accountants.total(events(shares), currency) / getattr(budget, control.name)  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------------------------------------ splitting
@@ -100,7 +100,7 @@ def test_disjoint_rows_share_nothing() -> None:
     shares = split(PureDP(epsilon=1.0), analyses)
     fractions = [share.fraction or 0.0 for share in shares]
     assert fractions[1] == pytest.approx(fractions[2] + fractions[3]) == pytest.approx(1 - fractions[0])
-    assert accounting.total(events(shares), "epsilon") == pytest.approx(1.0)
+    assert accountants.total(events(shares), "epsilon") == pytest.approx(1.0)
     grid = np.linspace(0.01, 0.99, 99)
     costs_ = [2 / a**2 + 4 / (1 - a) ** 2 + 18 / (b * (1 - a)) ** 2 + 2 / ((1 - b) * (1 - a)) ** 2
               for a, b in itertools.product(grid, grid)]  # fmt: skip
@@ -126,10 +126,10 @@ def test_under_approximate_dp_the_better_of_two_compositions_is_taken() -> None:
     """Few analyses are better added up in ε, many composed in ρ."""
     budget = ApproximateDP(epsilon=1.0)
     few = split(budget, PAIR)
-    assert accounting.total(events(few), "epsilon") == pytest.approx(1.0)
+    assert accountants.total(events(few), "epsilon") == pytest.approx(1.0)
     many = split(budget, [Analysis(name=str(i)) for i in range(60)])
-    assert accounting.total(events(many), "epsilon") > 1.5
-    assert accounting.tightest(events(many), DELTA).epsilon == pytest.approx(1.0, rel=1e-4)
+    assert accountants.total(events(many), "epsilon") > 1.5
+    assert accountants.tightest(events(many), DELTA).epsilon == pytest.approx(1.0, rel=1e-4)
 
 
 def test_what_cannot_be_split_is_refused_with_the_name() -> None:
@@ -164,9 +164,9 @@ def test_a_stated_guarantee_is_the_largest_release_of_its_kind_that_meets_it(noi
     event = stated_event(analysis)
     assert type(event) is {"laplace": Laplace, "gaussian": Gaussian, "selection": ExpMech}[noise]
     if isinstance(budget, ApproximateDP):
-        assert float(costs.profile(event)(budget.epsilon)) == pytest.approx(budget.delta, rel=1e-6)
+        assert float(per_event.profile(event)(budget.epsilon)) == pytest.approx(budget.delta, rel=1e-6)
     else:
-        price = {PureDP: costs.pure, ZeroConcentratedDP: costs.rho, GaussianDP: costs.mu}[type(budget)]
+        price = {PureDP: per_event.pure, ZeroConcentratedDP: per_event.rho, GaussianDP: per_event.mu}[type(budget)]
         (control,) = budget.controls()
         assert price(event) == pytest.approx(getattr(budget, control.name), rel=1e-10)
 
@@ -193,7 +193,7 @@ def test_equal_approximate_guarantees_compose_as_well_as_any_can() -> None:
     """100 × (0.1, 1e-8) at a total δ of 1e-5: 4.32964 (dpviz/privacy/THEORY.md, section 8)."""
     stated = [Analysis(name=str(i), noise="any", budget=ApproximateDP(epsilon=0.1, delta=1e-8)) for i in range(100)]
     total = compose_stated(stated, 1e-5)
-    assert -1e-6 <= total.reading.epsilon / composition.optimal(0.1, 100, 1e-5, 1e-8) - 1 <= 2e-3
+    assert -1e-6 <= total.reading.epsilon / textbook.optimal(0.1, 100, 1e-5, 1e-8) - 1 <= 2e-3
     assert total.reading.epsilon == pytest.approx(4.32964, rel=2e-3)
     assert {name for name, value in total.values.items() if value is None} == {"epsilon", "rho", "mu"}
 
@@ -213,7 +213,7 @@ def test_each_in_its_own_currency_and_the_missing_ones_named() -> None:
     assert total.missing["mu"].startswith("audit has no μ")
     assert (total.reading.epsilon or 0) <= closed_forms.zcdp_epsilon(float(total.values["rho"] or 0), DELTA)
     without = compose_stated(stated[:2] + stated[3:], DELTA)
-    assert without.values["mu"] == pytest.approx(math.hypot(costs.mu(Laplace(0.5)), mu, 0.3))
+    assert without.values["mu"] == pytest.approx(math.hypot(per_event.mu(Laplace(0.5)), mu, 0.3))
     tiny = compose_stated([Analysis(noise="any", budget=ApproximateDP(delta=1e-5))], DELTA)
     assert tiny.values["epsilon_at_delta"] is None and "δ" in tiny.missing["epsilon_at_delta"]
 

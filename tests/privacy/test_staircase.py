@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dpviz.families.accelerated import GradientDescent, MultistageNesterov, Nesterov, planning
-from dpviz.privacy import accounting, planner
+from dpviz.privacy import calibration
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, TradeOff, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Laplace, inner_events
 from dpviz.privacy.staircase import LEVELS, MANY_LEVELS, levelled
@@ -53,7 +54,7 @@ def test_a_plan_has_few_events_and_uses_up_its_budget(noise: str, budget) -> Non
     composed = isinstance(budget, ApproximateDP | TradeOff)
     if fraction < 1:
         assert len(set(plan.events)) <= (LEVELS if composed else MANY_LEVELS)
-    spent = planner.cost(plan.events, type(budget), planner.parameter(budget)) / planner.left(budget, ())
+    spent = calibration.cost(plan.events, type(budget), calibration.parameter(budget)) / calibration.left(budget, ())
     assert 1 - 2e-5 <= spent <= 1 + 1e-12
 
 
@@ -67,16 +68,16 @@ def test_levels_need_less_noise_than_rounding_up_in_the_accountant() -> None:
         scales = np.array([1 / inner.mu for event in events for inner in inner_events(event)])
         return float(shares**2 @ scales**2)
 
-    exact = planner.gaussian_events(planner.calibrate_gaussian(budget, shares, m, n), m, n)
-    assert len(set(exact)) > accounting.MOST_EXACT
-    assert variance(planner.calibrated_events("gaussian", budget, shares, m, n)) <= variance(exact)
+    exact = calibration.gaussian_events(calibration.calibrate_gaussian(budget, shares, m, n), m, n)
+    assert len(set(exact)) > accountants.MOST_EXACT
+    assert variance(calibration.calibrated_events("gaussian", budget, shares, m, n)) <= variance(exact)
 
 
 def test_short_schedules_pure_budgets_and_gaussian_noise_on_all_rows_are_exact() -> None:
     weights = np.exp(np.linspace(-3, 0, 700))
-    short = planner.calibrated_events("laplace", ApproximateDP(), weights[::14], 50, 1000)
-    assert len(set(short)) == accounting.MOST_EXACT
-    laplace = planner.calibrated_events("laplace", PureDP(epsilon=1.0), weights, 50, 1000)
-    gaussian = planner.calibrated_events("gaussian", ApproximateDP(), weights, 1000, 1000)
+    short = calibration.calibrated_events("laplace", ApproximateDP(), weights[::14], 50, 1000)
+    assert len(set(short)) == accountants.MOST_EXACT
+    laplace = calibration.calibrated_events("laplace", PureDP(epsilon=1.0), weights, 50, 1000)
+    gaussian = calibration.calibrated_events("gaussian", ApproximateDP(), weights, 1000, 1000)
     assert len(set(laplace)) == len(set(gaussian)) == 700
     assert {type(inner_events(event)[0]) for event in (*laplace, *gaussian)} == {Laplace, Gaussian}

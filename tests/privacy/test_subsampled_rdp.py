@@ -11,7 +11,9 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.special import gammaln, logsumexp
 
 from dpviz.errors import UserError
-from dpviz.privacy import accounting, costs, planner, subsampled_rdp
+from dpviz.privacy import calibration
+from dpviz.privacy.accounting import accountants, per_event
+from dpviz.privacy.accounting import rdp as subsampled_rdp
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, RenyiDP, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Laplace, Seq, Sub
 
@@ -132,39 +134,39 @@ def test_very_small_deltas_have_an_epsilon_and_a_plan() -> None:
     """The privacy loss distribution ends near δ = 1e-11."""
     for kind in KINDS:
         events = (Sub(kind, 100, 10_000, Gaussian(1.0)),) * 1000  # type: ignore[arg-type]
-        reading = accounting.tightest(events, 1e-20)
+        reading = accountants.tightest(events, 1e-20)
         assert reading.method == "rdp" and set(reading.by_method) == {"rdp"}
         budget = ApproximateDP(epsilon=1.0, delta=1e-10)
-        plan = planner.calibrated_events("gaussian", budget, np.ones(20_000), 100, 10_000, sampling=kind)  # type: ignore[arg-type]
-        assert 1 - 1e-3 <= accounting.tightest(plan, 1e-10).epsilon <= 1
+        plan = calibration.calibrated_events("gaussian", budget, np.ones(20_000), 100, 10_000, sampling=kind)  # type: ignore[arg-type]
+        assert 1 - 1e-3 <= accountants.tightest(plan, 1e-10).epsilon <= 1
     # The specification's numbers for this route; the loss distribution proves 2.51 and 2.88.
     for q, mu, steps, expected in ((0.01, 1.0, 1000, 2.798), (0.1, 0.5, 100, 3.122)):
         events = (Sub("wor", round(q * 1000), 1000, Gaussian(mu)),) * steps
-        assert accounting.epsilon(events, 1e-6, "rdp") == pytest.approx(expected, abs=1e-3)
+        assert accountants.epsilon(events, 1e-6, "rdp") == pytest.approx(expected, abs=1e-3)
 
 
 def test_a_batch_of_several_releases_costs_what_their_sum_costs() -> None:
     orders = np.array([1.5, 2.0, 20.0])
     for kind in KINDS:
-        single = costs.rdp(Sub(kind, 1, 10, Gaussian(0.5)), orders)  # type: ignore[arg-type]
-        double = costs.rdp(Sub(kind, 1, 10, Seq((Gaussian(0.3), Gaussian(0.4)))), orders)  # type: ignore[arg-type]
+        single = per_event.rdp(Sub(kind, 1, 10, Gaussian(0.5)), orders)  # type: ignore[arg-type]
+        double = per_event.rdp(Sub(kind, 1, 10, Seq((Gaussian(0.3), Gaussian(0.4)))), orders)  # type: ignore[arg-type]
         assert double == pytest.approx(single, rel=1e-12)
-        mixed = costs.rdp(Sub(kind, 1, 10, Seq((Gaussian(0.3), Laplace(0.2)))), orders)  # type: ignore[arg-type]
-        assert (mixed > costs.rdp(Sub(kind, 1, 10, Gaussian(0.3)), orders)).all() and np.isfinite(mixed).all()  # type: ignore[arg-type]
+        mixed = per_event.rdp(Sub(kind, 1, 10, Seq((Gaussian(0.3), Laplace(0.2)))), orders)  # type: ignore[arg-type]
+        assert (mixed > per_event.rdp(Sub(kind, 1, 10, Gaussian(0.3)), orders)).all() and np.isfinite(mixed).all()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("sampling", KINDS)
 @pytest.mark.parametrize("budget", [ZeroConcentratedDP(rho=0.1), GaussianDP(mu=0.5)], ids=["rho", "mu"])
 def test_rho_and_mu_are_refused_for_batches_with_the_reason(budget: object, sampling: str) -> None:
     with pytest.raises(UserError, match="Rényi divergence of one order") as refused:
-        planner.calibrated_events("gaussian", budget, np.ones(10), 10, 100, sampling=sampling)  # type: ignore[arg-type]
+        calibration.calibrated_events("gaussian", budget, np.ones(10), 10, 100, sampling=sampling)  # type: ignore[arg-type]
     assert "as if all rows were used" in str(refused.value)
 
 
 @pytest.mark.parametrize("sampling", KINDS)
 def test_a_renyi_budget_is_calibrated_to_different_steps(sampling: str) -> None:
     budget, weights = RenyiDP(epsilon=0.7, order=12.0), np.geomspace(1.0, 9.0, 30)
-    events = planner.calibrated_events("gaussian", budget, weights, 50, 1000, sampling=sampling)  # type: ignore[arg-type]
+    events = calibration.calibrated_events("gaussian", budget, weights, 50, 1000, sampling=sampling)  # type: ignore[arg-type]
     assert len(set(events)) == 30
-    total = sum(float(costs.rdp(event, np.array([12.0]))[0]) for event in events)
+    total = sum(float(per_event.rdp(event, np.array([12.0]))[0]) for event in events)
     assert 0.7 * (1 - 1e-5) <= total <= 0.7 * (1 + 1e-12)

@@ -14,8 +14,8 @@ import pytest
 
 from dpviz.privacy.events import Gaussian, Laplace, Seq
 from dpviz.privacy.ledger import BudgetExceeded, Filter, Ledger, LedgerError, Sequence
+from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.prefix_sums import binary_tree
 from dpviz.privacy.queries import Query
 
 THREADS, LONG = 4, 5_000

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpviz.privacy import closed_forms, costs, tradeoffs
+from dpviz.privacy import tradeoffs
+from dpviz.privacy.accounting import closed_forms, per_event
 from dpviz.privacy.events import ApproxDP, Event, ExpMech, Gaussian, Laplace, Pure
 
 ALPHA = np.array([1e-8, 1e-4, 0.01, 0.05, 0.1, 0.3, 0.5, 0.8, 0.99])
@@ -69,8 +70,8 @@ def test_algorithms_with_this_rho_are_above(rho: float) -> None:
     """Randomised response, Laplace noise and the exponential mechanism with exactly this ρ."""
     for tight, curve in (
         (closed_forms.pure_to_rho, closed_forms.pure_tradeoff),
-        (lambda size: costs.rho(Laplace(size)), closed_forms.laplace_tradeoff),
-        (lambda size: costs.rho(ExpMech(size)), closed_forms.exponential_tradeoff),
+        (lambda size: per_event.rho(Laplace(size)), closed_forms.laplace_tradeoff),
+        (lambda size: per_event.rho(ExpMech(size)), closed_forms.exponential_tradeoff),
     ):
         low, high = 1e-9, 100.0
         for _ in range(60):
@@ -119,17 +120,17 @@ def test_the_ends() -> None:
     ids=["pure", "Laplace", "exponential", "Gaussian"],
 )
 def test_curves_from_the_divergences_of_an_event_are_below_its_own(event: Event, curve, lost: float) -> None:
-    size = event.mu if isinstance(event, Gaussian) else costs.pure(event)
+    size = event.mu if isinstance(event, Gaussian) else per_event.pure(event)
     exact = curve(size, ALPHA)
     for orders in (tradeoffs.ORDERS, closed_forms.ORDERS, np.array([2.0]), np.array([1.5, 8.0])):
-        found = tradeoffs.rdp_tradeoff(costs.rdp(event, orders), orders, ALPHA)
+        found = tradeoffs.rdp_tradeoff(per_event.rdp(event, orders), orders, ALPHA)
         assert (found <= exact + 1e-12).all()
-    found = tradeoffs.rdp_tradeoff(costs.rdp(event, tradeoffs.ORDERS), tradeoffs.ORDERS, ALPHA)
+    found = tradeoffs.rdp_tradeoff(per_event.rdp(event, tradeoffs.ORDERS), tradeoffs.ORDERS, ALPHA)
     assert (found >= exact - lost).all()
 
 
 def test_unknown_divergences_tell_nothing() -> None:
-    assert (tradeoffs.rdp_tradeoff(costs.rdp(ApproxDP(1.0, 1e-5), ALPHA + 2), ALPHA + 2, ALPHA) == 0).all()
+    assert (tradeoffs.rdp_tradeoff(per_event.rdp(ApproxDP(1.0, 1e-5), ALPHA + 2), ALPHA + 2, ALPHA) == 0).all()
     some = np.array([math.inf, 2.0, math.inf])
     alone = tradeoffs.rdp_tradeoff([2.0], [3.0], ALPHA)
     np.testing.assert_array_equal(tradeoffs.rdp_tradeoff(some, [2.0, 3.0, 4.0], ALPHA), alone)

@@ -12,8 +12,9 @@ import pytest
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from dpviz.privacy import audit, composition, costs
-from dpviz.privacy import closed_forms as forms
+from dpviz.privacy import audit
+from dpviz.privacy.accounting import closed_forms as forms
+from dpviz.privacy.accounting import per_event, textbook
 from dpviz.privacy.events import ZCDP, ApproxDP, ExpMech, Gaussian, Laplace, Pure, Sub, grouped
 
 ORDER = np.array([2.0, 5.0])
@@ -32,14 +33,12 @@ def selections_epsilon(eta: float, count: int, delta: float) -> float:
         pytest.param(lambda: forms.exponential_rho(2.0), 0.474474647071, 0.474474647071, 1e-9, id="TV30"),
         pytest.param(lambda: forms.exponential_delta(2.0, 0.4), 0.35070077902, 0.35070077902, 1e-9, id="TV31"),
         pytest.param(lambda: forms.exponential_delta(1.0, 0.0), 0.244918662404, 0.244918662404, 1e-9, id="TV32"),
-        pytest.param(lambda: composition.optimal(0.1, 100, 1e-6), 4.77456758811, 4.77456758837, 1e-6, id="TV35"),
-        pytest.param(lambda: composition.optimal(0.5, 10, 1e-6), 4.99988547111, 4.99988547111, 1e-6, id="TV36"),
-        pytest.param(lambda: composition.advanced(0.1, 100, 1e-6)[0], 6.30823095051, 6.30823095051, 1e-9, id="TV37"),
+        pytest.param(lambda: textbook.optimal(0.1, 100, 1e-6), 4.77456758811, 4.77456758837, 1e-6, id="TV35"),
+        pytest.param(lambda: textbook.optimal(0.5, 10, 1e-6), 4.99988547111, 4.99988547111, 1e-6, id="TV36"),
+        pytest.param(lambda: textbook.advanced(0.1, 100, 1e-6)[0], 6.30823095051, 6.30823095051, 1e-9, id="TV37"),
+        pytest.param(lambda: textbook.filter_epsilon([0.1] * 50, 1e-6), 3.96692218885, 3.96692218885, 1e-9, id="TV38"),
         pytest.param(
-            lambda: composition.filter_epsilon([0.1] * 50, 1e-6), 3.96692218885, 3.96692218885, 1e-9, id="TV38"
-        ),
-        pytest.param(
-            lambda: composition.filter_epsilon([0.05] * 40 + [0.2] * 10, 1e-6),
+            lambda: textbook.filter_epsilon([0.05] * 40 + [0.2] * 10, 1e-6),
             3.96692218885,
             3.96692218885,
             1e-9,
@@ -132,7 +131,7 @@ def test_the_classic_gaussian_mechanism_wastes_noise_and_fails_for_large_epsilon
     def classic(epsilon: float) -> float:
         return epsilon / math.sqrt(2 * math.log(1.25e5))
 
-    assert composition.classic_gaussian_mu(0.1, 1e-5) == pytest.approx(classic(0.1), rel=1e-14)
+    assert textbook.classic_gaussian_mu(0.1, 1e-5) == pytest.approx(classic(0.1), rel=1e-14)
     assert forms.gdp_mu(0.1, 1e-5) / classic(0.1) - 1 == pytest.approx(0.58, abs=0.005)
     assert forms.gdp_mu(1.0, 1e-5) / classic(1.0) - 1 == pytest.approx(0.30, abs=0.005)
     crossing = brentq(lambda epsilon: forms.gdp_mu(epsilon, 1e-5) - classic(epsilon), 5, 12)
@@ -214,7 +213,7 @@ def test_the_exponential_mechanism_is_a_logistic_shift(eta):
     """Its curve is the conjugate of its profile, and the smallest μ touches it where both errors are equal."""
     alpha = np.array([1e-6, 0.01, 0.3, 0.7, 0.99])
     grid = np.linspace(-eta, eta, 100_001)
-    heights = 1 - costs.profile(ExpMech(eta))(grid) - np.exp(grid) * alpha[:, None]
+    heights = 1 - per_event.profile(ExpMech(eta))(grid) - np.exp(grid) * alpha[:, None]
     f = forms.exponential_tradeoff(eta, alpha)
     np.testing.assert_allclose(f, np.maximum(0.0, heights.max(axis=1)), atol=1e-8)
     np.testing.assert_allclose(np.log((1 - f) / f), np.log(alpha / (1 - alpha)) + eta, rtol=1e-6, atol=1e-9)

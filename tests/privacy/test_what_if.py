@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.privacy import accounting, costs, what_if
+from dpviz.privacy import noisy_means
+from dpviz.privacy.accounting import accountants, per_event
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import ApproxDP, Gaussian, Laplace, Parallel, Sub, relation
-from dpviz.privacy.what_if import SAVINGS, SCHEMES, STEPS_LIMIT, NoisyMeans, guarantee, savings
+from dpviz.privacy.noisy_means import SAVINGS, SCHEMES, STEPS_LIMIT, NoisyMeans, guarantee, savings
 
 DELTA = 1e-6
 SMALL = NoisyMeans(rows=1000, batch_fraction=0.1, iterations=100)
@@ -21,10 +22,10 @@ def spent(means: NoisyMeans, budget: Budget) -> float:
     """What a plan uses of its budget, in the budget's own unit, over the whole."""
     events = means.events(budget)
     if isinstance(budget, ApproximateDP):
-        return accounting.tightest(events, budget.delta).epsilon / budget.epsilon
+        return accountants.tightest(events, budget.delta).epsilon / budget.epsilon
     currency = {PureDP: "epsilon", ZeroConcentratedDP: "rho", GaussianDP: "mu"}[type(budget)]
     (control,) = budget.controls()
-    return accounting.total(events, currency) / getattr(budget, control.name)  # type: ignore[arg-type]
+    return accountants.total(events, currency) / getattr(budget, control.name)  # type: ignore[arg-type]
 
 
 # ----------------------------------------------------------------------------------------------------- sampling schemes
@@ -44,7 +45,7 @@ def test_every_scheme_uses_up_its_budget_or_says_why_not(sampling: str, noise: s
         return
     assert 1 - 2e-4 <= spent(means, budget) <= 1 + 1e-9
     scale = means.noise_scale(budget)
-    assert costs.rho(means.events_of_noise(scale)[0]) == pytest.approx(costs.rho(means.events(budget)[0]))
+    assert per_event.rho(means.events_of_noise(scale)[0]) == pytest.approx(per_event.rho(means.events(budget)[0]))
     assert means.affordable_steps(budget, scale * (1 + 1e-4)) == 40
     assert means.affordable_steps(budget, scale * 0.97) < 40
 
@@ -152,7 +153,7 @@ def test_savings_at_the_specifications_worked_example() -> None:
     assert found["optimal"] == pytest.approx(8.1234, abs=1e-4)
     assert found["pld"] == pytest.approx(5.2352, rel=2e-3)
     # Without the credit for sampling, 100 Laplace releases at ε₀ = 1: nothing beats the privacy loss distribution.
-    plain = accounting.tightest((Laplace(1.0),) * 100, DELTA).epsilon
+    plain = accountants.tightest((Laplace(1.0),) * 100, DELTA).epsilon
     assert found["unsampled"] == pytest.approx(plain) and plain > 3 * found["basic"]
 
 
@@ -178,5 +179,5 @@ def test_tiny_noise_has_no_advanced_composition_but_no_overflow_either() -> None
 
 
 def test_sampling_schemes_have_names_and_sentences() -> None:
-    assert set(SCHEMES) == set(what_if.PROTECTS)
-    assert all(("exchanged" in text) != (scheme == "poisson") for scheme, text in what_if.PROTECTS.items())
+    assert set(SCHEMES) == set(noisy_means.PROTECTS)
+    assert all(("exchanged" in text) != (scheme == "poisson") for scheme, text in noisy_means.PROTECTS.items())

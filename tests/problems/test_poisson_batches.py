@@ -12,8 +12,8 @@ from dpviz.privacy.budgets import ApproximateDP, PureDP, RenyiDP
 from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Seq, Sub
 from dpviz.privacy.ledger import Filter, Ledger, LedgerError, Sequence
 from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose, noise_scale, streams
+from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.privacy.queries import Query
-from dpviz.privacy.what_if import NoisyMeans
 from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
 from dpviz.problems.quadratic import Quadratic
 

@@ -10,13 +10,13 @@ from streamlit.testing.v1 import AppTest
 from dpviz.datasets.categories import Bins, Declared
 from dpviz.errors import UserError
 from dpviz.problems.marginals import MarginalQueries
-from dpviz.ui.category_upload import categories_text, parse_categories
+from dpviz.ui.uploads.categories import categories_text, parse_categories
 
 
 def script() -> None:
     import streamlit as st
 
-    from dpviz.ui import category_upload
+    from dpviz.ui.uploads import categories as category_upload
 
     if not st.session_state.get("hidden"):
         st.session_state["dataset"], st.session_state["tables"] = category_upload.uploaded("p")

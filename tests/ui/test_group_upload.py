@@ -14,7 +14,7 @@ from dpviz.problems.group_loss import GroupLoss, LossMatrix
 def learning() -> None:
     import streamlit as st
 
-    from dpviz.ui import group_upload
+    from dpviz.ui.uploads import groups as group_upload
 
     if not st.session_state.get("hidden"):
         st.session_state["dataset"], st.session_state["tables"] = group_upload.uploaded("p")
@@ -24,7 +24,7 @@ def learning() -> None:
 def strategies() -> None:
     import streamlit as st
 
-    from dpviz.ui import group_upload
+    from dpviz.ui.uploads import groups as group_upload
 
     st.session_state["dataset"], st.session_state["tables"] = group_upload.uploaded("p", loss_columns=True)
     st.session_state["from_data"] = group_upload.from_data("p", loss_columns=True)

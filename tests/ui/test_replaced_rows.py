@@ -9,7 +9,9 @@ from streamlit.testing.v1 import AppTest
 def script(kind: str) -> None:
     import streamlit as st
 
-    from dpviz.ui import category_upload, data_panel, group_upload
+    from dpviz.ui.uploads import categories as category_upload
+    from dpviz.ui.uploads import groups as group_upload
+    from dpviz.ui.uploads import table as data_panel
 
     panels = {
         "plain": data_panel.uploaded,

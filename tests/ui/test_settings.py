@@ -9,8 +9,9 @@ from dpviz.experiments.preset import Preset
 from dpviz.families.accelerated import Nesterov, presets
 from dpviz.privacy.budgets import NoPrivacy, ZeroConcentratedDP
 from dpviz.problems.linear_models import LogisticRegression
-from dpviz.ui import experiment_controls, problem_controls
-from dpviz.ui.experiment_controls import Catalogue
+from dpviz.ui.accelerated import problem as problem_controls
+from dpviz.ui.experiment import controls as experiment_controls
+from dpviz.ui.experiment.controls import Catalogue
 
 CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.DEFAULT_METHODS, by_name=("schedule", "horizon"))
 
@@ -62,8 +63,9 @@ def script() -> None:
 
     from dpviz.experiments.experiment import Experiment
     from dpviz.families.accelerated import presets
-    from dpviz.ui import experiment_controls, problem_controls
+    from dpviz.ui.accelerated import problem as problem_controls
     from dpviz.ui.controls import Panel
+    from dpviz.ui.experiment import controls as experiment_controls
 
     catalogue = experiment_controls.Catalogue(
         presets.METHODS, presets.arms, presets.DEFAULT_METHODS, by_name=("schedule", "horizon")

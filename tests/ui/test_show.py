@@ -17,8 +17,10 @@ from dpviz.plots.lines import Line, line_figure
 from dpviz.plots.style import ArmStyle
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.linear_models import LogisticRegression
-from dpviz.ui import charts, downloads, explain, guarantee, results, run_panel
-from dpviz.ui.run_panel import Run
+from dpviz.ui import charts, downloads, explain
+from dpviz.ui.experiment import guarantee, results
+from dpviz.ui.experiment import run as run_panel
+from dpviz.ui.experiment.run import Run
 
 TINY = Experiment(
     problem=LogisticRegression(),
@@ -109,7 +111,7 @@ def test_files_hold_the_run(run: Run) -> None:
 def script() -> None:
     import streamlit as st
 
-    from dpviz.ui import results
+    from dpviz.ui.experiment import results
 
     asked = st.session_state["panel"], st.session_state["experiment"]
     st.session_state["shown"] = results.diagnostics_shown(*asked)

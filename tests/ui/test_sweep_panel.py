@@ -12,7 +12,7 @@ from dpviz.experiments.runner import Job
 from dpviz.experiments.sweep import Sweep
 from dpviz.families.accelerated import Nesterov
 from dpviz.problems.quadratic import Quadratic
-from dpviz.ui import sweep_panel
+from dpviz.ui.experiment import sweep as sweep_panel
 
 PATIENCE = 20.0  # seconds until a test gives up
 
@@ -25,7 +25,7 @@ def page() -> None:
     from dpviz.families.accelerated import Nesterov
     from dpviz.privacy.budgets import PureDP
     from dpviz.problems.quadratic import Quadratic
-    from dpviz.ui import sweep_panel
+    from dpviz.ui.experiment import sweep as sweep_panel
 
     def draw(result: SweepResult) -> None:
         st.write("curve:", *(f"{value:g}" for value in result.series("DP-NAG")[0]))

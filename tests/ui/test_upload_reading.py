@@ -9,7 +9,7 @@ from dpviz.datasets import read_table
 def script() -> None:
     import streamlit as st
 
-    from dpviz.ui import data_panel
+    from dpviz.ui.uploads import table as data_panel
 
     st.session_state["dataset"], st.session_state["tables"] = data_panel.uploaded("p")
 

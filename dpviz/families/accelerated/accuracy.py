@@ -10,8 +10,8 @@ import numpy as np
 from dpviz.experiments.accuracy import Best, ErrorBound, no_bound_in
 from dpviz.families.accelerated import planning, theory
 from dpviz.families.accelerated.algorithms import GradientDescent, GradientMethod, MultistageNesterov, Nesterov
+from dpviz.privacy.accounting.closed_forms import Floats, zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.closed_forms import Floats, zcdp_rho
 from dpviz.problems.base import SmoothFacts
 from dpviz.specification import choice, number
 

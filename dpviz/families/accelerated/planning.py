@@ -9,7 +9,8 @@ import numpy as np
 from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import quadratic, theory
-from dpviz.privacy import closed_forms, planner
+from dpviz.privacy import calibration
+from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
 from dpviz.privacy.events import Event
 from dpviz.problems.base import SmoothFacts
@@ -23,7 +24,7 @@ def split_budget(method: "GradientMethod", facts: SmoothFacts, budget: Budget) -
     iterations = best_iterations(method, facts, budget) if method.horizon == "bound" else method.iterations
     m, n = method.batch_size(facts), facts.n
     weights = shares(method, facts, budget, iterations)
-    return planner.calibrated_events(method.noise, budget, weights, m, n, facts.released)
+    return calibration.calibrated_events(method.noise, budget, weights, m, n, facts.released)
 
 
 def shares(method: "GradientMethod", facts: SmoothFacts, budget: Budget, iterations: int) -> np.ndarray:
@@ -43,7 +44,7 @@ def shares(method: "GradientMethod", facts: SmoothFacts, budget: Budget, iterati
         )
     m = method.batch_size(facts)
     if method.noise == "laplace" and m < facts.n and isinstance(budget, PureDP):
-        return theory.sampled_split(recursion.log_weight, planner.left(budget, facts.released), facts.n / m)
+        return theory.sampled_split(recursion.log_weight, calibration.left(budget, facts.released), facts.n / m)
     return theory.optimal_weights(recursion, method.noise)
 
 
@@ -93,8 +94,8 @@ def _unit(method: "GradientMethod", facts: SmoothFacts, budget: Budget) -> float
     """Half variance of a single step that gets the whole budget, all rows used."""
     if method.noise == "laplace":
         assert isinstance(budget, PureDP)
-        return facts.d * (facts.gradient_sensitivity("l1", facts.n) / planner.left(budget, facts.released)) ** 2
-    (rho,) = planner.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
+        return facts.d * (facts.gradient_sensitivity("l1", facts.n) / calibration.left(budget, facts.released)) ** 2
+    (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
     return facts.d * facts.gradient_sensitivity("l2", facts.n) ** 2 / (4 * rho)
 
 
@@ -112,7 +113,7 @@ def _laplace_bound(
     batch = theory.sampling_variance(facts.gradient_bound("l2"), m, facts.n)
     schedule: theory.Schedule = "uniform" if method.schedule == "uniform" else "optimal"
     if isinstance(budget, PureDP):
-        epsilon = planner.left(budget, facts.released)
+        epsilon = calibration.left(budget, facts.released)
         return lambda iterations: theory.sampled_bound(
             recursion.first(iterations), epsilon, ratio, unit, batch, schedule
         )
@@ -131,11 +132,11 @@ def _laplace_bound(
 def _quick_multiple(facts: SmoothFacts, budget: Budget) -> Callable[[np.ndarray], float]:
     """About the largest multiple of some weights that a budget affords as ε_t of Laplace steps."""
     if isinstance(budget, ApproximateDP):
-        pure = planner.left(budget, facts.released)
+        pure = calibration.left(budget, facts.released)
         rho = closed_forms.zcdp_rho(pure, budget.delta)
         # Whichever is better at this number of steps; ρ of a Laplace step is about ε²/2.
         return lambda weights: max(pure / weights.sum(), math.sqrt(2 * rho / (weights**2).sum()))
     # One calibration against the budget's own accountant fixes the scale; small steps cost in proportion to ε².
     steps = 100
-    (single, *_) = planner.calibrate_laplace(budget, np.ones(steps), facts.n, facts.n, facts.released)
+    (single, *_) = calibration.calibrate_laplace(budget, np.ones(steps), facts.n, facts.n, facts.released)
     return lambda weights: single * math.sqrt(steps / (weights**2).sum())

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from dpviz.experiments.accuracy import Best, ErrorBound, no_bound_in
 from dpviz.families.mirror_descent import planning, theory
+from dpviz.privacy.accounting.closed_forms import Floats, zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.closed_forms import Floats, zcdp_rho
 from dpviz.problems.games import GameFacts
 from dpviz.specification import number
 

@@ -12,7 +12,7 @@ from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import BATCHES, softmax
-from dpviz.privacy import planner
+from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Seq
 from dpviz.privacy.mechanisms import Batch, Mechanisms, noise_scale
@@ -65,7 +65,7 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         batch = planning.batch_size(facts, rounds, self.batching)
         share_x, share_y = planning.shares(facts, 0.5)
         used = rounds if self.batching == "full" else 1  # every row is in one block only
-        rho = planner.calibrate_gaussian(budget, np.ones(used), facts.n, facts.n, facts.released)[0]
+        rho = calibration.calibrate_gaussian(budget, np.ones(used), facts.n, facts.n, facts.released)[0]
         paid = [Gaussian(math.sqrt(2 * share * rho)) for share in (share_x, share_y) if share]
         event: Event = paid[0] if len(paid) == 1 else Seq(tuple(paid))
         changes = (facts.change_x * math.sqrt(facts.d_x) / batch, facts.change_y * math.sqrt(facts.d_y) / batch)
@@ -198,7 +198,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
                 "strategies.",
                 title="Too many entries",
             )
-        (rho,) = planner.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
+        (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         mu = math.sqrt(2 * rho)
         rounds = self.matrix_rounds
         scale = 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n / mu
@@ -252,11 +252,11 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
         planning.refuse_without_privacy(budget, self.title)
         rounds = self.measured_queries
         half = planning.half(budget, facts.released)
-        select = ExpMech(planner.calibrate_selections(half, np.ones(1), rounds))
+        select = ExpMech(calibration.calibrate_selections(half, np.ones(1), rounds))
         if isinstance(budget, PureDP):
             measure: Event = Laplace(select.eta)
         else:
-            (*_, rho) = planner.calibrate_gaussian(half, np.ones(rounds), facts.n, facts.n)
+            (*_, rho) = calibration.calibrate_gaussian(half, np.ones(rounds), facts.n, facts.n)
             measure = Gaussian(math.sqrt(2 * rho))
         return Plan.fixed(
             facts,
@@ -315,7 +315,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         _needs_marginals(facts)
-        (rho,) = planner.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
+        (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         return Plan.fixed(
             facts,
             budget,

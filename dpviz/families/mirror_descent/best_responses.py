@@ -12,7 +12,7 @@ from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import frequencies
-from dpviz.privacy import planner
+from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Laplace
 from dpviz.privacy.mechanisms import Mechanisms
@@ -42,7 +42,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
         count = self.count()
         turns = self._turns(facts)
         private = planning.is_private(budget)
-        eta = planner.calibrate_selections(budget, np.ones(1), count, facts.released) if private else 0.0
+        eta = calibration.calibrate_selections(budget, np.ones(1), count, facts.released) if private else 0.0
         event: Event = ExpMech(eta) if private else Laplace(math.inf)
         return Plan.fixed(
             facts,

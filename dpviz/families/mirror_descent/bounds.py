@@ -13,9 +13,9 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
 from dpviz.families.mirror_descent.algorithms import VertexSampling
 from dpviz.families.mirror_descent.baselines import GaussianMarginals
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import ApproximateDP, Budget
-from dpviz.privacy.closed_forms import Floats
 from dpviz.privacy.events import inner_events
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.problems.games import GameFacts
@@ -111,5 +111,5 @@ def paper_costs(plan: Plan) -> dict[str, float]:
         "as the paper counts": budget.epsilon,
         "its composition, evaluated": float(composed),
         "zCDP, η²/8 per draw": float(theory.epsilon_curve(rho, budget.delta)),
-        "tightest accountant": accounting.tightest(plan.events, budget.delta).epsilon,
+        "tightest accountant": accountants.tightest(plan.events, budget.delta).epsilon,
     }

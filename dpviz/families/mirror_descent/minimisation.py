@@ -11,7 +11,7 @@ from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates
 from dpviz.families.mirror_descent.algorithms import ACCOUNTING, frequencies, softmax
-from dpviz.privacy import planner
+from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import ExpMech, Laplace
 from dpviz.privacy.mechanisms import Mechanisms
@@ -93,7 +93,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
             tau = self.relative_step * min(cap, math.sqrt(facts.log_vertices / rounds) / facts.lipschitz)
         else:
             one = np.array([2 * facts.oscillation_x / batch])
-            tau = self.relative_step * planner.calibrate_selections(budget, one, total, facts.released)
+            tau = self.relative_step * calibration.calibrate_selections(budget, one, total, facts.released)
         eta = 2 * facts.oscillation_x * tau / batch
         events = (
             *(planning.selections(eta, draws) for _ in paid),
@@ -189,7 +189,7 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
         one_player(facts, self.title)
         rounds = self.chosen_vertices
         if planning.is_private(budget):
-            eta = planner.calibrate_selections(budget, np.ones(1), rounds, facts.released)
+            eta = calibration.calibrate_selections(budget, np.ones(1), rounds, facts.released)
             events = (ExpMech(eta),) * rounds
         else:
             eta, events = 0.0, (Laplace(math.inf),) * rounds  # type: ignore[assignment]

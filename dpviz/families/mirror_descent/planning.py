@@ -9,7 +9,9 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import rates, theory
-from dpviz.privacy import accounting, planner
+from dpviz.privacy import calibration
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.accounting.closed_forms import Floats, zcdp_rho
 from dpviz.privacy.budgets import (
     ApproximateDP,
     Budget,
@@ -20,7 +22,6 @@ from dpviz.privacy.budgets import (
     TradeOff,
     ZeroConcentratedDP,
 )
-from dpviz.privacy.closed_forms import Floats, zcdp_rho
 from dpviz.privacy.events import Event, ExpMech, Repeat
 from dpviz.problems.games import Game, GameFacts
 
@@ -74,11 +75,11 @@ def additive(budget: Budget, prior: tuple[Event, ...] = ()) -> Budget:
     """The budget itself if it is ε, ρ or μ; else the largest ρ or μ that implies it.
 
     prior : what was released before the run. Its pure ε comes off an (ε, δ) before the conversion, because that is how
-        the guarantee is read (`accounting.tightest`); so the result less the ρ of `prior` is what the run may spend.
+        the guarantee is read (`accountants.tightest`); so the result less the ρ of `prior` is what the run may spend.
     """
     if isinstance(budget, ApproximateDP):
-        rest = planner.left(budget, prior) if prior else budget.epsilon
-        return ZeroConcentratedDP.model_construct(rho=zcdp_rho(rest, budget.delta) + accounting.total(prior, "rho"))
+        rest = calibration.left(budget, prior) if prior else budget.epsilon
+        return ZeroConcentratedDP.model_construct(rho=zcdp_rho(rest, budget.delta) + accountants.total(prior, "rho"))
     if isinstance(budget, RenyiDP):
         return ZeroConcentratedDP.model_construct(rho=budget.epsilon / budget.order)
     return GaussianDP.model_construct(mu=budget.gaussian) if isinstance(budget, TradeOff) else budget
@@ -87,7 +88,7 @@ def additive(budget: Budget, prior: tuple[Event, ...] = ()) -> Budget:
 def half(budget: Budget, prior: tuple[Event, ...]) -> Budget:
     """Half of what `prior` leaves of a budget, in the currency of `additive`: half the ε, ρ, or μ²."""
     whole = additive(budget)
-    part = planner.left(whole, prior) / 2
+    part = calibration.left(whole, prior) / 2
     if isinstance(whole, PureDP):
         return PureDP.model_construct(epsilon=part)
     if isinstance(whole, GaussianDP):
@@ -122,7 +123,7 @@ def stated_for_approximate(budget: Budget, what: str, facts: GameFacts) -> Appro
         )
     if not facts.released:
         return budget
-    return ApproximateDP.model_construct(epsilon=planner.left(budget, facts.released), delta=budget.delta)
+    return ApproximateDP.model_construct(epsilon=calibration.left(budget, facts.released), delta=budget.delta)
 
 
 def cut_short(rule: str, symbol: str, asked: int, given: int, limit: str) -> tuple[str, ...]:
@@ -183,7 +184,7 @@ def private_steps(
         return tuple(tau if share else 0.0 for share in split)  # type: ignore[return-value]
     used = row_weights[row_weights > 0]
     ranges = np.concatenate([2 * math.sqrt(share) * used for share in split if share])
-    multiple = planner.calibrate_selections(budget, ranges, draws, facts.released)
+    multiple = calibration.calibrate_selections(budget, ranges, draws, facts.released)
     steps = [
         multiple * math.sqrt(share) / osc if share else 0.0 for share, osc in zip(split, oscillations, strict=True)
     ]

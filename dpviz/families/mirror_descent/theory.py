@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from dpviz.errors import UserError
-from dpviz.privacy.closed_forms import exponential_rho
+from dpviz.privacy.accounting.closed_forms import exponential_rho
 
 Floats = NDArray[np.float64]
 Batching = Literal["full_batch", "single_pass"]

@@ -10,7 +10,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, planning
 from dpviz.families.accelerated.algorithms import GradientMethod
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Laplace, Sub, inner_events
 from dpviz.problems.base import SmoothFacts
@@ -31,13 +31,13 @@ BUDGETS: list[Budget] = [
 def used(events: tuple, budget: Budget) -> float:
     """The share of the budget that events spend, in the budget's own currency."""
     if isinstance(budget, PureDP):
-        return accounting.total(events, "epsilon") / budget.epsilon
+        return accountants.total(events, "epsilon") / budget.epsilon
     if isinstance(budget, ZeroConcentratedDP):
-        return accounting.total(events, "rho") / budget.rho
+        return accountants.total(events, "rho") / budget.rho
     if isinstance(budget, GaussianDP):
-        return (accounting.total(events, "mu") / budget.mu) ** 2
+        return (accountants.total(events, "mu") / budget.mu) ** 2
     assert isinstance(budget, ApproximateDP)
-    return accounting.tightest(events, budget.delta).epsilon / budget.epsilon
+    return accountants.tightest(events, budget.delta).epsilon / budget.epsilon
 
 
 def reason_to_refuse(method: GradientMethod, budget: Budget, facts: SmoothFacts) -> bool:
@@ -169,10 +169,10 @@ def test_a_release_before_the_run_is_paid_from_the_same_budget(budget: Budget, n
         plan = method.plan(problem.facts(), budget)
         if isinstance(budget, ApproximateDP):
             # ε adds up over parts of which one is pure: δ is not spent twice.
-            assert 0.1 + accounting.tightest(plan.events, budget.delta).epsilon <= budget.epsilon * (1 + 1e-12)
+            assert 0.1 + accountants.tightest(plan.events, budget.delta).epsilon <= budget.epsilon * (1 + 1e-12)
         else:
             assert 0.99 < used((*before, *plan.events), budget) <= 1 + 1e-12
-        assert plan.spent("rho")[0] == pytest.approx(accounting.total(before, "rho"))
+        assert plan.spent("rho")[0] == pytest.approx(accountants.total(before, "rho"))
         assert len(plan.events) == plan.iterations, "the release before is not a step of the run"
         free = method.plan(problem.replaced(smoothness_source="declared", smoothness_cost=None).facts(), budget)
         if free.iterations == plan.iterations:

@@ -10,7 +10,7 @@ from dpviz.experiments.preset import Preset
 from dpviz.experiments.trace import Trace
 from dpviz.families.accelerated import HeavyBall, presets
 from dpviz.families.accelerated.algorithms import GradientMethod
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
 from dpviz.problems.quadratic import Quadratic
 
@@ -59,7 +59,7 @@ def test_every_preset_survives_its_text_and_plans_within_its_budget(preset: Pres
         if isinstance(budget, PureDP):
             assert plan.spent("epsilon")[-1] <= budget.epsilon * (1 + 1e-12), label
         elif isinstance(budget, ApproximateDP):
-            assert accounting.tightest(plan.events, budget.delta).epsilon <= budget.epsilon * (1 + 1e-12), label
+            assert accountants.tightest(plan.events, budget.delta).epsilon <= budget.epsilon * (1 + 1e-12), label
         else:
             assert isinstance(budget, NoPrivacy), label
 

@@ -9,7 +9,7 @@ from dpviz.datasets import UploadedTable
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import Nesterov, smoothness
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
 from dpviz.problems.linear_models import LogisticRegression
@@ -58,10 +58,10 @@ def test_the_release_is_paid_from_the_budget_of_the_plan(budget: Budget) -> None
     assert plan.facts.released == (Laplace(cost),) and plan.facts.smoothness == value
     events = (*plan.facts.released, *plan.events)
     spent = {
-        PureDP: lambda: accounting.total(events, "epsilon") / 2.0,
-        ApproximateDP: lambda: accounting.tightest(events, 1e-6).epsilon / 2.0,
-        ZeroConcentratedDP: lambda: accounting.total(events, "rho") / 0.1,
-        GaussianDP: lambda: accounting.total(events, "mu") / 0.5,
+        PureDP: lambda: accountants.total(events, "epsilon") / 2.0,
+        ApproximateDP: lambda: accountants.tightest(events, 1e-6).epsilon / 2.0,
+        ZeroConcentratedDP: lambda: accountants.total(events, "rho") / 0.1,
+        GaussianDP: lambda: accountants.total(events, "mu") / 0.5,
     }[type(budget)]()
     assert 0.9 < spent <= 1 + 1e-9
 
@@ -76,9 +76,9 @@ def test_the_release_is_paid_from_the_budget_of_the_plan(budget: Budget) -> None
     ids=lambda value: str(value),
 )
 def test_the_suggested_cost_is_five_percent_at_most(
-    budget: Budget, currency: accounting.Currency, whole: float
+    budget: Budget, currency: accountants.Currency, whole: float
 ) -> None:
-    spent = accounting.total((Laplace(smoothness.suggested_cost(budget)),), currency)
+    spent = accountants.total((Laplace(smoothness.suggested_cost(budget)),), currency)
     share = (spent**2 if currency == "mu" else spent) / whole
     assert 0.04 < share <= 0.05 + 1e-12
 

@@ -9,8 +9,8 @@ from dpviz.errors import UserError
 from dpviz.experiments.accuracy import ErrorBound, levers, required_budget
 from dpviz.families.mirror_descent import VertexSampling, planning, theory
 from dpviz.families.mirror_descent.accuracy import GameBound
+from dpviz.privacy.accounting.closed_forms import zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.closed_forms import zcdp_rho
 from dpviz.specification import registered
 
 BUDGETS: list[Budget] = [PureDP(), ApproximateDP(), ZeroConcentratedDP(), GaussianDP()]

@@ -15,9 +15,9 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.families.mirror_descent import AnytimeSampling, EuclideanGradient, SyntheticData, VertexSampling, theory
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.accounting.closed_forms import exponential_rho, zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.closed_forms import exponential_rho, zcdp_rho
 from dpviz.privacy.events import ExpMech, Repeat
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
@@ -95,7 +95,7 @@ def test_step_sizes_of_the_default_problem(settings: dict, formula: float) -> No
 def test_the_paper_s_step_size_and_what_it_really_spends() -> None:
     plan = VertexSampling(batching="single", accounting="paper").plan(needle().facts(), BUDGET)
     assert plan.resolved["step_size_x"] == plan.resolved["step_size_y"] == pytest.approx(0.163946, rel=1e-5)
-    spent = accounting.tightest(plan.events, BUDGET.delta)
+    spent = accountants.tightest(plan.events, BUDGET.delta)
     assert spent.by_method["zcdp"] == pytest.approx(0.193622, rel=2e-3) and spent.epsilon <= 0.193622
 
 
@@ -115,7 +115,7 @@ def test_the_events_are_the_draws_that_depend_on_data() -> None:
 def test_shares_of_the_budget_and_fresh_output_draws() -> None:
     facts = needle().facts()
     plan = VertexSampling(share_x=0.8).plan(facts, ZeroConcentratedDP(rho=0.05))
-    own = {p: accounting.total([ExpMech(eta) for eta in plan.schedule[f"range_{p}"][1:]], "rho") for p in "xy"}
+    own = {p: accountants.total([ExpMech(eta) for eta in plan.schedule[f"range_{p}"][1:]], "rho") for p in "xy"}
     assert own["x"] + own["y"] == pytest.approx(0.05, rel=1e-5) and own["x"] == pytest.approx(0.04, rel=1e-3)
     half, whole = VertexSampling(relative_step=0.5).plan(facts, BUDGET), VertexSampling().plan(facts, BUDGET)
     assert half.resolved["step_size_x"] == pytest.approx(whole.resolved["step_size_x"] / 2)
@@ -357,7 +357,7 @@ def test_synthetic_data_pays_for_the_queries_only() -> None:
         assert (plan.schedule["range_x"] == 0).all() and len(plan.events) == 127
         tau = plan.resolved["step_size_y"]
         rho = draws * tau**2 * float(theory.sum_of_squares(128)) / (2 * facts.n**2)
-        assert accounting.total(plan.events, "rho") == pytest.approx(rho, rel=1e-3)
+        assert accountants.total(plan.events, "rho") == pytest.approx(rho, rel=1e-3)
         assert plan.resolved["step_size_x"] == pytest.approx(2 * math.sqrt(math.log(480) / 128))
     few, many = (
         SyntheticData(iterations=128, accounting="paper").plan(MarginalQueries(data=data).facts(), BUDGET)

@@ -17,9 +17,10 @@ from scipy import stats
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling
-from dpviz.privacy import accounting, audit
+from dpviz.privacy import audit
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.accounting.closed_forms import exponential_rho
 from dpviz.privacy.budgets import ZeroConcentratedDP
-from dpviz.privacy.closed_forms import exponential_rho
 from dpviz.privacy.events import ExpMech
 from dpviz.privacy.ledger import Ledger, Sequence
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
@@ -113,7 +114,7 @@ def test_the_transcripts_of_full_batches_have_the_published_divergences() -> Non
 def test_no_order_costs_more_than_the_plan_says(batching: str, bound: float) -> None:
     """Both directions of the worst known pair: D_α ≤ α ρ, with the ρ of the events, below Σ η²/8."""
     _, plan = planned(batching)
-    rho = accounting.total(plan.events, "rho")
+    rho = accountants.total(plan.events, "rho")
     assert sum(event.eta**2 / 8 for event in plan.events) == pytest.approx(bound, rel=1e-5)  # type: ignore[union-attr]
     assert rho < bound
     p, q = (probabilities(records, batching) for records in (RECORDS, NEIGHBOUR))
@@ -126,7 +127,7 @@ def test_the_constant_is_nearly_attained() -> None:
     worst = (((1, -1), (1, -1)), ((1, 1), (1, 1)), ((1, 1), (1, 1)))
     p, q = (probabilities(records, "single") for records in (worst, (((-1, 1), (1, -1)), *worst[1:])))
     divergence = max(renyi(p, q, 1), renyi(q, p, 1))
-    assert 0.97 * 0.5 < divergence <= accounting.total(planned("single")[1].events, "rho")
+    assert 0.97 * 0.5 < divergence <= accountants.total(planned("single")[1].events, "rho")
 
 
 def test_the_privacy_profile_lies_below_every_accountant() -> None:
@@ -134,10 +135,10 @@ def test_the_privacy_profile_lies_below_every_accountant() -> None:
     assert hockey_stick(p, q, 0.0) == pytest.approx(0.266284, abs=1e-6)
     assert hockey_stick(p, q, 0.5) == pytest.approx(0.143825, abs=1e-6)
     assert hockey_stick(p, q, 0.830778) == pytest.approx(0.05, abs=1e-6)
-    claims = accounting.tightest(planned("single")[1].events, 0.05).by_method
+    claims = accountants.tightest(planned("single")[1].events, 0.05).by_method
     assert min(claims.values()) > 0.830778 and claims["zcdp"] <= 2.0425
     for delta in (1e-3, 0.05, 0.2):
-        claimed = accounting.tightest(planned("single")[1].events, delta).epsilon
+        claimed = accountants.tightest(planned("single")[1].events, delta).epsilon
         assert max(hockey_stick(p, q, claimed), hockey_stick(q, p, claimed)) <= delta
 
 
@@ -192,7 +193,7 @@ def test_the_audit_finds_no_more_than_is_claimed_and_most_of_what_is_lost() -> N
     """The likeliest transcripts by their exact ratios, for many thresholds chosen before: 99 % lower bounds on ε."""
     p, q = (probabilities(records, "single") for records in (RECORDS, NEIGHBOUR))
     runs = RUNS * REPLICATES
-    claimed = accounting.tightest(planned("single")[1].events, 0.05).epsilon
+    claimed = accountants.tightest(planned("single")[1].events, 0.05).epsilon
     found = []
     for threshold in (0.0, 0.3, 0.5, 0.7, 0.83, 1.0):
         event = p > math.exp(threshold) * q

@@ -19,9 +19,9 @@ from dpviz.families.mirror_descent import (
     NoisyPayoffs,
     SyntheticData,
 )
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.accounting.closed_forms import exponential_mu, gdp_mu
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.closed_forms import exponential_mu, gdp_mu
 from dpviz.privacy.events import ExpMech, Gaussian, Laplace, Parallel, Seq
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Batch, Mechanisms
@@ -89,13 +89,13 @@ def test_noise_of_the_gradients(cls: type[Algorithm], batching: str) -> None:
     sigma = 2 * math.sqrt(100) / size * math.sqrt(uses / 0.02)
     for name in ("noise_scale_x", "noise_scale_y"):
         assert plan.schedule[name] == pytest.approx(np.full(50, sigma))
-    assert accounting.total(plan.events, "rho") == pytest.approx(0.02, rel=1e-12)
+    assert accountants.total(plan.events, "rho") == pytest.approx(0.02, rel=1e-12)
     single = Seq((Gaussian(math.sqrt(0.02 / uses)),) * 2)
-    assert accounting.total((single,), "rho") == pytest.approx(0.02 / uses)
+    assert accountants.total((single,), "rho") == pytest.approx(0.02 / uses)
     if batching == "single":
         assert len(plan.events) == 1 and isinstance(plan.events[0], Parallel) and plan.charged_at.tolist() == [1]
     exact = cls(gradient_rounds=50, batching=batching).plan(facts, BUDGET)  # type: ignore[call-arg]
-    assert accounting.total(exact.events, "mu") == pytest.approx(gdp_mu(1.0, 1e-6))
+    assert accountants.total(exact.events, "mu") == pytest.approx(gdp_mu(1.0, 1e-6))
 
 
 def test_step_sizes() -> None:
@@ -142,7 +142,7 @@ def test_a_player_who_reads_no_data_gets_no_noise() -> None:
     for problem, name in ((SURVEY, "noise_scale_x"), (SparseRegression(), "noise_scale_y")):
         plan = GaussianMirrorDescent(gradient_rounds=10).plan(problem.facts(), RHO)
         assert (plan.schedule[name] == 0).all() and all(isinstance(event, Gaussian) for event in plan.events)
-        assert accounting.total(plan.events, "rho") == pytest.approx(0.02)
+        assert accountants.total(plan.events, "rho") == pytest.approx(0.02)
     plan = EuclideanGradient(gradient_rounds=10).plan(GroupLoss().facts(), RHO)
     ratio = plan.schedule["noise_scale_y"][0] / plan.schedule["noise_scale_x"][0]
     facts = GroupLoss().facts()
@@ -234,11 +234,11 @@ def test_mwem_never_spends_more_than_its_budget(rounds: int) -> None:
     facts, method = SURVEY.facts(), MultiplicativeWeights(measured_queries=rounds)
     for epsilon in (0.1, 1.0, 8.0):
         plan = method.plan(facts, ApproximateDP(epsilon=epsilon, delta=1e-6))
-        assert accounting.tightest(plan.events, 1e-6).epsilon <= epsilon
+        assert accountants.tightest(plan.events, 1e-6).epsilon <= epsilon
     for mu in (0.1, 1.0, 4.0):
         plan = method.plan(facts, GaussianDP(mu=mu))
-        assert mu * (1 - 1e-5) <= accounting.total(plan.events, "mu") <= mu * (1 + 1e-12)
-        assert accounting.total([e for e in plan.events if isinstance(e, ExpMech)], "mu") == pytest.approx(
+        assert mu * (1 - 1e-5) <= accountants.total(plan.events, "mu") <= mu * (1 + 1e-12)
+        assert accountants.total([e for e in plan.events if isinstance(e, ExpMech)], "mu") == pytest.approx(
             mu / math.sqrt(2), rel=1e-4
         )
 

@@ -12,7 +12,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import FictitiousPlay, TwoDraws, VertexSampling
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech
 from dpviz.privacy.ledger import Ledger
@@ -65,10 +65,10 @@ def test_both_players_draw_at_the_same_range_and_use_the_budget_up(budget: Budge
     assert first == second and isinstance(first, ExpMech) and plan.charged_at.tolist() == [1, 2]
     assert plan.schedule["range_x"].tolist() == [first.eta, 0] and plan.schedule["range_y"].tolist() == [0, first.eta]
     if isinstance(budget, ApproximateDP):
-        spent, cap = accounting.tightest(plan.events, budget.delta).epsilon, budget.epsilon
+        spent, cap = accountants.tightest(plan.events, budget.delta).epsilon, budget.epsilon
     else:
         currency = {PureDP: "epsilon", ZeroConcentratedDP: "rho", GaussianDP: "mu"}[type(budget)]
-        spent, cap = accounting.total(plan.events, currency), getattr(budget, currency)  # type: ignore[arg-type]
+        spent, cap = accountants.total(plan.events, currency), getattr(budget, currency)  # type: ignore[arg-type]
     assert 0.98 * cap <= spent <= cap
     if isinstance(budget, PureDP):
         assert first.eta == pytest.approx(0.5)

@@ -11,9 +11,9 @@ from scipy import stats
 from dpviz.datasets.games import LatentGame
 from dpviz.errors import UserError
 from dpviz.families.mirror_descent import BiasReduced, theory
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.accounting.closed_forms import zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.closed_forms import zcdp_rho
 from dpviz.privacy.events import ExpMech
 from dpviz.privacy.ledger import BudgetExceeded, Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
@@ -172,7 +172,7 @@ def test_a_run_draws_and_reads_what_its_levels_say() -> None:
         assert np.array_equal(active, levels[:, t] >= 0), "who goes on"
         assert np.array_equal(rows, unit * np.where(until >= 0, 2.0**until, 0).sum(axis=1)) and (rows <= 64).all()
         draws = np.where(until >= 0, 2.0 ** (until + 1) + 1, 0)[:, 1:].sum(axis=1)
-        each = sum(accounting.total((event,), "rho") for event in plan.terms.allowed.values())  # type: ignore[union-attr]
+        each = sum(accountants.total((event,), "rho") for event in plan.terms.allowed.values())  # type: ignore[union-attr]
         assert spent == pytest.approx(draws * each, rel=1e-9)
     assert {len(ledger.booked(r)) for r in range(replicates)} == set((2 * draws).astype(int).tolist())
 
@@ -196,7 +196,7 @@ def test_the_plan_of_the_default_problem() -> None:
     assert half.resolved["step_size_x"] == pytest.approx(2 * half.resolved["step_size_y"], rel=1e-6)
     paper = BiasReduced(accounting="paper").plan(facts, BUDGET)
     assert paper.resolved["step_size_x"] == pytest.approx(78 / (20 * math.sqrt(48 * 64 * math.log(1e6))), rel=1e-9)
-    assert accounting.tightest(paper.events, 1e-6).epsilon < 1
+    assert accountants.tightest(paper.events, 1e-6).epsilon < 1
 
 
 def test_what_cannot_be_planned_is_refused() -> None:

@@ -11,9 +11,9 @@ from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import AnytimeSampling, FrankWolfe, theory
 from dpviz.families.mirror_descent.minimisation import _mixture
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.accounting.closed_forms import exponential_delta
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.closed_forms import exponential_delta
 from dpviz.privacy.events import ExpMech, Repeat
 from dpviz.privacy.ledger import Ledger, Sequence
 from dpviz.privacy.mechanisms import Mechanisms
@@ -79,7 +79,7 @@ def test_step_size_and_cost() -> None:
     paper = AnytimeSampling(accounting="paper", relative_step=0.5).plan(facts, BUDGET)
     formula = 156 / (16 * facts.lipschitz * math.sqrt(2 * draws * math.log(1e6)))
     assert paper.resolved["step_size_x"] == pytest.approx(0.5 * formula, rel=1e-6)
-    assert accounting.tightest(paper.events, 1e-6).epsilon < 0.5
+    assert accountants.tightest(paper.events, 1e-6).epsilon < 0.5
 
 
 def test_the_run_is_the_loop_of_the_specification(monkeypatch: pytest.MonkeyPatch) -> None:

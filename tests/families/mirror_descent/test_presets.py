@@ -9,7 +9,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.trace import Trace
 from dpviz.families.mirror_descent import TunedReference, VertexSampling, planning, presets, rates
-from dpviz.privacy import accounting
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games import GameFacts
@@ -81,7 +81,7 @@ def test_every_preset_survives_its_text_and_plans_within_its_budget(preset: Pres
     assert Experiment.from_json(experiment.to_json()) == experiment
     for label, plan in experiment.plans().items():
         if isinstance(plan.budget, ApproximateDP):
-            assert accounting.tightest(plan.events, plan.budget.delta).epsilon <= plan.budget.epsilon * (1 + 1e-9), (
+            assert accountants.tightest(plan.events, plan.budget.delta).epsilon <= plan.budget.epsilon * (1 + 1e-9), (
                 label
             )
         else:
@@ -198,7 +198,7 @@ def test_one_arm_reuses_and_the_other_draws_afresh() -> None:
 def test_the_papers_accounting_costs_the_steps_that_it_is_said_to_cost() -> None:
     start = named("Find the needle").experiment.plans()
     assert start["Vertex sampling"].resolved["step_size_x"] > 7 * start["As in the paper"].resolved["step_size_x"]
-    claimed = accounting.tightest(start["As in the paper"].events, 1e-6).epsilon
+    claimed = accountants.tightest(start["As in the paper"].events, 1e-6).epsilon
     assert 0.15 < claimed < 0.25  # "really spends about 0.2"
     paper = named("Theorem G.1").experiment
     plan = paper.plans()["Synthetic histogram"]

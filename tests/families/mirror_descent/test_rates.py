@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpviz.families.mirror_descent import rates, theory
-from dpviz.privacy.closed_forms import zcdp_rho
+from dpviz.privacy.accounting.closed_forms import zcdp_rho
 
 DELTA = 1e-6
 ODDS = math.log(1 / DELTA)

@@ -8,7 +8,7 @@ import pytest
 
 from dpviz.errors import UserError
 from dpviz.families.mirror_descent import theory
-from dpviz.privacy.closed_forms import exponential_rho, zcdp_epsilon, zcdp_rho
+from dpviz.privacy.accounting.closed_forms import exponential_rho, zcdp_epsilon, zcdp_rho
 
 DELTA = 1e-6
 RHO = zcdp_rho(1.0, DELTA)

@@ -1,0 +1,1 @@
+"""Accountants: events in, privacy spent out, in every currency."""

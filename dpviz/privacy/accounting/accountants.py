@@ -1,0 +1,348 @@
+"""Accountants: events in, privacy spent out, in every currency and by every method; the tightest one wins.
+
+All functions consume events and know nothing else. A release without noise costs infinity everywhere.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from types import MappingProxyType
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpviz.privacy.accounting import closed_forms, fine, per_event, pld, textbook
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.accounting.rounding import merged_runs, releases_of, rounded_up
+from dpviz.privacy.events import (
+    ZCDP,
+    ApproxDP,
+    Event,
+    ExpMech,
+    Gaussian,
+    Laplace,
+    Parallel,
+    Pure,
+    Repeat,
+    Seq,
+    Sub,
+    relation,
+)
+
+Currency = Literal["epsilon", "rho", "mu"]
+Method = Literal["basic", "advanced", "optimal", "zcdp", "rdp", "gdp", "pld"]
+METHODS: tuple[Method, ...] = get_args(Method)
+METHOD_NAMES = MappingProxyType(
+    {
+        "basic": "basic composition",
+        "advanced": "advanced composition",
+        "optimal": "optimal composition",
+        "zcdp": "zCDP",
+        "rdp": "Rényi DP",
+        "gdp": "Gaussian DP",
+        "pld": "privacy loss distribution",
+    }
+)
+
+Precision = Literal["normal", "fine"]
+MOST_EXACT = 50  # so many different events are composed as they are; more are rounded up to fewer
+MOST_FINE = 200  # where it may take seconds
+MOST_REFINED = 4  # of different Gaussian releases on batches: the best order of more is one of the orders looked at
+MOST_ADDED = 4000  # where costs are only added up, so many may differ
+
+
+@dataclass(frozen=True)
+class Reading:
+    """ε at a δ: the smallest that any accountant proves, the method that proves it, and what the others say.
+
+    precision : "normal" where losses were rounded to the grid that a slider needs, up to 0.2 % too large; "fine" where
+        the grid was at least 20 times closer to the limit, or none was needed.
+    """
+
+    epsilon: float
+    method: Method
+    by_method: MappingProxyType[Method, float]
+    precision: Precision = "normal"
+
+
+def spent(events: Sequence[Event], currency: Currency) -> Floats:
+    """(len(events) + 1,) spent after each event, 0 first; infinite where the currency does not exist.
+
+    epsilon : basic composition of pure DP; rho : zCDP; both add up. mu : Gaussian DP, whose squares add up. Raises
+    ValueError, as everything here, for batches that hold under different neighbouring relations.
+    """
+    price: Callable[[Event], float] = {"epsilon": per_event.pure, "rho": per_event.rho, "mu": per_event.mu}[currency]
+    each = np.zeros(len(events) + 1)
+    different: list[Event] = []
+    value = 0.0
+    for i, event in enumerate(events, 1):
+        if not different or event is not different[-1]:  # a uniform schedule repeats one object
+            different.append(event)
+            value = price(event)
+        each[i] = value
+    _one_relation(different)
+    return np.sqrt(np.cumsum(each**2)) if currency == "mu" else np.cumsum(each)
+
+
+def _one_relation(events: Sequence[Event]) -> None:
+    """Raises ValueError where `events.relation` does; one batch of each kind tells as much as all of them."""
+    batches = {event.kind: event for event in events if isinstance(event, Sub)}
+    relation([*batches.values(), *(event for event in events if isinstance(event, (Seq, Repeat)))])
+
+
+def total(events: Sequence[Event], currency: Currency) -> float:
+    """Spent after all events."""
+    return float(spent(events, currency)[-1])
+
+
+def epsilon(events: Sequence[Event], delta: float, method: Method) -> float:
+    """ε at δ of all events by one method; infinite where the method does not apply. Every value is an upper bound."""
+    return float(epsilon_curve(tuple(events), delta, method, (len(events),))[0]) if events else 0.0
+
+
+def tightest(
+    events: Sequence[Event], delta: float, before: Sequence[Event] = (), precision: Precision = "normal"
+) -> Reading:
+    """The smallest proven ε at δ, and what every method that applies says.
+
+    precision : "fine" asks for a finer grid of losses, which may take seconds; the reading says whether it was one.
+    before : releases on whose outcome the choice of `events` depends. Of the methods, only basic composition allows
+    that (Rogers, Roth, Ullman, Vadhan 2016), so their pure ε is added.
+    """
+    _one_relation((*before, *events))
+    paid = total(before, "epsilon")
+    found = {method: paid + epsilon(events, delta, method) for method in METHODS}
+    applies: dict[Method, float] = {method: value for method, value in found.items() if value < math.inf}
+    best: Method = min(applies, key=applies.__getitem__, default="basic")
+    reached: Precision = "normal"
+    if precision == "fine" and best in applies:
+        value = _fine_epsilon(tuple(events), delta, applies.get("pld", found[best]) - paid)
+        if value is not None:
+            applies["pld"], reached = min(paid + value, found["pld"]), "fine"
+            best = min(applies, key=applies.__getitem__)
+    return Reading(applies.get(best, math.inf), best, MappingProxyType(applies), reached)
+
+
+@lru_cache(128)
+def _fine_epsilon(events: tuple[Event, ...], delta: float, guess: float) -> float | None:
+    """ε at δ by loss distributions on the fine grid, or exactly; None where that is too much.
+
+    guess : an ε near it, such as that of the normal grid.
+    """
+    if not events or guess == 0:
+        return 0.0
+    if total(events, "mu") < math.inf and all(_is_gaussian(event) for event in set(events)):
+        return epsilon(events, delta, "gdp")
+    if len({release for event in set(events) for release, _ in releases_of(event)}) > MOST_FINE:
+        return None  # nearly equal events would be made equal, which costs more than the grid
+    try:
+        return fine.epsilon(pld.counted(runs_of(events, MOST_FINE)[0]), delta, guess)
+    except pld.AccountingLimit:
+        return None
+
+
+def _is_gaussian(event: Event) -> bool:
+    """Whether the releases inside are Gaussian noise on all rows, whose μ is exact."""
+    return all(isinstance(release, Gaussian) for release, _ in releases_of(event))
+
+
+@lru_cache(128)
+def epsilon_curve(events: tuple[Event, ...], delta: float, method: Method, checkpoints: tuple[int, ...]) -> Floats:
+    """(len(checkpoints),) ε at δ after the first t events, for each t. Read-only, cached.
+
+    Under a fixed plan the value at t is the guarantee if one had planned to stop there.
+    """
+    counts = np.array(checkpoints, dtype=int)
+    if method == "pld":
+        result = _pld_curve(events, delta, counts)
+    else:
+        certain, log_certain = _without_failures(events)
+        targets = -np.expm1(math.log1p(-delta) - log_certain[counts])  # 1 - (1 - δ) / Π (1 - δ_i)
+        covered = targets > (-1e-12 if method == "basic" else 1e-12) * delta
+        result = np.full(len(counts), math.inf)
+        result[covered] = _CURVES[method](certain, targets[covered], counts[covered])
+    result.setflags(write=False)
+    return result
+
+
+def pld_epsilon(events: Sequence[Event], delta: float) -> float:
+    """ε at δ of all events from their privacy loss distributions; infinite where these do not apply. Not cached."""
+    return float(_pld_curve(tuple(events), delta, np.array([len(events)]))[0])
+
+
+def _basic_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
+    return spent(events, "epsilon")[counts]
+
+
+def _advanced_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
+    """√(2 ln(1/δ) Σ ε_i²) + Σ ε_i (e^{ε_i} - 1): Theorem 3.20 of Dwork and Roth 2014, for different ε_i."""
+    _one_relation(events)
+    squares, linear = np.zeros(len(events) + 1), np.zeros(len(events) + 1)
+    different = {event: releases_of(event) for event in set(events)}
+    terms = {event: _advanced_terms(releases) for event, releases in different.items()}
+    for i, event in enumerate(events, 1):
+        squares[i], linear[i] = terms[event]
+    squares, linear = np.cumsum(squares)[counts], np.cumsum(linear)[counts]
+    return np.where(counts > 0, np.sqrt(2 * np.log(1 / deltas) * squares) + linear, 0.0)
+
+
+def _advanced_terms(releases: Sequence[tuple[Event, int]]) -> tuple[float, float]:
+    pure = [(per_event.pure(release), times) for release, times in releases]
+    if any(epsilon > 700 for epsilon, _ in pure):  # e^ε overflows; of no use there
+        return math.inf, math.inf
+    return sum(k * e * e for e, k in pure), sum(k * e * math.expm1(e) for e, k in pure)
+
+
+def _optimal_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
+    """The best that releases of one and the same ε allow (Kairouz, Oh, Viswanath 2015); infinite once they differ."""
+    runs, ends = runs_of(events, MOST_ADDED)
+    release, same = runs[0]
+    epsilon = per_event.pure(release)
+
+    def at(count: int, delta: float) -> float:
+        if count == 0:
+            return 0.0
+        return textbook.optimal(epsilon, count, delta) if count <= same and epsilon <= 700 else math.inf
+
+    return np.array([at(count, delta) for count, delta in zip(ends[counts].tolist(), deltas.tolist(), strict=True)])
+
+
+def _zcdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
+    reached = spent(events, "rho")[counts].tolist()
+    return np.array([closed_forms.zcdp_epsilon(*pair) for pair in zip(reached, deltas.tolist(), strict=True)])
+
+
+def _gdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
+    reached = zip(spent(events, "mu")[counts].tolist(), deltas.tolist(), strict=True)
+    return np.array([closed_forms.gdp_epsilon(mu, delta) if mu > 0 else 0.0 for mu, delta in reached])
+
+
+def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
+    runs, ends = runs_of(events, MOST_ADDED)
+    if sampled := sum(map(_integrated, {event for event, _ in runs})):  # a divergence of a batch is an integral
+        runs, ends = runs_of(events)
+    row: dict[Event, int] = {}
+    owner = np.array([row.setdefault(event, len(row)) for event, _ in runs])
+    divergences = _divergences(list(row))
+    few = np.linspace(0, len(closed_forms.ORDERS) - 1, 58).astype(int)  # enough to look at, as the best is refined
+    orders = closed_forms.ORDERS if len(row) <= MOST_EXACT and not sampled else closed_forms.ORDERS[few]
+    at_orders = divergences(orders)
+    lengths = np.array([length for _, length in runs])
+    starts = np.cumsum(lengths) - lengths
+
+    def at(count: int, delta: float) -> float:
+        times = np.bincount(owner, np.clip(ends[count] - starts, 0, lengths), len(row))
+        used = times > 0  # 0 · ∞ is not a number
+        return closed_forms.rdp_epsilon(
+            lambda at: times[used] @ divergences(at)[used],
+            delta,
+            times[used] @ at_orders[used],
+            orders,
+            refine=sampled <= MOST_REFINED,
+        )
+
+    pairs = zip(counts.tolist(), deltas.tolist(), strict=True)
+    return np.array([at(count, delta) if count else 0.0 for count, delta in pairs])
+
+
+def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:
+    """The function from k orders to the (len(events), k) Rényi divergences of events without `Seq` and `Repeat`."""
+    pure = np.array([[per_event.pure(event)] for event in events])
+    # Gaussian noise and a bare ρ: proportional to the order.
+    linear = np.array(
+        [[per_event.rho(event)] if isinstance(event, (Gaussian, ZCDP)) else [math.inf] for event in events]
+    )
+    kinds = np.array([_FORMULAS.get(type(event), closed_forms.pure_rdp) for event in events])
+    kinds[~np.isfinite(pure[:, 0])] = None
+    groups = [(formula, kinds == formula) for formula in set(kinds) - {None}]
+    others = [i for i, event in enumerate(events) if isinstance(event, Parallel) or _integrated(event)]
+
+    def table(orders: Floats) -> Floats:
+        result = orders * linear
+        for formula, rows in groups:
+            result[rows] = formula(pure[rows], orders)
+        for i in others:
+            result[i] = per_event.rdp(events[i], orders)
+        return result
+
+    return table
+
+
+def _integrated(event: Event) -> bool:
+    """Whether the Rényi divergence of a release is found by integration: Gaussian noise on a batch, alone or beside
+    other noise."""
+    return isinstance(event, Sub) and isinstance(per_event.dominating(event.inner), Gaussian)
+
+
+# Of what has a pure ε; anything else that has one is bounded by it.
+_FORMULAS: dict[type[Event], Callable[[ArrayLike, Floats], Floats]] = {
+    Laplace: closed_forms.laplace_rdp,
+    ExpMech: closed_forms.exponential_rdp,
+}
+
+
+def _pld_curve(events: tuple[Event, ...], delta: float, counts: np.ndarray) -> Floats:
+    if not counts.any():
+        return np.zeros(len(counts))
+    runs, ends = runs_of(events)
+    try:
+        return pld.curve(runs, ends[counts], delta)
+    except pld.AccountingLimit:
+        return np.full(len(counts), math.inf)
+
+
+# (events, δ at each checkpoint, checkpoints) to ε at each; events that may fail openly have been taken out.
+_CURVES: dict[Method, Callable[[tuple[Event, ...], Floats, np.ndarray], Floats]] = {
+    "basic": _basic_curve,
+    "advanced": _advanced_curve,
+    "optimal": _optimal_curve,
+    "zcdp": _zcdp_curve,
+    "rdp": _rdp_curve,
+    "gdp": _gdp_curve,
+}
+
+
+@lru_cache(64)
+def runs_of(events: tuple[Event, ...], most: int = MOST_EXACT) -> tuple[list[tuple[Event, int]], np.ndarray]:
+    """Runs (release, count) in time order that dominate the events, and the number of releases after each event.
+
+    Releases have no `Seq` and no `Repeat`. Where more than `most` differ, nearly equal ones are rounded up to a common
+    one.
+    Cached, because every accountant asks for the same events; not to be changed.
+    """
+    runs: list[tuple[Event, int]] = []
+    lengths = [0]
+    for event, same in groupby(events):
+        releases, times = releases_of(event), len(list(same))
+        # Only what was released after a whole event is ever asked for, so its own order is free.
+        runs += [(releases[0][0], times * releases[0][1])] if len(releases) == 1 else releases * times
+        lengths += [sum(count for _, count in releases)] * times
+    runs = merged_runs(runs)
+    different = {release for release, _ in runs}
+    _one_relation(list(different))
+    return rounded_up(runs) if len(different) > most else runs, np.cumsum(lengths)
+
+
+def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Floats]:
+    """The events as they are unless one fails openly, and (len(events) + 1,) ln of the chance that none of the first t
+    does: an (ε, δ)-DP release fails with probability δ at worst and is ε-DP otherwise (Kairouz, Oh, Viswanath 2015)."""
+    if not any(isinstance(event, (ApproxDP, Seq, Repeat, Parallel)) for event in events):
+        return events, np.zeros(len(events) + 1)
+    found = {event: _without_failure(event) for event in set(events)}
+    logs = [found[event][1] for event in events]
+    return tuple(found[event][0] for event in events), np.cumsum([0.0, *logs])
+
+
+def _without_failure(event: Event) -> tuple[Event, float]:
+    if isinstance(event, ApproxDP):
+        return Pure(max(event.eps, 1e-300)), math.log1p(-event.delta)
+    if isinstance(event, Seq | Parallel):
+        parts, logs = zip(*(_without_failure(part) for part in event.events), strict=True)
+        return type(event)(parts), sum(logs) if isinstance(event, Seq) else min(logs)
+    if isinstance(event, Repeat):
+        part, log = _without_failure(event.event)
+        return Repeat(part, event.times), event.times * log
+    return event, 0.0

@@ -1,0 +1,164 @@
+"""Events in their simplest form, and long schedules rounded up to few different events. Never to the optimistic side.
+
+`per_event.dominating` gives what stands for a composite event; here its numbers become Python floats, so that equal
+events are one, and nearly equal events become the largest of them.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from dpviz.privacy.accounting import per_event
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.events import ZCDP, ApproxDP, Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Seq, Sub
+
+MOST_GROUPS = 120  # distinct events that a long schedule is rounded to
+_LEAST = 1e-60  # for less, squares would vanish
+_LEAST_BESIDE_DELTA = 1e-9  # ε beside a δ, in whose rounding errors less would drown
+
+
+def releases_of(event: Event) -> list[tuple[Event, int]]:
+    """One event as runs of releases that are composed: those of a `Seq` or a `Repeat`; else itself, once."""
+    if isinstance(event, Seq):
+        return [run for part in event.events for run in releases_of(part)]
+    if isinstance(event, Repeat):
+        return [(release, count * event.times) for release, count in releases_of(event.event)]
+    return [(event, 1)]
+
+
+def simplified(event: Event) -> Event:
+    """What dominates the event as in `per_event.dominating`, its parameters Python floats."""
+    return _with_float(per_event.dominating(event))
+
+
+def _with_float(event: Event) -> Event:
+    if isinstance(event, Sub):
+        inner = _with_float(event.inner)
+        return event if inner is event.inner else replace(event, inner=inner)
+    if isinstance(event, Parallel):
+        return Parallel(tuple(_with_float(block) for block in event.events))
+    if isinstance(event, ApproxDP):
+        return ApproxDP(max(parameter(event), _LEAST_BESIDE_DELTA), float(event.delta))
+    assert isinstance(event, Laplace | Gaussian | ExpMech | Pure | ZCDP)
+    number = _number(event)
+    return event if type(number) is float and number >= _LEAST else type(event)(max(float(number), _LEAST))
+
+
+def parameter(event: Event) -> float:
+    """The ε, η, μ or ρ of a simplified event: of the inner one under sampling, the largest one of blocks."""
+    return float(_number(event))
+
+
+def blocks_of(event: Event) -> tuple[Event, ...]:
+    """The blocks of a simplified event, or of its inner one under sampling; itself if there are none."""
+    inner = event.inner if isinstance(event, Sub) else event
+    return inner.events if isinstance(inner, Parallel) else (inner,)
+
+
+def _number(event: Event) -> float:
+    if isinstance(event, Parallel):
+        return max(_number(block) for block in event.events)
+    if isinstance(event, Laplace | Pure | ApproxDP):
+        return event.eps
+    if isinstance(event, Gaussian):
+        return event.mu
+    if isinstance(event, ExpMech):
+        return event.eta
+    if isinstance(event, ZCDP):
+        return event.rho
+    assert isinstance(event, Sub)
+    return _number(event.inner)
+
+
+def log_strength(event: Event) -> float:
+    """Logarithm of the rough size of a simplified event's loss; increases with its parameter."""
+    value = parameter(event)
+    if value == math.inf:
+        return math.inf
+    inner = event.inner if isinstance(event, Sub) else event
+    if isinstance(inner, Parallel):
+        return max(
+            log_strength(replace(event, inner=block) if isinstance(event, Sub) else block) for block in inner.events
+        )
+    if isinstance(inner, ZCDP):  # batches do not amplify it
+        return math.log(2 * value) / 2
+    if not isinstance(event, Sub):
+        return math.log(value)
+    if not isinstance(inner, Gaussian):
+        beyond = max(value - 700.0, 0.0)  # or those without any use would count as equal, and be rounded down
+        return math.log(math.log1p(event.m / event.n * math.expm1(min(value, 700.0))) + beyond)
+    if value > 1e8:  # the batch makes no difference, and μ² may overflow
+        return 2 * math.log(value) - math.log(2)
+    chi_square = value**2 + math.log(-math.expm1(-(value**2)))  # in logarithms, e^{μ²} - 1
+    size = math.log(event.m / event.n) + chi_square / 2
+    return math.log(math.log1p(math.exp(size))) if -30 < size < 30 else (size if size < 0 else math.log(size))
+
+
+def rounded_up(runs: Iterable[tuple[Event, int]], ratio: float = 1.02) -> list[tuple[Event, int]]:
+    """Runs (event, count) in time order, with nearly equal events rounded up to a common one, so that few are distinct.
+
+    Events of one kind, on batches drawn alike, whose loss differs by less than the factor `ratio` become the largest of
+    them; `ratio` grows until at most MOST_GROUPS events are distinct. Equal events stay as they are.
+    """
+    runs = list(runs)
+    distinct = list(dict.fromkeys(event for event, _ in runs))
+    simple = [simplified(event) for event in distinct]
+    families: dict[tuple[object, ...], list[int]] = {}
+    for i, event in enumerate(simple):
+        families.setdefault(_family(event), []).append(i)
+    strengths = [np.array([log_strength(simple[i]) for i in members]) for members in families.values()]
+    heads = np.arange(len(distinct))
+    for attempt in itertools.count():
+        step = math.log(ratio) * 1.1 ** max(0, attempt - 1)
+        for members, strength in zip(families.values(), strengths, strict=True):
+            heads[members] = np.array(members)[_heads(strength, _flattened(strength) if attempt else strength, step)]
+        if len(np.unique(heads)) <= max(MOST_GROUPS, len(families)):
+            break
+    head_of = {event: simple[head] for event, head in zip(distinct, heads, strict=True)}
+    return merged_runs((head_of[event], count) for event, count in runs)
+
+
+def merged_runs(runs: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
+    """The same runs in time order, neighbours with equal events made one."""
+    found: list[tuple[Event, int]] = []
+    for event, count in runs:
+        if found and (found[-1][0] is event or found[-1][0] == event):
+            found[-1] = (found[-1][0], found[-1][1] + count)
+        else:
+            found.append((event, count))
+    return found
+
+
+def _family(event: Event) -> tuple[object, ...]:
+    """Events of one family are ordered by their parameter: a larger one dominates a smaller one."""
+    inner = event.inner if isinstance(event, Sub) else event
+    batch = (event.kind, event.m, event.n) if isinstance(event, Sub) else ()
+    if isinstance(inner, Parallel):
+        return inner, batch
+    return type(inner), batch, inner.delta if isinstance(inner, ApproxDP) else 0.0
+
+
+def _heads(strengths: Floats, distances: Floats, step: float) -> np.ndarray:
+    """For each entry, the index of one at least as strong and at most `step` away in `distances`, such that few are
+    used. `distances` are in the same order as strengths, but may tie where rounding hides the difference."""
+    order = np.argsort(strengths, kind="stable")
+    ascending = distances[order]
+    heads = np.empty(len(order), dtype=int)
+    last = len(order) - 1
+    while last >= 0:
+        first = min(int(np.searchsorted(ascending, ascending[last] - step)), last)
+        heads[order[first : last + 1]] = order[last]
+        last = first - 1
+    return heads
+
+
+def _flattened(strengths: Floats) -> Floats:
+    """In the same order, but closer together far below the typical one, where losses matter little."""
+    finite = strengths[np.isfinite(strengths)]
+    if not len(finite):
+        return strengths
+    typical = finite.max() + math.log(np.mean(np.exp(2 * (finite - finite.max())))) / 2
+    return np.logaddexp(strengths, math.log(0.1) + typical)

@@ -1,0 +1,185 @@
+"""Composition theorems for guarantees of which only ε and δ are known, and what sampling with replacement makes of one.
+
+They need no event, only numbers. A run's own events usually compose to less: `accounting` looks at the mechanisms. All
+hold for queries that are chosen after seeing earlier answers, with ε and δ fixed in advance; `filter_epsilon` lets the
+parameters be chosen on the way, too.
+
+Shuffling the rows into disjoint batches is not sampling: an epoch is parallel composition (`events.Parallel`), E epochs
+are E releases in a row, and nothing is amplified.
+
+Sources: Dwork and Roth 2014; Kairouz, Oh, Viswanath 2015; Whitehouse, Ramdas, Rogers, Wu 2023; Balle, Barthe, Gaboardi
+2018.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.signal import lfilter
+from scipy.special import expit
+from scipy.stats import binom
+
+from dpviz.errors import UserError
+from dpviz.privacy.accounting import per_event
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.events import Event, grouped
+
+# ------------------------------------------------------------------------------------------------ theorems of textbooks
+
+
+class OutsideTheorem(UserError, ValueError):
+    """The numbers are outside the range for which a theorem is proved."""
+
+
+def advanced(epsilon: float, steps: int, slack: float, delta: float = 0.0) -> tuple[float, float]:
+    """(ε, δ) of `steps` releases, each (epsilon, delta)-DP: advanced composition (Dwork and Roth 2014, Theorem 3.20).
+
+    slack : δ' > 0, added to the δ of the releases. For comparison: `optimal` is the best that such releases allow.
+    """
+    spread = math.sqrt(2 * steps * math.log(1 / slack))
+    return epsilon * spread + steps * epsilon * math.expm1(epsilon), steps * delta + slack
+
+
+def advanced_step(epsilon: float, steps: int, slack: float) -> float:
+    """ε of each of `steps` pure releases that are (epsilon, slack)-DP together (Dwork and Roth 2014, Corollary 3.21).
+
+    Raises OutsideTheorem, which is a UserError and a ValueError, unless 0 < epsilon < 1.
+    """
+    if not 0 < epsilon < 1:
+        raise OutsideTheorem(
+            f"This rule splits a total ε between 0 and 1 only, not ε = {epsilon:.4g}. Ask for a smaller ε, "
+            "or use another accountant.",
+            title="Advanced composition does not apply",
+        )
+    return epsilon / (2 * math.sqrt(2 * steps * math.log(1 / slack)))
+
+
+def simple(epsilons: Sequence[float], slack: float, deltas: Sequence[float] = ()) -> tuple[float, float]:
+    """(ε, δ) of releases with different (ε_i, δ_i) (Kairouz, Oh, Viswanath 2015, Theorem 3.5); never above Σ ε_i.
+
+    slack : δ~ > 0; the δ of all is 1 - (1 - δ~) Π (1 - δ_i). deltas : as many as epsilons, or none if all are 0.
+    """
+    each = np.asarray(epsilons, dtype=float)
+    squares = float(each @ each)
+    mean = float(each @ np.tanh(each / 2))
+    logarithm = min(math.log(1 / slack), math.log(math.e + math.sqrt(squares) / slack))
+    kept = math.log1p(-slack) + sum(math.log1p(-delta) for delta in deltas)
+    return min(float(each.sum()), mean + math.sqrt(2 * squares * logarithm)), -math.expm1(kept)
+
+
+def filter_epsilon(epsilons: Sequence[float], slack: float) -> float:
+    """ε at δ = slack of pure releases whose ε_i may depend on earlier answers (Whitehouse et al. 2023, Theorem 1).
+
+    Go on only while the value, the next release included, stays within a budget that was fixed in advance. It is zCDP
+    with ρ_i = ε_i²/2 in its classic conversion.
+    """
+    squares = math.fsum(epsilon**2 for epsilon in epsilons)
+    return math.sqrt(2 * math.log(1 / slack) * squares) + squares / 2
+
+
+def classic_gaussian_mu(epsilon: float, delta: float) -> float:
+    """μ of the textbook's (epsilon, delta)-DP Gaussian mechanism, σ = Δ₂ √(2 ln(1.25/δ))/ε (Dwork and Roth 2014, A.1).
+
+    A teaching comparison: `closed_forms.gdp_mu` is exact, never smaller where the theorem holds, and holds everywhere.
+    Raises OutsideTheorem, which is a UserError and a ValueError, unless 0 < epsilon < 1.
+    """
+    if not 0 < epsilon < 1:
+        raise OutsideTheorem(
+            f"The textbook's noise is proved for ε between 0 and 1 only, not for ε = {epsilon:.4g}. Ask for a smaller "
+            "ε, or use the exact calibration.",
+            title="The classic Gaussian mechanism does not apply",
+        )
+    return epsilon / math.sqrt(2 * math.log(1.25 / delta))
+
+
+# ----------------------------------------------------------------------------------- the best for equal (ε, δ) releases
+
+
+def optimal(epsilon: float, steps: int, delta: float, step_delta: float = 0.0) -> float:
+    """ε at δ = delta of any `steps` releases that are (epsilon, step_delta)-DP. No smaller one holds for all of them.
+
+    Kairouz, Oh, Viswanath 2015, Theorem 3.3, at every real ε and not only on the theorem's grid. Infinite where the
+    releases' own δ exceed delta.
+    """
+    reduced = _reduced(delta, steps, step_delta)
+    if reduced <= 0:
+        return steps * epsilon if reduced == 0 else math.inf
+    losses, excess, scaled = _losses(epsilon, steps)
+    # δ falls as the loss grows, and the largest loss comes first: the last that is small enough ends the interval.
+    last = int(np.searchsorted(excess, reduced, side="right")) - 1
+    # On the interval below that loss L, δ(ε) = δ(L) + V (1 - e^(ε - L)).
+    inside = (excess[last] - reduced) / scaled[last]
+    return max(0.0, float(losses[last] + math.log1p(inside))) if inside > -1 else 0.0
+
+
+def optimal_delta(epsilon: float, steps: int, total: float, step_delta: float = 0.0) -> float:
+    """δ at ε = total ≥ 0 of any `steps` releases that are (epsilon, step_delta)-DP; inverse of `optimal`."""
+    if not total >= 0:
+        raise ValueError(f"total must not be negative, got {total}")
+    losses, excess, scaled = _losses(epsilon, steps)
+    reached = np.flatnonzero(losses >= total)
+    failed = steps * math.log1p(-step_delta)
+    if len(reached) == 0:
+        return -math.expm1(failed)
+    last = reached[-1]
+    reduced = min(1.0, float(excess[last] - scaled[last] * math.expm1(min(0.0, total - losses[last]))))
+    return -math.expm1(failed) + math.exp(failed) * reduced
+
+
+def _reduced(delta: float, steps: int, step_delta: float) -> float:
+    """δ' = 1 - (1 - δ)/(1 - δ_i)^k: what is left of δ once each release may fail openly; negative if not even that."""
+    return -math.expm1(math.log1p(-delta) - steps * math.log1p(-step_delta))
+
+
+def _losses(epsilon: float, steps: int) -> tuple[Floats, Floats, Floats]:
+    """Losses L ≥ 0 of `steps` randomised responses, falling; δ(L) of each; and V = Σ p e^(L - L_j) over L_j ≥ L. Those
+    that are out of reach (`_binomial`) are left out, so that there are of the order of √steps.
+
+    The number of false answers is F ~ Bin(k, 1/(1 + e^ε)) and the loss L = (k - 2F) ε. With r = e^(-2ε) and the mass S
+    up to F, δ_F = r δ_(F-1) + (1 - r) S_(F-1) and V_F = r V_(F-1) + p_F have positive terms only: nothing cancels.
+    """
+    false, mass = _binomial(steps, epsilon)
+    false, mass = false[false <= steps // 2], mass[false <= steps // 2]
+    ratio = math.exp(-2 * epsilon)
+    below = np.append(0.0, np.cumsum(mass)[:-1])
+    excess = lfilter([-math.expm1(-2 * epsilon)], [1.0, -ratio], below)
+    losses = (steps - 2 * false.astype(float)) * epsilon
+    return losses, np.asarray(excess), np.asarray(lfilter([1.0], [1.0, -ratio], mass))
+
+
+def _binomial(steps: int, log_odds: float) -> tuple[np.ndarray, Floats]:
+    """Counts F that Bin(steps, 1/(1 + e^log_odds)) reaches with a probability above 1e-200, ascending, and the
+    probability of each, accurate far below the spacing of floats: a running sum of the logarithms of the ratios of
+    neighbours, which are near 0 where it matters, whatever `steps` is.
+
+    Left out is what is farther from the mean than 45 standard deviations and 1500 (Bernstein's inequality).
+    """
+    chance = float(expit(-log_odds))
+    mean, reach = steps * chance, 45 * math.sqrt(steps * chance * (1 - chance)) + 1500
+    counts = np.arange(max(0, math.floor(mean - reach)), min(steps, math.ceil(mean + reach)) + 1)
+    ratios = np.log((steps - counts[:-1]) / (counts[1:])) - log_odds  # of Pr[F = count + 1] to Pr[F = count]
+    logs = np.append(0.0, np.cumsum(ratios))
+    mass = np.exp(logs - logs.max())
+    return counts, mass / mass.sum()
+
+
+# -------------------------------------------------------------------------------------------- sampling with replacement
+
+
+def with_replacement(event: Event, m: int, n: int, epsilon: float) -> tuple[float, float]:
+    """(ε', δ') of `event` on a batch of m draws with replacement from n rows, replace-one.
+
+    With q = 1 - (1 - 1/n)^m, ε' = ln(1 + q (e^ε - 1)) and δ' = Σ_k Pr[Bin(m, 1/n) = k] δ_k(ε), where δ_k is the profile
+    for a group of k rows: a row may be drawn k times (Balle, Barthe, Gaboardi 2018, Theorem 10).
+
+    epsilon : ε ≥ 0 of the release without sampling at which its profiles are read. Raises ValueError for sampled
+    events, TypeError for a bare ρ, which has no profile.
+    """
+    counts = np.arange(1, m + 1)
+    weights = binom.pmf(counts, m, 1 / n)
+    relevant = np.cumsum(weights[::-1])[::-1] > 1e-18  # of the rest, δ_k ≤ 1 is enough
+    drawn = -math.expm1(m * math.log1p(-1 / n)) if n > 1 else 1.0
+    delta = float(weights[~relevant].sum())
+    for k, weight in zip(counts[relevant].tolist(), weights[relevant].tolist(), strict=True):
+        delta += weight * float(per_event.profile(grouped(event, k))(epsilon))
+    return math.log1p(drawn * math.expm1(epsilon)), delta

@@ -1,0 +1,339 @@
+"""Several analyses under one guarantee: a total is split over them, or what each states is added up."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import ClassVar, Literal
+
+from pydantic import Field
+from scipy.optimize import brentq
+
+from dpviz.errors import UserError
+from dpviz.privacy import mechanisms, noisy_means
+from dpviz.privacy.accounting import accountants, closed_forms
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import ZCDP, ApproxDP, Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Seq
+from dpviz.specification import Specification, choice, number
+
+Noise = Literal["laplace", "gaussian", "selection", "any"]
+Rule = Literal["optimal", "proportional"]
+Unit = accountants.Currency
+
+_KINDS: Mapping[str, type[Laplace] | type[Gaussian] | type[ExpMech]] = MappingProxyType(
+    {"laplace": Laplace, "gaussian": Gaussian, "selection": ExpMech}
+)
+# Variance of the noise for a cost of 1 at sensitivity 1: it falls like 1/ε², 1/ρ or 1/μ². Exact for pure ε and for
+# Gaussian noise, otherwise to leading order. A selection adds Gumbel noise to the utilities.
+_GUMBEL = math.pi**2 / 6
+_VARIANCE: Mapping[Unit, Mapping[Noise, float]] = MappingProxyType(
+    {
+        "epsilon": {"laplace": 2.0, "selection": _GUMBEL},
+        "rho": {"laplace": 1.0, "gaussian": 0.5, "selection": _GUMBEL / 8},
+        "mu": {"laplace": math.pi, "gaussian": 1.0, "selection": _GUMBEL * math.pi / 8},
+    }
+)
+# Small releases cost so much times the square of their ε or η, and no release costs more.
+_PRICE_OF_SMALL: Mapping[Unit, Mapping[Noise, float]] = MappingProxyType(
+    {"rho": {"laplace": 1 / 2, "selection": 1 / 8}, "mu": {"laplace": math.pi / 2, "selection": math.pi / 8}}
+)
+_VARIANCE_OF_SCALE: Mapping[Noise, float] = MappingProxyType({"laplace": 2.0, "gaussian": 1.0, "selection": _GUMBEL})
+_NONE: Mapping[Unit, str] = MappingProxyType({"epsilon": "no pure ε", "rho": "no ρ", "mu": "no μ"})
+
+
+class Analysis(Specification):
+    """One of several releases about the same people."""
+
+    kind: ClassVar[str] = "privacy.allocation.analysis"
+    name: str = Field("Analysis", min_length=1, max_length=60)
+    noise: Noise = choice(
+        "laplace",
+        {
+            "laplace": "Laplace",
+            "gaussian": "Gaussian",
+            "selection": "Selection",
+            "any": "Only a guarantee is known",
+        },
+        label="Mechanism",
+        help="What protects the analysis. A selection is one draw of the exponential mechanism.",
+    )
+    weight: float = number(
+        1.0, 1e-6, 1e6, label="Weight", symbol="w", scale="log", help="How much the variance of its noise matters."
+    )
+    sensitivity: float = number(
+        1.0,
+        1e-9,
+        1e9,
+        label="Sensitivity",
+        symbol="Δ",
+        scale="log",
+        help="How far one row moves the result: L1 norm for Laplace, L2 for Gaussian noise, range for a selection.",
+    )
+    rows: str = Field("", max_length=60)  # the set of rows it uses, fixed without looking at them; "" = all of them
+    budget: Budget | None = None  # a guarantee of its own, in its own currency; None: a share of the total
+
+
+@dataclass(frozen=True)
+class Share:
+    """An analysis' part of a total: its release, and the fraction of the total's ε, ρ or μ² that it may spend; None if
+    it states a guarantee of its own. Under (ε, δ), of ε or of ρ."""
+
+    analysis: Analysis
+    fraction: float | None
+    event: Event
+
+    @property
+    def noise_scale(self) -> float | None:
+        """b of Laplace, σ of Gaussian noise, or the scale of the Gumbel noise that a selection adds to its utilities;
+        None where only a guarantee is known."""
+        if self.analysis.noise == "any":
+            return None
+        if isinstance(self.event, ExpMech):
+            return self.analysis.sensitivity / self.event.eta
+        return mechanisms.noise_scale(self.event, self.analysis.sensitivity)
+
+
+# ---------------------------------------------------------------------------------------------------- splitting a total
+
+
+def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") -> tuple[Share, ...]:
+    """The noise of each analysis, so that all together meet the budget.
+
+    optimal : minimises Σ weight × variance of the noise: ε_i ∝ (w_i Δ_i²)^⅓, or √(w_i) Δ_i for ρ_i and μ_i²
+    (THEORY.md, section 8). proportional : shares like the weights. Under (ε, δ) shares of ε are added up, or shares
+    of ρ composed by the best accountant, whichever leaves less noise.
+    Analyses with a guarantee of their own are paid first. Sets of rows that are disjoint share nothing: the analyses of
+    each set together get what is set aside for all such sets.
+
+    Raises UserError if a mechanism does not exist in the currency, or if nothing is left.
+    """
+    if isinstance(budget, NoPrivacy):
+        raise UserError("Without a budget there is nothing to split. State a guarantee.", title="Nothing to split")
+    paid = tuple(analysis for analysis in analyses if analysis.budget is not None)
+    open_ = tuple(analysis for analysis in analyses if analysis.budget is None)
+    for analysis in open_:
+        _check_splittable(analysis, budget, rule)
+    if isinstance(budget, ApproximateDP):
+        found = _split_approximate(budget, paid, open_, rule) if open_ else []
+    else:
+        unit, whole = _measured(budget)
+        fractions, remaining = _fractions(open_, unit, rule), _remaining(whole, unit, paid) if open_ else 0.0
+        found = [
+            Share(analysis, part * remaining / whole, _release(analysis.noise, unit, part * remaining))
+            for analysis, part in zip(open_, fractions, strict=True)
+        ]
+    shares = iter(found)
+    return tuple(next(shares) if a.budget is None else Share(a, None, stated_event(a)) for a in analyses)
+
+
+def _check_splittable(analysis: Analysis, budget: Budget, rule: Rule) -> None:
+    if analysis.noise == "gaussian" and isinstance(budget, PureDP):
+        raise UserError(
+            f"{analysis.name}: Gaussian noise never gives pure ε-DP. Choose another mechanism, or state the total as "
+            "(ε, δ), ρ or μ.",
+            title="This budget does not exist for Gaussian noise",
+        )
+    if analysis.noise == "any" and rule == "optimal":
+        raise UserError(
+            f"{analysis.name}: what its noise costs in accuracy is unknown. Choose its mechanism, state its guarantee, "
+            "or split in proportion to the weights.",
+            title="Nothing to optimise",
+        )
+
+
+def _measured(budget: Budget) -> tuple[Unit, float]:
+    """The unit in which a budget adds up, and how much it is."""
+    if isinstance(budget, PureDP):
+        return "epsilon", budget.epsilon
+    if isinstance(budget, ZeroConcentratedDP):
+        return "rho", budget.rho
+    if isinstance(budget, GaussianDP):
+        return "mu", budget.mu**2
+    raise UserError(
+        f"Budgets are split and added up in pure ε, (ε, δ), ρ and μ, not as {budget.name}. State it in one of these.",
+        title="This currency does not add up",
+    )
+
+
+def _remaining(whole: float, unit: Unit, paid: Sequence[Analysis]) -> float:
+    """What analyses with a guarantee of their own leave. Raises UserError if nothing, or if nobody can tell."""
+    used = _price(composed([(a, stated_event(a)) for a in paid]), unit)
+    if used == math.inf:
+        raise UserError(
+            f"{_without(paid, unit)}, so nothing can be said of what is left of the total. State the total or these "
+            "analyses in another currency.",
+            title="Currencies do not fit",
+        )
+    if not whole - used > 1e-9 * whole:
+        raise _used_up()
+    return whole - used
+
+
+def _used_up() -> UserError:
+    return UserError(
+        "The analyses with a guarantee of their own use up the total. Raise the total, or lower their guarantees.",
+        title="Nothing is left to split",
+    )
+
+
+def _price(events: Sequence[Event], unit: Unit) -> float:
+    total = accountants.total(events, unit)
+    return total**2 if unit == "mu" else total
+
+
+def _without(analyses: Sequence[Analysis], unit: Unit) -> str:
+    names = [a.name for a in analyses if accountants.total([stated_event(a)], unit) == math.inf]
+    return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} {_NONE[unit]}"
+
+
+def _fractions(analyses: Sequence[Analysis], unit: Unit, rule: Rule) -> list[float]:
+    """The share of each, which sum to 1 over those on all rows and those on any one of the disjoint sets of rows.
+
+    The errors a/x^p of analyses with shares x of y are least in sum for x ∝ a^(1/(p+1)), and are then b/y^p with
+    b = (Σ a^(1/(p+1)))^(p+1). So the disjoint sets of rows, each of which may spend the same y, count as one analysis
+    whose a is the sum of their b.
+    """
+    power = 3 if unit == "epsilon" else 2  # p + 1
+    sizes = [
+        (_coefficient(analysis, unit)) ** (1 / power) if rule == "optimal" else analysis.weight for analysis in analyses
+    ]
+    sets: dict[str, float] = {}
+    for analysis, size in zip(analyses, sizes, strict=True):
+        sets[analysis.rows] = sets.get(analysis.rows, 0.0) + size
+    shared = sets.pop("", 0.0)
+    separate = (
+        sum(size**power for size in sets.values()) ** (1 / power)
+        if rule == "optimal"
+        else max(sets.values(), default=0.0)
+    )
+    whole = shared + separate
+    return [
+        size / whole if not analysis.rows else size / sets[analysis.rows] * separate / whole
+        for analysis, size in zip(analyses, sizes, strict=True)
+    ]
+
+
+def _coefficient(analysis: Analysis, unit: Unit) -> float:
+    return analysis.weight * _VARIANCE[unit][analysis.noise] * analysis.sensitivity**2
+
+
+def _release(noise: Noise, unit: Unit, amount: float) -> Event:
+    """The release of that kind that costs `amount` of ε, ρ or μ², to rounding errors."""
+    if noise == "any":
+        if unit == "epsilon":
+            return Pure(amount)
+        return ZCDP(amount) if unit == "rho" else Gaussian(math.sqrt(amount))
+    kind = _KINDS[noise]
+    if unit == "epsilon":
+        return kind(amount)
+    if kind is Gaussian:
+        return Gaussian(math.sqrt(2 * amount if unit == "rho" else amount))
+
+    def excess(log_parameter: float) -> float:
+        return math.log(_price([kind(math.exp(log_parameter))], unit) / amount)
+
+    low = high = math.log(amount / _PRICE_OF_SMALL[unit][noise]) / 2  # small ones are the dearest for their square
+    while excess(high) < 0:
+        high += 1.0
+    return kind(math.exp(brentq(excess, low - 1e-9, high, xtol=1e-13)))
+
+
+def _split_approximate(
+    budget: ApproximateDP, paid: Sequence[Analysis], open_: Sequence[Analysis], rule: Rule
+) -> list[Share]:
+    """In shares of ρ, as large as the best accountant allows, or of ε, added up."""
+    prior = [(a, stated_event(a)) for a in paid]
+    fractions = _fractions(open_, "rho", rule)
+
+    def shares(rho: float) -> list[Share]:
+        return [Share(a, f, _release(a.noise, "rho", f * rho)) for a, f in zip(open_, fractions, strict=True)]
+
+    def excess(log_rho: float) -> float:
+        events = composed([*prior, *((share.analysis, share.event) for share in shares(math.exp(log_rho)))])
+        spent = accountants.tightest(events, budget.delta).epsilon
+        return math.log(max(spent, 1e-300) / budget.epsilon) if spent < math.inf else 100.0
+
+    high = math.log(closed_forms.zcdp_rho(budget.epsilon, budget.delta))
+    while excess(high) <= 0:
+        high += 0.5
+    low = high - 0.5
+    while excess(low) > 0:
+        low -= 2 * (high - low)
+        if low < high - 60:
+            raise _used_up()
+    candidates = [shares(math.exp(brentq(excess, low, high, xtol=1e-6) - 1e-6))]
+    used = _price(composed(prior), "epsilon")
+    if used < budget.epsilon * (1 - 1e-9) and all(a.noise in ("laplace", "selection") for a in open_):
+        left = budget.epsilon - used
+        candidates.append(
+            [
+                Share(a, f * left / budget.epsilon, _release(a.noise, "epsilon", f * left))
+                for a, f in zip(open_, _fractions(open_, "epsilon", rule), strict=True)
+            ]
+        )
+    return min(candidates, key=weighted_variance)
+
+
+def weighted_variance(shares: Sequence[Share]) -> float:
+    """Σ weight × variance of the noise, of those analyses whose mechanism is known."""
+    return math.fsum(
+        share.analysis.weight * _VARIANCE_OF_SCALE[share.analysis.noise] * share.noise_scale**2
+        for share in shares
+        if share.noise_scale is not None
+    )
+
+
+# --------------------------------------------------------------------------------------------- adding up what is stated
+
+
+def stated_event(analysis: Analysis) -> Event:
+    """The worst release that has the analysis' own guarantee: of its mechanism, or, if that is unknown, of any.
+
+    A stated μ is Gaussian noise: nothing with that guarantee is worse (Dong, Roth, Su 2019). Raises UserError if
+    nothing is stated, or if the mechanism cannot have such a guarantee.
+    """
+    budget, noise = analysis.budget, analysis.noise
+    if budget is None or isinstance(budget, NoPrivacy):
+        raise UserError(f"State the guarantee of {analysis.name}, or leave it out.", title="A guarantee is missing")
+    if not isinstance(budget, ApproximateDP):
+        if noise == "gaussian" and isinstance(budget, PureDP):
+            raise UserError(
+                f"{analysis.name}: Gaussian noise never gives pure ε-DP. State its guarantee in another currency, or "
+                "choose another mechanism.",
+                title="This guarantee does not exist",
+            )
+        return _release(noise, *_measured(budget))
+    epsilon, delta = budget.epsilon, budget.delta
+    if noise == "any":
+        return ApproxDP(epsilon, delta)
+    if noise == "laplace":
+        return Laplace(epsilon - 2 * math.log1p(-delta))  # δ(ε) = 1 - e^((ε - ε₀)/2)
+    if noise == "gaussian":
+        return Gaussian(closed_forms.gdp_mu(epsilon, delta))
+    high = epsilon
+    while float(closed_forms.exponential_delta(high, epsilon)) <= delta:
+        high += 0.1
+    return ExpMech(brentq(lambda eta: float(closed_forms.exponential_delta(eta, epsilon)) - delta, epsilon, high))
+
+
+def composed(parts: Sequence[tuple[Analysis, Event]]) -> tuple[Event, ...]:
+    """The events of analyses together: those on disjoint sets of rows in parallel, all others one after the other."""
+    sets: dict[str, list[Event]] = {}
+    for analysis, event in parts:
+        sets.setdefault(analysis.rows, []).append(event)
+    shared = sets.pop("", [])
+    blocks = [Seq(tuple(events)) if len(events) > 1 else events[0] for events in sets.values()]
+    return (*shared, Parallel(tuple(blocks))) if blocks else tuple(shared)
+
+
+def compose_stated(analyses: Sequence[Analysis], delta: float) -> noisy_means.Guarantee:
+    """What analyses that each state a guarantee of their own cost together, in every currency.
+
+    `missing` names the analyses for which a currency does not exist. Raises UserError as `stated_event`.
+    """
+    total = noisy_means.guarantee(composed([(a, stated_event(a)) for a in analyses]), delta)
+    missing = {
+        name: reason if name == "epsilon_at_delta" else f"{_without(analyses, name)}. {reason}"  # type: ignore[arg-type]
+        for name, reason in total.missing.items()
+    }
+    return replace(total, missing=MappingProxyType(missing))

@@ -1,0 +1,400 @@
+"""The planner: budgets to events. How much of a budget each step gets, and the noise that follows."""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Literal, NoReturn
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtri
+
+from dpviz.errors import UserError
+from dpviz.privacy import rare_batches, readings
+from dpviz.privacy.accounting import accountants, closed_forms, per_event
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.budgets import (
+    ApproximateDP,
+    Budget,
+    GaussianDP,
+    NoPrivacy,
+    PureDP,
+    RenyiDP,
+    TradeOff,
+    ZeroConcentratedDP,
+)
+from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Repeat, Sub
+from dpviz.privacy.staircase import LEVELS, MANY_LEVELS, levelled
+
+Sampling = Literal["wor", "poisson"]
+
+_WASTE = 1e-6  # the share of a budget that may be left over where no closed form uses it up
+_WASTE_BY_LOSSES = 1e-5  # and where the cost is found on a grid, whose choice moves it by 1e-6
+_ROUGH_LEVELS = 9  # of a schedule, for a first look at what it costs
+
+
+def laplace_events(epsilon: Floats, m: int, n: int, sampling: Sampling = "wor") -> tuple[Event, ...]:
+    """One Laplace release per step on m of n rows, step t costing ε_t after amplification by sampling; (T,) in.
+
+    Kuru et al. 2022, equation (12); m = n draws no batch. Equal costs share one event.
+    sampling : "wor" holds under replace-one, "poisson" under add/remove-one; ε is amplified alike.
+    """
+    inner = epsilon if m == n else closed_forms.amplified_inverse(epsilon, m, n)
+    return _events(inner, Laplace, m, n, sampling)
+
+
+def gaussian_events(rho: Floats, m: int, n: int, sampling: Sampling = "wor") -> tuple[Event, ...]:
+    """One Gaussian release per step on m of n rows, ρ_t = μ_t²/2 before any sampling; (T,) in."""
+    return _events(np.sqrt(2 * rho), Gaussian, m, n, sampling)
+
+
+def _events(
+    parameters: Floats, kind: type[Laplace] | type[Gaussian], m: int, n: int, sampling: Sampling
+) -> tuple[Event, ...]:
+    made: dict[float, Event] = {}
+    for value in parameters.tolist():
+        if value not in made:
+            made[value] = kind(value) if m == n else Sub(sampling, m, n, kind(value))
+    return tuple(made[value] for value in parameters.tolist())
+
+
+def calibrate_laplace(
+    budget: Budget, weights: Floats, m: int, n: int, prior: tuple[Event, ...] = (), sampling: Sampling = "wor"
+) -> Floats:
+    """(T,) costs ε_t, in proportion to `weights`, that use up the budget in its own currency.
+
+    prior : events charged before; the budget covers them, too. Raises UserError if they leave nothing, and where noise
+    on rare batches would hide nobody in them (`rare_batches`).
+    """
+    if isinstance(budget, NoPrivacy):
+        return np.full(len(weights), math.inf)
+    shares = np.asarray(weights, dtype=float) / np.sum(weights)
+    target = left(budget, prior)
+    most = math.inf if m == n else float(closed_forms.amplify(rare_batches.most_inner("laplace", budget), m, n))
+    if isinstance(budget, PureDP):
+        if target * shares.max() > most:
+            rare_batches.refuse()
+        return shares * target
+    return shares * _largest_multiple("laplace", tuple(shares.tolist()), m, n, sampling, budget, target, most)
+
+
+def calibrate_gaussian(
+    budget: Budget, weights: Floats, m: int, n: int, prior: tuple[Event, ...] = (), sampling: Sampling = "wor"
+) -> Floats:
+    """(T,) costs ρ_t, before any sampling and in proportion to `weights`, that use up the budget.
+
+    Raises UserError under pure ε, which Gaussian noise never gives, for batches under ρ or μ, which sampling does not
+    shrink, and where noise on rare batches would hide nobody in them (`rare_batches`).
+    """
+    if isinstance(budget, NoPrivacy):
+        return np.full(len(weights), math.inf)
+    if isinstance(budget, PureDP):
+        raise UserError(
+            "Gaussian noise never gives pure ε-DP. State the budget as (ε, δ), ρ or μ, or choose another noise.",
+            title="This budget does not exist for Gaussian noise",
+        )
+    shares = np.asarray(weights, dtype=float) / np.sum(weights)
+    remaining = left(budget, prior)
+    if m == n:
+        return shares * _gaussian_rho(budget, remaining)
+    if not isinstance(budget, ApproximateDP | TradeOff | RenyiDP):
+        raise UserError(
+            "Random batches do not shrink the ρ or the μ of Gaussian noise: both promise something for every attack, "
+            "also for those that are almost never wrong, and these find a row that is in the batch as if all rows "
+            "were used. Use all rows (m = n), or state the budget as (ε, δ), as a Rényi divergence of one order, or as "
+            "an attack bound.",
+            title="No amplification in this currency",
+        )
+    most = rare_batches.most_inner("gaussian", budget) ** 2 / 2
+    return shares * _largest_multiple("gaussian", tuple(shares.tolist()), m, n, sampling, budget, remaining, most)
+
+
+def _gaussian_rho(budget: Budget, remaining: float) -> float:
+    """The ρ = μ²/2 of Gaussian noise on all rows that uses up what remains of a budget, in the unit of `left`."""
+    if isinstance(budget, ApproximateDP):
+        return closed_forms.gdp_mu(remaining, budget.delta) ** 2 / 2
+    if isinstance(budget, RenyiDP):
+        return remaining / budget.order
+    if isinstance(budget, TradeOff):
+        return budget.gaussian**2 / 2
+    return remaining if isinstance(budget, ZeroConcentratedDP) else remaining / 2
+
+
+def calibrated_events(
+    noise: Literal["laplace", "gaussian"],
+    budget: Budget,
+    weights: Floats,
+    m: int,
+    n: int,
+    prior: tuple[Event, ...] = (),
+    sampling: Sampling = "wor",
+) -> tuple[Event, ...]:
+    """(T,) releases on m of n rows that use up the budget, step t in proportion to weights[t] of ε_t or ρ_t.
+
+    Where no closed form tells the noise, long schedules are first rounded to few levels (`staircase`): to LEVELS where
+    it is dear to tell what an event costs, to MANY_LEVELS where closed forms add up.
+    """
+    closed_form = isinstance(budget, NoPrivacy | PureDP) or (noise == "gaussian" and m == n)
+    if not closed_form and len(set(weights.tolist())) > accountants.MOST_EXACT:
+        dear = isinstance(budget, ApproximateDP | TradeOff) or noise == "gaussian"
+        weights = levelled(weights, LEVELS if dear else MANY_LEVELS)
+    if noise == "laplace":
+        return laplace_events(calibrate_laplace(budget, weights, m, n, prior, sampling), m, n, sampling)
+    return gaussian_events(calibrate_gaussian(budget, weights, m, n, prior, sampling), m, n, sampling)
+
+
+def calibrate_selections(
+    budget: Budget, ranges: Floats, times: Floats | int = 1, prior: tuple[Event, ...] = ()
+) -> float:
+    """The largest s for which selections of bounded range s · ranges[i], `times` each, cost at most the budget.
+
+    Under (ε, δ) the cost is the smaller of basic composition and Rényi divergences. Raises UserError if `prior` leaves
+    nothing.
+    """
+    if isinstance(budget, NoPrivacy):
+        return math.inf
+    if isinstance(budget, TradeOff):
+        raise UserError(
+            "Selections cannot be planned for an attack bound here. State the guarantee in another currency.",
+            title="Not available in this currency",
+        )
+    target = left(budget, prior)
+    sizes, where = np.unique(np.asarray(ranges, dtype=float), return_inverse=True)
+    counts = np.zeros(len(sizes))
+    np.add.at(counts, where, times)
+    counts, sizes = counts[sizes > 0], sizes[sizes > 0]
+    if isinstance(budget, PureDP):
+        return target / float(counts @ sizes)
+
+    def excess(log_multiple: float) -> float:
+        cost = _selection_cost(math.exp(log_multiple) * sizes, counts, budget)
+        return math.log(max(cost, 1e-300) / target)
+
+    if isinstance(budget, ApproximateDP):
+        rho = closed_forms.zcdp_rho(target, budget.delta)
+        guess = max(math.log(8 * rho / float(counts @ sizes**2)) / 2, math.log(target / float(counts @ sizes)))
+    else:
+        rho = _gaussian_rho(budget, target)
+        guess = math.log(8 * rho / float(counts @ sizes**2)) / 2
+    return math.exp(_largest_feasible(excess, guess, _WASTE))
+
+
+def _selection_cost(eta: Floats, counts: Floats, budget: Budget) -> float:
+    """The cost of counts[i] selections of range eta[i], in the unit of `left`."""
+    if isinstance(budget, ZeroConcentratedDP):
+        return float(counts @ closed_forms.exponential_rho(eta))
+    if isinstance(budget, GaussianDP):
+        return float(counts @ np.array([closed_forms.exponential_mu(value) for value in eta.tolist()]) ** 2)
+    if isinstance(budget, RenyiDP):
+        return float(counts @ closed_forms.exponential_rdp(eta, np.full(len(eta), budget.order)))
+    assert isinstance(budget, ApproximateDP)
+    # Every order gives a valid ε. The best one is near that of zCDP, where (α-1)² ρ = ln(1/δ) roughly.
+    rho = float(counts @ closed_forms.exponential_rho(eta))
+    centre = math.sqrt(math.log(1 / budget.delta) / max(rho, 1e-12))
+    orders = 1 + centre * np.geomspace(0.3, 3.0, 24)
+    divergence = counts @ closed_forms.exponential_rdp(eta[:, None], orders)
+    log_delta = math.log(budget.delta)
+    epsilons = divergence + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
+    return min(float(counts @ eta), max(float(epsilons.min()), 0.0))
+
+
+def parameter(budget: Budget) -> float | None:
+    """What a currency needs beside its amount: the δ of (ε, δ), the order of Rényi DP, the false positive rate."""
+    if isinstance(budget, ApproximateDP):
+        return budget.delta
+    if isinstance(budget, RenyiDP):
+        return budget.order
+    return budget.false_positive_rate if isinstance(budget, TradeOff) else None
+
+
+def left(budget: Budget, prior: tuple[Event, ...]) -> float:
+    """What prior events leave of a budget, in a unit that adds up: ε, ρ, μ², or a Rényi divergence. An attack bound
+    adds up in no unit: its true positive rate is returned, and nothing may have been released before.
+
+    The run may depend on what those events released, and pure ε adds up to (ε, δ) even then: basic composition.
+    Raises UserError if nothing is left.
+    """
+    if isinstance(budget, (PureDP, ApproximateDP)):
+        whole, used = budget.epsilon, accountants.total(prior, "epsilon")
+    elif isinstance(budget, ZeroConcentratedDP):
+        whole, used = budget.rho, accountants.total(prior, "rho")
+    elif isinstance(budget, RenyiDP):
+        whole, used = budget.epsilon, _divergence(prior, budget.order)
+    elif isinstance(budget, TradeOff):
+        whole, used = budget.true_positive_rate, math.inf if prior else 0.0
+    else:
+        assert isinstance(budget, GaussianDP)
+        whole, used = budget.mu**2, accountants.total(prior, "mu") ** 2
+    if not whole - used > 1e-9 * whole:  # the rest would be a rounding error
+        raise UserError(
+            "What was released before the run has used up the whole budget. Raise the budget, or go back to constants "
+            "that cost nothing.",
+            title="Nothing is left for the run",
+        )
+    return whole - used
+
+
+@lru_cache(128)
+def _largest_multiple(
+    noise: Literal["laplace", "gaussian"],
+    shares: tuple[float, ...],
+    m: int,
+    n: int,
+    sampling: Sampling,
+    budget: Budget,
+    target: float,
+    most: float,
+) -> float:
+    """A multiple of the shares (which sum to 1) whose events cost at most `target`, and next to nothing less.
+
+    most : what a single step may cost, in the unit of `build`. Raises UserError if no accountant can tell the cost, or
+    if less than `target` is spent there.
+    """
+    build = laplace_events if noise == "laplace" else gaussian_events
+    weights, currency, at = np.array(shares), type(budget), parameter(budget)
+
+    def excess(distinct: Floats, counts: np.ndarray, log_multiple: float) -> float:
+        steps = build(distinct * math.exp(log_multiple), m, n, sampling)
+        # What all cost together does not depend on their order.
+        events = tuple(Repeat(e, k) if k > 1 else e for e, k in zip(steps, counts.tolist(), strict=True))
+        spent = cost(events, currency, at)
+        return math.log(max(spent, 1e-300) / target) if spent < math.inf else 100.0
+
+    exact = partial(excess, *np.unique(weights, return_counts=True))
+    highest = math.log(most / weights.max())
+    guess, slope = _first_guess(noise, weights, m / n, currency, at, target), None
+    if currency not in (ApproximateDP, TradeOff):
+        return math.exp(_largest_feasible(exact, guess, _WASTE, highest))
+    if len(set(shares)) > 2 * _ROUGH_LEVELS:  # a cheap look at fewer different shares first
+        rough = levelled(weights, _ROUGH_LEVELS, 2.0 if noise == "laplace" else 1.0)
+        guess, slope = _rough_look(partial(excess, *np.unique(rough, return_counts=True)), guess)
+    return math.exp(_largest_feasible(exact, guess, _WASTE_BY_LOSSES, highest, slope))
+
+
+def _rough_look(excess: Callable[[float], float], guess: float) -> tuple[float, float | None]:
+    """About the largest x with excess(x) <= 0, and the slope there, if it shows."""
+    seen: dict[float, float] = {}
+
+    def kept(x: float) -> float:
+        return seen.setdefault(x, excess(x))
+
+    found = _largest_feasible(kept, guess, 0.01)
+    points = sorted(seen.items(), key=lambda point: abs(point[1]))[:2]
+    rise = [(y - z) / (x - w) for (x, y), (w, z) in [points] if x != w] if len(points) == 2 else []
+    return found, rise[0] if rise and rise[0] > 0.1 else None
+
+
+def _first_guess(
+    noise: Literal["laplace", "gaussian"],
+    shares: Floats,
+    fraction: float,
+    currency: type[Budget],
+    at: float | None,
+    target: float,
+) -> float:
+    """About the logarithm of the multiple that uses up the budget; fraction = m/n."""
+    if currency is ApproximateDP:
+        assert at is not None
+        rho = closed_forms.zcdp_rho(target, at)
+    elif currency is RenyiDP:
+        assert at is not None
+        rho = target / at
+    elif currency is TradeOff:
+        assert at is not None
+        rho = float(ndtri(target) - ndtri(at)) ** 2 / 2
+    else:
+        rho = target if currency is ZeroConcentratedDP else target / 2
+    if noise == "gaussian":
+        # All have μ² = (m/n)² Σ (e^μ_t² - 1) together, in the limit (Bu, Dong, Long, Su 2020). The losses of noise far
+        # too small would take long to compose.
+        distinct, counts = np.unique(2 * shares, return_counts=True)
+
+        def excess(log_multiple: float) -> float:
+            powers = np.expm1(np.minimum(math.exp(log_multiple) * distinct, 600.0))
+            return math.log(fraction**2 * float(counts @ powers) / (2 * rho))
+
+        largest = math.log1p(2 * rho / fraction**2) / float(distinct[-1])  # all of it in the largest share
+        return float(brentq(excess, math.log(largest) - 20, math.log(largest) + 1e-9, xtol=1e-3))
+    # Laplace noise has a ρ of about ε²/2, and at most ε. Without amplification.
+    return max(math.log(2 * rho / float(shares @ shares)) / 2, math.log(target if currency is ApproximateDP else rho))
+
+
+def _largest_feasible(
+    excess: Callable[[float], float], guess: float, waste: float, highest: float = math.inf, slope: float | None = None
+) -> float:
+    """About the largest x with excess(x) <= 0, of an increasing and nearly linear function.
+
+    Either -waste <= excess(x), or the function jumps and x is known to `waste`. Asked for x <= highest only; raises
+    UserError if even there something is left. slope : of the function near `guess`, if known.
+    Regula falsi. It returns a point that was tried and found feasible, never an estimate.
+    """
+    guess = min(guess, highest)
+    low, high, value = guess, guess, excess(guess)
+    low_value = high_value = value
+    step = (abs(value) + waste / 2) / slope if slope else max(abs(value), 1e-3)
+    step = min(step, 2.0)
+    while low_value > 0 or high_value <= 0:
+        if -waste <= high_value <= 0:
+            return high
+        if step > 200:
+            _refuse(too_dear=low_value > 0)
+        if low_value > 0:
+            high, high_value, low = low, low_value, low - step
+            low_value = excess(low)
+        elif high >= highest:
+            rare_batches.refuse()
+        else:
+            low, low_value, high = high, high_value, min(high + step, highest)
+            high_value = excess(high)
+        rise = (high_value - low_value) / (high - low)
+        nearer = min(abs(low_value), abs(high_value))
+        step = min(2 * step, 1.01 * (nearer + waste / 2) / rise if rise > 0 else math.inf)
+    left, right, last = low_value, high_value, 0  # a side that stays is counted half: the Illinois rule
+    while low_value < -waste and high - low > waste:
+        value = excess(middle := low + (high - low) * (left + waste / 2) / (left - right))
+        if value <= 0:
+            low, low_value, left = middle, value, value
+            right, last = (right / 2 if last < 0 else right), -1
+        else:
+            high, right = middle, value
+            left, last = (left / 2 if last > 0 else left), 1
+    return low
+
+
+def _refuse(too_dear: bool) -> NoReturn:
+    if too_dear:
+        raise UserError(
+            "No accountant can tell what so many steps cost at so small a δ. Raise δ or take fewer steps.",
+            title="The budget cannot be planned",
+        )
+    rare_batches.refuse()
+
+
+def cost(events: tuple[Event, ...], currency: type[Budget], at: float | None) -> float:
+    """The cost of events in the unit of `left`, of a budget in this currency with this `parameter`."""
+    if currency is PureDP:
+        return accountants.total(events, "epsilon")
+    if currency is ZeroConcentratedDP:
+        return accountants.total(events, "rho")
+    if currency is GaussianDP:
+        return accountants.total(events, "mu") ** 2
+    assert at is not None
+    if currency is RenyiDP:
+        return _divergence(events, at)
+    if currency is TradeOff:
+        return 1 - float(readings.tradeoff(events, at))
+    found = [accountants.total(events, "epsilon"), accountants.pld_epsilon(events, at)]
+    if found[1] == math.inf:
+        found.append(accountants.epsilon(events, at, "rdp"))
+    if {type(event) for event in events} <= {Gaussian, Parallel}:  # exact for these; losses are rounded to a grid
+        found.append(accountants.epsilon(events, at, "gdp"))
+    return min(found)
+
+
+def _divergence(events: tuple[Event, ...], order: float) -> float:
+    """Rényi divergence of one order of all events: those of single events add up, even if chosen adaptively."""
+    orders = np.array([order])
+    different = {id(event): event for event in events}  # a uniform schedule repeats one object: no need to compare it
+    times = Counter(map(id, events))
+    return math.fsum(times[key] * float(per_event.rdp(event, orders)[0]) for key, event in different.items())

@@ -1,0 +1,255 @@
+"""What-ifs about noisy means: noise, steps and rows, the guarantee of a given noise, and what good accounting saves."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dpviz.errors import UserError
+from dpviz.privacy import calibration
+from dpviz.privacy.accounting import accountants, per_event, textbook
+from dpviz.privacy.accounting.accountants import Reading
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, TradeOff
+from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Relation, Sub, inner_events
+from dpviz.privacy.mechanisms import noise_scale
+from dpviz.specification import Specification, choice, number
+
+STEPS_LIMIT = 20_000  # affordable steps are counted up to here
+Scheme = Literal["all", "wor", "poisson", "blocks"]
+SCHEMES: Mapping[str, str] = MappingProxyType(
+    {"all": "All rows", "wor": "Without replacement", "poisson": "Poisson", "blocks": "Disjoint blocks"}
+)
+_EXCHANGED = "One row may be exchanged for any other; the number of rows is public (replace-one). "
+PROTECTS: Mapping[Scheme, str] = MappingProxyType(
+    {
+        "all": _EXCHANGED + "Every mean uses all rows, so an exchange moves it by up to 2C/n.",
+        "wor": _EXCHANGED + "Each mean uses a fresh batch of exactly m rows, which must stay secret: what is saved is "
+        "that a given row is probably not in it. In the batch, an exchange moves the mean by up to 2C/m.",
+        "poisson": "One row may be added or removed; the number of rows and the sizes of the batches are secret "
+        "(add/remove-one). Each row takes part with probability m/n by itself, sums are divided by the fixed m, and "
+        "one row moves the result by up to C/m. An exchange is two such changes, so a number stated here protects "
+        "less than the same number under replace-one.",
+        "blocks": _EXCHANGED + "The rows are cut into blocks of m, whatever their values, and each block is used once "
+        "per pass. A row is in one block only, so a pass costs as much as one mean, but there is no credit for chance.",
+    }
+)
+
+
+class NoisyMeans(Specification):
+    """T releases of the mean of m clipped rows: what most private algorithms ask of their data."""
+
+    kind: ClassVar[str] = "privacy.noisy_means.noisy_means"
+    rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
+    sampling: Scheme = choice(
+        "wor",
+        SCHEMES,
+        label="Sampling",
+        help="Which rows each mean uses. It also decides who is protected: whether a row is exchanged, or comes and "
+        "goes.",
+    )
+    batch_fraction: float = number(
+        1.0,
+        0.0001,
+        1.0,
+        label="Batch",
+        symbol="m/n",
+        scale="log",
+        help="Share of the rows in each mean, unless it uses all rows. 1 = all rows, no sampling.",
+    )
+    iterations: int = number(
+        100, 1, 10_000, label="Steps", symbol="T", scale="log", help="Noisy means that share the budget."
+    )
+    clip: float = number(
+        1.0, 0.001, 1000.0, label="Clip", symbol="C", scale="log", help="Largest norm of one row's contribution."
+    )
+    noise: Literal["laplace", "gaussian"] = choice(
+        "laplace",
+        {"laplace": "Laplace", "gaussian": "Gaussian"},
+        label="Noise",
+        help="Laplace noise needs the clip in the L1 norm, Gaussian noise in the L2 norm.",
+    )
+
+    @property
+    def batch_size(self) -> int:
+        """m: rows in each mean; under Poisson sampling the constant that sums are divided by."""
+        return self.rows if self.sampling == "all" else max(1, round(self.batch_fraction * self.rows))
+
+    @property
+    def relation(self) -> Relation:
+        """Which data sets are neighbours, as the sampling scheme has it."""
+        return "add/remove-one" if self.sampling == "poisson" else "replace-one"
+
+    @property
+    def sensitivity(self) -> float:
+        """2C/m: an exchanged row moves the mean from one end of the ball to the other at most; C/m if it is added."""
+        return (1 if self.relation == "add/remove-one" else 2) * self.clip / self.batch_size
+
+    @property
+    def protects(self) -> str:
+        """Who is protected, in words."""
+        return PROTECTS[self.sampling]
+
+    def events(self, budget: Budget) -> tuple[Event, ...]:
+        """Equal releases that use up the budget: one per step, or one per pass over disjoint blocks.
+
+        Raises UserError where the noise cannot meet it.
+        """
+        if self.sampling == "blocks":
+            passes = self._passes(self.iterations)
+            (inner, *_) = calibration.calibrated_events(self.noise, budget, np.ones(passes), self.rows, self.rows)
+            return self._charged(inner, self.iterations)
+        sampling: calibration.Sampling = "poisson" if self.sampling == "poisson" else "wor"
+        steps = np.ones(self.iterations)
+        return calibration.calibrated_events(self.noise, budget, steps, self.batch_size, self.rows, sampling=sampling)
+
+    def events_of_noise(self, scale: float) -> tuple[Event, ...]:
+        """The releases, as `events`, whose noise has a given scale b (Laplace) or σ (Gaussian) in each coordinate."""
+        return self._charged(self._inner(scale), self.iterations)
+
+    def noise_scale(self, budget: Budget) -> float:
+        """b (Laplace) or σ (Gaussian) in every coordinate of each mean, if the budget is spread over T steps."""
+        return noise_scale(self.events(budget)[0], self.sensitivity)
+
+    def affordable_steps(self, budget: Budget, scale: float) -> int:
+        """The most steps with noise of this scale that the budget covers, counted up to STEPS_LIMIT; 0 if none."""
+        inner = self._inner(scale)
+        at = calibration.parameter(budget)
+        target = calibration.left(budget, ()) * (1 + 1e-9)
+
+        def price(steps: int) -> float:
+            return calibration.cost(self._charged(inner, steps), type(budget), at) / target
+
+        return _most_steps(price, self.iterations)
+
+    def spent(self, budget: Budget, scale: float, steps: Sequence[int]) -> np.ndarray:
+        """(len(steps),) what so many means with noise of this scale cost, in the number that the budget limits: its ε,
+        ρ, μ or Rényi divergence, or the true positive rate of an attack bound. Infinite where there is none."""
+        inner, at, kind = self._inner(scale), calibration.parameter(budget), type(budget)
+        charged = [self._charged(inner, count) for count in steps]
+        if not isinstance(budget, ApproximateDP | TradeOff):  # equal releases add up
+            found = np.array([len(events) * calibration.cost(events[:1], kind, at) for events in charged])
+            return np.sqrt(found) if isinstance(budget, GaussianDP) else found
+        return np.array([calibration.cost(events, kind, at) for events in charged])
+
+    def rows_needed(self, budget: Budget, scale: float) -> int:
+        """The fewest rows at which T steps have noise of at most this scale, at the same m/n: noise falls like 1/n."""
+        return math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))
+
+    def _inner(self, scale: float) -> Event:
+        if not 0 < scale < math.inf:
+            raise UserError("Noise needs a positive scale. Without noise there is no privacy.", title="No noise")
+        kind = Laplace if self.noise == "laplace" else Gaussian
+        return kind(self.sensitivity / scale)
+
+    def _passes(self, steps: int) -> int:
+        """Passes over the disjoint blocks that have begun after so many steps."""
+        return math.ceil(steps / (self.rows // self.batch_size))
+
+    def _charged(self, inner: Event, steps: int) -> tuple[Event, ...]:
+        if self.sampling == "blocks":  # all blocks are alike, so one of them stands for all in each pass
+            return (Parallel((inner,)),) * self._passes(steps)
+        m, n = self.batch_size, self.rows
+        return (inner if m == n else Sub("poisson" if self.sampling == "poisson" else "wor", m, n, inner),) * steps
+
+
+def _most_steps(price: Callable[[int], float], guess: int) -> int:
+    """The most steps, from 0 to STEPS_LIMIT, with a price of at most 1. Prices grow with the steps, nearly as a power:
+    interpolates on logarithmic scales, and every fourth time takes the middle of what is left."""
+    low, high, steps, attempt = 0, STEPS_LIMIT + 1, guess, 0
+    before: tuple[float, float] | None = None
+    while high - low > 1:
+        value = price(steps)
+        here = (math.log(steps), math.log(value) if 0 < value < math.inf else math.nan)
+        low, high = (steps, high) if value <= 1 else (low, steps)
+        slope = 1.0 if before is None or before[0] == here[0] else (here[1] - before[1]) / (here[0] - before[0])
+        wanted = here[0] - here[1] / min(max(slope, 0.1), 3.0)
+        before, attempt = here, attempt + 1
+        use_it = attempt % 4 and not math.isnan(wanted)
+        steps = round(math.exp(min(wanted, 50.0))) if use_it else (low + high) // 2
+        steps = min(max(steps, low + 1), high - 1)
+    return low
+
+
+# -------------------------------------------------------------------------------------------- from noise to a guarantee
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What releases cost in every currency.
+
+    values : keys as in `readings.convert`: epsilon (pure), epsilon_at_delta, rho, mu; None where it does not exist.
+    missing : why not, for those keys. reading : which accountant proves epsilon_at_delta, and what the others say.
+    """
+
+    events: tuple[Event, ...]
+    delta: float
+    values: Mapping[str, float | None]
+    missing: Mapping[str, str]
+    reading: Reading
+
+
+_MISSING = {
+    "epsilon": "Pure ε does not exist for Gaussian noise, nor for what is known in ρ, μ or (ε, δ) only.",
+    "rho": "ρ does not exist for (ε, δ) guarantees, and Gaussian noise on random batches has none that is amplified.",
+    "mu": "μ is known for Gaussian noise on all rows and for pure ε only; what is stated in ρ or (ε, δ) has none.",
+    "epsilon_at_delta": "No accountant proves an ε at this δ. Raise δ: it must exceed the δ of all parts together.",
+}
+
+
+def guarantee(events: Sequence[Event], delta: float) -> Guarantee:
+    """What the releases cost together in every currency, each by its own accountant; nothing is converted twice.
+
+    Raises ValueError for batches that hold under different neighbouring relations.
+    """
+    reading = accountants.tightest(events, delta)
+    found = {
+        "epsilon": accountants.total(events, "epsilon"),
+        "epsilon_at_delta": reading.epsilon,
+        "rho": accountants.total(events, "rho"),
+        "mu": accountants.total(events, "mu"),
+    }
+    values = {name: value if value < math.inf else None for name, value in found.items()}
+    missing = {name: _MISSING[name] for name, value in values.items() if value is None}
+    return Guarantee(tuple(events), delta, MappingProxyType(values), MappingProxyType(missing), reading)
+
+
+# ------------------------------------------------------------------------------------------------ what accounting saves
+
+SAVINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "unsampled": "no credit for sampling",
+        **accountants.METHOD_NAMES,
+    }
+)
+
+
+def savings(
+    means: NoisyMeans, scale: float, delta: float, precision: accountants.Precision = "normal"
+) -> dict[str, float]:
+    """ε at δ of the same noise by every method of SAVINGS that applies, in that order; all are upper bounds.
+
+    "unsampled" is the best accountant, told nothing of chance or of disjoint blocks: any T batches of m rows. The three
+    composition theorems know of each step only its ε; with Gaussian noise its (ε, δ_t), of which T δ_t is all of δ for
+    the basic theorem and half of it for the others. precision : as in `accountants.tightest`.
+    """
+    events = means.events_of_noise(scale)
+    reading = accountants.tightest(events, delta, precision=precision)
+    found: dict[str, float] = {method: value for method, value in reading.by_method.items()}
+    step, steps = events[0], len(events)
+    plain = tuple(inner_events(step)) * means.iterations
+    if plain != events:
+        found["unsampled"] = accountants.tightest(plain, delta, precision=precision).epsilon
+    if per_event.pure(step) == math.inf:
+        found["basic"] = steps * accountants.epsilon((step,), delta / steps, "pld")
+        each = delta / (2 * steps)
+        single = accountants.epsilon((step,), each, "pld")
+        found["advanced"] = _advanced(single, steps, delta / 2, each)
+        found["optimal"] = textbook.optimal(single, steps, delta, each) if single < math.inf else math.inf
+    return {name: found[name] for name in SAVINGS if found.get(name, math.inf) < math.inf}
+
+
+def _advanced(epsilon: float, steps: int, slack: float, step_delta: float) -> float:
+    return textbook.advanced(epsilon, steps, slack, step_delta)[0] if epsilon < 700 else math.inf  # e^ε overflows

@@ -1,0 +1,158 @@
+"""A closer look at the plan of the accelerated methods; each tab is computed only while it is open."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from dpviz.families.accelerated import HeavyBall, certificate, figures, texts
+from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.plots import plan_figures
+from dpviz.problems.base import SmoothFacts
+from dpviz.specification import Control
+from dpviz.ui import charts
+from dpviz.ui.accelerated import plan as accelerated_plan
+from dpviz.ui.accelerated.plan import PlanView
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import guarantee
+from dpviz.ui.explain import SETTINGS_ONLY, short
+
+HEIGHT = 380
+BENCH_CONVEXITY = Control(
+    "bench_convexity",
+    "Strong convexity",
+    "The smaller eigenvalue of the two-dimensional quadratic; the larger one is L = 1.",
+    0.5,
+    float,
+    0.01,
+    1.0,
+    symbol="μ",
+    scale="log",
+)
+STEPS = {str(value): f"{value:g}" for value in figures.RELATIVE_STEPS}
+NOISES = {"0.01": "0.01", "0.0001": "0.0001"}
+
+
+def tabs(panel: Panel, shown: PlanView, delta: float) -> None:
+    """The plan's figures in the first tab, and the closer looks beside it."""
+    looks: dict[str, Callable[[], None]] = {
+        "Plan": lambda: accelerated_plan.figures(shown),
+        "Tighter accountants": lambda: _accountants(panel, shown, delta),
+        "What limits accuracy": lambda: _decomposition(panel, shown),
+        "Heavy ball on quadratics": lambda: _quadratics(panel),
+        "Worst-case certificate": lambda: _certificate(panel, shown),
+    }
+    for tab, look in zip(st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun"), looks.values(), strict=True):
+        if tab.open:
+            with tab:
+                look()
+
+
+def _method(panel: Panel, shown: PlanView, name: str) -> str:
+    plans = guarantee.private(shown.plans)
+    with st.columns([1, 2])[0]:
+        return panel.choice(
+            name, "Method", {label: label for label in plans}, guarantee.telling(plans), "Whose plan is looked at."
+        )
+
+
+def _accountants(panel: Panel, shown: PlanView, delta: float) -> None:
+    label = _method(panel, shown, "accountants_of")
+    charts.show(
+        plan_figures.accountant_curves(shown.plans[label], delta, height=HEIGHT),
+        panel.key("chart_accountants"),
+        f"ε at δ = {short(delta)}, by every accountant",
+        "ε spent after each step of one method, one line per accountant; the lowest is the tightest",
+        "The same releases, read by different accountants. Each is an upper bound; the lowest one holds. δ is set "
+        f"under “Privacy”. {SETTINGS_ONLY}",
+    )
+
+
+def _decomposition(panel: Panel, shown: PlanView) -> None:
+    label = _method(panel, shown, "parts_of")
+    exact = panel.switch(
+        "parts_exact",
+        "On a quadratic, exactly",
+        False,
+        "Instead of the bound, which counts batch noise at its worst: the exact error on a quadratic whose eigenvalues "
+        "lie between μ and L.",
+    )
+    method = next(arm.algorithm for arm in shown.experiment.arms if arm.label == label)
+    assert isinstance(method, GradientMethod)
+    charts.show(
+        figures.decomposition(method, shown.plans[label], exact=exact, height=HEIGHT),
+        panel.key("chart_parts"),
+        "What limits accuracy",
+        "Error after each step, split into optimisation, privacy noise and batch noise",
+        f"{texts.DECOMPOSITION} {SETTINGS_ONLY}",
+    )
+
+
+def _quadratics(panel: Panel) -> None:
+    row = st.columns([4, 2, 2, 3], vertical_alignment="bottom")
+    with row[0]:
+        convexity = float(panel.number(BENCH_CONVEXITY, "bench_convexity") or BENCH_CONVEXITY.default)
+    with row[1]:
+        step = float(panel.choice("bench_step", "Step size α", STEPS, "1.0", "Step size of the chart on the right."))
+    with row[2]:
+        noise = float(panel.choice("bench_noise", "Noise per step", NOISES, "0.01", "The noise is T times this."))
+    with row[3]:
+        published = panel.switch("bench_paper", "The paper's curves", False, texts.PUBLISHED)
+    convexity = min(max(convexity, BENCH_CONVEXITY.low or 0.0), BENCH_CONVEXITY.high or 1.0)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        charts.show(
+            figures.momentum_rates(convexity, 1.0, published=published, height=HEIGHT),
+            panel.key("chart_rates"),
+            "Rate against momentum",
+            "Contraction rate of heavy ball and Nesterov against momentum, for three step sizes; the best is marked",
+            "Without noise, distances shrink by ρ in every step. Heavy ball wants less momentum than Nesterov. "
+            f"{SETTINGS_ONLY}",
+        )
+    with right:
+        charts.show(
+            figures.heavy_ball_on_quadratic(convexity, step, noise, published=published, height=HEIGHT),
+            panel.key("chart_quadratic"),
+            "Error against the number of steps",
+            "Exact error of heavy ball on a quadratic against T, for five momenta; the best T is marked",
+            f"Exact expectation (replaces Theorem 3.5) on diag(μ, 1); T steps share the budget. {SETTINGS_ONLY}",
+        )
+
+
+@st.cache_data(max_entries=64, show_spinner="Solving the matrix inequality")
+def _certify(
+    strong_convexity: float, smoothness: float, step: float, momentum: float
+) -> certificate.Certificate | None:
+    return certificate.certify(strong_convexity, smoothness, step, momentum)
+
+
+def _certificate(panel: Panel, shown: PlanView) -> None:
+    st.markdown(texts.CERTIFICATE)
+    arm = next((arm for arm in shown.experiment.arms if isinstance(arm.algorithm, HeavyBall)), None)
+    if arm is None:
+        st.info("Choose DP-HB among the methods: the certificate is about heavy ball.")
+        return
+    plan, method = shown.plans[arm.label], arm.algorithm
+    assert isinstance(plan.facts, SmoothFacts) and isinstance(method, HeavyBall)
+    step, momentum = float(plan.schedule["step_size"][0]), float(plan.schedule["momentum"][0])
+    constants = (plan.facts.strong_convexity, plan.facts.smoothness, step, momentum)
+    asked = st.session_state.get(panel.key("certified")) == constants
+    if not asked and not st.button("Look for a certificate (1-3 s)", key=panel.key("certify")):
+        return
+    st.session_state[panel.key("certified")] = constants
+    found = _certify(*constants)
+    if found is None:
+        st.warning(
+            f"At κ = {short(constants[1] / constants[0])} and β = {short(momentum)} the matrix inequality has no "
+            f"solution at any rate below 1. It needs about β ≤ {short(max(0.0, 1 - step * constants[1] / 2))}.",
+            title="No worst-case certificate",
+        )
+    else:
+        st.success(f"Certified rate ρ = {found.rate:.4f} per step, noise factor {found.noise_factor:.3f}.")
+    charts.show(
+        figures.worst_case(method, plan, found, height=HEIGHT),
+        panel.key("chart_certificate"),
+        "Heavy ball: certificate and exact curve",
+        "Certified worst-case bound of heavy ball, if there is one, and its exact error on a quadratic",
+        "The certificate holds for every objective with these constants, the exact curve for a quadratic. "
+        f"{SETTINGS_ONLY}",
+    )

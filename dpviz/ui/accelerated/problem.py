@@ -1,0 +1,180 @@
+"""Choosing what is minimised: a data set with its model, or the quadratic test bench."""
+
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from dpviz.datasets import DatasetSpecification
+from dpviz.errors import UserError
+from dpviz.families.accelerated import smoothness
+from dpviz.privacy.budgets import Budget
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.quadratic import Quadratic
+from dpviz.specification import Specification
+from dpviz.ui.controls import Panel, Settings, in_place
+from dpviz.ui.experiment.controls import fields_of
+from dpviz.ui.uploads import table as data_panel
+
+QUADRATIC = "quadratic"
+SOURCES = {
+    **{name: cls.title for name, cls in data_panel.GENERATORS.items()},
+    data_panel.UPLOAD: "Your own file",
+    QUADRATIC: Quadratic.title,
+}
+MODEL = ("regularisation", "scaling", "intercept", "clip", "clip_norm", "clipping", "start", "initial_gap")
+
+
+@dataclass(frozen=True)
+class Data:
+    """What the data controls chose: settings of a generator or of the quadratic; or an upload, None until ready."""
+
+    source: str
+    settings: Settings[DatasetSpecification] | Settings[Quadratic] | None = None
+    upload: DatasetSpecification | None = None
+    tables: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def data(panel: Panel, main: DeltaGenerator) -> Data:
+    """Choose the data; the panel for an upload is drawn in `main`."""
+    source = panel.choice(
+        "data", "Data set", SOURCES, "uniform", "What the algorithms learn from. Your own file stays on this server."
+    )
+    if source == data_panel.UPLOAD:
+        with main, st.expander("Your data", expanded=True, icon=":material/upload_file:"):
+            upload, tables = data_panel.uploaded(panel.page)
+        return Data(source, upload=upload, tables=tables)
+    with st.expander("Data settings"):
+        if source != QUADRATIC:
+            return Data(source, data_panel.generated(panel, source))
+        names = [control.name for control in Quadratic.controls()]
+        return Data(source, Settings(Quadratic, panel.specification(Quadratic, names, prefix="quadratic_")))
+
+
+def model(panel: Panel, chosen: Data, budget: Settings[Budget], seed: int | None) -> ProblemSpecification | None:
+    """The problem: for a data set, the controls of the logistic regression on it. None if there are no data yet.
+
+    The last of the controls that make an experiment: raises UserError for any mistake in them.
+    """
+    if chosen.source == QUADRATIC:
+        st.caption("The quadratic is set under “Data settings”.")
+        panel.check()
+        assert chosen.settings is not None
+        quadratic = chosen.settings.build()
+        assert isinstance(quadratic, Quadratic)
+        return quadratic
+    values = panel.specification(LogisticRegression, MODEL)
+    fields = _smoothness(panel)
+    panel.check()
+    dataset = chosen.upload if chosen.settings is None else chosen.settings.build()
+    if dataset is None:
+        return None
+    with in_place(go_on=False):
+        problem = Settings(LogisticRegression, {**values, "data": dataset}).build()
+        fields = _computed(panel, problem, chosen.tables, fields, budget.build(), seed)
+        return Settings(LogisticRegression, {**values, **fields, "data": dataset}).build()
+
+
+def _smoothness(panel: Panel) -> dict[str, Any]:
+    """Controls for L; the fields that they set."""
+    declared = {control.name: control for control in LogisticRegression.controls()}
+    source = panel.control(declared["smoothness_source"], "smoothness_source")
+    if source == "bounds":
+        return {}
+    value = panel.number(declared["smoothness"], "smoothness", disabled=source != "declared")
+    fields: dict[str, Any] = {"smoothness_source": source, "smoothness": value}
+    if source == "released":
+        fields["smoothness_cost"] = panel.number(declared["smoothness_cost"], "smoothness_cost")
+    return fields
+
+
+def _computed(
+    panel: Panel,
+    problem: LogisticRegression,
+    tables: Mapping[str, np.ndarray],
+    fields: dict[str, Any],
+    budget: Budget,
+    seed: int | None,
+) -> dict[str, Any]:
+    """Buttons that compute L from the data; the fields to use, none as long as there is no L."""
+    source = fields.get("smoothness_source")
+    about = problem.to_json()  # all that the eigenvalue depends on is in there
+    paid: list[float] = [] if problem.public else _paid(data_panel.known_as(panel.page))
+    if source == "estimated":
+        st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
+        compute = partial(smoothness.estimated, problem, tables)
+        st.button("Estimate L", key=panel.key("estimate"), on_click=_keep, args=(panel, about, None, compute))
+    elif source == "released":
+        cost = fields["smoothness_cost"]
+        spend = smoothness.suggested_cost(budget) if cost is None else cost
+        spent = f"Spent ε_L = {' + '.join(f'{cost:.3g}' for cost in paid)}" if paid else f"Spends ε_L = {spend:.3g}"
+        st.caption(f"{spent} before the run; the plan gets the rest.")
+        compute = partial(smoothness.released, problem, spend, seed, tables)
+        again = fields["smoothness"] is not None and st.session_state.get(panel.key("smoothness_for")) == about
+        st.button(
+            "Release L",
+            key=panel.key("release"),
+            on_click=_keep,
+            args=(panel, about, spend, compute, None if problem.public else paid),
+            disabled=again,
+            help="One release of the same data and model: a second one would cost the budget again.",
+        )
+    error = st.session_state.pop(panel.key("smoothness_error"), None)
+    if error is not None:
+        st.error(str(error), title=error.title)
+    if paid and (source != "released" or fields["smoothness"] is None):
+        st.warning(
+            f"ε_L = {math.fsum(paid):.3g} was spent on L of this file, and this plan does not count it. It does with L "
+            "“Released privately”.",
+            title="A release of L is not paid for",
+        )
+    if fields and fields["smoothness"] is None:
+        st.caption("Until there is a value, the plan uses L from the declared bounds.")
+        return {}
+    made_for = st.session_state.get(panel.key("smoothness_for"), about)
+    if source in ("estimated", "released") and made_for != about:
+        st.warning("The data or the model changed after this L was computed. Compute it again.")
+    # Every release of this file counts, whatever the control says that the next one would cost.
+    return fields | {"smoothness_cost": math.fsum(paid)} if paid and source == "released" else fields
+
+
+def _paid(file: Hashable) -> list[float]:
+    """The ε_L of all releases of L from a file in this session."""
+    costs: list[float] = st.session_state.setdefault("released_smoothness", {}).setdefault(file, [])
+    return costs
+
+
+def _keep(
+    panel: Panel, about: str, cost: float | None, compute: Callable[[], float], paid: list[float] | None = None
+) -> None:
+    """Compute L and write it into its control; for callbacks. paid : takes the cost, too."""
+    try:
+        panel.write({"smoothness": compute(), "smoothness_cost": cost})
+    except UserError as error:
+        st.session_state[panel.key("smoothness_error")] = error
+    else:
+        st.session_state[panel.key("smoothness_for")] = about
+        if paid is not None and cost is not None:
+            paid.append(cost)
+
+
+def settings_of(problem: ProblemSpecification) -> dict[str, Any]:
+    """The controls that rebuild a problem: the inverse of `data` and `model`.
+
+    Raises ValueError for a problem that the page cannot express, such as one on an uploaded table.
+    """
+    if isinstance(problem, Quadratic):
+        return {"data": QUADRATIC, **fields_of(problem, "quadratic_")}
+    if not isinstance(problem, LogisticRegression):
+        raise ValueError(f"the page has no controls for {problem.kind}")
+    for source, cls in data_panel.GENERATORS.items():
+        if type(problem.data) is cls:
+            dataset: Specification = problem.data
+            return {"data": source, **fields_of(dataset, f"{source}_"), **fields_of(problem)}
+    raise ValueError(f"the page has no controls for {problem.data.kind}")

@@ -1,0 +1,59 @@
+"""What one run of every method releases, in words and as a table to take away; reads no raw data."""
+
+import io
+from collections.abc import Mapping
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+from dpviz.privacy.budgets import Budget
+from dpviz.ui import explain
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment.run import Run
+
+COMPOSES = "Publishing several methods or runs adds up their costs."
+
+
+def show(
+    panel: Panel,
+    run: Run,
+    words: Mapping[str, str],
+    model: pd.DataFrame,
+    meaning: str,
+    weights: pd.DataFrame | None = None,
+) -> None:
+    """The models of the first run of each private method.
+
+    words : a sentence for each method, as Markdown. model : a row for each coefficient, a column for each method, and
+    more that says what a row is; meaning : how to read it. weights : the same of the other player, if there is one.
+    """
+    budget = run.experiment.budget
+    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    head.subheader("What one run releases", anchor=False, width="stretch")
+    with head:
+        explain.private_badge()
+        st.download_button(
+            "CSV",
+            partial(_csv, model, meaning, budget),
+            file_name=f"dpviz_{panel.page}_model.csv",
+            mime="text/csv",
+            key=panel.key("model_csv"),
+            type="tertiary",
+            icon=":material/download:",
+            help="The released model of each method.",
+            on_click="ignore",
+        )
+    st.markdown("\n".join(f"- **{label}**: {sentence}" for label, sentence in words.items()))
+    numbers = {label: st.column_config.NumberColumn(format="%.3f") for label in words}
+    st.dataframe(model, hide_index=True, column_config=numbers, alt="Released coefficients, one column per method")
+    if weights is not None:
+        st.dataframe(weights, hide_index=True, column_config=numbers, alt="Released weights of the groups")
+    st.caption(f"First run of each method. {meaning} {explain.released(budget, 1)} {COMPOSES}")
+
+
+def _csv(model: pd.DataFrame, meaning: str, budget: Budget) -> bytes:
+    out = io.StringIO()
+    out.write(f"# First run of each method. {meaning} {explain.released(budget, 1)} {COMPOSES}\n")
+    model.to_csv(out, index=False)
+    return out.getvalue().encode()

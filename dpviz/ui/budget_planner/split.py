@@ -1,0 +1,229 @@
+"""Splitting a budget over several analyses: a small table, its total in every currency, and the noise of each part."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dpviz.errors import UserError
+from dpviz.plots import planner_figures
+from dpviz.privacy import allocation, noisy_means
+from dpviz.privacy.allocation import Analysis, Share
+from dpviz.privacy.budgets import Budget
+from dpviz.ui.budget_planner import view as planner_view
+from dpviz.ui.controls import Panel, Settings
+from dpviz.ui.experiment.controls import CURRENCIES
+from dpviz.ui.experiment.results import Shown
+from dpviz.ui.explain import SETTINGS_ONLY, short
+
+NAME, MECHANISM, WEIGHT, MOVE, SET, CURRENCY, AMOUNT, DELTA = (
+    "analysis",
+    "mechanism",
+    "weight",
+    "sensitivity",
+    "rows",
+    "own guarantee",
+    "amount",
+    "δ",
+)
+COLUMNS = (NAME, MECHANISM, WEIGHT, MOVE, SET, CURRENCY, AMOUNT, DELTA)
+SHARE = "share of the total"
+MECHANISMS = {
+    "laplace": "Laplace",
+    "gaussian": "Gaussian",
+    "selection": "Selection",
+    "any": "Only a guarantee is known",
+}
+DEFAULT: tuple[tuple[Any, ...], ...] = (
+    ("Training", "Laplace", 4.0, 1.0, "", SHARE, None, None),
+    ("Summary table", "Laplace", 1.0, 1.0, "", SHARE, None, None),
+    ("Survey by a partner", MECHANISMS["any"], 1.0, 1.0, "", "Pure ε", 0.2, None),
+)
+RULES = {"optimal": "Least noise", "proportional": "Like the weights"}
+MOST = 20
+
+
+def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
+    """The table; while the tab is open, the split and the total."""
+    st.markdown(
+        "Several analyses of the same people. Each gets a **share of the total** (the guarantee in the sidebar) or "
+        "states a **guarantee of its own** in its own currency. Analyses with the same entry under *rows* use the same "
+        "rows; different entries mean disjoint sets of rows, fixed without looking at them; empty means all rows."
+    )
+    table = _table(panel)
+    rule = panel.choice(
+        "rule", "Shares", RULES, "optimal", "Least noise minimises the sum of weight × variance over all analyses."
+    )
+    if not is_open:
+        return []
+    analyses = [_analysis(row) for row in table]
+    if not analyses:
+        st.info("Add an analysis to the table.")
+        return []
+    shares = allocation.split(budget, analyses, rule)  # type: ignore[arg-type]
+    st.dataframe(
+        pd.DataFrame(
+            {
+                "Analysis": [share.analysis.name for share in shares],
+                "Share": [share.fraction for share in shares],
+                "Noise scale": [share.noise_scale for share in shares],
+                "Costs": [_cost(share.event) for share in shares],
+            }
+        ),
+        hide_index=True,
+        column_config={
+            "Share": st.column_config.NumberColumn(format="percent", help="Of the total; empty: its own guarantee."),
+            "Noise scale": st.column_config.NumberColumn(format="%.4g", help="b, σ, or that of the Gumbel noise."),
+        },
+        placeholder="—",
+        alt="Share of the budget, noise scale and cost of every analysis",
+    )
+    total = noisy_means.guarantee(allocation.composed([(share.analysis, share.event) for share in shares]), delta)
+    st.markdown(f"**All together** ({budget.describe()} was given):")
+    planner_view.of_events(total)
+    parts = _percents(shares)
+    shown: Shown = []
+    if parts:
+        shown = planner_view.show(
+            planner_figures.bars(parts, "Share of the total [%]", unit=" %"),
+            "planner_chart_split",
+            "Shares of the budget",
+            "Share of the budget of every analysis",
+            f"Of {type(budget).name}. A share of an analysis on rows of its own costs nothing to the others. "
+            f"{SETTINGS_ONLY}",
+        )
+    with st.expander("The same in Python", icon=":material/code:"):
+        rows = "\n".join(f"    {_code(analysis)}," for analysis in analyses)
+        sizes = ", ".join(f"{control.name}={getattr(budget, control.name)!r}" for control in budget.controls())
+        used = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
+        st.code(
+            f"from dpviz.privacy.budgets import {', '.join(used)}\n"
+            f"from dpviz.privacy.allocation import Analysis, split\n\nanalyses = [\n{rows}\n]\n"
+            f'for share in split({type(budget).__name__}({sizes}), analyses, rule="{rule}"):\n'
+            "    print(share.analysis.name, share.noise_scale)",
+            language="python",
+        )
+    return shown
+
+
+def _percents(shares: Sequence[Share]) -> dict[str, float]:
+    """Those of the analyses that have a share; a second one of the same name is numbered."""
+    found: dict[str, float] = {}
+    for number, share in enumerate(shares, 1):
+        if share.fraction is not None:
+            name = share.analysis.name
+            found[f"{name} ({number})" if name in found else name] = 100 * share.fraction
+    return found
+
+
+def _table(panel: Panel) -> list[tuple[Any, ...]]:
+    """The rows as edited; they travel in the address, and stay while the visitor looks at another page."""
+    key = panel.key("split")
+    base, editor, last = f"{key}_base", f"{key}_table", f"{key}_rows"
+    if editor not in st.session_state:  # what was edited is lost with the editor, so a new one begins with it
+        kept = st.session_state.get(last)
+        st.session_state[base] = _from_address(st.query_params.get(key)) if kept is None else _frame(kept)
+    edited = st.data_editor(
+        st.session_state[base],
+        key=editor,
+        num_rows="dynamic",
+        hide_index=True,
+        column_config={
+            NAME: st.column_config.TextColumn("Analysis", required=True, default="Analysis", max_chars=60),
+            MECHANISM: st.column_config.SelectboxColumn(
+                "Mechanism", options=list(MECHANISMS.values()), required=True, default="Laplace"
+            ),
+            WEIGHT: st.column_config.NumberColumn(
+                "Weight", default=1.0, min_value=1e-6, help="How much the variance of its noise matters."
+            ),
+            MOVE: st.column_config.NumberColumn(
+                "Sensitivity", default=1.0, min_value=1e-9, help="How far one row moves the result."
+            ),
+            SET: st.column_config.TextColumn("Rows", default="", help="Name of a disjoint set of rows; empty: all."),
+            CURRENCY: st.column_config.SelectboxColumn(
+                "Guarantee", options=[SHARE, *(cls.name for cls in CURRENCIES.values())], required=True, default=SHARE
+            ),
+            AMOUNT: st.column_config.NumberColumn("Amount", help="ε, ρ or μ of its own guarantee."),
+            DELTA: st.column_config.NumberColumn("δ", format="%.1e", help="Of an (ε, δ) guarantee of its own."),
+        },
+        placeholder="",
+        alt="The analyses: name, mechanism, weight, sensitivity, rows, own guarantee",
+    )
+    rows = [tuple(_plain(value) for value in row) for row in edited[list(COLUMNS)].itertuples(index=False)]
+    if len(rows) > MOST:
+        st.warning(f"Only the first {MOST} analyses count.")
+        rows = rows[:MOST]
+    st.session_state[last] = rows
+    if rows != [*DEFAULT]:
+        panel.query[key] = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+    return rows
+
+
+def _from_address(text: str | None) -> pd.DataFrame:
+    """The table that a link holds, or the default one if it holds none that can be read."""
+    if text:
+        try:
+            found = json.loads(text)
+            if isinstance(found, list) and len(found) <= MOST and all(len(row) == len(COLUMNS) for row in found):
+                return _frame(found)
+        except (ValueError, TypeError, OverflowError):
+            pass
+        st.warning("The table of analyses in this link cannot be read. The default one is shown.")
+    return _frame(DEFAULT)
+
+
+def _frame(rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
+    """The rows as the editor takes them; what is no number is empty."""
+    frame = pd.DataFrame(list(rows), columns=list(COLUMNS))
+    for name in (WEIGHT, MOVE, AMOUNT, DELTA):
+        frame[name] = pd.to_numeric(frame[name], errors="coerce")
+    for name in (NAME, MECHANISM, SET, CURRENCY):
+        frame[name] = frame[name].fillna("").astype(str)
+    return frame
+
+
+def _plain(value: Any) -> Any:
+    if value is None or (isinstance(value, float) and np.isnan(value)) or value is pd.NA:
+        return None
+    return float(value) if isinstance(value, (int, float, np.number)) else str(value)
+
+
+def _analysis(row: tuple[Any, ...]) -> Analysis:
+    """One row of the table. Raises UserError that names the analysis."""
+    values = dict(zip(COLUMNS, row, strict=True))
+    name = values[NAME] or "Analysis"
+    mechanism = next((key for key, title in MECHANISMS.items() if title == values[MECHANISM]), None)
+    if mechanism is None:
+        raise UserError(f"Choose a mechanism for {name}.", title="A mechanism is missing")
+    own = next((cls for cls in CURRENCIES.values() if cls.name == values[CURRENCY]), None)
+    parts = {"name": name, "noise": mechanism, "rows": values[SET] or "", "weight": values[WEIGHT]}
+    parts |= {"sensitivity": values[MOVE]}
+    try:
+        if own is not None:
+            if values[AMOUNT] is None:
+                raise UserError("State the amount of its guarantee.", title="An amount is missing")
+            fields = {own.controls()[0].name: values[AMOUNT]}
+            if len(own.controls()) > 1 and values[DELTA] is not None:
+                fields[own.controls()[1].name] = values[DELTA]
+            parts |= {"budget": Settings(own, fields).build()}
+        return Settings(Analysis, {key: value for key, value in parts.items() if value is not None}).build()
+    except UserError as error:
+        raise UserError(f"{name}: {error}", title=error.title) from error
+
+
+def _cost(event: Any) -> str:
+    """An event in words: "Laplace, ε = 0.2"."""
+    fields = {"eps": "ε", "mu": "μ", "eta": "η", "rho": "ρ", "delta": "δ"}
+    parts = [f"{sign} = {short(getattr(event, name))}" for name, sign in fields.items() if hasattr(event, name)]
+    return f"{type(event).__name__}, {', '.join(parts)}"
+
+
+def _code(analysis: Analysis) -> str:
+    fields = [f"{name}={getattr(analysis, name)!r}" for name in ("name", "noise", "weight", "sensitivity", "rows")]
+    if analysis.budget is not None:
+        sizes = ", ".join(f"{c.name}={getattr(analysis.budget, c.name)!r}" for c in analysis.budget.controls())
+        fields.append(f"budget={type(analysis.budget).__name__}({sizes})")
+    return f"Analysis({', '.join(fields)})"

@@ -1,0 +1,250 @@
+"""The budget planner's what-ifs about noisy means; each is computed only while its tab is open."""
+
+from functools import partial
+
+import numpy as np
+import plotly.graph_objects as go
+import streamlit as st
+
+from dpviz.errors import UserError
+from dpviz.plots import planner_figures
+from dpviz.privacy import noisy_means
+from dpviz.privacy.accounting import accountants, closed_forms, textbook
+from dpviz.privacy.accounting.accountants import Method
+from dpviz.privacy.budgets import ApproximateDP, Budget, TradeOff
+from dpviz.privacy.noisy_means import SAVINGS, STEPS_LIMIT, NoisyMeans
+from dpviz.specification import Control
+from dpviz.ui.budget_planner import view as planner_view
+from dpviz.ui.experiment.results import Shown
+from dpviz.ui.explain import SETTINGS_ONLY, short
+
+TARGET = Control(
+    name="target",
+    label="Noise you can live with",
+    help="Scale of the noise in every mean, for the what-ifs. Empty: half of what the budget gives.",
+    default=None,
+    type=float,
+    low=1e-12,
+    high=1e6,
+    scale="log",
+    optional=True,
+)
+CHECKPOINTS = 10  # beside T itself and the end of the budget
+LONGEST = 10_000  # steps that are drawn
+LONGEST_BAR = 300.0  # times the shortest one; beside a longer one it could not be seen
+GRID = "Privacy loss distributions are composed on a grid, which costs up to 0.2 %, never too little."
+
+
+def symbol(means: NoisyMeans) -> str:
+    """The symbol of the noise scale."""
+    return "b" if means.noise == "laplace" else "σ"
+
+
+def wanted(means: NoisyMeans, budget: Budget, target: float | None) -> float:
+    """The noise of the what-ifs: as set, or half of what the budget gives."""
+    return means.noise_scale(budget) / 2 if target is None else target
+
+
+def noise(means: NoisyMeans, budget: Budget) -> Shown:
+    """The noise that the budget allows in every mean."""
+    scale = means.noise_scale(budget)
+    row = st.container(horizontal=True)
+    row.metric(
+        f"Noise scale {symbol(means)} per step",
+        short(scale),
+        border=True,
+        help=f"In every coordinate of the mean of m = {means.batch_size:,} rows, each clipped to norm C.",
+    )
+    row.metric(
+        "Signal to noise",
+        short(means.clip / scale),
+        border=True,
+        help=f"Largest possible mean C, divided by {symbol(means)}.",
+    )
+    row.metric(
+        "Rows for half the noise",
+        f"{means.rows_needed(budget, scale / 2):,}",
+        border=True,
+        help="At the same budget, number of steps and share of rows per batch.",
+    )
+    if isinstance(budget, ApproximateDP) and means.noise == "gaussian" and budget.epsilon < 1:
+        waste = closed_forms.gdp_mu(budget.epsilon, budget.delta)
+        waste /= textbook.classic_gaussian_mu(budget.epsilon, budget.delta)
+        st.caption(
+            "The noise is calibrated exactly (Balle and Wang 2018). For one release at this ε and δ, the textbook's "
+            f"σ = Δ √(2 ln(1.25/δ))/ε would be {100 * (waste - 1):.0f} % larger, and above ε = 1 it is not proven."
+        )
+    slow = isinstance(budget, ApproximateDP | TradeOff)  # each point is calibrated by composing losses
+    steps = np.unique([means.iterations, *np.geomspace(1, 10_000, 4 if slow else 30).round().astype(int)])
+    scales, reason = _noise_by_steps(means, budget, steps)
+    missing = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
+    shown = planner_view.show(
+        planner_figures.noise_by_steps(steps, scales, (means.iterations, scale), symbol(means)),
+        "planner_chart_noise",
+        "Noise against the number of steps",
+        "Noise scale in every mean against the number of steps that share the budget",
+        f"The whole budget is spread evenly over T means. {SETTINGS_ONLY}",
+    )
+    if reason:
+        st.caption(f"No point for T = {missing}. {reason}")
+    _python(f"print(means.noise_scale({_budget(budget)}))", means, budget)
+    return shown
+
+
+def _noise_by_steps(means: NoisyMeans, budget: Budget, steps: np.ndarray) -> tuple[np.ndarray, str]:
+    """(k,) noise scale at each number of steps, NaN where no plan exists, and why not."""
+    scales, reasons = np.full(len(steps), np.nan), []
+    for i, t in enumerate(steps.tolist()):
+        try:
+            scales[i] = means.replaced(iterations=t).noise_scale(budget)
+        except UserError as error:
+            reasons.append(str(error))
+    return scales, " ".join(dict.fromkeys(reasons))
+
+
+def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float | None) -> Shown:
+    """What a given noise guarantees, and how many steps the budget would last."""
+    scale = wanted(means, budget, target)
+    found = noisy_means.guarantee(means.events_of_noise(scale), delta)
+    st.markdown(f"**{means.iterations:,} means with noise {symbol(means)} = {short(scale)}** cost together:")
+    planner_view.of_events(found)
+    steps = means.affordable_steps(budget, scale)
+    lasts = f"more than {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
+    st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{lasts} steps**.")
+    longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))
+    end = steps if steps <= longest else 0  # what lasts longer is not marked
+    times = np.unique([means.iterations, max(end, 1), *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
+    if isinstance(budget, ApproximateDP) and budget.delta == delta:  # the curves are in the currency of the budget
+        shown = _accountants_by_steps(means, scale, delta, times, budget.epsilon, end)
+    else:
+        left, right = st.columns(2, gap="medium")
+        with left:
+            shown = _budget_by_steps(means, budget, scale, times, end)
+        with right:
+            shown += _accountants_by_steps(means, scale, delta, times)
+    _python(
+        f"events = means.events_of_noise({scale!r})\nprint(noisy_means.guarantee(events, delta={delta!r}).values)",
+        means,
+        budget,
+        "from dpviz.privacy import noisy_means\n",
+    )
+    return shown
+
+
+def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.ndarray, steps: int) -> Shown:
+    """What the noise spends of the very number that the budget limits."""
+    control = budget.controls()[0]
+    if isinstance(budget, TradeOff):  # each point composes losses
+        times = np.unique([1, means.iterations, max(steps, 1), times[-1]])
+    spent = means.spent(budget, scale, times.tolist())
+    title = f"Privacy spent, {control.symbol} ({budget.name})"
+    return planner_view.show(
+        planner_figures.budget_by_steps(times, spent, title, control.symbol, getattr(budget, control.name), steps),
+        "planner_chart_budget",
+        "How long the budget lasts",
+        "Privacy spent after each step of a given noise, in the currency of the budget, with the budget",
+        f"In the currency of the budget, so it lasts until the line meets it. {SETTINGS_ONLY}",
+    )
+
+
+def _accountants_by_steps(
+    means: NoisyMeans, scale: float, delta: float, times: np.ndarray, limit: float | None = None, steps: int = 0
+) -> Shown:
+    """ε at δ of the noise, by every accountant. limit, steps : a budget in ε at this δ, and how long it lasts."""
+    events = means.replaced(iterations=int(times[-1])).events_of_noise(scale)
+    # One pass over disjoint blocks is one event, however many means it has.
+    counts = np.maximum(np.ceil(times * len(events) / times[-1]), 1).astype(int)
+    curves: dict[Method, np.ndarray] = {}
+    for method in accountants.METHODS:
+        curve = accountants.epsilon_curve(events, delta, method, tuple(counts.tolist()))
+        if np.isfinite(curve[-1]):
+            curves[method] = curve
+    return planner_view.show(
+        planner_figures.spent_by_steps(times, curves, delta, limit, steps),
+        "planner_chart_spent",
+        f"Read as ε at δ = {short(delta)}" if limit is None else "How long the budget lasts",
+        "ε spent after each step of a given noise, one line per accountant",
+        f"Each line is an upper bound; the lowest one holds. {GRID} {SETTINGS_ONLY}",
+    )
+
+
+def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
+    """How many rows a wanted noise needs."""
+    scale = wanted(means, budget, target)
+    needed = means.rows_needed(budget, scale)
+    st.markdown(
+        f"Noise of scale **{short(scale)}** in each of {means.iterations:,} means needs **{needed:,} rows**; you have "
+        f"{means.rows:,}."
+    )
+    now = means.noise_scale(budget)
+    low, high = sorted((means.rows, needed))
+    axis = np.geomspace(max(1, low / 4), high * 4, 50)
+    shown = planner_view.show(
+        planner_figures.noise_by_rows(axis, now * means.rows / axis, scale, needed, symbol(means)),
+        "planner_chart_rows",
+        "Noise against the number of rows",
+        "Noise scale against the number of rows, and the number that gives the wanted noise",
+        f"At the same budget, steps and share of rows per batch: noise falls like 1/n. {SETTINGS_ONLY}",
+    )
+    _python(f"print(means.rows_needed({_budget(budget)}, {scale!r}))", means, budget)
+    return shown
+
+
+def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
+    """The same noise, counted by every theorem and accountant, with and without credit for sampling."""
+    scale = means.noise_scale(budget)
+    found = noisy_means.savings(means, scale, delta)
+    if not found:
+        st.info("No accountant reads this noise at so small a δ. Raise δ.")
+        return []
+    best = min(found, key=found.__getitem__)
+    worst = max(found, key=found.__getitem__)
+    least, most = found[best], found[worst]
+    if most <= 1.005 * least:
+        st.markdown(f"The noise costs **ε = {short(least)}**, however it is counted.")
+    else:
+        st.markdown(
+            f"The **same noise** costs ε = {short(most)} ({SAVINGS[worst]}) or ε = {short(least)} ({SAVINGS[best]}): "
+            f"{most / max(least, 1e-300):.3g} times less, for nothing but better counting."
+        )
+    drawn = {SAVINGS[name]: value for name, value in found.items() if value <= LONGEST_BAR * least or least == 0}
+    absent = [f"{SAVINGS[name]}, ε = {short(found[name])}" for name in found if SAVINGS[name] not in drawn]
+    too_long = f"Too long to draw: {'; '.join(absent)}. " if absent else ""
+    shown = planner_view.show(
+        planner_figures.bars(drawn, "ε", SAVINGS[best]),
+        "planner_chart_accountants",
+        f"The same noise at δ = {short(delta)}",
+        "One bar per way to count: the smallest ε that it proves for the same noise",
+        f"Each bar is an upper bound; the lowest one holds. “No credit for sampling” counts as if all could see who is "
+        f"in the batch. {too_long}{GRID} The CSV is computed on a finer grid. {SETTINGS_ONLY}",
+        to_download=partial(_finer_bars, means, scale, delta),
+    )
+    _python(
+        f"print(noisy_means.savings(means, means.noise_scale({_budget(budget)}), delta={delta!r}))",
+        means,
+        budget,
+        "from dpviz.privacy import noisy_means\n",
+    )
+    return shown
+
+
+def _finer_bars(means: NoisyMeans, scale: float, delta: float) -> go.Figure:
+    """The same bars, all of them, by accountants that round losses to a finer grid."""
+    found = noisy_means.savings(means, scale, delta, precision="fine")
+    return planner_figures.bars({SAVINGS[name]: value for name, value in found.items()}, "ε")
+
+
+def _budget(budget: Budget) -> str:
+    sizes = ", ".join(f"{control.name}={getattr(budget, control.name)!r}" for control in budget.controls())
+    return f"{type(budget).__name__}({sizes})"
+
+
+def _python(lines: str, means: NoisyMeans, budget: Budget, imports: str = "") -> None:
+    """The lines that compute the same."""
+    fields = ", ".join(f"{name}={getattr(means, name)!r}" for name in type(means).model_fields)
+    with st.expander("The same in Python", icon=":material/code:"):
+        st.code(
+            f"{imports}from dpviz.privacy.budgets import {type(budget).__name__}\n"
+            f"from dpviz.privacy.noisy_means import NoisyMeans\n\nmeans = NoisyMeans({fields})\n{lines}",
+            language="python",
+        )

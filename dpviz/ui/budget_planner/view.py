@@ -1,0 +1,119 @@
+"""The budget planner's first part: what a guarantee is worth, in every currency and in words."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from dpviz.errors import UserError
+from dpviz.plots import guarantee_figures
+from dpviz.privacy import readings
+from dpviz.privacy.budgets import Budget, RenyiDP, TradeOff
+from dpviz.privacy.events import Relation
+from dpviz.privacy.noisy_means import Guarantee, NoisyMeans
+from dpviz.ui import charts
+from dpviz.ui.experiment.controls import CURRENCIES
+from dpviz.ui.experiment.results import Shown
+from dpviz.ui.explain import SETTINGS_ONLY, short
+
+ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "attack": TradeOff}
+FALSE_ALARMS = 0.01
+ORDER = 8.0  # of the Rényi divergence that is shown
+
+
+def protected(means: NoisyMeans) -> str:
+    """Who is protected, in words; a batch of all rows without replacement is no batch."""
+    whole = means.sampling == "wor" and means.batch_size == means.rows
+    return means.replaced(sampling="all").protects if whole else means.protects
+
+
+def names(delta: float, order: float) -> dict[str, str]:
+    """What the currencies are called, in the order in which they are shown."""
+    return {
+        "epsilon": "Pure ε",
+        "epsilon_at_delta": f"ε at δ = {short(delta)}",
+        "rho": "ρ (zCDP)",
+        "mu": "μ (Gaussian DP)",
+        "renyi": f"Rényi at α = {short(order)}",
+    }
+
+
+def currencies(budget: Budget, delta: float) -> None:
+    """The same guarantee in the other currencies; a dash and the reason where it implies none."""
+    order = budget.order if isinstance(budget, RenyiDP) else ORDER
+    found = readings.implied(budget, delta, order)
+    row = st.container(horizontal=True)
+    for name, title in names(delta, order).items():
+        item = found[name]
+        if item.value is None:
+            value, help = "—", item.why
+        elif item.exact:
+            value, help = short(item.value), "Says exactly as much as the guarantee that was stated."
+        else:
+            value, help = f"≤ {short(item.value)}", "What every algorithm with this guarantee has; says less than it."
+        row.metric(title, value, border=True, help=help)
+    missing = list(dict.fromkeys(item.why for item in found.values() if item.value is None))
+    if missing:
+        st.caption(" ".join(missing))
+
+
+def of_events(found: Guarantee) -> None:
+    """What given releases cost in every currency; a dash and the reason where one does not exist."""
+    row = st.container(horizontal=True)
+    for name, title in names(found.delta, ORDER).items():
+        if name in found.values:
+            value = found.values[name]
+            help = found.missing.get(name) or "Of these releases, by the best route to this currency."
+            row.metric(title, "—" if value is None else f"≤ {short(value)}", border=True, help=help)
+    if found.missing:
+        st.caption(" ".join(found.missing.values()))
+
+
+def consequences(budget: Budget, relation: Relation) -> None:
+    """The guarantee in words: the best attacker's success, and what a suspicion can become."""
+    missed = readings.budget_tradeoff(budget, [FALSE_ALARMS])
+    detected = 1 - float(missed[0])
+    advantage = readings.budget_advantage(budget)
+    posterior = detected / (detected + FALSE_ALARMS)
+    exchanged = relation == "replace-one"
+    asked = "which of two rows was used" if exchanged else "whether the row was in the data"
+    noticed = "a replaced row" if exchanged else "the row"
+    st.markdown(
+        f"""
+- An attacker who knows everybody else's row and must decide {asked} is right in **at most
+  {50 * (1 + advantage):.3g} of 100** fair coin-toss cases. 50 is pure guessing.
+- If false alarms are allowed in 1 % of cases, the attacker notices {noticed} **at most {100 * detected:.3g} %** of
+  the time.
+- A suspicion of 50 % before such an alarm becomes **at most {100 * posterior:.3g} %** after it.
+"""
+    )
+
+
+def attack_chart(budget: Budget, means: NoisyMeans) -> Shown:
+    """The trade-off curve of the guarantee and, where the noise can meet it, of the noisy means."""
+    rates, plan = guarantee_figures.RATES, None
+    with suppress(UserError):  # said where the noise is shown
+        plan = readings.tradeoff(means.events(budget), rates)
+    figure = guarantee_figures.tradeoff(readings.budget_tradeoff(budget, rates), plan)
+    unit = "one row replaced" if means.relation == "replace-one" else "one row added or removed"
+    return show(
+        figure,
+        "planner_chart_tradeoff",
+        "What an attacker can do",
+        "Lowest possible rate of missed rows against the rate of false alarms",
+        f"No test of {unit} lies below its curve. Worst case over all algorithms with this guarantee. {SETTINGS_ONLY}",
+    )
+
+
+def show(
+    figure: go.Figure,
+    key: str,
+    heading: str,
+    alt: str,
+    caption: str,
+    to_download: Callable[[], go.Figure] | None = None,
+) -> Shown:
+    """Draw one chart, see `charts.show`; what was drawn, for the export."""
+    charts.show(figure, key, heading, alt, caption, to_download=to_download)
+    return [(heading, figure, caption)]

@@ -1,0 +1,1 @@
+"""What any algorithm page consists of: choose, plan, run, show."""

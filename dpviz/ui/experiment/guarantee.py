@@ -1,0 +1,197 @@
+"""The guarantee line: what the budget is, what it means in other currencies, and what an attacker can do."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import streamlit as st
+
+from dpviz.experiments.plan import Plan
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy
+from dpviz.privacy.events import Event
+from dpviz.privacy.readings import tradeoff
+from dpviz.ui.controls import Panel, Settings
+from dpviz.ui.explain import UNIT, short
+
+DELTA = ApproximateDP().delta  # at which readings are made where nothing says another one
+FALSE_ALARMS = 0.01  # the attacker's rate of wrong accusations for the attack reading
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What the events of one plan mean: infinite where a currency does not exist.
+
+    epsilon_at_delta, accountant : the smallest ε at δ that any accountant proves, and its name.
+    detection : largest rate at which an attacker tells a replaced row from the real one, at 1 % false alarms.
+    """
+
+    pure: float
+    rho: float
+    mu: float
+    epsilon_at_delta: float
+    accountant: str
+    detection: float
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The largest of one reading over several methods, who has it, and the smallest."""
+
+    value: float
+    who: str
+    least: float
+
+    @property
+    def same(self) -> bool:
+        """Whether all methods have it."""
+        return _equal(self.least, self.value)
+
+
+def readings(plan: Plan, delta: float) -> Readings:
+    """All readings of a run; upper bounds, except that Gaussian noise on all rows is exact. Cached."""
+    return _readings(tuple(plan.facts.released), plan.events, delta)
+
+
+@lru_cache(64)
+def _readings(before: tuple[Event, ...], events: tuple[Event, ...], delta: float) -> Readings:
+    tightest = accountants.tightest(events, delta, before)
+    # After an ε-DP release the false alarms that a test of the run may use have grown by at most e^ε.
+    false_alarms = min(1.0, FALSE_ALARMS * math.exp(min(accountants.total(before, "epsilon"), 700.0)))
+    return Readings(
+        pure=accountants.total((*before, *events), "epsilon"),
+        rho=accountants.total((*before, *events), "rho"),
+        mu=accountants.total((*before, *events), "mu"),
+        epsilon_at_delta=tightest.epsilon,
+        accountant=accountants.METHOD_NAMES[tightest.method],
+        detection=1 - float(tradeoff(events, false_alarms)),
+    )
+
+
+def worst(read: Mapping[str, Readings], name: str) -> Worst:
+    """The largest of the readings called `name`: what holds whichever of the methods is run."""
+    values = {label: float(getattr(item, name)) for label, item in read.items()}
+    largest = max(values.values())
+    who = [label for label, value in values.items() if _equal(value, largest)]
+    if len(who) == len(values) > 1:
+        named = "every method"
+    else:
+        named = who[0] + (f" and {len(who) - 1} more" if len(who) > 1 else "")
+    return Worst(largest, named, min(values.values()))
+
+
+def private(plans: Mapping[str, Plan]) -> dict[str, Plan]:
+    """The plans that have a budget."""
+    return {label: plan for label, plan in plans.items() if not isinstance(plan.budget, NoPrivacy)}
+
+
+def telling(plans: Mapping[str, Plan]) -> str:
+    """The method whose noise to show first: one whose noise changes over the steps, if there is one."""
+    changing = (label for label, plan in plans.items() if np.ptp(plan.schedule.get("noise_scale", np.zeros(1))) > 0)
+    return next(changing, next(iter(plans)))
+
+
+def delta(panel: Panel, budget: Settings[Budget]) -> float:
+    """The δ at which runs are read: that of the budget; where it has none of its own, set by a control."""
+    (_, control) = ApproximateDP.controls()
+    assert control.low is not None and control.high is not None
+    if control.name in budget.values:
+        value = budget.values[control.name]
+    else:
+        help = "At which δ the guarantee is read as (ε, δ). It changes the readings only, not the noise."
+        value = panel.number(replace(control, label="δ of the readings", symbol="", help=help), "delta_reading")
+    return min(max(value or control.default, control.low), control.high)
+
+
+Card = tuple[str, str, str, str]  # name, value, what stands below, help
+
+
+def noise_card(label: str, plan: Plan) -> Card:
+    """The scale of the noise in the first and the last step."""
+    noise = plan.schedule["noise_scale"]
+    return (
+        "Noise, first → last step",
+        short(noise[0]) if noise[0] == noise[-1] else f"{short(noise[0])} → {short(noise[-1])}",
+        f"{label}, {plan.iterations:,} steps",
+        "Scale of the noise that is added to each coordinate of the mean gradient.",
+    )
+
+
+def line(
+    budget: Budget, plans: Mapping[str, Plan], delta: float, noise: Callable[[str, Plan], Card] = noise_card
+) -> None:
+    """Budget, reading at δ, noise and attack reading, side by side; the readings hold for every method."""
+    shown = private(plans)
+    label = telling(shown)
+    read = {name: readings(plan, delta) for name, plan in shown.items()}
+    epsilon, detection = worst(read, "epsilon_at_delta"), worst(read, "detection")
+    accountants = ", ".join(dict.fromkeys(item.accountant for item in read.values()))
+    cards = (
+        (
+            "Budget of each method",
+            budget.describe(),
+            f"{budget.name}, {UNIT}",
+            f"The whole run of each method meets this guarantee; protected is {UNIT}.",
+        ),
+        (
+            f"Reading at δ = {short(delta)}",
+            f"ε ≤ {short(epsilon.value)}",
+            epsilon.who,
+            f"{_range(epsilon, short)} Of each method by the tightest of our accountants: {accountants}. Upper bounds.",
+        ),
+        noise(label, shown[label]),
+        (
+            "Attack reading",
+            f"≤ {_percent(detection.value)}",
+            detection.who,
+            f"{_range(detection, _percent)} {consequence(detection)}",
+        ),
+    )
+    row = st.container(horizontal=True, gap="small")
+    for name, value, below, help in cards:
+        row.metric(name, value, below, border=True, help=help, delta_color="off", delta_arrow="off")
+    st.caption(f"{consequence(detection)} {currencies(read)}")
+
+
+def consequence(detection: Worst) -> str:
+    """The attack reading as a sentence."""
+    others = "" if detection.same else f" ({detection.who}; less often with the other methods)"
+    return (
+        "An attacker who must be wrong at most 1 % of the time tells a replaced row from the real one at most "
+        f"{_percent(detection.value)} of the time{others}."
+    )
+
+
+def currencies(read: Mapping[str, Readings]) -> str:
+    """The same runs in the other currencies, at worst; a dash and a reason where one of them has no such number."""
+    absent = {
+        "pure": "Gaussian noise has no pure ε",
+        "rho": "no amplified ρ is known for batches",
+        "mu": "no finite μ is known for batches",
+    }
+    parts = []
+    for name, title in {"pure": "pure ε =", "rho": "zCDP ρ ≤", "mu": "GDP μ ≤"}.items():
+        found = worst(read, name)
+        if math.isfinite(found.value):
+            parts.append(f"{title} {short(found.value)} ({found.who})")
+        else:
+            parts.append(f"{title.split()[0]} — ({found.who}: {absent[name]})")
+    return f"In other currencies, at worst: {'; '.join(parts)}."
+
+
+def _equal(value: float, largest: float) -> bool:
+    """Whether two readings are the same in the digits that are shown."""
+    return value == largest or math.isclose(value, largest, rel_tol=1e-3)
+
+
+def _range(found: Worst, text: Callable[[float], str]) -> str:
+    """How far the methods lie apart, in a sentence."""
+    if found.same:
+        return f"{found.who[0].upper()}{found.who[1:]}."
+    return f"From {text(found.least)} to {text(found.value)} over the methods; shown is the largest, of {found.who}."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

@@ -1,0 +1,249 @@
+"""What came out of a run: curves over steps or privacy spent, and the table of final numbers."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+from streamlit.elements.lib.column_types import ColumnConfig
+
+from dpviz.experiments import publishing, results
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.trace import Trace
+from dpviz.plots import run_figures
+from dpviz.plots.style import arm_styles
+from dpviz.privacy.accounting.accountants import Currency
+from dpviz.privacy.budgets import NoPrivacy
+from dpviz.problems.base import Metric
+from dpviz.ui import charts, explain
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment.run import Run
+
+AXES = {"steps": "Steps", "spent": "Privacy spent"}
+NO_OVERLAY = "none"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the curves of a run are to be drawn.
+
+    second : metric of the second chart at first.
+    overlays : further curves (T+1,) by name and arm, of the metric `compared`. remarks : a sentence about them.
+    """
+
+    currency: Currency
+    currency_title: str
+    second: str = ""
+    overlays: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    remarks: Mapping[str, str] = field(default_factory=dict)
+    compared: str = "objective_gap"
+
+
+Shown = list[tuple[str, go.Figure, str]]  # heading, figure, caption: as the HTML export takes them
+
+
+def diagnostics_shown(panel: Panel, experiment: Experiment) -> bool:
+    """Whether raw-data curves are shown: always for public data; for a user's file if the switch says so."""
+    return experiment.problem.public or bool(st.session_state.get(panel.key("diagnostics")))
+
+
+def diagnostics_switch(panel: Panel, experiment: Experiment) -> None:
+    """The switch, for a user's file, at the place where the hidden curves would be."""
+    if experiment.problem.public:
+        return
+    shown = st.toggle(
+        "Show non-private diagnostics",
+        key=panel.key("diagnostics"),
+        persist_state="session",
+        help="Loss, gradient norm and accuracy read your raw data. Nothing that they show is covered by the guarantee.",
+    )
+    if not shown:
+        st.caption("Curves and numbers that read your raw data are hidden. What is shown is what the methods release.")
+
+
+def metrics(trace: Trace) -> dict[str, Metric]:
+    """The recorded series, the most telling first."""
+    found = trace.metrics
+    order = [name for name in results.HEADLINES if name in found]
+    return {name: found[name] for name in dict.fromkeys([*order[:1], *found])}
+
+
+def live_chart(run: Run, trace: Trace, diagnostics: bool) -> None:
+    """The small chart of a run that is under way, if there is something that may be shown."""
+    trace = trace.visible(diagnostics)
+    available = metrics(trace)
+    if not available:
+        return
+    name = next(iter(available))
+    figure = run_figures.convergence(trace, name, arm_styles(run.experiment.arms), height=300)
+    metric = available[name]
+    charts.plain(figure, f"{run.page}_live", f"{metric.label} by step, while the run goes on")
+    st.caption(f"{metric.label}. {_privacy(metric, trace, run.experiment)}")
+
+
+def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
+    """Two charts side by side: the first metric, and one of the others, as far as there are any; what was drawn.
+
+    trace : what may be shown of the run.
+    """
+    available = metrics(trace)
+    if not available:
+        return []
+    first, *others = available
+    row = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
+    with row:
+        axis = panel.choice("axis", "Horizontal axis", AXES, "steps", "Steps, or the privacy that they have spent.")
+        second = _second(panel, available, others, options.second) if others else ""
+        overlay = NO_OVERLAY
+        if options.overlays and first == options.compared:
+            named = {NO_OVERLAY: "None", **{name: name.capitalize() for name in options.overlays}}
+            overlay = panel.choice(
+                "overlay", "Thin lines", named, NO_OVERLAY, "Theory to compare the first chart with."
+            )
+    left, right = st.columns(2, gap="medium")
+    shown: Shown = []
+    with left:
+        lines = options.overlays.get(overlay, {})
+        shown.append(_curve(panel, run, trace, available[first], axis, options, lines, overlay))
+    if second:
+        with right:
+            shown.append(_curve(panel, run, trace, available[second], axis, options, {}, overlay))
+    return shown
+
+
+def _second(panel: Panel, available: Mapping[str, Metric], others: Sequence[str], default: str) -> str:
+    """The metric of the second chart."""
+    return panel.choice(
+        "second",
+        "Second chart",
+        {name: available[name].label.split(" ‖")[0] for name in others},
+        default if default in others else others[0],
+        "The quantity in the chart on the right.",
+    )
+
+
+def _curve(
+    panel: Panel,
+    run: Run,
+    trace: Trace,
+    metric: Metric,
+    axis: str,
+    options: Options,
+    overlays: Mapping[str, np.ndarray],
+    overlay_name: str,
+) -> tuple[str, go.Figure, str]:
+    spent = {
+        label: results.spent_curve(trace, label, plan, options.currency)
+        for label, plan in run.plans.items()
+        if label in trace.lanes and not isinstance(plan.budget, NoPrivacy)
+    }
+    figure = run_figures.convergence(
+        trace,
+        metric.name,
+        arm_styles(run.experiment.arms),
+        x="spent" if axis == "spent" else "iteration",
+        spent=spent,
+        spent_title=options.currency_title,
+        overlays=overlays,
+        overlay_name=overlay_name,
+    )
+    compared = f" {options.remarks.get(overlay_name, '')}" if overlays else ""
+    caption = f"{explain.spread(run.experiment.replicates)}{compared} {_privacy(metric, trace, run.experiment)}"
+    along = "privacy spent" if axis == "spent" else "steps"
+    charts.show(
+        figure,
+        panel.key(f"chart_{metric.name}"),
+        metric.label,
+        f"{metric.label} against {along}, one line per method",
+        caption,
+        "private" if trace.released(metric) else "not private",
+    )
+    return metric.label, figure, caption
+
+
+def _privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
+    """Of a chart: what may be published of it."""
+    if trace.released(metric):
+        return explain.released(experiment.budget, experiment.replicates)
+    if metric.released:
+        return f"{explain.released(experiment.budget, experiment.replicates)} {explain.REFERENCES}"
+    return explain.diagnostic(experiment.replicates, experiment.problem.public)
+
+
+def table(run: Run, trace: Trace, delta: float) -> None:
+    """The table of final numbers of what may be shown; says which of them read the raw data."""
+    numbers = results.final_table(trace, run.plans, delta=delta)
+    if numbers.empty:
+        return
+    columns = {name: column for name, column in results.columns(trace).items() if name in numbers}
+    if numbers["currency"].iloc[0] == f"ε at δ = {delta:.4g}":  # then the reading is what was spent
+        columns.pop("epsilon_at_delta", None)
+    labels = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
+    shown = _readable(numbers[list(columns)]).rename(columns=labels)
+    help = {labels[name]: column.help for name, column in columns.items()}
+    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    head.subheader("Final numbers", anchor=False, width="stretch")
+    read = [name for name, column in columns.items() if not column.released and not name.endswith(("_low", "_high"))]
+    read = [labels[name] for name in read if name != "seconds"]
+    if read:
+        with head:
+            explain.diagnostic_badge()
+    st.dataframe(
+        shown,
+        hide_index=True,
+        placeholder="–",
+        column_config={name: _format(shown[name], help.get(name)) for name in shown},
+        alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",
+    )
+    if read:
+        references = "" if all(lane.private for lane in trace.lanes.values()) else f" {explain.REFERENCES}"
+        st.caption(
+            f"Medians of {run.experiment.replicates} runs. **Not private**, because read off the raw data: "
+            f"{', '.join(read)}.{references}"
+        )
+
+
+def publishing_line(run: Run, trace: Trace, delta: float) -> None:
+    """What publishing more than one of these results costs, in one line."""
+    experiment = run.experiment
+    found = publishing.costs(run.plans, trace.lanes, experiment.budget, experiment.replicates, delta)
+    several = [cost for cost in found if cost.methods * cost.repeats > 1]
+    if several:
+        st.caption(
+            f"**What publishing costs.** Each method meets {experiment.budget.describe()} alone; together they spend "
+            f"more. Publishing {'; publishing '.join(publishing.sentences(several))}."
+        )
+
+
+def _readable(numbers: pd.DataFrame) -> pd.DataFrame:
+    """The table without what repeats itself; both ends of a band in one column."""
+    shown = numbers.drop(columns=["currency", "accountant"], errors="ignore")
+    if "diverged" in shown and not shown["diverged"].any():
+        shown = shown.drop(columns="diverged")
+    for name in [name for name in shown if name.endswith("_low")]:
+        high = name.removesuffix("_low") + "_high"
+        band = [f"{low:.2g} - {high:.2g}" for low, high in zip(shown[name], shown[high], strict=True)]
+        shown = shown.drop(columns=high).assign(**{name: band})
+    return shown.map(lambda value: None if isinstance(value, float) and not np.isfinite(value) else value)
+
+
+def _heading(name: str, column: results.Column, numbers: pd.DataFrame, delta: float) -> str:
+    """A short heading: the words of a metric without its formula, and the currency of what was spent."""
+    if name == "spent":
+        return f"Spent {numbers['currency'].iloc[0]}"
+    if name == "epsilon_at_delta":
+        return f"ε at δ = {explain.short(delta)}"
+    if name.endswith("_low"):
+        return "10-90 %"
+    return re.sub(r" F\([^,]*", "", column.label)
+
+
+def _format(values: pd.Series, help: str | None) -> ColumnConfig:
+    if pd.api.types.is_integer_dtype(values):
+        return st.column_config.NumberColumn(help=help or None, format="localized")
+    if pd.api.types.is_numeric_dtype(values):
+        return st.column_config.NumberColumn(help=help or None, format="%.4g")
+    return st.column_config.TextColumn(help=help or None)

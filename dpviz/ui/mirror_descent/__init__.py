@@ -1,0 +1,1 @@
+"""What only the page of the private games has."""

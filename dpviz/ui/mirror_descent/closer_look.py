@@ -1,0 +1,244 @@
+"""A closer look at the plan of a game; each tab is computed only while it is open."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from dpviz.experiments.sweep import Sweep, SweepResult
+from dpviz.families.mirror_descent import VertexSampling, bounds, figures, planning, presets, rates, sampling_bias
+from dpviz.plots import plan_figures, sweep_figures
+from dpviz.privacy.budgets import ApproximateDP
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.quadratic_games import QuadraticGame
+from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
+from dpviz.specification import Control
+from dpviz.ui import charts
+from dpviz.ui.controls import Panel, in_place, mistake
+from dpviz.ui.experiment import guarantee
+from dpviz.ui.experiment import plan as plan_view
+from dpviz.ui.experiment import sweep as sweep_panel
+from dpviz.ui.explain import SETTINGS_ONLY, short
+from dpviz.ui.mirror_descent import plan as mirror_plan
+from dpviz.ui.mirror_descent.plan import PlanView
+
+HEIGHT = 380
+VERTICES = Control(
+    "maurey_d", "Vertices", "Vertices of the strategy that is sampled.", 100, int, 2, 3000, symbol="d", scale="log"
+)
+DATA_SETS = Control(
+    "sweep_data_sets",
+    "Data sets",
+    "Each is generated from a seed of its own, the next ones after the data seed. One alone shows no spread.",
+    5,
+    int,
+    1,
+    20,
+    symbol="S",
+)
+LONGEST = {"100": "up to 100", "300": "up to 300", "1000": "up to 1,000", "3000": "up to 3,000"}
+REALS = ("Rate", "of which privacy", "τ")
+COLUMNS = {
+    "Rate": "Bound on the gap, all unknown constants set to 1.",
+    "of which privacy": "The part of the rate that is due to privacy; the rest is sampling error.",
+    "T": "Rounds.",
+    "K": "Vertices that each player draws per round.",
+    "B": "Rows per round.",
+    "τ": "Step size.",
+    "U": "Theorem 4.3: units of B rows after which it stops. Theorem 5.1: rounds between two new sets of draws.",
+}
+DIMENSIONS = (10, 30, 100, 300, 1000, 3000)
+
+
+def methods_name(problem: type[ProblemSpecification]) -> str:
+    """The control of the methods: one for every group of problems that is offered the same ones."""
+    if issubclass(problem, MarginalQueries):
+        return "methods_synthetic"
+    return (
+        "methods_learning" if issubclass(problem, SparseRegression | Portfolio | PolytopeRegression) else "methods_game"
+    )
+
+
+def tabs(panel: Panel, shown: PlanView, delta: float) -> None:
+    """The plan's figures in the first tab, and the closer looks beside it."""
+    looks: dict[str, Callable[[], None]] = {
+        "Plan": lambda: plan_view.draw(mirror_plan.drawings(shown), mirror_plan.ALTS, panel.key("chart_plan")),
+        "Gap against dimension": lambda: _dimension(panel, shown),
+        "What accounting saves": lambda: _accounting(panel, shown, delta),
+        "Bias of few draws": lambda: _maurey(panel),
+        "The paper's table": lambda: _table(shown),
+    }
+    for tab, look in zip(st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun"), looks.values(), strict=True):
+        if tab.open:
+            with tab:
+                look()
+
+
+def _dimension(panel: Panel, shown: PlanView) -> None:
+    """The family's headline: the gap against the number of strategies, every chosen method."""
+    st.markdown(
+        "How does the gap grow with the number of strategies d, at the same rows, budget and settings? Vertex sampling "
+        "pays for ln d, Euclidean noise for d. The sweep runs on generated data and streams."
+    )
+    experiment = shown.experiment
+    if not isinstance(experiment.problem, MatrixGame | QuadraticGame):
+        st.info("Choose the matrix game or the quadratic game: their number of strategies can be varied.")
+        return
+    left, right, _ = st.columns(3, vertical_alignment="bottom")
+    with left:
+        longest = int(panel.choice("sweep_longest", "Strategies", LONGEST, "1000", "The largest number of strategies."))
+    with right:
+        data_sets = panel.number(DATA_SETS, DATA_SETS.name)
+    sweep: Sweep | None = None
+    if not mistake(DATA_SETS, data_sets):
+        sweep = presets.dimension_sweep(experiment, [d for d in DIMENSIONS if d <= longest], int(data_sets or 1))
+    sweep_panel.panel(panel.key("sweep"), "Gap against dimension", sweep, lambda result: _swept(panel, result))
+
+
+def _swept(panel: Panel, result: SweepResult) -> None:
+    """What a sweep has found: the curves, and the laws of their growth."""
+    charts.show(
+        sweep_figures.against(result, "Strategies of each player", symbol="d"),
+        panel.key("chart_sweep"),
+        "Duality gap against the number of strategies",
+        "Duality gap against the number of strategies, one line per method; crossovers are marked",
+        "n, budget and rounds as set. Median and 10-90 % band of all runs on all data sets. Slopes are those of log "
+        "gap against log d, with 95 % intervals over data sets and runs; marks show where curves cross, bars from the "
+        "least to the largest value over the data sets. **Not private**: the gap reads the data, which are public.",
+        "not private",
+    )
+    sweep_panel.laws(result, "d")
+
+
+def _accounting(panel: Panel, shown: PlanView, delta: float) -> None:
+    st.markdown(
+        "A drawn vertex may tell little more than its bounded range η. The paper counts it as an η-DP release and adds "
+        "up by advanced composition; counted exactly, its steps cost a fraction of the budget."
+    )
+    label = next((label for label, plan in guarantee.private(shown.plans).items() if "range_x" in plan.schedule), None)
+    if label is None:
+        st.info("Choose a method that draws vertices.")
+        return
+    chosen = {name: name for name, plan in guarantee.private(shown.plans).items() if len(plan.events) > 0}
+    with st.columns([1, 2])[0]:
+        label = panel.choice("accounting_of", "Method", chosen, label, "Whose plan is looked at.")
+    left, right = st.columns(2, gap="medium")
+    with left:
+        charts.show(
+            plan_figures.accountant_curves(shown.plans[label], delta, height=HEIGHT),
+            panel.key("chart_accountants"),
+            f"ε at δ = {short(delta)}, by every accountant",
+            "ε spent after each round of one method, one line per accountant; the lowest is the tightest",
+            f"The same draws, read by different accountants; the lowest one holds. {SETTINGS_ONLY}",
+        )
+    with right:
+        _paper_step(panel, shown)
+    _positions(panel, shown)
+
+
+def _positions(panel: Panel, shown: PlanView) -> None:
+    """In a single pass, rows that are read early pay in more draws."""
+    single = [
+        arm
+        for arm in shown.experiment.arms
+        if isinstance(arm.algorithm, VertexSampling) and arm.algorithm.batching == "single"
+    ]
+    if not single:
+        return
+    plan = shown.plans[single[0].label]
+    batch = int(plan.schedule["batch_size"][0])
+    steps = (plan.resolved["step_size_x"], plan.resolved["step_size_y"])
+    paying = [
+        (player, step)
+        for player, step in zip(planning.players(shown.facts, int(plan.resolved["draws"])), steps, strict=False)
+        if player.oscillation > 0
+    ]
+    charts.show(
+        figures.rho_by_position([p for p, _ in paying], [s for _, s in paying], plan.iterations, batch, height=HEIGHT),
+        panel.key("chart_positions"),
+        f"Who pays how much: {single[0].label}",
+        "ρ of a row against its position in the single pass",
+        "A row only pays in the draws after its own block; the guarantee is that of the first block. An individual "
+        f"reading, not the guarantee of the run. {SETTINGS_ONLY}",
+    )
+
+
+def _paper_step(panel: Panel, shown: PlanView) -> None:
+    """What the paper's step size really costs."""
+    budget = shown.experiment.budget
+    facts = shown.facts
+    if not isinstance(budget, ApproximateDP) or not (facts.oscillation_x and facts.oscillation_y):
+        st.info("The paper states its composition for (ε, δ) and two players who need data.")
+        return
+    sampling = (arm.algorithm for arm in shown.experiment.arms if isinstance(arm.algorithm, VertexSampling))
+    method = next(sampling, VertexSampling())
+    paper = method.replaced(accounting="paper", batching="single", parameters="own", relative_step=1.0)
+    with in_place():
+        plan = paper.plan(facts, budget)
+        charts.show(
+            figures.accounting_gain(bounds.paper_costs(plan), height=HEIGHT),
+            panel.key("chart_gain"),
+            "What the paper's step really costs",
+            "ε of the paper's step size by four accountings",
+            f"Single pass, T = {plan.iterations:,}, the paper's step τ = {short(plan.resolved['step_size_x'])} at δ = "
+            f"{short(budget.delta)}. What is left over could have bought larger steps. {SETTINGS_ONLY}",
+        )
+
+
+def _maurey(panel: Panel) -> None:
+    st.markdown(
+        "A player sees the other one through K drawn vertices only. Where the objective is curved that is biased by "
+        "about 1/K (Maurey); where it is linear, as in a matrix game, it is not."
+    )
+    with st.columns([1, 2])[0]:
+        vertices = int(panel.number(VERTICES, "maurey_d") or VERTICES.default)
+    measured = _measured(min(max(vertices, 2), 3000))
+    charts.show(
+        figures.maurey(measured, height=HEIGHT),
+        panel.key("chart_maurey"),
+        "Bias against the number of draws",
+        "Measured sampling bias against draws K, with the exact line and the bound",
+        f"Mean of ½‖x̂‖² - ½‖x‖² over 2,000 simulated draws at uniform x, two standard errors. {SETTINGS_ONLY}",
+    )
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _measured(vertices: int) -> sampling_bias.SamplingBias:
+    return sampling_bias.measure((1, 2, 4, 8, 16, 32, 64), vertices, 2000, 0)
+
+
+def _table(shown: PlanView) -> None:
+    """The paper's settings at the user's size."""
+    st.markdown("Rates and parameters of the paper's theorems at your size, with unit constants.")
+    budget = shown.experiment.budget
+    if not isinstance(budget, ApproximateDP):
+        st.info("The paper states its rates for (ε, δ)-DP. State the guarantee as (ε, δ) to see the table.")
+        return
+    if not (shown.facts.oscillation_x and shown.facts.d_x > 1):
+        st.info("The table is about games whose both players need data, and about minimisation over a simplex.")
+        return
+    rows = rates.settings(planning.sizes(shown.facts, budget))
+    st.dataframe(
+        [
+            {
+                "Result": row.theorem,
+                "Rate": row.rate,
+                "of which privacy": row.private_rate,
+                "T": row.rounds,
+                "K": row.draws,
+                "B": row.batch,
+                "τ": row.step_size,
+                "U": row.stop or row.refresh,
+            }
+            for row in rows
+        ],
+        hide_index=True,
+        placeholder="–",
+        column_config={
+            name: st.column_config.NumberColumn(help=help, format="%.3g" if name in REALS else "localized")
+            for name, help in COLUMNS.items()
+        },
+        alt="The paper's theorems with rate, rounds, draws, batch and step size at these settings",
+    )
+    st.caption(f"Rates with unit constants. {SETTINGS_ONLY}")

@@ -1,0 +1,181 @@
+"""What a run on groups shows: the released model and, as diagnostics, what it does to each group."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dpviz.experiments.trace import Lane, Trace
+from dpviz.families.mirror_descent import group_figures, group_texts
+from dpviz.problems.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.grouped import CLOSE, GroupedGame, Rates
+from dpviz.problems.simplex import to_ball
+from dpviz.ui import charts, explain
+from dpviz.ui.accelerated import released_model
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment.results import Shown
+from dpviz.ui.experiment.run import Run
+from dpviz.ui.uploads import table as data_panel
+
+ALL = "all rows"
+WEIGHTS = "Groups: the weight that the other player put on each of them."
+NAMED = 3  # of the coefficients, in words
+REFERENCES = ("Best on average, without privacy", "Fairest, without privacy", "The game's optimum, without privacy")
+
+
+# ------------------------------------------------------------------------------------------------------------- released
+
+
+def released(panel: Panel, run: Run, trace: Trace) -> None:
+    """What the first run of each private method releases: the model by column, and the weights of the groups."""
+    problem = run.experiment.problem
+    lanes = {label: lane for label, lane in trace.lanes.items() if lane.private and lane.output}
+    if not lanes or not isinstance(problem, GroupLoss | LossMatrix):
+        return
+    weights = pd.DataFrame({label: lane.output["y"][0] for label, lane in lanes.items()})
+    weights.insert(0, "group", problem.data.facts().groups)
+    words = {label: _words(problem, lane) for label, lane in lanes.items()}
+    released_model.show(panel, run, words, _model(problem, lanes), _meaning(problem), weights)
+
+
+def _vector(problem: GroupLoss | LossMatrix, lane: Lane) -> np.ndarray:
+    """(d,) the first run's model: a coefficient for each feature, or a share for each strategy."""
+    x = lane.output["x"][0]
+    return to_ball(x, problem.radius) if isinstance(problem, GroupLoss) else x
+
+
+def _model(problem: GroupLoss | LossMatrix, lanes: Mapping[str, Lane]) -> pd.DataFrame:
+    facts = problem.data.facts()
+    low, high = np.array(facts.bounds).T
+    table = pd.DataFrame({"column": facts.names, "lowest": low, "highest": high})
+    return table.assign(**{label: _vector(problem, lane) for label, lane in lanes.items()})
+
+
+def _words(problem: GroupLoss | LossMatrix, lane: Lane) -> str:
+    """The released model in one sentence."""
+    facts, values, y = problem.data.facts(), _vector(problem, lane), lane.output["y"][0]
+    heaviest = np.argsort(-np.abs(values), kind="stable")[:NAMED]
+    sign = "+" if isinstance(problem, GroupLoss) else ""
+    named = ", ".join(f"{data_panel.plain(facts.names[j])} {values[j]:{sign}.3f}" for j in heaviest if values[j])
+    group = f"the game weights {data_panel.plain(facts.groups[int(np.argmax(y))])} most ({y.max():.0%})"
+    if not isinstance(problem, GroupLoss):
+        return f"plays {named}; {group}."
+    size = float(np.abs(values).sum())
+    far = f"it has moved ‖w‖₁ = {size:.3g} away from the model 0, of at most r = {explain.short(problem.radius)}"
+    return f"{far}; largest coefficients: {named or 'none'}; {group}."
+
+
+def _meaning(problem: GroupLoss | LossMatrix) -> str:
+    if isinstance(problem, LossMatrix):
+        return f"Columns: how often each strategy is played. {WEIGHTS}"
+    return (
+        "Columns: a row is predicted positive where the sum of coefficient × value is above 0, each value scaled from "
+        f"its declared range to [-1, 1]. {WEIGHTS}"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- diagnostics
+
+
+class Measured(NamedTuple):
+    """One method's or reference's models, by group and, last, in all rows: (R, G + 1); weighed (R, G)."""
+
+    means: np.ndarray
+    weighed: np.ndarray
+    rates: Rates | None
+
+    @property
+    def losses(self) -> group_texts.Losses:
+        """Medians over the runs."""
+        return group_texts.Losses(
+            float(np.median(self.means[:, -1])), float(np.median(np.nanmax(self.means[:, :-1], axis=1)))
+        )
+
+
+def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Shown:
+    """What each method does to each group, beside what would be possible without privacy: reads the raw data."""
+    lanes = {label: lane for label, lane in trace.lanes.items() if lane.output}
+    measured = _kept(panel, run, game, lanes)
+    label = panel.choice(
+        "groups_of", "Losses of", {name: name for name in lanes}, next(iter(lanes)), "Whose model is compared."
+    )
+    label = label if label in lanes else next(iter(lanes))
+    names = [data_panel.plain(name) for name in game.groups]
+    mine, (average, fairest, in_game) = measured[label], (measured[name] for name in REFERENCES)
+    medians = np.median(mine.means[:, :-1], axis=0), np.median(mine.weighed, axis=0)
+    warning = group_texts.shares_differ(names, game.counts, game.declared, CLOSE)
+    if warning:
+        st.warning(f"{warning} **Not private**: it counts the rows.", title="The game's shares are not the real ones")
+    st.info(
+        group_texts.worst(data_panel.plain(label), names, *medians, game.counts, game.shares),
+        icon=":material/balance:",
+    )
+    figure = group_figures.group_losses(
+        game.groups, mine.means[:, :-1], mine.weighed, fairest.means[0, :-1], average.means[0, :-1]
+    )
+    privacy = explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)
+    caption = (
+        "Mean loss of each group's rows, and the same times found share / share in the game, which is what it plays "
+        f"for; at the {'released ' * lanes[label].private}model of {label}. "
+        f"{explain.spread(run.experiment.replicates)} {privacy}"
+    )
+    heading = "Loss per group"
+    alt = "Loss of every group: mean, as the game weighs it, and of two models without privacy"
+    charts.show(figure, panel.key("chart_groups"), heading, alt, caption, "not private")
+    wrong_shares = None if game.shares_are_right else in_game.losses
+    st.markdown(group_texts.prices(data_panel.plain(label), average.losses, fairest.losses, wrong_shares, mine.losses))
+    _tables(game, measured, privacy)
+    return [(heading, figure, caption)]
+
+
+def _kept(panel: Panel, run: Run, game: GroupedGame, lanes: Mapping[str, Lane]) -> dict[str, Measured]:
+    """All measures by model, computed once for a run."""
+    key = panel.key("measured_groups")
+    kept = st.session_state.get(key)
+    if kept is None or kept[0] is not run.job or not set(lanes) <= set(kept[1]):
+        models = {label: lane.output["x"] for label, lane in lanes.items()}
+        models |= zip(REFERENCES, (game.best_on_average(), game.fairest(), game.best_in_game()), strict=True)
+        kept = (
+            run.job,
+            {name: Measured(game.mean_losses(x), game.group_losses(x), game.rates(x)) for name, x in models.items()},
+        )
+        st.session_state[key] = kept
+    return kept[1]
+
+
+def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -> None:
+    """Rows per group, and every measure of every model in every group."""
+    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    head.subheader("What each method does to each group", anchor=False, width="stretch")
+    with head:
+        explain.diagnostic_badge()
+    everyone = ALL if ALL not in game.groups else f"{ALL} of the table"
+    groups = pd.DataFrame(
+        {"Group": game.groups, "Rows": game.counts, "Found share": game.found, "Share in the game": game.shares}
+    )
+    shares = {name: st.column_config.NumberColumn(format="%.4f") for name in ("Found share", "Share in the game")}
+    wanted = {
+        "Mean loss": {name: found.means for name, found in measured.items()},
+        "As the game weighs it": {name: found.weighed for name, found in measured.items()},
+    }
+    if all(found.rates is not None for found in measured.values()):
+        for title, field in (
+            ("Error rate", "error"),
+            ("Selection rate", "selection"),
+            ("True-positive rate", "true_positive"),
+        ):
+            wanted[title] = {name: getattr(found.rates, field) for name, found in measured.items()}
+    for tab, (title, values) in zip(st.tabs(["Rows", *wanted]), [("", None), *wanted.items()], strict=True):
+        if values is None:
+            tab.dataframe(groups, hide_index=True, column_config=shares, alt="Rows and shares of every group")
+            continue
+        rows = [np.median(found, axis=0).tolist() for found in values.values()]
+        table = pd.DataFrame(rows, pd.Index(values, name="Model"), [*game.groups, everyone][: len(rows[0])])
+        formats = {name: st.column_config.NumberColumn(format="%.4f") for name in table}
+        tab.dataframe(table, placeholder="–", column_config=formats, alt=f"{title} by model and group")
+    st.caption(
+        "Medians over the runs. Selection rate: share of rows predicted positive; true-positive rate: the same among "
+        f"the rows that are positive. {privacy}"
+    )

@@ -1,0 +1,233 @@
+"""The groups of a user's file and their shares of all rows: declared, bought with a part of the budget, or proposed."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dpviz.datasets import target_classes
+from dpviz.datasets.files import shown
+from dpviz.datasets.groups import MAX_GROUPS, MIN_SHARE, OTHER, group_positions
+from dpviz.errors import NotYet, UserError
+from dpviz.families.mirror_descent import shares as bought_shares
+from dpviz.ui.explain import short
+from dpviz.ui.uploads import table as data_panel
+
+DECLARED, BOUGHT = "declared", "bought"
+SOURCES = {DECLARED: "Declared", BOUGHT: "Bought with a part of the budget"}
+WHAT_TO_DO = (
+    "Declare what you know of it from elsewhere, buy the shares with a part of the budget, or propose them from the "
+    "data (not private)."
+)
+
+
+class Release(NamedTuple):
+    """Noisy numbers of rows (G,) in the groups of a column, and the ε that they cost."""
+
+    column: str
+    groups: tuple[str, ...]
+    epsilon: float
+    counts: np.ndarray
+
+
+class Shares(NamedTuple):
+    """Groups, among them "other" where shares were bought, the share of each, and the ε of all releases of shares."""
+
+    groups: list[str]
+    shares: list[float]
+    costs: tuple[float, ...] = ()
+
+
+@dataclass
+class GroupedFile(data_panel.Upload):
+    """A file, with the groups declared so far: by column, names and shares as typed (NaN: none)."""
+
+    groups: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
+    proposed: set[str] = field(default_factory=set)  # columns whose groups were taken from the data
+
+    @property
+    def bought(self) -> list[Release]:
+        """All releases of shares of this file in this session: reading it again, or for another game, undoes none."""
+        releases: list[Release] = st.session_state.setdefault("bought_shares", {}).setdefault(self.known_as, [])
+        return releases
+
+    @property
+    def costs(self) -> tuple[float, ...]:
+        """The ε of every one of them."""
+        return tuple(release.epsilon for release in self.bought)
+
+
+def declare(file: GroupedFile, group: str) -> Shares:
+    """The controls for the groups in a column and their shares. Raises UserError as long as something is missing."""
+    st.markdown(
+        "**Groups and their shares of all rows.** Wrong shares re-weight the groups; privacy holds all the same."
+    )
+    source = st.segmented_control(
+        "Shares",
+        list(SOURCES),
+        default=DECLARED,
+        required=True,
+        format_func=SOURCES.__getitem__,
+        key=f"{file.page}_upload_shares",
+        persist_state="session",
+        help="The game divides a group's losses by its share. The share that the file has may not be used as it is: it "
+        "depends on the rows.",
+    )
+    rows = _edited(file, group, source)
+    st.caption(
+        f"Rows of no listed group belong to “{OTHER}”, which is always there"
+        + (
+            ", with the share that the others leave; where they leave none, with that of the smallest group."
+            if source == DECLARED
+            else "."
+        )
+    )
+    taken = ("groups", "shares") if source == DECLARED else ("groups",)
+    st.button(
+        f"Propose {' and '.join(taken)} from the data (not private)",
+        key=f"{file.page}_upload_propose",
+        on_click=_propose,
+        args=(file, group, source == DECLARED),
+        help="The most frequent groups of the column. Which ones occur, and how often, is something that no budget "
+        "accounts for.",
+    )
+    if group in file.proposed:
+        data_panel.taken_from_data(file, *taken)
+    names = _names(group, [name for name, _ in rows])
+    if source == BOUGHT:
+        return _bought(file, group, names)
+    if file.costs:
+        st.caption(
+            f"ε = {' + '.join(map(short, file.costs))} was spent on shares of this file before. The plan pays for "
+            "that, whether you use them or not."
+        )
+    return _declared(rows)._replace(costs=file.costs)
+
+
+def _edited(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]:
+    """Names and shares as typed, without empty rows."""
+    share = st.column_config.NumberColumn("Share", format="%.4g", help="Of all rows, between 0.001 and 1.")
+    edited = file.editor(
+        "members",
+        (group, source),
+        lambda: pd.DataFrame(file.groups.get(group, []), columns=["group", "share"]).astype(
+            {"group": str, "share": "Float64"}
+        ),
+        num_rows="dynamic",
+        placeholder="",
+        hide_index=True,
+        column_config={
+            "group": st.column_config.TextColumn("Group", help="As the column spells it."),
+            "share": share if source == DECLARED else None,
+        },
+        alt="Groups that you declare, and the share of all rows that you declare for each",
+    )
+    rows = [
+        ("" if pd.isna(name) else str(name), math.nan if pd.isna(share) else float(share))
+        for name, share in zip(edited["group"], edited["share"], strict=True)
+    ]
+    rows = [(name, share) for name, share in rows if name.strip() or not math.isnan(share)]
+    file.groups[group] = rows
+    return rows
+
+
+def _names(group: str, names: Sequence[str]) -> list[str]:
+    if not names:
+        raise NotYet("List the groups that may occur in it.", title=f"Column {shown(group)} needs groups")
+    if not all(name.strip() for name in names):
+        raise UserError("Name the group, or delete the row.", title="A share has no group")
+    repeated = next((name for position, name in enumerate(names) if name in names[:position]), None)
+    if repeated is not None:
+        raise UserError("List every group once.", title=f"Group {shown(repeated)} is listed twice")
+    return list(names)
+
+
+def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
+    """The groups with declared shares, every one of them; only "other" may do without."""
+    if len(rows) > 1:  # without a share it is as if it were not listed
+        rows = [(name, share) for name, share in rows if name != OTHER or not math.isnan(share)]
+    missing = [name for name, share in rows if math.isnan(share)]
+    if missing:
+        several = (
+            f"{len(missing)} groups need a share" if len(missing) > 1 else f"Group {shown(missing[0])} needs a share"
+        )
+        raise NotYet(WHAT_TO_DO, title=several)
+    for name, share in rows:
+        if not MIN_SHARE <= share <= 1:
+            raise UserError(f"It must be between {MIN_SHARE:g} and 1.", title=f"The share of {shown(name)} is no share")
+    total = math.fsum(share for _, share in rows)
+    if total > 1 + 1e-6:
+        raise UserError("They must sum to 1. Lower some of them.", title=f"The shares sum to {short(total)}")
+    return Shares([name for name, _ in rows], [share for _, share in rows])
+
+
+def _bought(file: GroupedFile, group: str, names: list[str]) -> Shares:
+    """The groups with shares from a private release, which the plan pays for."""
+    left, right = st.columns(2)
+    epsilon = left.number_input(
+        "Cost of the shares, ε",
+        min_value=0.001,
+        max_value=10.0,
+        value=bought_shares.COST,
+        format="%.3g",
+        key=f"{file.page}_upload_shares_cost",
+        persist_state="session",
+        help="Pure ε of one release of the numbers of rows in all groups, with Laplace noise of scale 2/ε.",
+    )
+    smallest = right.number_input(
+        "No share below",
+        min_value=MIN_SHARE,
+        max_value=0.2,
+        value=bought_shares.SMALLEST,
+        format="%.3g",
+        key=f"{file.page}_upload_shares_smallest",
+        persist_state="session",
+        help="A row of a group with share p weighs 1/p, and the noise grows with it. A group that is rarer than this "
+        "counts less than its mean loss says.",
+    )
+    groups = names if OTHER in names else [*names, OTHER]
+    if len(groups) > MAX_GROUPS:
+        raise UserError("Leave some of them to “other”.", title=f"At most {MAX_GROUPS} groups can be used")
+    fitting = [release for release in file.bought if (release.column, release.groups) == (group, tuple(groups))]
+    st.button(
+        "Release the shares again" if file.bought else "Release the shares",
+        key=f"{file.page}_upload_release",
+        on_click=_release,
+        args=(file, group, tuple(groups), epsilon),
+        help="Reads the file once. Every release of the same file costs its ε, and the plan pays for all of them.",
+    )
+    spent = " + ".join(map(short, file.costs)) if file.costs else short(epsilon)
+    st.caption(
+        f"{'Spent' if file.costs else 'Will spend'} ε = {spent} before the run; the plan gets the rest. The numbers of "
+        f"rows are right up to about {2 / epsilon:,.0f}."
+    )
+    if not fitting:
+        raise NotYet("Press “Release the shares”.", title="The shares of these groups are not released yet")
+    return Shares(groups, list(bought_shares.as_shares(fitting[-1].counts, smallest)), file.costs)
+
+
+def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: float) -> None:
+    """For callbacks. The noise comes from the operating system's randomness: nobody can repeat and subtract it."""
+    positions = group_positions(file.frame[group], groups)
+    counts = bought_shares.released(positions, len(groups), epsilon)
+    file.bought.append(Release(group, groups, epsilon, counts))
+
+
+def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
+    """List the most frequent groups of a column, and "other"; shares that were declared stay."""
+    names = [*(name for name in target_classes(file.frame[group], MAX_GROUPS - 1) if name != OTHER), OTHER]
+    given = {name: share for name, share in file.groups.get(group, []) if not math.isnan(share)}
+    if with_shares:
+        counts = np.bincount(group_positions(file.frame[group], names), minlength=len(names)).astype(float)
+        lacking = {name: count for name, count in zip(names, counts, strict=True) if count and name not in given}
+        rest = 1 - math.fsum(given.values())
+        if lacking and rest >= MIN_SHARE * len(lacking):
+            found = bought_shares.as_shares(np.array(list(lacking.values())), MIN_SHARE / rest)
+            given |= {name: max(rest * share, MIN_SHARE) for name, share in zip(lacking, found, strict=True)}
+    file.groups[group] = [(name, given.get(name, math.nan)) for name in names]
+    file.proposed.add(group)
+    file.edition += 1

@@ -1,0 +1,184 @@
+"""The plan of the mirror descent page: what the budget buys, before anything runs."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+import streamlit as st
+
+from dpviz.errors import UserError
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.families.mirror_descent import VertexSampling, advice, bounds, figures, texts
+from dpviz.plots import plan_figures
+from dpviz.plots.style import ArmStyle, arm_styles
+from dpviz.privacy.budgets import NoPrivacy
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.games import GameFacts
+from dpviz.problems.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.marginals import MarginalQueries
+from dpviz.ui import explain
+from dpviz.ui.experiment import guarantee
+from dpviz.ui.experiment import plan as plan_view
+from dpviz.ui.experiment.results import Options, Shown
+from dpviz.ui.explain import SETTINGS_ONLY, short
+
+# What the data of a problem declare, by the names of `texts.DECLARED`; of all others, the ranges.
+DECLARED: Mapping[type[ProblemSpecification], tuple[str, ...]] = {
+    GroupLoss: ("ranges", "groups", "shares"),
+    LossMatrix: ("range", "groups", "shares"),
+    MarginalQueries: ("categories",),
+}
+DEFAULT_ROUNDS = VertexSampling().iterations
+WORST_CASE = (
+    "Upper bound on the expected gap on the data (in a single pass, on the population), for every data set; real runs "
+    "are usually far better."
+)
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """Everything that the plan figures show.
+
+    bounds : (T+1,) bound on the duality gap per arm that has one.
+    refused : why there is no plan, for the arms that were asked for and are not in the experiment.
+    """
+
+    experiment: Experiment
+    plans: Mapping[str, Plan]
+    styles: Mapping[str, ArmStyle]
+    bounds: Mapping[str, np.ndarray]
+    refused: Mapping[str, UserError]
+
+    @property
+    def facts(self) -> GameFacts:
+        facts = next(iter(self.plans.values())).facts
+        assert isinstance(facts, GameFacts)
+        return facts
+
+
+@st.cache_resource(max_entries=64, scope="session", show_spinner=False)
+def view(text: str) -> PlanView:
+    """The plans of an experiment, given as its JSON text, and their bounds. Raises UserError if no arm has a plan."""
+    experiment, plans, refused = plan_view.planned(Experiment.from_json(text))
+    found = {}
+    for arm in experiment.arms:
+        if isinstance(arm.algorithm, VertexSampling) and not isinstance(plans[arm.label].budget, NoPrivacy):
+            bound = bounds.gap_bound(arm.algorithm, plans[arm.label])
+            if bound is not None:
+                found[arm.label] = bound
+    return PlanView(experiment, plans, arm_styles(experiment.arms), found, refused)
+
+
+def range_card(label: str, plan: Plan) -> guarantee.Card:
+    """What one released vertex may tell, in the first and the last round that costs anything."""
+    for name, what in (("range", "bounded range η of one draw"), ("noise_scale", "noise per coordinate")):
+        for player in ("x", "y"):
+            values = plan.schedule.get(f"{name}_{player}", np.zeros(1))
+            paid = values[values > 0]
+            if paid.size:
+                ends = short(paid[0]) if paid[0] == paid[-1] else f"{short(paid[0])} → {short(paid[-1])}"
+                help = f"{what[0].upper()}{what[1:]} of the player {player}, first → last round that costs anything."
+                return (f"Per round, {what.split(' of')[0]}", ends, f"{label}, T = {plan.iterations:,}", help)
+    return ("Rounds", f"{plan.iterations:,}", label, "Rounds of the game.")
+
+
+def drawings(shown: PlanView) -> Shown:
+    """The four figures of the plan, with headings and captions."""
+    currency, limit, remark = plan_view.native_currency(shown.experiment.budget)
+    private = guarantee.private(shown.plans)
+    return [
+        (
+            "What one draw may tell",
+            figures.selection_ranges(private, shown.styles),
+            "Range η_t of the log-probability of a drawn vertex when one row is replaced, per player. With all rows in "
+            f"every round it grows, because a row has entered more rounds. {SETTINGS_ONLY}",
+        ),
+        (
+            "Privacy spent",
+            plan_figures.privacy_spent(shown.plans, shown.styles, currency, limit),
+            f"{remark} {SETTINGS_ONLY}",
+        ),
+        (
+            "Predicted gap",
+            figures.gap_bounds(shown.experiment.arms, shown.plans, shown.styles),
+            f"{WORST_CASE} Direct analysis; methods without a line have no such bound, or one that says nothing.",
+        ),
+        _fourth(shown),
+    ]
+
+
+def _fourth(shown: PlanView) -> tuple[str, go.Figure, str]:
+    """Rounds against the bound; where that says nothing whatever T, or has no method, the noise of the others."""
+    bound, nothing = None, ""
+    sampling = next((a.algorithm for a in shown.experiment.arms if a.label in shown.bounds), None)
+    if isinstance(sampling, VertexSampling):
+        settings = {"share_x": sampling.share_x, "batching": sampling.batching, "draws": sampling.draws}
+        bound = figures.bound_by_rounds(shown.facts, shown.experiment.budget, **settings)  # type: ignore[arg-type]
+        caption = "The bound if the whole budget is spread over T rounds."
+        if bound.data:
+            advice = "In practice a quarter of T* does better, because the bound is loose there."
+            return "How many rounds?", bound, f"{caption} {advice} {SETTINGS_ONLY}"
+        nothing = f" Whatever T, the bound of vertex sampling says nothing here: {shown.facts.cannot_exceed}."
+    noise = figures.noise_scales(guarantee.private(shown.plans), shown.styles)
+    if bound is not None and not noise.data:
+        return "How many rounds?", bound, f"{caption} {SETTINGS_ONLY}"
+    caption = f"Standard deviation or scale of the noise that methods without vertex sampling add.{nothing}"
+    return "Noise of the other methods", noise, f"{caption} {SETTINGS_ONLY}"
+
+
+ALTS = (
+    "Range of one draw per round, one line per method and player",
+    "Privacy spent after each round, one line per method, and the budget",
+    "Upper bound on the expected duality gap after each round, one line per method",
+    "Bound on the duality gap against the number of rounds, or the noise of the other methods",
+)
+
+
+def options(shown: PlanView) -> Options:
+    """How the curves of a run of this experiment are drawn."""
+    currency, _, _ = plan_view.native_currency(shown.experiment.budget)
+    title = f"Privacy spent, {plan_view.SYMBOLS[currency]}"
+    useful = {label: bounds.told(bound, shown.facts) for label, bound in shown.bounds.items()}
+    useful = {label: bound for label, bound in useful.items() if np.isfinite(bound).any()}
+    bound = {"bound": useful} if useful else {}
+    remarks = {"bound": "The bound is on the mean, over all data sets."}
+    return Options(currency, title, "internal_duality_gap", bound, remarks, "duality_gap")
+
+
+def size_note(shown: PlanView) -> str:
+    """Rows and draws in one line."""
+    facts = shown.facts
+    players = f"{facts.d_x:,} vertices" + (f" against {facts.d_y:,}" if facts.d_y > 1 else "")
+    return f"n = {facts.n:,} rows, {players}."
+
+
+def recommendation(shown: PlanView) -> None:
+    """Which of the methods that the page offers to prefer at this size, as far as they have a plan for this budget."""
+    experiment = shown.experiment
+    rounds = [arm.algorithm.iterations for arm in experiment.arms if isinstance(arm.algorithm, VertexSampling)]
+    found = advice.expectation(experiment.problem, experiment.budget, rounds[0] if rounds else DEFAULT_ROUNDS)
+    if found is not None:
+        found = found.without(shown.refused)
+    words = texts.recommend(found, experiment.budget, shown.plans)
+    if words:
+        st.info(words, icon=":material/lightbulb:")
+
+
+def assumptions(shown: PlanView, taken: Collection[str]) -> None:
+    """The box of assumptions for these settings; taken : what of an upload was taken from the data."""
+    plan = next(iter(guarantee.private(shown.plans).values()))
+    batch, n = int(plan.schedule["batch_size"][0]), plan.facts.n
+    methods = [arm.algorithm for arm in shown.experiment.arms]
+    paper = all(getattr(method, "accounting", "tight") == "paper" for method in methods)
+    problem = shown.experiment.problem
+    missing = getattr(getattr(problem, "data", None), "missing", "")
+    bought = ("shares",) if isinstance(problem, GroupLoss | LossMatrix) and problem.data.facts().shares_costs else ()
+    explain.assumptions(
+        texts.PROTECTED,
+        texts.batches(batch < n, batch, n),
+        texts.composition("paper" if paper else "tight"),
+        texts.constants(DECLARED.get(type(problem), ("ranges",)), taken, missing, bought),
+        texts.SCREEN,
+    )

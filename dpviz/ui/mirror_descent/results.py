@@ -1,0 +1,155 @@
+"""What a run on a game shows beyond curves: strategies, losses per group, marginals, and the synthetic table."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+import streamlit as st
+
+from dpviz.experiments.trace import Trace
+from dpviz.families.mirror_descent import AnytimeSampling, BiasReduced, VertexSampling, advice, outcome_figures, texts
+from dpviz.plots.style import arm_styles
+from dpviz.privacy.budgets import NoPrivacy
+from dpviz.problems.base import Problem, ProblemSpecification
+from dpviz.problems.games import GameSpecification, Player
+from dpviz.problems.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.grouped import GroupedGame
+from dpviz.problems.marginals import MarginalGame, MarginalQueries
+from dpviz.ui import charts, explain
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment.results import Shown
+from dpviz.ui.experiment.run import Run
+from dpviz.ui.mirror_descent import group_results, synthetic_table
+
+PLAYERS: dict[Player, str] = {"x": "x, minimises", "y": "y, maximises"}
+HEAVIEST = 20  # vertices that are named in numbers
+
+
+@st.cache_resource(max_entries=4, scope="session", show_spinner=False)
+def built(text: str, _tables: Mapping[str, np.ndarray]) -> Problem:
+    """The problem of a run, for diagnostics after it."""
+    return ProblemSpecification.from_json(text).build(_tables)
+
+
+def summary(panel: Panel, run: Run, trace: Trace) -> None:
+    """What comes first in the results of a user's file: what was released, before anything that reads the raw data."""
+    if not run.experiment.problem.public:
+        group_results.released(panel, run, trace)
+
+
+def show(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+    """The pictures that this kind of problem has, of what may be shown of the run; what was drawn."""
+    shown = _strategies(panel, run, trace)
+    problem = run.experiment.problem
+    if problem.public:
+        group_results.released(panel, run, trace)
+    game = None
+    if diagnostics and isinstance(problem, GroupLoss | LossMatrix | MarginalQueries):
+        game = built(problem.to_json(), run.tables)
+    if isinstance(game, GroupedGame):
+        shown += group_results.diagnostics(panel, run, trace, game)
+    if isinstance(game, MarginalGame):
+        shown += _marginals(panel, run, trace, game)
+    if isinstance(problem, MarginalQueries):
+        synthetic_table.show(panel, run, trace, game if isinstance(game, MarginalGame) else None)
+    return shown
+
+
+def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
+    """How the released strategies of the first run moved."""
+    lanes = {label: lane for label, lane in trace.lanes.items() if len(lane.path.get("x", ())) > 1}
+    if not lanes:
+        return []
+    row = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
+    with row:
+        label = panel.choice(
+            "strategies_of", "Strategies of", {name: name for name in lanes}, next(iter(lanes)), "Whose run is shown."
+        )
+    label = label if label in lanes else next(iter(lanes))
+    lane = lanes[label]
+    problem = run.experiment.problem
+    assert isinstance(problem, GameSpecification)
+    shown: Shown = []
+    columns = st.columns(2, gap="medium")
+    for column, (name, title) in zip(columns, PLAYERS.items(), strict=True):
+        path = np.array(lane.path.get(name, ()))
+        if len(path) < 2 or path.shape[1] < 2:
+            continue
+        heading = f"Strategy of {title}"
+        privacy = explain.released(run.experiment.budget, 1) if lane.private else explain.REFERENCES
+        caption = f"Share of every vertex in the average of one run; the heaviest are named. {label}. {privacy}"
+        figure = outcome_figures.strategies(path, np.array(lane.iterations[: len(path)]), partial(problem.vertex, name))
+        with column:
+            alt = f"Stacked shares of the vertices of player {name} over the rounds"
+            status: charts.Status = "private" if lane.private else "not private"
+            charts.show(figure, panel.key(f"chart_strategy_{name}"), heading, alt, caption, status)
+            _heaviest(problem, name, path[-1])
+        shown.append((heading, figure, caption))
+    return shown
+
+
+def _heaviest(problem: GameSpecification, player: Player, weights: np.ndarray) -> None:
+    """The heaviest vertices with their names in full, which a legend has no room for; weights (d,), released."""
+    order = np.argsort(-weights, kind="stable")[:HEAVIEST]
+    with st.expander("The heaviest in the end, in numbers"):
+        st.dataframe(
+            {"Vertex": [problem.vertex(player, j) for j in order.tolist()], "Weight": weights[order].astype(float)},
+            hide_index=True,
+            column_config={"Weight": st.column_config.NumberColumn(format="%.4f")},
+            alt=f"The heaviest vertices of player {player} in the released average, with their weights",
+        )
+
+
+def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Shown:
+    """True against synthetic marginals of one method."""
+    lanes = {label: lane for label, lane in trace.lanes.items() if lane.output}
+    label = panel.choice(
+        "marginals_of", "Marginals of", {name: name for name in lanes}, next(iter(lanes)), "Whose output is compared."
+    )
+    lane = lanes.get(label, next(iter(lanes.values())))
+    answers = game.answers(lane.output["x"][:1])[0]
+    truth = game.true_answers()
+    every = {name: game.answers(lane.output["x"]) for name, lane in lanes.items()}
+    privacy = explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)
+    parts = (
+        (
+            "Marginals, true and synthetic",
+            outcome_figures.marginals(game.marginals.cells, truth, answers),
+            f"Share of rows in every cell: one run of {label} against the data; right on the diagonal. {privacy}",
+            "Synthetic against true share of every marginal cell, with the diagonal",
+        ),
+        (
+            "Errors of all cells",
+            outcome_figures.error_histogram(truth, every, arm_styles(run.experiment.arms)),
+            f"Differences between synthetic and true shares, over all runs; the worst counts. {privacy}",
+            "Histogram of the errors of all marginal cells",
+        ),
+    )
+    shown: Shown = []
+    for number, (column, part) in enumerate(zip(st.columns(2, gap="medium"), parts, strict=True)):
+        heading, figure, caption, alt = part
+        with column:
+            charts.show(figure, panel.key(f"chart_marginals_{number}"), heading, alt, caption, "not private")
+        shown.append((heading, figure, caption))
+    return shown
+
+
+def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:
+    """Which method won, and that a simpler one did where that is so; for who may see the diagnostics."""
+    if not diagnostics:
+        return
+    metric = next(name for name in ("worst_query_error", "duality_gap") if name in trace.metrics)
+    private = [arm for arm in run.experiment.arms if not isinstance(run.plans[arm.label].budget, NoPrivacy)]
+    found = {arm.label: trace.last(arm.label, metric) for arm in private}
+    found = {label: samples for label, samples in found.items() if len(samples) and np.isfinite(samples).all()}
+    if not found:
+        return
+    # Rounding may leave a gap of -1e-16 where a method has solved the game.
+    gaps = {label: max(float(np.median(samples)), 0.0) for label, samples in found.items()}
+    # Every method starts from uniform play, so the first record of any is that of not playing.
+    uniform = float(np.median(trace.series(next(iter(found)), metric)[1][0]))
+    useless = [label for label in gaps if advice.no_better(found[label], uniform)]
+    if len(gaps) > 1 or useless:
+        drawing = VertexSampling | BiasReduced | AnytimeSampling
+        sampling = [arm.label for arm in private if isinstance(arm.algorithm, drawing)]
+        st.info(texts.verdict(gaps, sampling, uniform, useless), icon=":material/balance:")

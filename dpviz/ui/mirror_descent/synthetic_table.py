@@ -1,0 +1,240 @@
+"""The synthetic table of a run: any number of rows from a method's released histogram, and what they may be worth."""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dpviz.datasets.categories import OTHER, CategoricalFacts
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.trace import Trace
+from dpviz.families.mirror_descent import SyntheticData, bounds
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.marginals import MarginalGame, MarginalQueries
+from dpviz.problems.synthetic_tables import MOST_ROWS, SyntheticTable, others, synthetic_table, table_errors
+from dpviz.specification import Control
+from dpviz.ui import explain
+from dpviz.ui.controls import Panel, in_place, mistake
+from dpviz.ui.experiment.run import Run
+from dpviz.ui.explain import short
+from dpviz.ui.uploads import table as data_panel
+
+ROWS = Control(
+    "table_rows",
+    "Rows of the table",
+    "As many as you like: they are drawn from what was released, and cost no privacy. Empty: as many as the data have.",
+    None,
+    int,
+    1,
+    MOST_ROWS,
+    optional=True,
+)
+WORST_TABLES = 8  # that are named
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The table of one method's first run. expected : `bounds.histogram_error`, of the histogram; other : the share of
+    rows with "other" in it."""
+
+    arm: Arm
+    shares: np.ndarray
+    made: SyntheticTable
+    expected: float
+    other: float
+
+    @property
+    def together(self) -> float:
+        """Bound on the expected largest error of the table."""
+        return self.expected + self.made.added
+
+
+@st.cache_resource(max_entries=32, scope="session", show_spinner=False)
+def _made(text: str, shares: np.ndarray, rows: int, without_other: bool) -> SyntheticTable:
+    problem = ProblemSpecification.from_json(text)
+    assert isinstance(problem, MarginalQueries)
+    return synthetic_table(problem.marginals(), shares, rows, without_other)
+
+
+def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> None:
+    """Tables of all methods, compared, and one to download. game : for diagnostics; None where they are off."""
+    problem = run.experiment.problem
+    assert isinstance(problem, MarginalQueries)
+    domain = problem.data.facts()
+    ended = {label for label, lane in trace.lanes.items() if lane.private and "x" in lane.output}
+    arms = [arm for arm in run.experiment.arms if arm.label in ended]
+    if not arms:
+        return
+    st.subheader("Synthetic table", anchor=False)
+    left, middle, right = st.columns([2, 3, 2], vertical_alignment="bottom", gap="medium")
+    with middle:
+        rows = panel.number(ROWS, ROWS.name, empty=f"{domain.n:,}")
+    other = others(domain)
+    without = False
+    if other.any():
+        help = (
+            "Rows with “other” in any column are left out, and their share goes to the rest. For data that have none."
+        )
+        with right:
+            without = panel.switch("without_other", "Leave out “other”", False, help)
+    offers = []
+    for arm in arms if not mistake(ROWS, rows) else ():
+        with in_place():
+            offers.append(_offer(run, trace, arm, other, int(rows or domain.n), without))
+    if not offers:
+        return
+    best = min(offers, key=lambda offer: offer.together)
+    labels = {offer.arm.label: offer.arm.label for offer in offers}
+    with left:
+        chosen = panel.choice("table_of", "Table of", labels, best.arm.label, "Whose histogram rows are drawn from.")
+    offer = next((offer for offer in offers if offer.arm.label == chosen), best)
+    _compare(run.experiment, offers, game)
+    _download(panel, run, offer, domain)
+    _remarks(run, offer, best, without)
+    if game is not None:
+        _worst_tables(run.experiment, offer, game)
+
+
+def _offer(run: Run, trace: Trace, arm: Arm, other: np.ndarray, rows: int, without: bool) -> Offer:
+    problem, lane = run.experiment.problem, trace.lanes[arm.label]
+    assert isinstance(problem, MarginalQueries)
+    shares = lane.output["x"][0]
+    released = trace.last(arm.label, "fit_error")
+    expected = bounds.histogram_error(
+        arm.algorithm,
+        run.plans[arm.label],
+        problem.marginals(),
+        lane.iterations[-1],
+        float(released[0]) if len(released) else math.inf,
+    )
+    return Offer(arm, shares, _made(problem.to_json(), shares, rows, without), expected, float(shares[other].sum()))
+
+
+def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | None) -> None:
+    """One line per method: what may be expected of its table and, as a diagnostic, what it is worth."""
+    columns = {
+        "Method": [offer.arm.label for offer in offers],
+        "Worst error, at most about": [_finite(offer.together) for offer in offers],
+        "of which: rows": [offer.made.added for offer in offers],
+        "Rows with “other”": [100 * offer.other for offer in offers],
+    }
+    if not any(offer.other for offer in offers):
+        del columns["Rows with “other”"]
+    if game is not None:
+        columns["Worst error (not private)"] = [float(_errors(game, offer).max()) for offer in offers]
+    help = {
+        "Worst error, at most about": "Of any cell's share of rows: a bound on its mean for the released histogram, "
+        "from public and released numbers, plus what the rows add. Empty: nothing useful is known without the data.",
+        "of which: rows": "Largest difference between a cell's share in the table and in the released histogram. "
+        "Computed from these very rows; the more rows, the smaller.",
+        "Rows with “other”": "Share of the released histogram in which some column is “other”. All methods start from "
+        "equal shares, “other” included; the less budget or the fewer rounds, the more of that start is left.",
+        "Worst error (not private)": "Of this very table, against the raw data.",
+    }
+    st.dataframe(
+        pd.DataFrame(columns),
+        hide_index=True,
+        placeholder="–",
+        column_config={
+            name: st.column_config.NumberColumn(
+                help=help.get(name), format="%.1f %%" if name.startswith("Rows") else "%.2g"
+            )
+            for name in columns
+            if name != "Method"
+        },
+        alt="What may be expected of the synthetic table of each method",
+    )
+    if game is not None:
+        st.caption(f"Last column: {explain.diagnostic(1, experiment.problem.public)}")
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _errors(game: MarginalGame, offer: Offer) -> np.ndarray:
+    """(q,) errors of the table's cells; a diagnostic."""
+    return np.abs(game.answers(offer.made.counts[None] / offer.made.rows)[0] - game.true_answers())
+
+
+def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) -> None:
+    worst = (
+        f"Worst error at most about {short(offer.together)}"
+        if math.isfinite(offer.together)
+        else ("No useful bound on its error is known")
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.download_button(
+            "Synthetic table (CSV)",
+            partial(_csv, offer.made, domain),
+            file_name="dpviz_synthetic_table.csv",
+            mime="text/csv",
+            key=panel.key("synthetic_csv"),
+            icon=":material/download:",
+            on_click="ignore",
+            help="Rows drawn from what one run of the method released.",
+        )
+        explain.private_badge()
+        st.caption(
+            f"{offer.made.rows:,} rows of {offer.arm.label}. {worst}. {explain.released(run.experiment.budget, 1)} "
+            f"{_may_leave(run.experiment)}"
+        )
+
+
+def _may_leave(experiment: Experiment) -> str:
+    """Whether the table may be passed on, and what that rests on."""
+    if experiment.problem.public:
+        return "It may leave this page: the data are public."
+    if experiment.seed is None:
+        return (
+            "As far as the guarantee goes it may leave this page: nobody knows the seed of its noise. "
+            f"{data_panel.NOTICE}"
+        )
+    return (
+        "**It must not leave this page**: who knows the fixed seed can subtract the noise. Switch “Fixed seed” off and "
+        f"run again. {data_panel.NOTICE}"
+    )
+
+
+def _remarks(run: Run, offer: Offer, best: Offer, without: bool) -> None:
+    """Why this method's table may be a bad one, and which other of the methods that ran promises a better one."""
+    found = []
+    method, plan = offer.arm.algorithm, run.plans[offer.arm.label]
+    if isinstance(method, SyntheticData) and method.release == "rows":
+        drawn = round(plan.resolved["draws"] * plan.iterations)
+        if drawn < offer.made.rows:
+            found.append(
+                f"{offer.arm.label} released {drawn:,} drawn rows, the first of them drawn at random from all "
+                "combinations; a longer table repeats them."
+            )
+    if best.together < 0.5 * offer.together:
+        found.append(f"The table of {best.arm.label} promises less: {short(best.together)} at most.")
+    if without:
+        found.append(f"Rows with “{OTHER}” are left out: right if the data have none, which you declare here.")
+    if found:
+        st.info(" ".join(found), icon=":material/lightbulb:")
+
+
+def _worst_tables(experiment: Experiment, offer: Offer, game: MarginalGame) -> None:
+    """Which columns, or pairs of columns, the table gets most wrong."""
+    answers = game.answers(offer.made.counts[None] / offer.made.rows)[0]
+    found = table_errors(game.marginals, game.true_answers(), answers)[:WORST_TABLES]
+    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    head.markdown(f"**Where the table of {offer.arm.label} is worst**", width="stretch")
+    with head:
+        explain.diagnostic_badge()
+    names = ("Columns", "Worst cell", "True share", "Share in the table", "Error", "Mean error of its cells")
+    st.dataframe(
+        pd.DataFrame(found, columns=names),
+        hide_index=True,
+        column_config={name: st.column_config.NumberColumn(format="%.4f") for name in names[2:]},
+        alt="The columns whose marginal table has the largest error, with the worst cell",
+    )
+    st.caption(explain.diagnostic(1, experiment.problem.public))
+
+
+def _csv(made: SyntheticTable, domain: CategoricalFacts) -> bytes:
+    return made.frame(domain).to_csv(index=False).encode()
