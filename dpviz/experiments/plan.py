@@ -9,8 +9,8 @@ import numpy as np
 
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP
-from dpviz.privacy.events import ZCDP, Event, Gaussian, Pure
-from dpviz.privacy.ledger import Filter, Sequence
+from dpviz.privacy.events import Event, Gaussian, StatedPureDP, StatedZCDP
+from dpviz.privacy.ledger import Filter, FixedEvents
 from dpviz.problems.base import Facts
 
 SYMBOLS: Mapping[accountants.Currency, str] = MappingProxyType({"epsilon": "ε", "rho": "ρ", "mu": "μ"})
@@ -33,7 +33,7 @@ class Plan:
 
     facts: Facts
     budget: Budget
-    terms: Sequence | Filter
+    terms: FixedEvents | Filter
     charged_at: np.ndarray
     iterations: int
     schedule: Mapping[str, np.ndarray]
@@ -62,7 +62,7 @@ class Plan:
         """
         times = np.arange(1, len(events) + 1) if charged_at is None else charged_at
         steps = len(events) if iterations is None else iterations
-        return cls._made(facts, budget, Sequence(events), times, steps, resolved, notes, schedule, stops)
+        return cls._made(facts, budget, FixedEvents(events), times, steps, resolved, notes, schedule, stops)
 
     @classmethod
     def filtered(
@@ -84,7 +84,7 @@ class Plan:
         cls,
         facts: Facts,
         budget: Budget,
-        terms: Sequence | Filter,
+        terms: FixedEvents | Filter,
         charged_at: np.ndarray,
         iterations: int,
         resolved: Mapping[str, float],
@@ -107,9 +107,13 @@ class Plan:
     @property
     def events(self) -> tuple[Event, ...]:
         """What accountants read: the events in the order of their release; under a filter, its ceiling as one event."""
-        if isinstance(self.terms, Sequence):
+        if isinstance(self.terms, FixedEvents):
             return self.terms.events
-        ceiling: dict[str, type[Pure | ZCDP | Gaussian]] = {"epsilon": Pure, "rho": ZCDP, "mu": Gaussian}
+        ceiling: dict[str, type[StatedPureDP | StatedZCDP | Gaussian]] = {
+            "epsilon": StatedPureDP,
+            "rho": StatedZCDP,
+            "mu": Gaussian,
+        }
         return (ceiling[self.terms.currency](self.terms.cap),)
 
     @property

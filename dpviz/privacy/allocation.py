@@ -13,7 +13,17 @@ from dpviz.errors import UserError
 from dpviz.privacy import mechanisms, noisy_means
 from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.events import ZCDP, ApproxDP, Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Seq
+from dpviz.privacy.events import (
+    Event,
+    ExpMech,
+    Gaussian,
+    Laplace,
+    Parallel,
+    Seq,
+    StatedApproximateDP,
+    StatedPureDP,
+    StatedZCDP,
+)
 from dpviz.specification import Specification, choice, number
 
 Noise = Literal["laplace", "gaussian", "selection", "any"]
@@ -221,8 +231,8 @@ def _release(noise: Noise, unit: Unit, amount: float) -> Event:
     """The release of that kind that costs `amount` of ε, ρ or μ², to rounding errors."""
     if noise == "any":
         if unit == "epsilon":
-            return Pure(amount)
-        return ZCDP(amount) if unit == "rho" else Gaussian(math.sqrt(amount))
+            return StatedPureDP(amount)
+        return StatedZCDP(amount) if unit == "rho" else Gaussian(math.sqrt(amount))
     kind = _KINDS[noise]
     if unit == "epsilon":
         return kind(amount)
@@ -305,7 +315,7 @@ def stated_event(analysis: Analysis) -> Event:
         return _release(noise, *_measured(budget))
     epsilon, delta = budget.epsilon, budget.delta
     if noise == "any":
-        return ApproxDP(epsilon, delta)
+        return StatedApproximateDP(epsilon, delta)
     if noise == "laplace":
         return Laplace(epsilon - 2 * math.log1p(-delta))  # δ(ε) = 1 - e^((ε - ε₀)/2)
     if noise == "gaussian":

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from dpviz.errors import UserError
-from dpviz.privacy import rare_batches, readings
+from dpviz.privacy import rare_batches, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, per_event
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import (
@@ -383,7 +383,7 @@ def cost(events: tuple[Event, ...], currency: type[Budget], at: float | None) ->
     if currency is RenyiDP:
         return _divergence(events, at)
     if currency is TradeOff:
-        return 1 - float(readings.tradeoff(events, at))
+        return 1 - float(tradeoffs.tradeoff(events, at))
     found = [accountants.total(events, "epsilon"), accountants.pld_epsilon(events, at)]
     if found[1] == math.inf:
         found.append(accountants.epsilon(events, at, "rdp"))

@@ -49,7 +49,7 @@ class ExpMech:
 
 
 @dataclass(frozen=True, slots=True)
-class Pure:
+class StatedPureDP:
     """Any eps-DP release of which nothing else is known, such as the sparse vector technique."""
 
     eps: float
@@ -59,7 +59,7 @@ class Pure:
 
 
 @dataclass(frozen=True, slots=True)
-class ZCDP:
+class StatedZCDP:
     """Any rho-zCDP release of which nothing else is known, such as what a filter in ρ allows."""
 
     rho: float
@@ -69,7 +69,7 @@ class ZCDP:
 
 
 @dataclass(frozen=True, slots=True)
-class ApproxDP:
+class StatedApproximateDP:
     """Any (eps, delta)-DP release of which nothing else is known. Its delta is never won back."""
 
     eps: float
@@ -77,7 +77,7 @@ class ApproxDP:
 
     def __post_init__(self) -> None:
         if not (self.eps >= 0 and 0 < self.delta < 1):
-            raise ValueError(f"ApproxDP needs eps >= 0 and 0 < delta < 1, got {self.eps} and {self.delta}")
+            raise ValueError(f"StatedApproximateDP needs eps >= 0 and 0 < delta < 1, got {self.eps} and {self.delta}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Sub:
             raise ValueError("a batch of a batch is not supported")
 
 
-Event = Laplace | Gaussian | ExpMech | Pure | ZCDP | ApproxDP | Seq | Repeat | Parallel | Sub
+Event = Laplace | Gaussian | ExpMech | StatedPureDP | StatedZCDP | StatedApproximateDP | Seq | Repeat | Parallel | Sub
 
 
 def _positive(name: str, value: float) -> None:
@@ -214,14 +214,14 @@ def grouped(event: Event, k: int) -> Event:
         return Gaussian(k * event.mu)
     if isinstance(event, ExpMech):
         return ExpMech(k * event.eta)
-    if isinstance(event, Pure):
-        return Pure(k * event.eps)
-    if isinstance(event, ZCDP):
-        return ZCDP(k**2 * event.rho)
-    if isinstance(event, ApproxDP):
+    if isinstance(event, StatedPureDP):
+        return StatedPureDP(k * event.eps)
+    if isinstance(event, StatedZCDP):
+        return StatedZCDP(k**2 * event.rho)
+    if isinstance(event, StatedApproximateDP):
         ratio = math.expm1(-k * event.eps) / math.expm1(-event.eps) if event.eps else k
         growth = math.exp(min((k - 1) * event.eps, 700.0)) * ratio  # (e^(kε) - 1)/(e^ε - 1) without overflow
-        return ApproxDP(k * event.eps, min(event.delta * growth, 1 - 1e-16))
+        return StatedApproximateDP(k * event.eps, min(event.delta * growth, 1 - 1e-16))
     if isinstance(event, Repeat):
         return Repeat(grouped(event.event, k), event.times)
     # The rows of a group may lie in several disjoint blocks; at worst all of them meet every block.

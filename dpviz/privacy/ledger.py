@@ -23,7 +23,7 @@ class BudgetExceeded(LedgerError):
 
 
 @dataclass(frozen=True)
-class Sequence:
+class FixedEvents:
     """Terms of a fixed plan: these events, in this order, and nothing else."""
 
     events: tuple[Event, ...]
@@ -65,7 +65,7 @@ def price(event: Event, currency: Additive) -> float:
 class Ledger:
     """The accounts of R replicates of one arm; each replicate has the whole budget to itself.
 
-    Under a `Sequence`, a replicate that skips an event has left for good: what it was charged is the prefix up to
+    Under `FixedEvents`, a replicate that skips an event has left for good: what it was charged is the prefix up to
     there. Under a `Filter`, every replicate has its own sum. Threads may share a ledger: what one of them is charged
     is booked before the next one is looked at.
 
@@ -73,11 +73,11 @@ class Ledger:
         need different ones.
     """
 
-    def __init__(self, terms: Sequence | Filter, replicates: int) -> None:
-        self._accounts = (_Fixed if isinstance(terms, Sequence) else _Filtered)(terms, replicates)  # type: ignore[arg-type]
+    def __init__(self, terms: FixedEvents | Filter, replicates: int) -> None:
+        self._accounts = (_Fixed if isinstance(terms, FixedEvents) else _Filtered)(terms, replicates)  # type: ignore[arg-type]
         self._lock = Lock()  # a sum that two threads read before either adds to it would pay for one of them only
         self.replicates = replicates
-        events = terms.events if isinstance(terms, Sequence) else tuple(terms.allowed.values())
+        events = terms.events if isinstance(terms, FixedEvents) else tuple(terms.allowed.values())
         different = {id(event): event for event in events}  # a uniform plan repeats one object
         self.relation: Relation = relation(different.values()) or "replace-one"
 
@@ -110,7 +110,7 @@ class Ledger:
 class _Fixed:
     """Accounts of a fixed plan."""
 
-    def __init__(self, terms: Sequence, replicates: int) -> None:
+    def __init__(self, terms: FixedEvents, replicates: int) -> None:
         self._events = terms.events
         self._next = 0
         self._left_at = np.full(replicates, -1)  # index of the first event that was skipped; -1 = still in

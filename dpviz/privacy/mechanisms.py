@@ -16,7 +16,7 @@ from dpviz.privacy.events import (
     Gaussian,
     Laplace,
     Parallel,
-    Pure,
+    StatedPureDP,
     Sub,
     draws_batch,
     has_blocks,
@@ -224,11 +224,12 @@ class Mechanisms:
         """The first index whose noisy value reaches 0, by the sparse vector technique with one positive answer; (R',),
         -1 if none does. Only the index is released, whatever the number of values.
 
-        query : values minus thresholds (R', k), norm "linf". event : Pure(ε). The noisy threshold gets ε₁, the values
-        ε₂, ε₁ : ε₂ = 1 : 2^{2/3}, with Laplace noise of scale Δ/ε₁ and 2Δ/ε₂ (Lyu, Su, Li 2017, Algorithm 7, c = 1).
+        query : values minus thresholds (R', k), norm "linf". event : StatedPureDP(ε). The noisy threshold gets ε₁,
+        the values ε₂, ε₁ : ε₂ = 1 : 2^{2/3}, with Laplace noise of scale Δ/ε₁ and 2Δ/ε₂ (Lyu, Su, Li 2017, Algorithm 7,
+        c = 1).
         """
-        if not isinstance(event, Pure):
-            raise LedgerError(f"the sparse vector technique needs a Pure event, not {event}")
+        if not isinstance(event, StatedPureDP):
+            raise LedgerError(f"the sparse vector technique needs a StatedPureDP event, not {event}")
         if query.norm != "linf" or query.batch is not None:
             raise LedgerError(f"it needs a sensitivity in linf on the whole table, the query has {query.norm}")
         _require_relation(query, self._ledger)

@@ -180,7 +180,7 @@ def _most_steps(price: Callable[[int], float], guess: int) -> int:
 class Guarantee:
     """What releases cost in every currency.
 
-    values : keys as in `readings.convert`: epsilon (pure), epsilon_at_delta, rho, mu; None where it does not exist.
+    values : keys as in `conversions.convert`: epsilon (pure), epsilon_at_delta, rho, mu; None where it does not exist.
     missing : why not, for those keys. reading : which accountant proves epsilon_at_delta, and what the others say.
     """
 

@@ -11,7 +11,7 @@ from typing import Literal, NoReturn
 from scipy.special import ndtr, ndtri
 
 from dpviz.errors import UserError
-from dpviz.privacy import readings
+from dpviz.privacy import tradeoffs
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 
 ALMOST_SURELY = 0.9999  # the advantage (TPR - FPR) from which a release tells a row of its batch almost surely
@@ -38,7 +38,7 @@ def _doubt(budget: Budget) -> float:
         return 2 * float(ndtr(-budget.mu / 2))
     if isinstance(budget, ZeroConcentratedDP) and budget.rho > 10:  # 1 - tanh(ε/2) where ρ = ε tanh(ε/2) is nearly ε
         return 2 * math.exp(-budget.rho)
-    return 1 - readings.budget_advantage(budget)
+    return 1 - tradeoffs.budget_advantage(budget)
 
 
 def refuse() -> NoReturn:

@@ -1,111 +1,146 @@
-"""Trade-off curves from Rényi divergences: what a guarantee in ρ, of which nothing else is known, leaves an attacker.
-
-A test between two neighbouring data sets has a false positive rate α and a false negative rate β. Divergences can only
-shrink when all that is kept of a release is the test's answer, so at every order a (Mironov 2017)
-
-    (1 - β)^a α^(1-a) + β^a (1 - α)^(1-a) ≤ e^((a-1) D_a),
-
-and the same with the two data sets exchanged. Orders are combined by excluding whatever one of them excludes (Zhu,
-Dong, Wang 2022, appendix F.1). Every order gives a valid bound, so a grid of them is never above the exact curve.
-"""
+"""What a guarantee means to an attacker: trade-off curves of tests, and their largest advantage."""
 
 import math
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
+from dpviz.privacy.accounting import accountants, closed_forms, per_event, pld
 from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.accounting.rdp_tradeoffs import rdp_tradeoff, zcdp_advantage, zcdp_tradeoff
+from dpviz.privacy.budgets import (
+    ApproximateDP,
+    Budget,
+    GaussianDP,
+    PureDP,
+    RenyiDP,
+    TradeOff,
+    ZeroConcentratedDP,
+)
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
 
-# A large ρ needs orders very near 1; for any ρ, this grid costs 1e-5 of β at most.
-ORDERS = 1 + np.geomspace(1e-5, 999, 800)
-ORDERS.setflags(write=False)
 
-# The search looks at every 16th order twice, then at some around the best so far: (stride, how many).
-_PASSES = ((16, None), (16, None), (8, 3), (4, 3), (2, 3), (1, 5), (1, 3))
-_EDGE = 1e-15
-_SMALLEST = 1e-300  # what is below counts as nothing
+def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike) -> Floats:
+    """Smallest false negative rate that a test between two neighbouring data sets can have at each false positive rate.
 
-
-def zcdp_tradeoff(rho: float, false_positive_rates: ArrayLike) -> Floats:
-    """The smallest false negative rate that any ρ-zCDP algorithm leaves a test at each false positive rate α.
-
-    Within 1e-5 of the best that the definition of zCDP implies, and not above it; below Gaussian noise of the same ρ.
+    f(α) = max(0, sup_ε 1 - δ(ε) - e^ε α) over the composed privacy profile (Dong, Roth, Su 2019), the smaller one of
+    the two directions: the attacker may take either data set as the null. Exact for Gaussian noise on all rows and for
+    one release of Laplace noise or of the exponential mechanism; otherwise never above the true f, so an attack looks
+    stronger.
     """
-    return rdp_tradeoff(ORDERS * rho, ORDERS, false_positive_rates)
+    alpha = np.asarray(false_positive_rates, dtype=float)
+    if not events:
+        return 1 - alpha
+    pure, mu = accountants.total(events, "epsilon"), accountants.total(events, "mu")
+    bounds = [closed_forms.pure_tradeoff(pure, alpha), closed_forms.gdp_tradeoff(mu, alpha)]
+    if len(events) == 1 and isinstance(events[0], Laplace):
+        bounds.append(closed_forms.laplace_tradeoff(pure, alpha))
+    elif len(events) == 1 and isinstance(events[0], ExpMech):
+        bounds.append(closed_forms.exponential_tradeoff(pure, alpha))
+    elif profiles := _composed_profiles(tuple(events)):
+        bounds.append(_tradeoff_of_profiles(profiles, alpha.ravel()).reshape(alpha.shape))
+    elif (rho := accountants.total(events, "rho")) < math.inf and mu == math.inf:
+        bounds.append(zcdp_tradeoff(rho, alpha))
+    return np.max(bounds, axis=0)
 
 
-def zcdp_advantage(rho: float) -> float:
-    """The largest TPR - FPR of a test on any ρ-zCDP algorithm: tanh(ε/2), where ε tanh(ε/2) = ρ. Attained.
+def _tradeoff_of_profiles(profiles: Sequence[per_event.Profile], alpha: Floats) -> Floats:
+    """f at each α, (k,). What is maximised is concave in e^ε, so the best interval of a coarse grid is refined."""
+    reach = 1.0
+    while reach < 512 and any(profile(reach) > profile(2 * reach) + 1e-12 for profile in profiles):
+        reach *= 2
+    rows = np.arange(len(alpha))
+    found = []
+    for profile in profiles:
+        low, high = np.full(len(alpha), -reach), np.full(len(alpha), reach)
+        for _ in range(5):
+            grid = np.linspace(low, high, 65, axis=-1)
+            heights = 1 - profile(grid) - np.exp(grid) * alpha[:, None]
+            best = heights.argmax(axis=1)
+            low, high = grid[rows, np.maximum(best - 1, 0)], grid[rows, np.minimum(best + 1, 64)]
+        found.append(heights.max(axis=1))
+    return np.clip(np.min(found, axis=0) - 1e-15, 0.0, 1.0)  # rounding adds nothing
 
-    The curve above is its own inverse, so it leaves the largest advantage where both rates are equal. There the test's
-    answer is randomised response, and the tight ρ of that is ε tanh(ε/2) (`closed_forms.pure_to_rho`).
+
+def advantage(events: Sequence[Event]) -> float:
+    """The largest TPR - FPR of any such test: δ(0), the same in both directions."""
+    if not events:
+        return 0.0
+    pure, mu = accountants.total(events, "epsilon"), accountants.total(events, "mu")
+    bounds = [closed_forms.pure_delta(pure, 0.0), closed_forms.gdp_delta(mu, 0.0)]
+    bounds += [profile(0.0) for profile in _composed_profiles(tuple(events))]
+    if mu == math.inf:
+        bounds.append(np.asarray(zcdp_advantage(accountants.total(events, "rho"))))
+    return float(np.min(bounds))
+
+
+@lru_cache(6)
+def _composed_profiles(events: tuple[Event, ...]) -> tuple[per_event.Profile, ...]:
+    """δ(ε) of all events together in each direction, for all real ε, accurate to about 1e-8; none where nothing tells
+    or GDP is exact."""
+    runs, _ = accountants.runs_of(events)
+    if all(isinstance(release, Gaussian) for release, _ in runs):
+        return ()
+    try:
+        if len(runs) == 1 and runs[0][1] == 1:
+            return per_event.directions(runs[0][0])
+        composed = pld.compose(runs, 1e-6)
+    except (pld.AccountingLimit, TypeError):  # a bare ρ has no profile
+        return ()
+    if len(composed) == 1:
+        return (per_event.mirrored(composed[0].delta),)
+    remove, add = composed
+    return per_event.mirrored(remove.delta, add.delta), per_event.mirrored(add.delta, remove.delta)
+
+
+def budget_tradeoff(budget: Budget, false_positive_rates: ArrayLike) -> Floats:
+    """Smallest false negative rate that a guarantee leaves an attacker at each false positive rate, for any algorithm.
+
+    Exact worst case for pure ε, (ε, δ) and μ; for ρ a lower bound. Without a guarantee it is 0.
     """
-    if rho == 0 or rho == math.inf:
-        return min(rho, 1.0)
-    low = math.sqrt(2 * rho)  # tanh(ε/2) is at most ε/2, and ε (1 - tanh(ε/2)) at most 1
-    epsilon = brentq(lambda e: e * math.tanh(e / 2) - rho, low * (1 - 1e-12), low + rho + 1, xtol=1e-300, rtol=1e-14)
-    return math.tanh(epsilon / 2)
+    alpha = np.asarray(false_positive_rates, dtype=float)
+    if isinstance(budget, PureDP):
+        return closed_forms.pure_tradeoff(budget.epsilon, alpha)
+    if isinstance(budget, GaussianDP):
+        return closed_forms.gdp_tradeoff(budget.mu, alpha)
+    if isinstance(budget, ApproximateDP):
+        grows, falls = math.exp(budget.epsilon), math.exp(-budget.epsilon)
+        left = 1 - budget.delta
+        return np.maximum(0.0, np.maximum(left - grows * alpha, falls * (left - alpha)))
+    if isinstance(budget, ZeroConcentratedDP):
+        return zcdp_tradeoff(budget.rho, alpha)
+    if isinstance(budget, RenyiDP):
+        return rdp_tradeoff(np.array([budget.epsilon]), np.array([budget.order]), alpha)
+    return _through_point(budget, alpha) if isinstance(budget, TradeOff) else np.zeros_like(alpha)
 
 
-def rdp_tradeoff(divergences: ArrayLike, orders: ArrayLike, false_positive_rates: ArrayLike) -> Floats:
-    """A lower bound on the false negative rate of any test at each false positive rate, from Rényi divergences.
+def _through_point(budget: TradeOff, alpha: Floats) -> Floats:
+    """The lowest that a trade-off function can be that is at least β₀ at α₀: it is convex, so it lies above the lines
+    from (1, 0) and from (0, 1) through that point where they are extended, and it is its own inverse."""
+    a, b = budget.false_positive_rate, 1 - budget.true_positive_rate
 
-    divergences : (k,) upper bounds D_a on both directions at each order; infinite where none is known.
-    orders : (k,) a > 1, increasing. Few or badly chosen ones make the bound smaller, never wrong.
-    """
-    rates = np.asarray(false_positive_rates, dtype=float)
-    a, d = np.asarray(orders, dtype=float), np.asarray(divergences, dtype=float)
-    known = np.isfinite(d)
-    if not known.any():
-        return np.zeros_like(rates)
-    a, d = a[known], d[known]
-    d = d + 1e-14 * a / (a - 1)  # more than rounding takes away, which counts where D is tiny and a near 1
-    # The curve falls, so what holds at the edge holds to its left.
-    found = _search(a, d, np.clip(rates.ravel(), _EDGE, 1 - _EDGE)).reshape(rates.shape)
-    return np.where(rates <= 0, 1.0, np.where(rates > 1 - _EDGE, 0.0, np.minimum(found, 1 - rates)))
+    def one_way(a: float, b: float) -> Floats:
+        return np.maximum(0.0, np.where(alpha <= a, b * (1 - alpha) / (1 - a), 1 - alpha * (1 - b) / a))
+
+    return np.maximum(one_way(a, b), one_way(b, a))
 
 
-def _search(a: Floats, d: Floats, alpha: Floats) -> Floats:
-    """β at each α, by Newton's method on functions of β that are convex and fall, one per order.
-
-    A step from below the root of such a function stays below it, and so does one from above. Hence the largest step of
-    any order is excluded, always, and the search may end at any time.
-    """
-    # Either term alone exceeds the bound up to here.
-    first = -np.expm1(np.minimum((1 - 1 / a) * (d + np.log(alpha)[:, None]), 0.0))
-    second = np.exp(np.maximum(a / (a - 1) * np.log1p(-alpha)[:, None] - d, -700.0))
-    beta = np.minimum(np.maximum(first.max(axis=1), second.max(axis=1)), 1 - alpha)
-    rows, best = np.arange(len(alpha))[:, None], np.zeros((2, len(alpha), 1), dtype=int)
-    for stride, count in _PASSES:
-        for step, kind in ((_step_first, 0), (_step_second, 1)):
-            if count is None:
-                near = np.broadcast_to(np.arange(0, len(a), stride), (len(alpha), -(-len(a) // stride)))
-            else:
-                near = np.clip(best[kind] + stride * (np.arange(count) - count // 2), 0, len(a) - 1)
-            reached = step(a[near], d[near], alpha[:, None], beta[:, None])
-            choice = reached.argmax(axis=1)[:, None]
-            best[kind] = near[rows, choice]
-            beta = np.clip(reached[rows, choice][:, 0], beta, 1 - alpha)
-    return np.where(beta > _SMALLEST, beta, 0.0)
-
-
-def _step_first(a: Floats, d: Floats, alpha: Floats, beta: Floats) -> Floats:
-    """One step on ((1-β)^a + β^a κ^(a-1))^(1/a) = (α e^D)^(1-1/a), κ = α/(1-α): a norm, so convex; nearly straight."""
-    log_true, log_false = np.log1p(-beta), np.log(beta)
-    log_sum = np.logaddexp(a * log_true, a * log_false + (a - 1) * np.log(alpha / (1 - alpha)))
-    weight = np.exp(a * log_true - log_sum)
-    slope = (1 - weight) / beta - weight / (1 - beta)
-    missing = np.expm1(np.minimum((1 - 1 / a) * (d + np.log(alpha)) - log_sum / a, 700.0))
-    return beta + np.where(slope < 0, missing / np.minimum(slope, -1e-300), 0.0)
-
-
-def _step_second(a: Floats, d: Floats, alpha: Floats, beta: Floats) -> Floats:
-    """One step on ln(α^a (1-β)^(1-a) + (1-α)^a β^(1-a)) = (a-1) D, the other direction; convex in ln β."""
-    log_true, log_false = np.log1p(-beta), np.log(beta)
-    one = a * np.log(alpha) - (a - 1) * log_true
-    log_sum = np.logaddexp(one, a * np.log1p(-alpha) - (a - 1) * log_false)
-    weight = np.exp(one - log_sum)
-    slope = weight * beta / (1 - beta) - (1 - weight)  # of the logarithm, divided by a - 1
-    gain = np.where(slope < 0, (d - log_sum / (a - 1)) / np.minimum(slope, -1e-300), 0.0)
-    return beta * np.exp(np.minimum(gain, 700.0))
+@lru_cache(64)
+def budget_advantage(budget: Budget) -> float:
+    """The largest TPR - FPR that a guarantee leaves any test between two neighbouring data sets: the worst δ(0)."""
+    if isinstance(budget, PureDP):
+        return float(closed_forms.pure_delta(budget.epsilon, 0.0))
+    if isinstance(budget, GaussianDP):
+        return float(closed_forms.gdp_delta(budget.mu, 0.0))
+    if isinstance(budget, ApproximateDP):
+        return budget.delta + (1 - budget.delta) * float(closed_forms.pure_delta(budget.epsilon, 0.0))
+    if isinstance(budget, ZeroConcentratedDP):
+        return zcdp_advantage(budget.rho)
+    if isinstance(budget, RenyiDP | TradeOff):
+        # f falls, so between two grid points a < b the advantage is at most that at b plus b - a.
+        alpha = np.concatenate([[0.0], np.geomspace(1e-9, 1e-3, 400), np.linspace(1e-3, 1.0, 4000)[1:]])
+        heights = 1 - alpha - budget_tradeoff(budget, alpha)
+        return float(np.clip((heights[1:] + np.diff(alpha)).max(), 0.0, 1.0))
+    return 1.0

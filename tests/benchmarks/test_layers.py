@@ -17,7 +17,7 @@ from dpviz.families.accelerated import GradientDescent, MultistageNesterov, Nest
 from dpviz.families.accelerated.presets import DEFAULT_METHODS, arms
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.events import Laplace
-from dpviz.privacy.ledger import Ledger, Sequence
+from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Metric
@@ -90,7 +90,7 @@ def test_ledger_charge(report) -> None:
         for event in EVENTS:
             ledger.charge(event)
 
-    report.benchmark.pedantic(charge_all, setup=lambda: ((Ledger(Sequence(EVENTS), REPLICATES),), {}), rounds=50)
+    report.benchmark.pedantic(charge_all, setup=lambda: ((Ledger(FixedEvents(EVENTS), REPLICATES),), {}), rounds=50)
     report(releases=STEPS, budget_ms=1e-3 * STEPS)
 
 
@@ -99,7 +99,7 @@ def test_query_charge_and_draw(report) -> None:
     value = np.zeros((REPLICATES, DIMENSION))
 
     def released() -> None:
-        mechanisms = Mechanisms(Ledger(Sequence(EVENTS), REPLICATES), 0)
+        mechanisms = Mechanisms(Ledger(FixedEvents(EVENTS), REPLICATES), 0)
         for event in EVENTS:
             batch = mechanisms.batch(event)
             batch.laplace(Query(value, 0.1, "l1", batch))

@@ -21,7 +21,7 @@ from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.plots.plan_figures import CHECKPOINTS
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP, TradeOff, ZeroConcentratedDP
-from dpviz.privacy.readings import tradeoff
+from dpviz.privacy.tradeoffs import tradeoff
 from dpviz.problems.linear_models import LogisticRegression
 
 STEPS, DELTA = 1000, 1e-6

@@ -10,8 +10,8 @@ from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import budget_spent, reading
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.events import ZCDP, Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Sub
-from dpviz.privacy.ledger import Filter, Ledger, Sequence
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Repeat, StatedPureDP, StatedZCDP, Sub
+from dpviz.privacy.ledger import Filter, FixedEvents, Ledger
 from dpviz.problems.base import Facts
 
 A, B, C = Laplace(0.1), Laplace(0.2), Repeat(ExpMech(0.05), 2)
@@ -31,7 +31,7 @@ def adaptive(currency: str, cap: float, budget: Budget = BUDGET, iterations: int
 def test_one_event_per_iteration_unless_it_is_said_otherwise() -> None:
     plan = Plan.fixed(FACTS, BUDGET, (A, B, A), step_size=np.ones(3))
     assert plan.iterations == 3 and plan.charged_at.tolist() == [1, 2, 3]
-    assert plan.terms == Sequence((A, B, A)) and plan.events == (A, B, A)
+    assert plan.terms == FixedEvents((A, B, A)) and plan.events == (A, B, A)
     assert plan.spent("epsilon") == pytest.approx([0, 0.1, 0.3, 0.4])
 
 
@@ -113,7 +113,7 @@ def test_more_events_than_iterations_need_to_say_when() -> None:
 
 @pytest.mark.parametrize(
     ("currency", "cap", "ceiling"),
-    [("epsilon", 0.7, Pure(0.7)), ("rho", 0.05, ZCDP(0.05)), ("mu", 0.4, Gaussian(0.4))],
+    [("epsilon", 0.7, StatedPureDP(0.7)), ("rho", 0.05, StatedZCDP(0.05)), ("mu", 0.4, Gaussian(0.4))],
 )
 def test_accountants_see_a_filter_as_one_event_of_its_cap(currency: str, cap: float, ceiling: Event) -> None:
     plan = adaptive(currency, cap)
@@ -134,7 +134,7 @@ def test_other_currencies_of_a_filter_are_those_of_its_ceiling() -> None:
     assert adaptive("epsilon", 0.7).spent("rho")[1] == pytest.approx(0.7 * math.tanh(0.35))
     budget = ApproximateDP(epsilon=1.0, delta=1e-6)
     plan = adaptive("rho", 0.05, budget)
-    expected = accountants.tightest((ZCDP(0.05),), 1e-6).epsilon
+    expected = accountants.tightest((StatedZCDP(0.05),), 1e-6).epsilon
     assert [budget_spent(plan, t)[0] for t in range(3)] == pytest.approx([0, expected, expected])
     assert reading(plan, 3, 1e-6).method in ("zcdp", "rdp")
 

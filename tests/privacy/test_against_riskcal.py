@@ -7,8 +7,8 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from riskcal import analysis
 
-from dpviz.privacy import readings, tradeoffs
-from dpviz.privacy.accounting import closed_forms
+from dpviz.privacy import tradeoffs
+from dpviz.privacy.accounting import closed_forms, rdp_tradeoffs
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event, Gaussian, Laplace
 
@@ -21,15 +21,15 @@ def test_gaussian_dp(mu: float) -> None:
     theirs = analysis.get_beta_from_gdp(mu, ALPHA)
     for ours in (
         closed_forms.gdp_tradeoff(mu, ALPHA),
-        readings.tradeoff([Gaussian(mu / 2)] * 4, ALPHA),
-        readings.budget_tradeoff(GaussianDP(mu=mu), ALPHA),
+        tradeoffs.tradeoff([Gaussian(mu / 2)] * 4, ALPHA),
+        tradeoffs.budget_tradeoff(GaussianDP(mu=mu), ALPHA),
     ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9)
         np.testing.assert_allclose(1 - ours, 1 - theirs, rtol=1e-9)  # the true positive rates
     advantage = float(analysis.get_advantage_from_gdp(mu))
     assert float(closed_forms.gdp_delta(mu, 0.0)) == pytest.approx(advantage, rel=1e-9)
-    assert readings.advantage([Gaussian(mu)]) == pytest.approx(advantage, rel=1e-9)
-    assert readings.budget_advantage(GaussianDP(mu=mu)) == pytest.approx(advantage, rel=1e-9)
+    assert tradeoffs.advantage([Gaussian(mu)]) == pytest.approx(advantage, rel=1e-9)
+    assert tradeoffs.budget_advantage(GaussianDP(mu=mu)) == pytest.approx(advantage, rel=1e-9)
 
 
 @pytest.mark.parametrize("delta", [1e-10, 1e-5, 1e-3])
@@ -38,10 +38,10 @@ def test_approximate_dp(epsilon: float, delta: float) -> None:
     """TV47 at (1, 1e-5)."""
     budget = ApproximateDP(epsilon=epsilon, delta=delta)
     np.testing.assert_allclose(
-        readings.budget_tradeoff(budget, ALPHA), analysis.get_beta_from_adp(epsilon, delta, ALPHA), rtol=1e-9
+        tradeoffs.budget_tradeoff(budget, ALPHA), analysis.get_beta_from_adp(epsilon, delta, ALPHA), rtol=1e-9
     )
     theirs = analysis.get_advantage_from_adp(epsilon, delta)
-    assert readings.budget_advantage(budget) == pytest.approx(theirs, rel=1e-9)
+    assert tradeoffs.budget_advantage(budget) == pytest.approx(theirs, rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 6.0])
@@ -49,7 +49,7 @@ def test_pure_dp(epsilon: float) -> None:
     theirs = analysis.get_beta_from_adp(epsilon, 0.0, ALPHA)
     np.testing.assert_allclose(closed_forms.pure_tradeoff(epsilon, ALPHA), theirs, rtol=1e-9)
     theirs = analysis.get_advantage_from_adp(epsilon, 0.0)
-    assert readings.budget_advantage(PureDP(epsilon=epsilon)) == pytest.approx(theirs, rel=1e-9)
+    assert tradeoffs.budget_advantage(PureDP(epsilon=epsilon)) == pytest.approx(theirs, rel=1e-9)
 
 
 @pytest.mark.parametrize("rho", [0.1, 0.5, 2.0])
@@ -58,17 +58,17 @@ def test_zcdp(rho: float) -> None:
 
     For ρ ≤ 0.01 theirs (1.5.1) says 1 - α at some rates, more privacy than even Gaussian noise of that ρ has.
     """
-    theirs, ours = analysis.get_beta_from_zcdp(rho, ALPHA), tradeoffs.zcdp_tradeoff(rho, ALPHA)
+    theirs, ours = analysis.get_beta_from_zcdp(rho, ALPHA), rdp_tradeoffs.zcdp_tradeoff(rho, ALPHA)
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-5 if rho < 1 else 1e-4)
-    np.testing.assert_array_equal(ours, readings.budget_tradeoff(ZeroConcentratedDP(rho=rho), ALPHA))
-    assert tradeoffs.zcdp_advantage(rho) == pytest.approx(analysis.get_advantage_from_zcdp(rho), abs=1e-4)
+    np.testing.assert_array_equal(ours, tradeoffs.budget_tradeoff(ZeroConcentratedDP(rho=rho), ALPHA))
+    assert rdp_tradeoffs.zcdp_advantage(rho) == pytest.approx(analysis.get_advantage_from_zcdp(rho), abs=1e-4)
 
 
 @pytest.mark.parametrize("order", [1.2, 2.0, 10.0, 50.0])
 @pytest.mark.parametrize("divergence", [0.01, 0.5, 3.0])
 def test_one_renyi_divergence(order: float, divergence: float) -> None:
     theirs = analysis.get_beta_from_rdp(divergence, ALPHA, order, tol=1e-10)
-    np.testing.assert_allclose(tradeoffs.rdp_tradeoff([divergence], [order], ALPHA), theirs, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(rdp_tradeoffs.rdp_tradeoff([divergence], [order], ALPHA), theirs, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("event", [Laplace(0.1), Gaussian(0.1), Laplace(0.8)], ids=str)
@@ -83,15 +83,17 @@ def test_composed_releases(event: Event, count: int) -> None:
         one = privacy_loss_distribution.from_gaussian_mechanism(1 / event.mu, value_discretization_interval=interval)
     pld = one.self_compose(count)
     events = [event] * count
-    ours, theirs = readings.tradeoff(events, ALPHA), analysis.get_beta_from_pld(pld, ALPHA)
+    ours, theirs = tradeoffs.tradeoff(events, ALPHA), analysis.get_beta_from_pld(pld, ALPHA)
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-4)
-    assert readings.advantage(events) == pytest.approx(analysis.get_advantage_from_pld(pld), rel=2e-3)
+    assert tradeoffs.advantage(events) == pytest.approx(analysis.get_advantage_from_pld(pld), rel=2e-3)
 
 
 def test_what_the_order_of_conversions_costs() -> None:
     """At ρ = ½ and a false positive rate of 5 % an attacker misses 66 % if only ρ is known, 74 % of Gaussian noise."""
     bare, gaussian = analysis.get_beta_from_zcdp(0.5, 0.05), analysis.get_beta_from_gdp(1.0, 0.05)
     assert (
-        float(tradeoffs.zcdp_tradeoff(0.5, 0.05)) == pytest.approx(bare, abs=1e-5) == pytest.approx(0.66442, abs=1e-5)
+        float(rdp_tradeoffs.zcdp_tradeoff(0.5, 0.05))
+        == pytest.approx(bare, abs=1e-5)
+        == pytest.approx(0.66442, abs=1e-5)
     )
     assert float(closed_forms.gdp_tradeoff(math.sqrt(2 * 0.5), 0.05)) == pytest.approx(float(gaussian), rel=1e-9)

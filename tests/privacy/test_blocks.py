@@ -8,7 +8,7 @@ import pytest
 
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Repeat, Seq, Sub
-from dpviz.privacy.ledger import BudgetExceeded, Ledger, LedgerError, Sequence
+from dpviz.privacy.ledger import BudgetExceeded, FixedEvents, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose, streams
 from dpviz.privacy.queries import Query
 from dpviz.problems.simplex_learning import SparseRegression
@@ -18,7 +18,7 @@ FOUR = Parallel((A,) * 4)
 
 
 def mechanisms(*events: Event, replicates: int = 3) -> Mechanisms:
-    return Mechanisms(Ledger(Sequence(events), replicates), seed=2)
+    return Mechanisms(Ledger(FixedEvents(events), replicates), seed=2)
 
 
 def states(of: Mechanisms) -> list:

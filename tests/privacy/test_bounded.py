@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from dpviz.families.accelerated import GradientDescent, MultistageNesterov, Nesterov
-from dpviz.privacy import calibration, readings
-from dpviz.privacy.accounting import accountants, closed_forms, pld, textbook
-from dpviz.privacy.accounting import rdp as subsampled_rdp
+from dpviz.privacy import calibration, tradeoffs
+from dpviz.privacy.accounting import accountants, closed_forms, pld, subsampled_rdp, textbook
 from dpviz.privacy.budgets import ApproximateDP, Budget, TradeOff
 from dpviz.privacy.events import Event, Gaussian, Laplace, Sub
 from dpviz.privacy.noisy_means import NoisyMeans
@@ -40,7 +39,7 @@ def composed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Composed]:
         return compose(parts, half, size)
 
     monkeypatch.setattr(pld._Parts, "composed", watched)
-    for cached in (accountants.epsilon_curve, calibration._largest_multiple, readings._composed_profiles):
+    for cached in (accountants.epsilon_curve, calibration._largest_multiple, tradeoffs._composed_profiles):
         cached.cache_clear()
     yield found
     assert max(found.windows, default=0) <= pld.LARGEST_WINDOW and max(found.cells, default=0) <= pld.MOST_MEMORY
@@ -69,7 +68,7 @@ def test_a_given_noise(composed: Composed, kind: str, iterations: int, inner: Ev
     curve = accountants.epsilon_curve(events, 1e-6, "pld", checkpoints)
     whole = accountants.epsilon_curve(events, 1e-6, "basic", checkpoints)
     assert (np.diff(curve[np.isfinite(curve)]) >= -1e-9).all() and (curve <= whole)[np.isfinite(curve)].all()
-    assert 0 <= readings.tradeoff(events, 0.01) <= 0.99
+    assert 0 <= tradeoffs.tradeoff(events, 0.01) <= 0.99
 
 
 @pytest.mark.parametrize("kind", ["wor", "poisson"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, pld
-from dpviz.privacy.events import ApproxDP, Event, Laplace, Repeat, Sub
+from dpviz.privacy.events import Event, Laplace, Repeat, StatedApproximateDP, Sub
 
 SIZES = [float(f"1e{k}") for k in (-16, -12, -9, -6, -4, -3)] + [0.03, 0.3, 0.99, 1.01, 3.0, 30.0, 500.0]
 ORDERS = [1 + 1e-8, 1 + 1e-4, 1.01, 1.5, 2.0, 30.0, 1e4]
@@ -127,7 +127,7 @@ def test_conversions_end_where_they_should() -> None:
 @pytest.mark.parametrize("delta", [1e-300, 0.5, 1 - 1e-9, 1 - 1e-12, 1 - 2e-16])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-300, 1e-12, 9e-10, 1e-6, 1.0])
 def test_a_release_that_fails_almost_surely_is_read_like_any_other(epsilon: float, delta: float) -> None:
-    single = ApproxDP(epsilon, delta)
+    single = StatedApproximateDP(epsilon, delta)
     events: list[Event] = [single, Sub("wor", 1, 100, single), Sub("poisson", 1, 100, single), Repeat(single, 2)]
     for event, count, at in itertools.product(events, (1, 3), (1e-6, 0.95)):
         reading = accountants.tightest((event,) * count, at).epsilon

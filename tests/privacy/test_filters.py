@@ -9,7 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpviz.privacy.accounting import per_event
-from dpviz.privacy.events import ZCDP, ApproxDP, Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Seq, Sub
+from dpviz.privacy.events import (
+    Event,
+    ExpMech,
+    Gaussian,
+    Laplace,
+    Parallel,
+    Repeat,
+    Seq,
+    StatedApproximateDP,
+    StatedPureDP,
+    StatedZCDP,
+    Sub,
+)
 from dpviz.privacy.ledger import SLACK, Additive, BudgetExceeded, Filter, Ledger, LedgerError, price
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
@@ -43,9 +55,9 @@ def states(of: Mechanisms) -> list:
         E,
         G,
         L,
-        Pure(0.4),
-        ZCDP(0.1),
-        ApproxDP(0.1, 1e-9),
+        StatedPureDP(0.4),
+        StatedZCDP(0.1),
+        StatedApproximateDP(0.1, 1e-9),
         Repeat(E, 4),
         Seq((L, E)),
         Parallel((L, E)),
@@ -70,15 +82,15 @@ def test_the_ceiling_of_a_gaussian_filter_is_the_square_of_its_cap() -> None:
     ("currency", "cap", "event", "count"),
     [
         ("epsilon", 1.0, Laplace(0.1), 10),  # ten times 0.1 is a little less than 1 in floating point
-        ("epsilon", 0.3, Pure(0.1), 3),  # and three times 0.1 is a little more than 0.3
+        ("epsilon", 0.3, StatedPureDP(0.1), 3),  # and three times 0.1 is a little more than 0.3
         ("epsilon", 0.95, Laplace(0.1), 9),
         ("rho", 0.2, Gaussian(0.2), 10),
-        ("rho", 0.7, ZCDP(0.1), 7),
+        ("rho", 0.7, StatedZCDP(0.1), 7),
         ("mu", 1.0, Gaussian(0.1), 100),
         ("mu", 0.5, Gaussian(0.05), 100),
         ("mu", 0.499, Gaussian(0.05), 99),
         ("epsilon", 3.0, Repeat(ExpMech(0.5), 2), 3),
-        ("epsilon", 1.0, Parallel((Laplace(0.25), Pure(0.1))), 4),
+        ("epsilon", 1.0, Parallel((Laplace(0.25), StatedPureDP(0.1))), 4),
     ],
     ids=str,
 )
@@ -101,7 +113,7 @@ def test_a_cap_buys_as_many_events_as_fit(currency: Additive, cap: float, event:
 def test_rounding_is_forgiven_and_nothing_else() -> None:
     for cap in (1e-6, 1.0, 1e6):
         for excess, fits in ((0.5 * SLACK, True), (2 * SLACK, False)):
-            event = Pure(cap * (1 + excess))
+            event = StatedPureDP(cap * (1 + excess))
             assert (ledger("epsilon", cap, event).affordable(event) == fits).all()
 
 
@@ -141,7 +153,7 @@ def test_an_event_that_exceeds_the_cap_of_one_replicate_is_booked_for_none() -> 
 
 def test_an_event_that_was_not_declared_is_refused_however_cheap() -> None:
     book = ledger("epsilon", 1.0, L)
-    for event in (Laplace(np.nextafter(0.25, 0)), Pure(0.25), Gaussian(1e-9), Repeat(L, 1)):
+    for event in (Laplace(np.nextafter(0.25, 0)), StatedPureDP(0.25), Gaussian(1e-9), Repeat(L, 1)):
         with pytest.raises(LedgerError, match="does not allow"):
             book.charge(event)
         with pytest.raises(LedgerError, match="does not allow"):
@@ -181,7 +193,7 @@ def test_the_callers_array_is_not_kept() -> None:
 
 # ---------------------------------------------------------------------------------------------------------- any history
 
-PURE = [Laplace(0.31), Pure(0.07), ExpMech(0.5), Repeat(ExpMech(0.11), 3), Sub("wor", 1, 3, Laplace(0.4))]
+PURE = [Laplace(0.31), StatedPureDP(0.07), ExpMech(0.5), Repeat(ExpMech(0.11), 3), Sub("wor", 1, 3, Laplace(0.4))]
 histories = st.lists(st.sampled_from(PURE), max_size=12)
 
 
@@ -254,7 +266,12 @@ def test_what_was_spent_can_be_read_in_every_currency() -> None:
 
 
 def test_what_has_no_price_in_the_currency_is_never_affordable() -> None:
-    for currency, event in (("epsilon", G), ("epsilon", ZCDP(1e-9)), ("mu", ZCDP(1e-9)), ("rho", ApproxDP(0.0, 1e-9))):
+    for currency, event in (
+        ("epsilon", G),
+        ("epsilon", StatedZCDP(1e-9)),
+        ("mu", StatedZCDP(1e-9)),
+        ("rho", StatedApproximateDP(0.0, 1e-9)),
+    ):
         book = ledger(currency, 1e9, event, L)  # type: ignore[arg-type]
         assert not book.affordable(event).any() and book.affordable(event, 0).all()
         with pytest.raises(BudgetExceeded):

@@ -6,18 +6,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Pure, Seq, Sub
-from dpviz.privacy.ledger import Ledger, LedgerError, Sequence
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Seq, StatedPureDP, Sub
+from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
 from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 
-L, G, E, P = Laplace(0.5), Gaussian(0.25), ExpMech(1.0), Pure(1.0)
+L, G, E, P = Laplace(0.5), Gaussian(0.25), ExpMech(1.0), StatedPureDP(1.0)
 NOT_FINITE = (math.nan, math.inf, -math.inf)
 
 
 def mechanisms(*events: Event) -> Mechanisms:
-    return Mechanisms(Ledger(Sequence(events), 3), seed=7)
+    return Mechanisms(Ledger(FixedEvents(events), 3), seed=7)
 
 
 def states(of: Mechanisms) -> list:

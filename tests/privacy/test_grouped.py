@@ -12,16 +12,16 @@ from dpviz.privacy.accounting import accountants, per_event
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon
 from dpviz.privacy.accounting.textbook import with_replacement
 from dpviz.privacy.events import (
-    ZCDP,
-    ApproxDP,
     Event,
     ExpMech,
     Gaussian,
     Laplace,
     Parallel,
-    Pure,
     Repeat,
     Seq,
+    StatedApproximateDP,
+    StatedPureDP,
+    StatedZCDP,
     Sub,
     draws_batch,
     grouped,
@@ -32,8 +32,8 @@ from dpviz.privacy.events import (
 )
 
 A, B, C = Laplace(0.5), Gaussian(0.25), ExpMech(0.75)
-SINGLES = [A, B, C, Pure(0.3), ZCDP(0.1), ApproxDP(0.2, 1e-6), ApproxDP(0.0, 1e-3)]
-COMPOSITE = [Seq((A, B)), Repeat(C, 5), Seq((Repeat(A, 2), Pure(0.1))), Repeat(Seq((B, ZCDP(0.2))), 3)]
+SINGLES = [A, B, C, StatedPureDP(0.3), StatedZCDP(0.1), StatedApproximateDP(0.2, 1e-6), StatedApproximateDP(0.0, 1e-3)]
+COMPOSITE = [Seq((A, B)), Repeat(C, 5), Seq((Repeat(A, 2), StatedPureDP(0.1))), Repeat(Seq((B, StatedZCDP(0.2))), 3)]
 WOR, POISSON = Sub("wor", 2, 9, A), Sub("poisson", 2, 9, A)
 
 
@@ -49,7 +49,7 @@ def test_a_group_costs_k_times_epsilon_and_mu_and_k_squared_times_rho_at_most(ev
     assert k * per_event.rho(event) * (1 - 1e-9) <= per_event.rho(group) <= k**2 * per_event.rho(event) * (1 + 1e-9)
     if per_event.mu(event) < math.inf:
         assert per_event.mu(group) >= per_event.mu(event) * (1 - 1e-12)
-    if all(isinstance(release, Gaussian | ZCDP) for release in inner_events(event)):
+    if all(isinstance(release, Gaussian | StatedZCDP) for release in inner_events(event)):
         assert per_event.rho(group) == pytest.approx(k**2 * per_event.rho(event), rel=1e-12)
     if all(isinstance(release, Gaussian) for release in inner_events(event)):
         assert per_event.mu(group) == pytest.approx(k * per_event.mu(event), rel=1e-12)
@@ -85,17 +85,17 @@ def test_a_delta_grows_with_every_row_of_the_group(epsilon: float, delta: float)
     """One more row: δ_j = δ + e^ε δ_{j-1}, from P ≤ e^ε P' + δ along a chain of neighbours."""
     for k in (1, 2, 5, 10):
         expected = reduce(lambda so_far, _: delta + math.exp(epsilon) * so_far, range(k), 0.0)
-        group = grouped(ApproxDP(epsilon, delta), k)
-        assert isinstance(group, ApproxDP)
+        group = grouped(StatedApproximateDP(epsilon, delta), k)
+        assert isinstance(group, StatedApproximateDP)
         assert (group.eps, group.delta) == pytest.approx((k * epsilon, expected), rel=1e-9)
 
 
 @pytest.mark.parametrize(("epsilon", "k"), [(1.0, 100), (10.0, 100), (800.0, 1), (800.0, 3), (0.5, 10_000)])
 def test_a_delta_of_a_large_group_ends_at_one_without_overflow(epsilon: float, k: int) -> None:
-    group = grouped(ApproxDP(epsilon, 1e-6), k)
-    assert isinstance(group, ApproxDP) and group.eps == k * epsilon
+    group = grouped(StatedApproximateDP(epsilon, 1e-6), k)
+    assert isinstance(group, StatedApproximateDP) and group.eps == k * epsilon
     assert group.delta == (1e-6 if k == 1 else pytest.approx(1.0, abs=1e-12)) and group.delta < 1
-    assert with_replacement(ApproxDP(20.0, 1e-6), 100, 100, 1.0)[1] <= 1.0
+    assert with_replacement(StatedApproximateDP(20.0, 1e-6), 100, 100, 1.0)[1] <= 1.0
 
 
 def test_a_group_moves_a_selection_by_k_ranges() -> None:
@@ -199,7 +199,7 @@ def test_a_release_is_repeated_a_whole_number_of_times(times: float) -> None:
         Repeat(A, times)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", [ExpMech, Pure, ZCDP])
+@pytest.mark.parametrize("kind", [ExpMech, StatedPureDP, StatedZCDP])
 @pytest.mark.parametrize("value", [0.0, -0.0, -1.0, math.nan, -math.inf])
 def test_no_release_is_free(kind: type, value: float) -> None:
     with pytest.raises(ValueError, match="positive"):
@@ -210,8 +210,8 @@ def test_no_release_is_free(kind: type, value: float) -> None:
     ("eps", "delta"), [(-0.1, 0.1), (0.1, 0.0), (0.1, 1.0), (0.1, -1e-9), (math.nan, 0.1), (0.1, math.nan)]
 )
 def test_a_release_that_may_fail_needs_a_chance_of_failing(eps: float, delta: float) -> None:
-    with pytest.raises(ValueError, match="ApproxDP"):
-        ApproxDP(eps, delta)
+    with pytest.raises(ValueError, match="StatedApproximateDP"):
+        StatedApproximateDP(eps, delta)
 
 
 def test_no_blocks_at_all_are_refused() -> None:

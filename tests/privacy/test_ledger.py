@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from dpviz.privacy.events import Gaussian, Laplace, Sub
-from dpviz.privacy.ledger import BudgetExceeded, Ledger, LedgerError, Sequence, times_of
+from dpviz.privacy.ledger import BudgetExceeded, FixedEvents, Ledger, LedgerError, times_of
 
 A, B, C = Laplace(0.5), Gaussian(0.25), Sub("wor", 3, 9, Laplace(0.5))
 
 
 def ledger(*events: object, replicates: int = 3) -> Ledger:
-    return Ledger(Sequence(tuple(events)), replicates)  # type: ignore[arg-type]
+    return Ledger(FixedEvents(tuple(events)), replicates)  # type: ignore[arg-type]
 
 
 def books(of: Ledger) -> list[tuple]:

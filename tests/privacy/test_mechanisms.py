@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
-from dpviz.privacy.ledger import Ledger, LedgerError, Sequence
+from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
 from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose, noise_scale, streams
 from dpviz.privacy.queries import Query
@@ -18,7 +18,7 @@ SEED = 7
 
 
 def mechanisms(*events: Event, replicates: int = 3, seed: int = SEED) -> Mechanisms:
-    return Mechanisms(Ledger(Sequence(events), replicates), seed)
+    return Mechanisms(Ledger(FixedEvents(events), replicates), seed)
 
 
 def states(of: Mechanisms) -> list:

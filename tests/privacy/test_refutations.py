@@ -21,8 +21,19 @@ from dpviz.families.mirror_descent import BiasReduced, MultiplicativeWeights, Sy
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting import accountants, closed_forms, per_event
 from dpviz.privacy.budgets import ApproximateDP, Budget, RenyiDP, TradeOff, ZeroConcentratedDP
-from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Seq, Sub, inner_events
-from dpviz.privacy.ledger import Filter, Ledger, LedgerError, Sequence, times_of
+from dpviz.privacy.events import (
+    Event,
+    ExpMech,
+    Gaussian,
+    Laplace,
+    Parallel,
+    Repeat,
+    Seq,
+    StatedPureDP,
+    Sub,
+    inner_events,
+)
+from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError, times_of
 from dpviz.privacy.mechanisms import Batch, Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import ProblemSpecification
@@ -51,7 +62,7 @@ APPROXIMATE = ApproximateDP(epsilon=1.0, delta=1e-6)
     ids=["blocks", "sequence", "repeated", "sampled", "poisson"],
 )
 def test_a_batch_opens_only_what_its_event_pays_for(event: Event) -> None:
-    ledger = Ledger(Sequence((event,)), 1)
+    ledger = Ledger(FixedEvents((event,)), 1)
     with pytest.raises(LedgerError):
         Mechanisms(ledger, 0).batch(event)
     assert ledger.booked(0) == ()
@@ -60,13 +71,13 @@ def test_a_batch_opens_only_what_its_event_pays_for(event: Event) -> None:
 def test_blocks_hold_no_blocks() -> None:
     event = Parallel((Parallel((Gaussian(1.0),) * 5),) * 2)
     with pytest.raises(LedgerError, match="inside a block"):
-        Mechanisms(Ledger(Sequence((event,)), 1), 0).blocks(event, 10)
+        Mechanisms(Ledger(FixedEvents((event,)), 1), 0).blocks(event, 10)
 
 
 def test_selections_on_the_whole_table_are_not_paid_for_by_blocks() -> None:
     event = Parallel((ExpMech(1.0),) * 5)
     with pytest.raises(LedgerError, match="on the whole table"):
-        Mechanisms(Ledger(Sequence((event,)), 1), 0).exponential(Query(np.zeros((1, 3)), 1.0, "range"), event)
+        Mechanisms(Ledger(FixedEvents((event,)), 1), 0).exponential(Query(np.zeros((1, 3)), 1.0, "range"), event)
 
 
 def test_half_a_draw_is_no_draw() -> None:
@@ -79,7 +90,7 @@ def test_half_a_draw_is_no_draw() -> None:
 def test_what_is_not_a_number_reaches_no_threshold() -> None:
     values = Query(np.array([[math.nan, 1e9]]), 1.0, "linf")
     with pytest.raises(LedgerError, match="numbers"):
-        Mechanisms(Ledger(Sequence((Pure(1.0),)), 1), 0).above_threshold(values, Pure(1.0))
+        Mechanisms(Ledger(FixedEvents((StatedPureDP(1.0),)), 1), 0).above_threshold(values, StatedPureDP(1.0))
 
 
 # ----------------------------------------------------------------------------------------------- plans above the budget

@@ -14,18 +14,18 @@ from scipy import stats
 from scipy.special import softmax
 
 from dpviz.privacy import audit
-from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Seq, Sub
-from dpviz.privacy.ledger import Filter, Ledger, LedgerError, Sequence
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Repeat, Seq, StatedPureDP, Sub
+from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose, streams
 from dpviz.privacy.queries import Query
 
-E, P = ExpMech(1.5), Pure(1.0)
+E, P = ExpMech(1.5), StatedPureDP(1.0)
 UTILITIES = np.array([0.0, 3.0, -2.0, 1.0, 2.5])
 RUNS = 4000
 
 
 def mechanisms(*events: Event, replicates: int = 3, seed: int = 11) -> Mechanisms:
-    return Mechanisms(Ledger(Sequence(events), replicates), seed)
+    return Mechanisms(Ledger(FixedEvents(events), replicates), seed)
 
 
 def filtered(*events: Event, replicates: int = 3, cap: float = 1000.0) -> Mechanisms:
@@ -232,7 +232,7 @@ def selecting(query: Query | None = None, event: Event = E, **more: object) -> A
 WRONG_SELECTIONS: dict[str, Act] = {
     "another range": selecting(event=ExpMech(1.4)),
     "noise": selecting(event=Laplace(1.5)),
-    "a bare epsilon": selecting(event=Pure(1.5)),
+    "a bare epsilon": selecting(event=StatedPureDP(1.5)),
     "a batch": selecting(event=Sub("wor", 1, 10, E)),
     "a batch inside": selecting(event=Seq((Sub("wor", 1, 10, E),))),
     "different ranges": selecting(event=Seq((E, ExpMech(1.0)))),
@@ -294,7 +294,7 @@ def thresholding(query: Query | None = None, event: Event = P, **more: object) -
 
 
 WRONG_THRESHOLDS: dict[str, Act] = {
-    "another epsilon": thresholding(event=Pure(0.9)),
+    "another epsilon": thresholding(event=StatedPureDP(0.9)),
     "a bounded range": thresholding(event=ExpMech(1.0)),
     "noise": thresholding(event=Laplace(1.0)),
     "a batch": thresholding(event=Sub("wor", 1, 10, P)),
@@ -371,7 +371,7 @@ def test_the_split_of_the_mechanism_costs_at_most_epsilon_and_reaches_it() -> No
 
 def positions(queries: np.ndarray, repeats: int = 5, seed: int = 0, epsilon: float = 1.0) -> np.ndarray:
     """Where the mechanism stops in repeats × RUNS independent runs."""
-    event = Pure(epsilon)
+    event = StatedPureDP(epsilon)
     source = mechanisms(*[event] * repeats, replicates=RUNS, seed=seed)
     query = Query(utilities(RUNS, queries), 1.0, "linf")
     return np.concatenate([source.above_threshold(query, event) for _ in range(repeats)])
@@ -425,7 +425,7 @@ def test_one_threshold_costs_the_same_however_many_values_it_meets() -> None:
         assert (found == -1).all() and [source._ledger.booked(r) for r in range(3)] == [(P,)] * 3
 
 
-@pytest.mark.parametrize("event", [Pure(math.inf), Pure(1.0)], ids=["no privacy", "nothing to hide"])
+@pytest.mark.parametrize("event", [StatedPureDP(math.inf), StatedPureDP(1.0)], ids=["no privacy", "nothing to hide"])
 def test_without_noise_the_first_value_that_reaches_the_threshold_is_found(event: Event) -> None:
     source = mechanisms(event, replicates=4)
     table = np.array([[-1.0, 0.0, 5.0], [-1.0, -1e-300, -2.0], [3.0, 9.0, 9.0], [-1.0, -1.0, 1e-300]])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dpviz.privacy.events import Gaussian, Laplace, Seq
-from dpviz.privacy.ledger import BudgetExceeded, Filter, Ledger, LedgerError, Sequence
+from dpviz.privacy.ledger import BudgetExceeded, Filter, FixedEvents, Ledger, LedgerError
 from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
@@ -69,7 +69,7 @@ def test_threads_together_stay_within_the_cap_of_a_filter() -> None:
 
 
 def test_threads_together_get_each_event_of_a_fixed_plan_once() -> None:
-    book = Ledger(Sequence((Slow(0.1),) * 500), 1)
+    book = Ledger(FixedEvents((Slow(0.1),) * 500), 1)
     assert by_threads(lambda: book.charge(Slow(0.1))) == 500
     with pytest.raises(BudgetExceeded):
         book.charge(Slow(0.1))
@@ -77,7 +77,7 @@ def test_threads_together_get_each_event_of_a_fixed_plan_once() -> None:
 
 def test_threads_together_get_each_release_of_a_batch_once() -> None:
     event = Seq(tuple(Laplace(0.1 + i) for i in range(500)))
-    batch = Mechanisms(Ledger(Sequence((event,)), 1), 0).batch(event)
+    batch = Mechanisms(Ledger(FixedEvents((event,)), 1), 0).batch(event)
     query = Query(np.zeros((1, LONG)), 1.0, "l1", batch)
     taken: list[Laplace] = []
     assert by_threads(lambda: taken.append(batch._next(query, Laplace, "l1"))) == 500
@@ -85,7 +85,7 @@ def test_threads_together_get_each_release_of_a_batch_once() -> None:
 
 
 def test_threads_together_add_each_leaf_once() -> None:
-    source = Mechanisms(Ledger(Sequence((NOISE,)), 1), 0)
+    source = Mechanisms(Ledger(FixedEvents((NOISE,)), 1), 0)
     sums = source.prefix_sums(NOISE, binary_tree(500), 1.0, (LONG,))
     query = Query(np.zeros((1, LONG)), 1.0, "l2")
     assert by_threads(lambda: sums.add(query)) == 500

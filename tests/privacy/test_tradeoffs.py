@@ -1,136 +1,162 @@
-"""Trade-off curves from Rényi divergences, against bisection, exact curves, and attacks that attain them."""
+"""Trade-off curves and advantages against closed forms, actual attacks, and their own consistency."""
 
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dpviz.privacy import tradeoffs
-from dpviz.privacy.accounting import closed_forms, per_event
-from dpviz.privacy.events import ApproxDP, Event, ExpMech, Gaussian, Laplace, Pure
+from dpviz.privacy.accounting import accountants, closed_forms, per_event
+from dpviz.privacy.accounting.rdp_tradeoffs import zcdp_advantage
+from dpviz.privacy.budgets import ApproximateDP
+from dpviz.privacy.events import (
+    Event,
+    ExpMech,
+    Gaussian,
+    Laplace,
+    Parallel,
+    Repeat,
+    Seq,
+    StatedApproximateDP,
+    StatedPureDP,
+    StatedZCDP,
+    Sub,
+    relation,
+)
 
-ALPHA = np.array([1e-8, 1e-4, 0.01, 0.05, 0.1, 0.3, 0.5, 0.8, 0.99])
-RHOS = [1e-5, 1e-3, 0.1, 0.5, 2.0, 10.0]
+DELTA = 1e-6
+ALPHA = np.array([0.0, 1e-6, 0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 1.0])
 
-
-def bisected(divergences: np.ndarray, orders: np.ndarray, alpha: float) -> float:
-    """The largest β up to which each order excludes all, from the definition."""
-    best = 0.0
-    for exchanged in (False, True):
-        low, high = np.zeros_like(orders), np.full_like(orders, 1 - alpha)
-        for _ in range(60):
-            beta = (low + high) / 2
-            p, p_not, q, q_not = np.log1p(-beta), np.log(beta), math.log(alpha), math.log1p(-alpha)
-            if exchanged:
-                p, p_not, q, q_not = q, q_not, p, p_not
-            moment = np.logaddexp(orders * p + (1 - orders) * q, orders * p_not + (1 - orders) * q_not)
-            excluded = moment > (orders - 1) * divergences
-            low, high = np.where(excluded, beta, low), np.where(excluded, high, beta)
-        best = max(best, float(low.max()))
-    return best
-
-
-@pytest.mark.parametrize("rho", RHOS)
-def test_the_search_finds_the_best_order_of_the_grid(rho: float) -> None:
-    found = tradeoffs.zcdp_tradeoff(rho, ALPHA)
-    expected = [bisected(rho * tradeoffs.ORDERS, tradeoffs.ORDERS, alpha) for alpha in ALPHA.tolist()]
-    assert (found <= np.array(expected) + 1e-14).all() and (found >= np.array(expected) - 5e-9).all()
+steady = settings(derandomize=True, deadline=None, max_examples=25)
+laplaces = st.floats(-3, 0.5).map(lambda x: Laplace(10**x))
+gaussians = st.floats(-3, 0.5).map(lambda x: Gaussian(10**x))
+singles = laplaces | gaussians | st.floats(-3, 0.5).map(lambda x: ExpMech(10**x) if x < -1 else StatedPureDP(10**x))
+several = st.lists(singles, min_size=1, max_size=3).map(tuple)
+composites = several.map(Seq) | several.map(Parallel) | st.builds(Repeat, several.map(Seq), st.integers(1, 5))
 
 
-@pytest.mark.parametrize("rho", RHOS)
-def test_the_grid_of_orders_costs_little(rho: float) -> None:
-    fine = 1 + np.geomspace(1e-7, 1e4, 5000)
-    for alpha in ALPHA.tolist():
-        exact = bisected(rho * fine, fine, alpha)
-        assert -1e-6 <= exact - float(tradeoffs.zcdp_tradeoff(rho, alpha)) <= 1.5e-5
+def histories(kind: str) -> st.SearchStrategy[list[Event]]:
+    """Events of which those on batches have them drawn in one way, as one relation asks."""
+    sampled = st.builds(lambda m, inner: Sub(kind, m, 100, inner), st.integers(1, 99), singles | composites)
+    return st.lists(singles | composites | sampled, min_size=1, max_size=6)
 
 
-def test_reference_values() -> None:
-    assert float(tradeoffs.zcdp_tradeoff(0.5, 0.05)) == pytest.approx(0.66442, abs=1e-5)
-    assert float(tradeoffs.zcdp_tradeoff(0.1, 0.1)) == pytest.approx(0.76917, abs=1e-5)
-    assert float(closed_forms.gdp_tradeoff(1.0, 0.05)) == pytest.approx(0.740489, abs=1e-6)  # Gaussian, the same ρ
+events_of_all_kinds = st.sampled_from(["wor", "poisson"]).flatmap(histories)
 
 
-@pytest.mark.parametrize("rho", [0.0, 1e-12, *RHOS, 100.0, 1e6])
-def test_it_is_a_tradeoff_curve(rho: float) -> None:
-    """Convex, falling, from 1 to 0, below 1 - α, its own inverse, below Gaussian noise with the same ρ."""
-    alpha = np.linspace(0, 1, 301)
-    f = tradeoffs.zcdp_tradeoff(rho, alpha)
-    assert f[0] == 1.0 and f[-1] == 0.0 and (np.diff(f) <= 1e-12).all() and (f <= 1 - alpha).all()
-    assert np.diff(f, 2).min() >= -1e-7
-    inside = alpha[1:-1][f[1:-1] > 1e-6]
-    there = tradeoffs.zcdp_tradeoff(rho, inside)
-    np.testing.assert_allclose(tradeoffs.zcdp_tradeoff(rho, there), inside, atol=1e-4)
-    if rho > 0:
-        assert (f <= closed_forms.gdp_tradeoff(math.sqrt(2 * rho), alpha) + 1e-12).all()
+@pytest.mark.parametrize("mu", [0.01, 1.0, 6.0, 40.0])
+def test_gaussian_tradeoff_is_exact(mu):
+    """TV48 and TV46 among them; whatever the number of releases."""
+    expected = closed_forms.gdp_tradeoff(mu, ALPHA)
+    np.testing.assert_allclose(tradeoffs.tradeoff([Gaussian(mu)], ALPHA), expected, rtol=1e-12)
+    np.testing.assert_allclose(tradeoffs.tradeoff([Gaussian(mu / 2)] * 4, ALPHA), expected, rtol=1e-12)
+    assert tradeoffs.advantage([Gaussian(mu / 2)] * 4) == pytest.approx(math.erf(mu / math.sqrt(8)), rel=1e-9)
 
 
-@pytest.mark.parametrize("rho", [1e-4, 0.5, 5.0])
-def test_algorithms_with_this_rho_are_above(rho: float) -> None:
-    """Randomised response, Laplace noise and the exponential mechanism with exactly this ρ."""
-    for tight, curve in (
-        (closed_forms.pure_to_rho, closed_forms.pure_tradeoff),
-        (lambda size: per_event.rho(Laplace(size)), closed_forms.laplace_tradeoff),
-        (lambda size: per_event.rho(ExpMech(size)), closed_forms.exponential_tradeoff),
-    ):
-        low, high = 1e-9, 100.0
-        for _ in range(60):
-            size = math.sqrt(low * high)
-            low, high = (size, high) if tight(size) < rho else (low, size)
-        assert (tradeoffs.zcdp_tradeoff(rho, ALPHA) <= curve(low, ALPHA) + 1e-9).all()
-
-
-@pytest.mark.parametrize("rho", [1e-300, 1e-9, *RHOS, 300.0])
-def test_the_largest_advantage_is_that_of_randomised_response(rho: float) -> None:
-    advantage = tradeoffs.zcdp_advantage(rho)
-    epsilon = 2 * math.atanh(advantage) if advantage < 1 else math.inf
-    if epsilon < 30:
-        assert closed_forms.pure_to_rho(epsilon) == pytest.approx(rho, rel=1e-4)
-    equal = (1 - advantage) / 2  # both rates are the same
-    if 1e-6 < equal < 0.499:
-        assert float(tradeoffs.zcdp_tradeoff(rho, equal)) == pytest.approx(equal, abs=1e-4)
-    alpha = np.append(np.linspace(0, 1, 1001), equal)
-    gap = float((1 - alpha - tradeoffs.zcdp_tradeoff(rho, alpha)).max())
-    assert advantage - (1e-12 if equal > 1e-6 else 1.1e-3) <= gap <= advantage + 2e-5
-    assert advantage <= closed_forms.zcdp_delta(rho, 0.0) + 1e-12  # the general conversion at ε = 0
-    assert advantage <= math.sqrt(rho / 2) * (1 + 1e-9)  # Pinsker's inequality
-    assert advantage >= float(closed_forms.gdp_delta(math.sqrt(2 * rho), 0.0)) * (1 - 1e-9)
-
-
-def test_the_ends() -> None:
-    assert tradeoffs.zcdp_advantage(0.0) == 0.0 and tradeoffs.zcdp_advantage(math.inf) == 1.0
-    rates = np.array([0.0, 1e-300, 1e-12, 0.5, 1 - 1e-16, 1.0])
-    assert (tradeoffs.zcdp_tradeoff(math.inf, rates) == 0).all()
-    for rho in (0.0, 1.0, 1e9):
-        f = tradeoffs.zcdp_tradeoff(rho, rates)
-        assert f[0] == 1.0 and f[-1] == 0.0 and np.isfinite(f).all()
-    assert tradeoffs.zcdp_tradeoff(1.0, 0.5).shape == ()
-    assert tradeoffs.zcdp_tradeoff(1.0, np.full((2, 3), 0.5)).shape == (2, 3)
-    assert tradeoffs.zcdp_tradeoff(1e9, 0.5) == 0.0
+@pytest.mark.parametrize("event", [Laplace(0.1), Laplace(2.0), Gaussian(0.3), Gaussian(4.0)], ids=str)
+def test_tradeoff_from_a_profile_is_exact(event):
+    """The general way, on events whose curve is known."""
+    found = tradeoffs._tradeoff_of_profiles(per_event.directions(event), ALPHA)
+    closed = closed_forms.laplace_tradeoff(event.eps, ALPHA) if isinstance(event, Laplace) else None
+    expected = closed_forms.gdp_tradeoff(event.mu, ALPHA) if closed is None else closed
+    assert ((expected - 1e-7 <= found) & (found <= expected + 1e-12)).all()
 
 
 @pytest.mark.parametrize(
-    ("event", "curve", "lost"),
+    ("events", "truth"),
     [
-        (Pure(1.0), closed_forms.pure_tradeoff, 5e-3),
-        (Laplace(1.0), closed_forms.laplace_tradeoff, 0.03),
-        (ExpMech(2.0), closed_forms.exponential_tradeoff, 2e-3),
-        (Gaussian(1.0), closed_forms.gdp_tradeoff, 0.1),
+        ([Laplace(0.05)] * 400, closed_forms.gdp_tradeoff(1.0, ALPHA)),
+        ([Sub("wor", 10**6 - 1, 10**6, Gaussian(0.1))] * 100, closed_forms.gdp_tradeoff(1.0, ALPHA)),
+        ([Sub("wor", 10**8 - 1, 10**8, Laplace(2.0))], closed_forms.laplace_tradeoff(2.0, ALPHA)),
     ],
-    ids=["pure", "Laplace", "exponential", "Gaussian"],
+    ids=["many Laplace", "Gaussian batches", "Laplace batch"],
 )
-def test_curves_from_the_divergences_of_an_event_are_below_its_own(event: Event, curve, lost: float) -> None:
-    size = event.mu if isinstance(event, Gaussian) else per_event.pure(event)
-    exact = curve(size, ALPHA)
-    for orders in (tradeoffs.ORDERS, closed_forms.ORDERS, np.array([2.0]), np.array([1.5, 8.0])):
-        found = tradeoffs.rdp_tradeoff(per_event.rdp(event, orders), orders, ALPHA)
-        assert (found <= exact + 1e-12).all()
-    found = tradeoffs.rdp_tradeoff(per_event.rdp(event, tradeoffs.ORDERS), tradeoffs.ORDERS, ALPHA)
-    assert (found >= exact - lost).all()
+def test_composed_tradeoff_near_known_curves(events, truth):
+    np.testing.assert_allclose(tradeoffs.tradeoff(events, ALPHA), truth, rtol=0, atol=8e-3)
 
 
-def test_unknown_divergences_tell_nothing() -> None:
-    assert (tradeoffs.rdp_tradeoff(per_event.rdp(ApproxDP(1.0, 1e-5), ALPHA + 2), ALPHA + 2, ALPHA) == 0).all()
-    some = np.array([math.inf, 2.0, math.inf])
-    alone = tradeoffs.rdp_tradeoff([2.0], [3.0], ALPHA)
-    np.testing.assert_array_equal(tradeoffs.rdp_tradeoff(some, [2.0, 3.0, 4.0], ALPHA), alone)
+@steady
+@given(events=events_of_all_kinds)
+def test_tradeoff_is_never_above_the_truth(events):
+    """It is a trade-off curve (convex, decreasing, below 1 - α), in line with the advantage and every proven (ε, δ)."""
+    alpha = np.linspace(0, 1, 101)
+    f = tradeoffs.tradeoff(events, alpha)
+    assert (np.diff(f) <= 1e-12).all() and (f <= 1 - alpha + 1e-12).all() and (f >= 0).all()
+    if relation(events) != "add/remove-one":  # the smaller of two convex curves, one for each data set as the null
+        assert np.diff(f, 2).min() >= -1e-6
+    assert (1 - alpha - f).max() <= tradeoffs.advantage(events) + 1e-9  # the largest TPR - FPR
+    for delta in (1e-9, 1e-6, 1e-3):
+        epsilon = min(accountants.epsilon(events, delta, method) for method in ("basic", "pld", "gdp"))
+        assert (f >= 1 - delta - np.exp(epsilon * 1.01) * alpha - 1e-6).all()
+
+
+def test_tradeoff_of_batches_is_below_that_of_an_actual_attack():
+    """One record +1 among others at -1, one release on batches of 1 in 10: the best tests are known in closed form."""
+    q, mu = 0.1, 1.5
+    threshold = np.linspace(-4, 6, 400)
+    above, below = closed_forms.ndtr(-threshold), closed_forms.ndtr(threshold)
+    false_positive, false_negative = above, (1 - q) * below + q * closed_forms.ndtr(threshold - mu)
+    events = [Sub("wor", 1, 10, Gaussian(mu))]
+    assert (tradeoffs.tradeoff(events, false_positive) <= false_negative + 1e-12).all()
+    assert (tradeoffs.tradeoff(events, false_negative) <= false_positive + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (Laplace(1.0), -math.expm1(-0.5)),
+        (Gaussian(1.0), 0.382924922548),
+        (Gaussian(2.0), 0.682689492137),
+        (Sub("wor", 1, 4, Laplace(1.0)), -math.expm1(-0.5) / 4),
+        (Sub("wor", 1, 4, Gaussian(1.0)), 0.382924922548 / 4),
+    ],
+    ids=str,
+)
+def test_advantage(event, expected):
+    assert tradeoffs.advantage([event]) == pytest.approx(expected, rel=1e-9)
+    assert expected <= tradeoffs.advantage([event] * 3) * (1 + 1e-9) <= 3 * expected * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("q", [0.1, 0.6])
+def test_tradeoff_of_poisson_batches_is_the_worse_of_two_exact_ones(q):
+    """One release: the row is there (noise around μ, if drawn) or not (around 0), and the attacker picks the null."""
+    mu, threshold = 1.5, np.linspace(-4, 6, 400)
+    false_positive, false_negative = closed_forms.ndtr(-threshold), (1 - q) * closed_forms.ndtr(threshold)
+    false_negative += q * closed_forms.ndtr(threshold - mu)
+    found = tradeoffs.tradeoff([Sub("poisson", round(10 * q), 10, Gaussian(mu))], false_positive)
+    other = np.interp(false_positive, false_negative, false_positive)  # the same tests with the hypotheses exchanged
+    np.testing.assert_allclose(found, np.minimum(false_negative, other), rtol=0, atol=2e-4)
+    exact = q * math.erf(mu / math.sqrt(8))
+    assert tradeoffs.advantage([Sub("poisson", round(10 * q), 10, Gaussian(mu))]) == pytest.approx(exact, rel=1e-9)
+
+
+def test_tradeoff_of_selections_and_black_boxes():
+    eta = closed_forms.exponential_tradeoff(1.5, ALPHA)
+    np.testing.assert_array_equal(tradeoffs.tradeoff([ExpMech(1.5)], ALPHA), eta)
+    np.testing.assert_allclose(
+        tradeoffs._tradeoff_of_profiles(per_event.directions(ExpMech(1.5)), ALPHA), eta, atol=1e-9
+    )
+    assert tradeoffs.advantage([ExpMech(1.5)]) == pytest.approx(math.tanh(1.5 / 4), rel=1e-12)
+    assert tradeoffs.advantage([StatedPureDP(1.5)]) == pytest.approx(math.tanh(1.5 / 2), rel=1e-12)
+    failing = tradeoffs.tradeoff([StatedApproximateDP(1.0, 1e-3)], ALPHA)
+    expected = tradeoffs.budget_tradeoff(ApproximateDP(epsilon=1.0, delta=1e-3), ALPHA)
+    np.testing.assert_allclose(failing, expected, rtol=0, atol=1e-9)
+    assert tradeoffs.advantage([StatedApproximateDP(1.0, 1e-3)]) == pytest.approx(
+        0.462117157 + 1e-3 * (1 - 0.462117157), rel=1e-8
+    )
+
+
+def test_tradeoff_of_a_bare_rho():
+    """0.66442 at ρ = 0.5 and α = 0.05, and 0.76917 at ρ = 0.1 and α = 0.1."""
+    assert tradeoffs.tradeoff([StatedZCDP(0.25), Gaussian(math.sqrt(0.5))], [0.05]) == pytest.approx(0.66442, abs=1e-5)
+    assert tradeoffs.tradeoff([StatedZCDP(0.1)], [0.1]) == pytest.approx(0.76917, abs=1e-5)
+    assert tradeoffs.advantage([StatedZCDP(0.5)]) == zcdp_advantage(0.5) < closed_forms.zcdp_delta(0.5, 0.0)
+
+
+def test_attacks_where_losses_are_too_large_for_the_grid():
+    """Then the better of the pure bound and the Gaussian one is left."""
+    assert accountants.epsilon([Laplace(700.0)] * 2, DELTA, "pld") == math.inf
+    assert tradeoffs.advantage([Laplace(700.0)] * 2) == 1.0
+    np.testing.assert_array_equal(tradeoffs.tradeoff([Laplace(700.0)] * 2, [0.0, 0.5]), [1.0, 0.0])

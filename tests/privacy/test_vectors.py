@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from dpviz.privacy import audit
 from dpviz.privacy.accounting import closed_forms as forms
 from dpviz.privacy.accounting import per_event, textbook
-from dpviz.privacy.events import ZCDP, ApproxDP, ExpMech, Gaussian, Laplace, Pure, Sub, grouped
+from dpviz.privacy.events import ExpMech, Gaussian, Laplace, StatedApproximateDP, StatedPureDP, StatedZCDP, Sub, grouped
 
 ORDER = np.array([2.0, 5.0])
 
@@ -108,13 +108,13 @@ def test_groups():
     assert grouped(Gaussian(0.5), 2) == Gaussian(1.0)
     assert forms.gdp_epsilon(0.5, 1e-6) == pytest.approx(2.25408, abs=1e-5)
     assert forms.gdp_epsilon(1.0, 1e-6) == pytest.approx(4.88655, abs=1e-5)
-    assert grouped(ZCDP(0.5), 3) == ZCDP(4.5)
-    assert [grouped(event, 2) for event in (Pure(0.1), Laplace(0.1), ExpMech(0.1))] == [
-        Pure(0.2),
+    assert grouped(StatedZCDP(0.5), 3) == StatedZCDP(4.5)
+    assert [grouped(event, 2) for event in (StatedPureDP(0.1), Laplace(0.1), ExpMech(0.1))] == [
+        StatedPureDP(0.2),
         Laplace(0.2),
         ExpMech(0.2),
     ]
-    group = grouped(ApproxDP(0.5, 1e-6), 3)
+    group = grouped(StatedApproximateDP(0.5, 1e-6), 3)
     # Step by step: (ε, δ) of two neighbours in a row costs (2ε, (1 + e^ε) δ), and so on.
     assert group.delta == pytest.approx(1e-6 * (1 + math.exp(0.5) + math.exp(1.0)), rel=1e-12)
     assert group.eps == pytest.approx(1.5)

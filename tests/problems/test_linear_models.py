@@ -11,7 +11,7 @@ from scipy.special import expit
 from dpviz.datasets import DatasetSpecification, UniformLogistic, UploadedTable
 from dpviz.errors import UserError
 from dpviz.privacy.events import Gaussian, Laplace, Seq, Sub
-from dpviz.privacy.ledger import Ledger, Sequence
+from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Batch, Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.linear_models import BLOCK, LogisticProblem, LogisticRegression
@@ -45,7 +45,7 @@ def built(table: np.ndarray, **settings) -> LogisticProblem:
 def opened(problem: LogisticProblem, replicates: int, norm: str = "l1", m: int | None = None) -> Batch:
     """A paid batch of all rows, or of m of them, that adds no noise."""
     event = NOISELESS[norm] if m is None else Sub("wor", m, problem.facts.n, NOISELESS[norm])
-    return Mechanisms(Ledger(Sequence((event,)), replicates), 0).batch(event)
+    return Mechanisms(Ledger(FixedEvents((event,)), replicates), 0).batch(event)
 
 
 def gradient(problem: LogisticProblem, x: np.ndarray, norm: str = "l1", m: int | None = None) -> Query:
@@ -393,7 +393,7 @@ def test_clipped_share_counts_the_rows_that_can_reach_the_clip() -> None:
 def test_several_gradients_on_one_batch_use_the_same_rows() -> None:
     problem = built(mild_table(1, n=N))
     event = Sub("wor", 5, N, Seq((Laplace(np.inf), Laplace(np.inf))))
-    batch = Mechanisms(Ledger(Sequence((event,)), 2), 0).batch(event)
+    batch = Mechanisms(Ledger(FixedEvents((event,)), 2), 0).batch(event)
     x = np.ones((2, D))
     first, second = (batch.laplace(problem.mean_gradient(x, batch, "l1")) for _ in range(2))
     assert np.array_equal(first, second)

@@ -10,7 +10,7 @@ from scipy import stats
 from dpviz.datasets import UniformLogistic
 from dpviz.privacy.budgets import ApproximateDP, PureDP, RenyiDP
 from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Seq, Sub
-from dpviz.privacy.ledger import Filter, Ledger, LedgerError, Sequence
+from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose, noise_scale, streams
 from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.privacy.queries import Query
@@ -27,7 +27,7 @@ def sampled(inner: Event, m: int = M, n: int = N) -> Sub:
 
 
 def opened(event: Event, replicates: int = 3, table: int | None = N, seed: int = SEED) -> Batch:
-    return Mechanisms(Ledger(Sequence((event,)), replicates), seed).batch(event, table=table)
+    return Mechanisms(Ledger(FixedEvents((event,)), replicates), seed).batch(event, table=table)
 
 
 # ------------------------------------------------------------------------------------------------ who is in the batch
@@ -60,7 +60,7 @@ def test_a_replicate_draws_its_batch_whatever_the_others_do() -> None:
     for r in range(2):
         rows = [batch.indices[r, batch.taken[r]].tolist() for batch in (wide, narrow)]  # type: ignore[index]
         assert rows[0] == rows[1]
-    single = Mechanisms(Ledger(Sequence((sampled(Laplace(1.0)),)), 9), SEED)
+    single = Mechanisms(Ledger(FixedEvents((sampled(Laplace(1.0)),)), 9), SEED)
     alone = single.batch(sampled(Laplace(1.0)), rows=np.array([5]), table=N)
     assert alone.indices[0, alone.taken[0]].tolist() == wide.indices[5, wide.taken[5]].tolist()  # type: ignore[index]
 
@@ -140,7 +140,7 @@ def test_what_the_planner_plans_is_what_is_drawn(budget: object, noise: str) -> 
     events = means.events(budget)  # type: ignore[arg-type]
     specification = SPECIFICATION.replaced(clip_norm="l1" if noise == "laplace" else "l2")
     problem, x = specification.build(), np.zeros((3, 3))
-    source = Mechanisms(Ledger(Sequence(events), 3), SEED)
+    source = Mechanisms(Ledger(FixedEvents(events), 3), SEED)
     units = streams(SEED, Purpose.NOISE, 3)
     for event in events:
         batch = source.batch(event, table=ROWS)
@@ -161,12 +161,12 @@ def test_what_the_planner_plans_is_what_is_drawn(budget: object, noise: str) -> 
 def test_relations_are_never_mixed() -> None:
     poisson, wor, whole = sampled(Gaussian(1.0)), Sub("wor", M, N, Gaussian(1.0)), Gaussian(1.0)
     with pytest.raises(ValueError, match="do not compose"):
-        Ledger(Sequence((poisson, wor)), 1)
+        Ledger(FixedEvents((poisson, wor)), 1)
     with pytest.raises(ValueError, match="do not compose"):
         Ledger(Filter("mu", 3.0, {"one": Seq((poisson,)), "other": wor}), 1)
     problem, x = Quadratic(rows=N, dimension=2).build(), np.zeros((1, 2))
     for events, relation in (((poisson, whole), "add/remove-one"), ((wor, whole), "replace-one")):
-        source = Mechanisms(Ledger(Sequence(events), 1), 0)
+        source = Mechanisms(Ledger(FixedEvents(events), 1), 0)
         assert source._ledger.relation == relation
         batch = source.batch(events[0], table=N if relation == "add/remove-one" else None)
         query = problem.mean_gradient(x, batch, "l2")
@@ -193,7 +193,7 @@ def test_poisson_batches_need_the_table_and_others_do_not_take_it() -> None:
             act()
     blocks = Parallel((Laplace(1.0),) * 2)
     with pytest.raises(LedgerError, match="other blocks"):
-        Mechanisms(Ledger(Sequence((event, blocks)), 1), 0).blocks(blocks, N)
+        Mechanisms(Ledger(FixedEvents((event, blocks)), 1), 0).blocks(blocks, N)
 
 
 def test_a_batch_of_all_rows_under_add_and_remove_has_half_the_sensitivity_of_an_exchange() -> None:
@@ -201,6 +201,6 @@ def test_a_batch_of_all_rows_under_add_and_remove_has_half_the_sensitivity_of_an
     problem: LogisticProblem = SPECIFICATION.build()
     values = []
     for events in ((whole,), (whole, poisson)):
-        batch = Mechanisms(Ledger(Sequence(events), 2), 0).batch(whole)
+        batch = Mechanisms(Ledger(FixedEvents(events), 2), 0).batch(whole)
         values.append(problem.mean_gradient(np.zeros((2, 3)), batch, "l2").sensitivity)
     assert values[0] == 2 * values[1]

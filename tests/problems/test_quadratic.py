@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpviz.privacy.events import Laplace, Sub
-from dpviz.privacy.ledger import Ledger, Sequence
+from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.quadratic import Quadratic
 
@@ -37,7 +37,7 @@ def test_the_gradient_is_public_and_the_query_is_only_its_sensitivity() -> None:
     problem = Quadratic(rows=50, dimension=3, clip=2.5).build()
     x = np.random.default_rng(0).normal(size=(4, 3))
     event = Sub("wor", 10, 50, Laplace(1.0))
-    mechanisms = Mechanisms(Ledger(Sequence((event, Laplace(1.0))), 4), 0)
+    mechanisms = Mechanisms(Ledger(FixedEvents((event, Laplace(1.0))), 4), 0)
     for released, m in ((event, 10), (Laplace(1.0), 50)):
         batch = mechanisms.batch(released)
         for norm in ("l1", "l2"):

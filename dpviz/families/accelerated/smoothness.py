@@ -13,7 +13,7 @@ from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
-from dpviz.privacy.ledger import Ledger, Sequence
+from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale
 from dpviz.problems.linear_models import LogisticRegression
 
@@ -48,7 +48,7 @@ def released(
     query = before.build(tables).curvature()
     scale = noise_scale(event, float(query.sensitivity))
     release = f"smoothness\n{epsilon!r}\n{before.to_json()}"
-    mechanisms = Mechanisms(Ledger(Sequence((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
+    mechanisms = Mechanisms(Ledger(FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
     (noisy,) = mechanisms.laplace(query, event)
     margin = scale * math.log(1 / (2 * UNDERESTIMATE))
     return _smoothness(min(max(float(noisy) + margin, 0.0), problem.feature_radius("l2") ** 2), problem)

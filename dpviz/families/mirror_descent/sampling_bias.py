@@ -7,7 +7,7 @@ import numpy as np
 
 from dpviz.families.mirror_descent import theory
 from dpviz.families.mirror_descent.algorithms import frequencies
-from dpviz.privacy import ledger
+from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.games import Game, Pair
 
@@ -99,7 +99,7 @@ def _mean_deviation(
 def _public(seed: int) -> Mechanisms:
     """A source of public draws with nothing to spend. One replicate draws for all repetitions, which is much quicker
     than a generator for each."""
-    return Mechanisms(ledger.Ledger(ledger.Sequence(()), 1), seed)
+    return Mechanisms(Ledger(FixedEvents(()), 1), seed)
 
 
 def _squared_norms(vertices: np.ndarray, dimension: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpviz.errors import UserError
 from dpviz.privacy.events import Laplace
-from dpviz.privacy.ledger import Ledger, Sequence
+from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed
 from dpviz.privacy.queries import Query
 
@@ -30,7 +30,7 @@ def released(groups: np.ndarray, group_count: int, epsilon: float, seed: int | N
     event = Laplace(epsilon)
     query = Query(np.bincount(groups, minlength=group_count).astype(float)[None], 2.0, "l1")
     release = f"shares\n{epsilon!r}\n{group_count} of {len(groups)}"
-    mechanisms = Mechanisms(Ledger(Sequence((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
+    mechanisms = Mechanisms(Ledger(FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
     (noisy,) = mechanisms.laplace(query, event)
     return np.asarray(noisy)
 

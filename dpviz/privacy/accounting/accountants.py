@@ -18,16 +18,16 @@ from dpviz.privacy.accounting import closed_forms, fine, per_event, pld, textboo
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.rounding import merged_runs, releases_of, rounded_up
 from dpviz.privacy.events import (
-    ZCDP,
-    ApproxDP,
     Event,
     ExpMech,
     Gaussian,
     Laplace,
     Parallel,
-    Pure,
     Repeat,
     Seq,
+    StatedApproximateDP,
+    StatedPureDP,
+    StatedZCDP,
     Sub,
     relation,
 )
@@ -253,7 +253,7 @@ def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:
     pure = np.array([[per_event.pure(event)] for event in events])
     # Gaussian noise and a bare ρ: proportional to the order.
     linear = np.array(
-        [[per_event.rho(event)] if isinstance(event, (Gaussian, ZCDP)) else [math.inf] for event in events]
+        [[per_event.rho(event)] if isinstance(event, (Gaussian, StatedZCDP)) else [math.inf] for event in events]
     )
     kinds = np.array([_FORMULAS.get(type(event), closed_forms.pure_rdp) for event in events])
     kinds[~np.isfinite(pure[:, 0])] = None
@@ -329,7 +329,7 @@ def runs_of(events: tuple[Event, ...], most: int = MOST_EXACT) -> tuple[list[tup
 def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Floats]:
     """The events as they are unless one fails openly, and (len(events) + 1,) ln of the chance that none of the first t
     does: an (ε, δ)-DP release fails with probability δ at worst and is ε-DP otherwise (Kairouz, Oh, Viswanath 2015)."""
-    if not any(isinstance(event, (ApproxDP, Seq, Repeat, Parallel)) for event in events):
+    if not any(isinstance(event, (StatedApproximateDP, Seq, Repeat, Parallel)) for event in events):
         return events, np.zeros(len(events) + 1)
     found = {event: _without_failure(event) for event in set(events)}
     logs = [found[event][1] for event in events]
@@ -337,8 +337,8 @@ def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Flo
 
 
 def _without_failure(event: Event) -> tuple[Event, float]:
-    if isinstance(event, ApproxDP):
-        return Pure(max(event.eps, 1e-300)), math.log1p(-event.delta)
+    if isinstance(event, StatedApproximateDP):
+        return StatedPureDP(max(event.eps, 1e-300)), math.log1p(-event.delta)
     if isinstance(event, Seq | Parallel):
         parts, logs = zip(*(_without_failure(part) for part in event.events), strict=True)
         return type(event)(parts), sum(logs) if isinstance(event, Seq) else min(logs)

@@ -11,20 +11,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfinv, ndtri_exp
 
-from dpviz.privacy.accounting import closed_forms
-from dpviz.privacy.accounting import rdp as subsampled_rdp
+from dpviz.privacy.accounting import closed_forms, subsampled_rdp
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.events import (
-    ZCDP,
-    ApproxDP,
     Event,
     ExpMech,
     Gaussian,
     Laplace,
     Parallel,
-    Pure,
     Repeat,
     Seq,
+    StatedApproximateDP,
+    StatedPureDP,
+    StatedZCDP,
     Sub,
     parts,
 )
@@ -34,7 +33,7 @@ Profile = Callable[[ArrayLike], Floats]
 
 def pure(event: Event) -> float:
     """ε of pure DP; infinite where noise is Gaussian or only ρ or (ε, δ) is known."""
-    if isinstance(event, Laplace | Pure):
+    if isinstance(event, Laplace | StatedPureDP):
         return float(event.eps)
     if isinstance(event, ExpMech):
         return float(event.eta)
@@ -58,7 +57,7 @@ def rho(event: Event) -> float:
         return float(event.mu) ** 2 / 2
     if isinstance(event, ExpMech):
         return float(closed_forms.exponential_rho(event.eta)) if event.eta < math.inf else math.inf
-    if isinstance(event, ZCDP):
+    if isinstance(event, StatedZCDP):
         return float(event.rho)
     if isinstance(event, Seq):
         return sum(rho(part) for part in event.events)
@@ -94,7 +93,7 @@ def mu(event: Event) -> float:
 def rdp(event: Event, orders: Floats) -> Floats:
     """Rényi divergence at each order > 1, (k,); infinite where no bound is known."""
     orders = np.asarray(orders, dtype=float)
-    if isinstance(event, Gaussian | ZCDP):
+    if isinstance(event, Gaussian | StatedZCDP):
         return orders * rho(event)
     if isinstance(event, Seq):
         return sum((rdp(part, orders) for part in event.events), np.zeros_like(orders))
@@ -131,20 +130,20 @@ def dominating(event: Event) -> Event:
     found = [dominating(part) for part in parts(event)]
     kinds = {type(part) for part in found}
     if isinstance(event, Parallel):
-        if ZCDP in kinds:
-            return ZCDP(rho(event))
-        alike = len(set(found)) == 1 or (len(kinds) == 1 and not kinds & {ApproxDP, Parallel})
+        if StatedZCDP in kinds:
+            return StatedZCDP(rho(event))
+        alike = len(set(found)) == 1 or (len(kinds) == 1 and not kinds & {StatedApproximateDP, Parallel})
         return max(found, key=rho) if alike else Parallel(tuple(found))
     times = event.times if isinstance(event, Repeat) else 1
     if times * len(found) == 1:
         return found[0]
-    if ZCDP in kinds:
-        return ZCDP(times * sum(rho(part) for part in found))
-    if ApproxDP in kinds:
-        log_left = sum(math.log1p(-part.delta) for part in found if isinstance(part, ApproxDP))
-        epsilon = sum(part.eps if isinstance(part, ApproxDP) else pure(part) for part in found)
+    if StatedZCDP in kinds:
+        return StatedZCDP(times * sum(rho(part) for part in found))
+    if StatedApproximateDP in kinds:
+        log_left = sum(math.log1p(-part.delta) for part in found if isinstance(part, StatedApproximateDP))
+        epsilon = sum(part.eps if isinstance(part, StatedApproximateDP) else pure(part) for part in found)
         failure = -math.expm1(times * log_left)
-        return ApproxDP(times * epsilon, failure) if failure < 1 else Pure(math.inf)
+        return StatedApproximateDP(times * epsilon, failure) if failure < 1 else StatedPureDP(math.inf)
     if kinds == {Laplace}:
         return Laplace(times * sum(pure(part) for part in found))
     return Gaussian(math.sqrt(times) * math.hypot(*(mu(part) for part in found)))
@@ -216,10 +215,10 @@ def _profile_from_zero(event: Event) -> Profile:
     if isinstance(event, ExpMech):
         eta = float(event.eta)
         return lambda epsilon: closed_forms.exponential_delta(eta, epsilon)
-    if isinstance(event, Pure):
+    if isinstance(event, StatedPureDP):
         eps = float(event.eps)
         return lambda epsilon: closed_forms.pure_delta(eps, epsilon)
-    if isinstance(event, ApproxDP):
+    if isinstance(event, StatedApproximateDP):
         eps, delta = float(event.eps), float(event.delta)
         return lambda epsilon: delta + (1 - delta) * closed_forms.pure_delta(eps, epsilon)
     if isinstance(event, Parallel):

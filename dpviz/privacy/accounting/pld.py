@@ -20,7 +20,7 @@ from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.per_event import Profile
 from dpviz.privacy.accounting.quantise import PLD, from_profiles
 from dpviz.privacy.accounting.rounding import blocks_of, log_strength, parameter, releases_of, simplified
-from dpviz.privacy.events import ZCDP, ApproxDP, Event, Gaussian, Sub, relation
+from dpviz.privacy.events import Event, Gaussian, StatedApproximateDP, StatedZCDP, Sub, relation
 
 Counts = Mapping[Event, int] | Sequence[tuple[Event, int]]
 
@@ -49,7 +49,7 @@ def largest_losses(event: Event, tail: float) -> tuple[float, ...]:
     """
     event = simplified(event)
     blocks = blocks_of(event)
-    if any(isinstance(block, ZCDP) for block in blocks):
+    if any(isinstance(block, StatedZCDP) for block in blocks):
         raise AccountingLimit(f"{event} has no privacy loss distribution")
     high = max(
         block.mu**2 / 2 - block.mu * float(ndtri(tail)) if isinstance(block, Gaussian) else parameter(block)
@@ -62,7 +62,7 @@ def largest_losses(event: Event, tail: float) -> tuple[float, ...]:
         return (sampled,)
     q = event.m / event.n
     # Where the inner release fails openly, a row that is there shows; that none is, shows by chance 1 - q only.
-    fails = any(isinstance(block, ApproxDP) for block in blocks)
+    fails = any(isinstance(block, StatedApproximateDP) for block in blocks)
     added = -math.log1p(-q if fails else q * math.expm1(-high))
     return sampled, added
 

@@ -13,7 +13,19 @@ import numpy as np
 
 from dpviz.privacy.accounting import per_event
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.events import ZCDP, ApproxDP, Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Seq, Sub
+from dpviz.privacy.events import (
+    Event,
+    ExpMech,
+    Gaussian,
+    Laplace,
+    Parallel,
+    Repeat,
+    Seq,
+    StatedApproximateDP,
+    StatedPureDP,
+    StatedZCDP,
+    Sub,
+)
 
 MOST_GROUPS = 120  # distinct events that a long schedule is rounded to
 _LEAST = 1e-60  # for less, squares would vanish
@@ -40,9 +52,9 @@ def _with_float(event: Event) -> Event:
         return event if inner is event.inner else replace(event, inner=inner)
     if isinstance(event, Parallel):
         return Parallel(tuple(_with_float(block) for block in event.events))
-    if isinstance(event, ApproxDP):
-        return ApproxDP(max(parameter(event), _LEAST_BESIDE_DELTA), float(event.delta))
-    assert isinstance(event, Laplace | Gaussian | ExpMech | Pure | ZCDP)
+    if isinstance(event, StatedApproximateDP):
+        return StatedApproximateDP(max(parameter(event), _LEAST_BESIDE_DELTA), float(event.delta))
+    assert isinstance(event, Laplace | Gaussian | ExpMech | StatedPureDP | StatedZCDP)
     number = _number(event)
     return event if type(number) is float and number >= _LEAST else type(event)(max(float(number), _LEAST))
 
@@ -61,13 +73,13 @@ def blocks_of(event: Event) -> tuple[Event, ...]:
 def _number(event: Event) -> float:
     if isinstance(event, Parallel):
         return max(_number(block) for block in event.events)
-    if isinstance(event, Laplace | Pure | ApproxDP):
+    if isinstance(event, Laplace | StatedPureDP | StatedApproximateDP):
         return event.eps
     if isinstance(event, Gaussian):
         return event.mu
     if isinstance(event, ExpMech):
         return event.eta
-    if isinstance(event, ZCDP):
+    if isinstance(event, StatedZCDP):
         return event.rho
     assert isinstance(event, Sub)
     return _number(event.inner)
@@ -83,7 +95,7 @@ def log_strength(event: Event) -> float:
         return max(
             log_strength(replace(event, inner=block) if isinstance(event, Sub) else block) for block in inner.events
         )
-    if isinstance(inner, ZCDP):  # batches do not amplify it
+    if isinstance(inner, StatedZCDP):  # batches do not amplify it
         return math.log(2 * value) / 2
     if not isinstance(event, Sub):
         return math.log(value)
@@ -138,7 +150,7 @@ def _family(event: Event) -> tuple[object, ...]:
     batch = (event.kind, event.m, event.n) if isinstance(event, Sub) else ()
     if isinstance(inner, Parallel):
         return inner, batch
-    return type(inner), batch, inner.delta if isinstance(inner, ApproxDP) else 0.0
+    return type(inner), batch, inner.delta if isinstance(inner, StatedApproximateDP) else 0.0
 
 
 def _heads(strengths: Floats, distances: Floats, step: float) -> np.ndarray:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dpviz.errors import UserError
 from dpviz.plots import guarantee_figures
-from dpviz.privacy import readings
+from dpviz.privacy import conversions, tradeoffs
 from dpviz.privacy.budgets import Budget, RenyiDP, TradeOff
 from dpviz.privacy.events import Relation
 from dpviz.privacy.noisy_means import Guarantee, NoisyMeans
@@ -42,7 +42,7 @@ def names(delta: float, order: float) -> dict[str, str]:
 def currencies(budget: Budget, delta: float) -> None:
     """The same guarantee in the other currencies; a dash and the reason where it implies none."""
     order = budget.order if isinstance(budget, RenyiDP) else ORDER
-    found = readings.implied(budget, delta, order)
+    found = conversions.implied(budget, delta, order)
     row = st.container(horizontal=True)
     for name, title in names(delta, order).items():
         item = found[name]
@@ -72,9 +72,9 @@ def of_events(found: Guarantee) -> None:
 
 def consequences(budget: Budget, relation: Relation) -> None:
     """The guarantee in words: the best attacker's success, and what a suspicion can become."""
-    missed = readings.budget_tradeoff(budget, [FALSE_ALARMS])
+    missed = tradeoffs.budget_tradeoff(budget, [FALSE_ALARMS])
     detected = 1 - float(missed[0])
-    advantage = readings.budget_advantage(budget)
+    advantage = tradeoffs.budget_advantage(budget)
     posterior = detected / (detected + FALSE_ALARMS)
     exchanged = relation == "replace-one"
     asked = "which of two rows was used" if exchanged else "whether the row was in the data"
@@ -94,8 +94,8 @@ def attack_chart(budget: Budget, means: NoisyMeans) -> Shown:
     """The trade-off curve of the guarantee and, where the noise can meet it, of the noisy means."""
     rates, plan = guarantee_figures.RATES, None
     with suppress(UserError):  # said where the noise is shown
-        plan = readings.tradeoff(means.events(budget), rates)
-    figure = guarantee_figures.tradeoff(readings.budget_tradeoff(budget, rates), plan)
+        plan = tradeoffs.tradeoff(means.events(budget), rates)
+    figure = guarantee_figures.tradeoff(tradeoffs.budget_tradeoff(budget, rates), plan)
     unit = "one row replaced" if means.relation == "replace-one" else "one row added or removed"
     return show(
         figure,

@@ -12,7 +12,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy
 from dpviz.privacy.events import Event
-from dpviz.privacy.readings import tradeoff
+from dpviz.privacy.tradeoffs import tradeoff
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.explain import UNIT, short
 

@@ -13,7 +13,7 @@ from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNes
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.privacy.budgets import Budget, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace, Sub
-from dpviz.privacy.ledger import Ledger, Sequence
+from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose, streams
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import ProblemSpecification, SmoothFacts
@@ -293,7 +293,7 @@ def test_the_batch_gradient_is_unbiased_with_the_stated_covariance() -> None:
     data = UploadedTable(identity=KEY, n=n, bounds=((0.0, 1.0),) * d, names=tuple("abcd"))
     problem = LogisticRegression(data=data, clip=1.0).build({KEY: table})
     event = Sub("wor", m, n, Laplace(np.inf))
-    mechanisms = Mechanisms(Ledger(Sequence((event,) * steps), replicates), 0)
+    mechanisms = Mechanisms(Ledger(FixedEvents((event,) * steps), replicates), 0)
     x = np.tile([[1.0, -2.0, 0.5, 0.0]], (replicates, 1))
     drawn = np.concatenate([problem.mean_gradient(x, mechanisms.batch(event), "l1").value for _ in range(steps)])
     u, z = table[:, :d], table[:, d]

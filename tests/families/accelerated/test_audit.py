@@ -16,7 +16,7 @@ from dpviz.families.accelerated import GradientDescent, Nesterov, smoothness
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.privacy.events import Event, Gaussian, Laplace, Sub
-from dpviz.privacy.ledger import Ledger, Sequence
+from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose, noise_scale, streams
 from dpviz.privacy.queries import Query
 from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
@@ -40,7 +40,7 @@ def worst_pair() -> tuple[LogisticProblem, LogisticProblem]:
 
 def released(problem: LogisticProblem, events: tuple[Event, ...], seed: int, shrink: float = 1.0) -> list[np.ndarray]:
     """(DRAWS, 2) releases of the gradient at FAR, one array per event; `shrink` understates the sensitivity."""
-    mechanisms = Mechanisms(Ledger(Sequence(events), 1), seed)
+    mechanisms = Mechanisms(Ledger(FixedEvents(events), 1), seed)
     norm = "l1" if isinstance(events[0], Laplace) else "l2"
     found = []
     for event in events:
@@ -226,7 +226,7 @@ def test_the_white_box_check_refutes_a_scale_that_is_too_small(noise: str, draws
 def test_the_inner_step_on_a_batch_is_audited_with_its_own_parameter() -> None:
     """Amplification cannot be audited from outcomes; what is drawn on the batch can: Δ = 2C/m and the inner ε."""
     event = Sub("wor", 10, N, Laplace(2.0))
-    mechanisms = Mechanisms(Ledger(Sequence((event,)), 1), 0)
+    mechanisms = Mechanisms(Ledger(FixedEvents((event,)), 1), 0)
     batch = mechanisms.batch(event)
     query = worst_pair()[0].mean_gradient(FAR, batch, "l1")
     assert query.sensitivity == 2 * CLIP / 10

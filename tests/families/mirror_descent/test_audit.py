@@ -22,7 +22,7 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import exponential_rho
 from dpviz.privacy.budgets import ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech
-from dpviz.privacy.ledger import Ledger, Sequence
+from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
 from dpviz.privacy.queries import Query
 from dpviz.problems.games import Scores
@@ -211,7 +211,7 @@ def test_one_draw_attains_its_range_and_an_understated_range_is_refuted() -> Non
         scores = Scores(game(records), 1)
         scores.add(points, slice(0, 1))
         query = scores.x(1.0)
-        mechanisms = Mechanisms(Ledger(Sequence((ExpMech(4 * STEP),)), ONE_DRAW), seed)
+        mechanisms = Mechanisms(Ledger(FixedEvents((ExpMech(4 * STEP),)), ONE_DRAW), seed)
         many = query._replace(value=np.repeat(query.value, ONE_DRAW, axis=0))
         counts.append(int((mechanisms.exponential(many, ExpMech(4 * STEP)) == 1).sum()))
     bound = audit.eta_lower_bound(counts[0], ONE_DRAW, counts[1], ONE_DRAW, confidence=0.99)
@@ -228,7 +228,7 @@ def test_vertices_are_drawn_with_their_probabilities_and_never_impossible_ones(d
     weights = np.array([0.3, 0.05, 0.0, 0.25, 0.1, 0.2, 0.1])
     with np.errstate(divide="ignore"):
         logits = np.tile(np.maximum(np.log(weights), -1e6), (8000 // draws, 1))
-    mechanisms = Mechanisms(Ledger(Sequence((ExpMech(2.0),) * draws), len(logits)), 1)
+    mechanisms = Mechanisms(Ledger(FixedEvents((ExpMech(2.0),) * draws), len(logits)), 1)
     if private and draws == 1:
         found = mechanisms.exponential(Query(logits, 2.0, "range"), ExpMech(2.0))
     else:
@@ -247,13 +247,13 @@ def test_rows_are_drawn_as_if_each_were_alone() -> None:
     """Row r depends on its own weights and its own stream only, and several draws follow the inverse distribution."""
     generator = np.random.default_rng(0)
     logits = generator.normal(size=(5, 7))
-    found = Mechanisms(Ledger(Sequence(()), 5), 3).sample(logits, 400)
+    found = Mechanisms(Ledger(FixedEvents(()), 5), 3).sample(logits, 400)
     for r, source in enumerate(streams(3, Purpose.PUBLIC, 5)):
         shares = np.cumsum(np.exp(logits[r]) / np.exp(logits[r]).sum())
         uniform = source.random(size=400)
         assert np.array_equal(found[r], (uniform[:, None] >= shares[:-1]).sum(axis=1))
-    alone = Mechanisms(Ledger(Sequence(()), 1), 3).sample(logits[:1], 400)
+    alone = Mechanisms(Ledger(FixedEvents(()), 1), 3).sample(logits[:1], 400)
     assert np.array_equal(alone[0], found[0])
     bought = np.array([1, 3, 0, 2, 4])
-    few = Mechanisms(Ledger(Sequence(()), 5), 3).sample(logits, bought)
+    few = Mechanisms(Ledger(FixedEvents(()), 5), 3).sample(logits, bought)
     assert few.shape == (5, 4) and ((few >= 0).sum(axis=1) == bought).all()

@@ -15,7 +15,7 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import exponential_delta
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech, Repeat
-from dpviz.privacy.ledger import Ledger, Sequence
+from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.matrix_games import MatrixGame
@@ -137,7 +137,7 @@ def test_draws_of_the_output_follow_the_mixture(draws: int) -> None:
     generator, replicates = np.random.default_rng(0), 4000
     past = [np.tile(2 * generator.normal(size=5), (replicates, 1)) for _ in range(3)]
     event = ExpMech(1.5) if draws == 1 else Repeat(ExpMech(1.5), draws)
-    mechanisms = Mechanisms(Ledger(Sequence((event,)), replicates), 0)
+    mechanisms = Mechanisms(Ledger(FixedEvents((event,)), replicates), 0)
     query = Query(past[-1], 1.5, "range")  # η/Δ = 1: the utilities are the logits
     found = mechanisms.exponential(_mixture(mechanisms, query, past, draws), event)
     assert found.shape == (replicates, draws)

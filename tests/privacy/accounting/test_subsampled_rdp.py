@@ -12,8 +12,7 @@ from scipy.special import gammaln, logsumexp
 
 from dpviz.errors import UserError
 from dpviz.privacy import calibration
-from dpviz.privacy.accounting import accountants, per_event
-from dpviz.privacy.accounting import rdp as subsampled_rdp
+from dpviz.privacy.accounting import accountants, per_event, subsampled_rdp
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, RenyiDP, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Laplace, Seq, Sub
 

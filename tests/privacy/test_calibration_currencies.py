@@ -15,7 +15,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from dpviz.errors import UserError
-from dpviz.privacy import calibration, readings
+from dpviz.privacy import calibration, conversions, tradeoffs
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import (
     ApproximateDP,
@@ -131,7 +131,7 @@ def test_an_attack_bound_holds_for_many_releases(noise: str, m: int, n: int, sam
     steps, games = 10, 40_000
     events = calibration.calibrated_events(noise, budget, np.ones(steps), m, n, sampling=sampling)
     rate, limit = budget.false_positive_rate, budget.true_positive_rate
-    assert 1 - limit <= float(readings.tradeoff(events, rate)) <= 1 - limit + 2e-5
+    assert 1 - limit <= float(tradeoffs.tradeoff(events, rate)) <= 1 - limit + 2e-5
     (inner,) = inner_events(events[0])
     generator = np.random.default_rng(20)
     fraction, scores = m / n, []
@@ -212,8 +212,8 @@ SAME = {  # marked "=" there
 
 @pytest.mark.parametrize("name", STATED)
 def test_what_a_bare_guarantee_implies_and_why_the_rest_does_not_follow(name: str) -> None:
-    found = readings.implied(STATED[name], DELTA)
-    assert tuple(found) == readings.CURRENCIES
+    found = conversions.implied(STATED[name], DELTA)
+    assert tuple(found) == conversions.CURRENCIES
     assert {currency for currency, item in found.items() if item.value is not None} == set(FOLLOWS[name])
     for currency, item in found.items():
         if item.value is None:
@@ -224,9 +224,9 @@ def test_what_a_bare_guarantee_implies_and_why_the_rest_does_not_follow(name: st
 
 
 def test_only_the_number_itself_is_called_exact() -> None:
-    assert not readings.implied(STATED["approximate"], 1e-5)["epsilon_at_delta"].exact
-    assert readings.implied(STATED["approximate"], 1e-7)["epsilon_at_delta"].value is None
-    lower, higher = (readings.implied(STATED["renyi"], DELTA, order)["renyi"] for order in (2.0, 9.0))
+    assert not conversions.implied(STATED["approximate"], 1e-5)["epsilon_at_delta"].exact
+    assert conversions.implied(STATED["approximate"], 1e-7)["epsilon_at_delta"].value is None
+    lower, higher = (conversions.implied(STATED["renyi"], DELTA, order)["renyi"] for order in (2.0, 9.0))
     assert lower.value == 1.0 and not lower.exact and higher.value is None and higher.why
 
 
@@ -234,7 +234,7 @@ def test_only_the_number_itself_is_called_exact() -> None:
 @given(size=st.floats(-3.9, 1.9).map(lambda x: 10**x), order=st.floats(0.01, 2.9).map(lambda x: 1 + 10**x / 8))
 def test_implied_numbers_bound_mechanisms_that_have_the_guarantee(size: float, order: float) -> None:
     budget = RenyiDP(epsilon=size, order=max(order, 1.01))
-    at_delta = readings.implied(budget, DELTA, budget.order)["epsilon_at_delta"].value
+    at_delta = conversions.implied(budget, DELTA, budget.order)["epsilon_at_delta"].value
     assert at_delta is not None
     mu = math.sqrt(2 * size / budget.order)
     assert closed_forms.gdp_epsilon(mu, DELTA) <= at_delta * (1 + 1e-9) + 1e-9
@@ -267,11 +267,11 @@ ADVANTAGES: dict[str, Callable[[float], float]] = {
 def test_no_mechanism_with_a_renyi_guarantee_lies_below_its_curve(kind: str, size: float, order: float) -> None:
     budget = RenyiDP(epsilon=size, order=max(order, 1.01))
     parameter = renyi_of(kind, budget)
-    curve = readings.budget_tradeoff(budget, RATES)
+    curve = tradeoffs.budget_tradeoff(budget, RATES)
     assert (curve <= CURVES[kind](parameter, RATES) + 1e-9).all()
     assert ((curve >= 0) & (curve <= 1 - RATES + 1e-15) & np.isfinite(curve)).all()
     assert (np.diff(curve) <= 1e-12).all()
-    assert ADVANTAGES[kind](parameter) <= readings.budget_advantage(budget) + 1e-9
+    assert ADVANTAGES[kind](parameter) <= tradeoffs.budget_advantage(budget) + 1e-9
 
 
 @steady
@@ -283,9 +283,9 @@ def test_no_mechanism_with_an_attack_bound_lies_below_its_curve(kind: str, rate:
     budget = TradeOff(true_positive_rate=detection, false_positive_rate=rate)
     curve, at = CURVES[kind], np.array([rate])
     parameter = brentq(lambda x: float(curve(x, at)[0]) - (1 - detection), 1e-9, 200)
-    lowest = readings.budget_tradeoff(budget, RATES)
+    lowest = tradeoffs.budget_tradeoff(budget, RATES)
     assert (lowest <= curve(parameter, RATES) + 1e-9).all()
-    assert ADVANTAGES[kind](parameter) <= readings.budget_advantage(budget) + 1e-9
+    assert ADVANTAGES[kind](parameter) <= tradeoffs.budget_advantage(budget) + 1e-9
     if kind == "gaussian":
         assert parameter == pytest.approx(budget.gaussian, rel=1e-6, abs=1e-9)
 
@@ -293,10 +293,10 @@ def test_no_mechanism_with_an_attack_bound_lies_below_its_curve(kind: str, rate:
 @pytest.mark.parametrize("budget", ATTACKS, ids=lambda budget: budget.describe())
 def test_the_curve_of_an_attack_bound_is_a_worst_case_through_its_point(budget: TradeOff) -> None:
     a, b = budget.false_positive_rate, 1 - budget.true_positive_rate
-    assert readings.budget_tradeoff(budget, [a, b]) == pytest.approx([b, a], rel=1e-12)
-    curve = readings.budget_tradeoff(budget, RATES)
+    assert tradeoffs.budget_tradeoff(budget, [a, b]) == pytest.approx([b, a], rel=1e-12)
+    curve = tradeoffs.budget_tradeoff(budget, RATES)
     assert (np.diff(curve) <= 0).all() and (curve <= 1 - RATES + 1e-15).all()
-    advantage = readings.budget_advantage(budget)
+    advantage = tradeoffs.budget_advantage(budget)
     assert (1 - RATES - curve <= advantage).all()
     # Any straight line from (0, f(0)) through the point to where it meets its mirror image is a possible curve.
     assert advantage == pytest.approx(max(1 - a - b, (1 - RATES - curve).max()), abs=5e-3)

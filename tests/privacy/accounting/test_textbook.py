@@ -11,7 +11,7 @@ from scipy.stats import laplace, norm
 
 from dpviz.errors import UserError
 from dpviz.privacy.accounting import closed_forms, per_event, textbook
-from dpviz.privacy.events import Event, Gaussian, Laplace, Pure, Sub
+from dpviz.privacy.events import Event, Gaussian, Laplace, StatedPureDP, Sub
 
 steady = settings(derandomize=True, deadline=None, max_examples=60)
 epsilons = st.floats(-3, 1).map(lambda x: 10**x)
@@ -201,10 +201,10 @@ def test_sampling_with_replacement_is_close_to_without_for_small_batches() -> No
 
 def test_sampling_with_replacement_of_pure_releases() -> None:
     """A row drawn k times costs k ε: so δ' > 0 unless ε is read where even m draws are covered."""
-    epsilon, delta = textbook.with_replacement(Pure(0.1), 5, 1000, 0.5)
+    epsilon, delta = textbook.with_replacement(StatedPureDP(0.1), 5, 1000, 0.5)
     assert delta == 0.0 and epsilon == pytest.approx(math.log1p((1 - 0.999**5) * math.expm1(0.5)), rel=1e-12)
-    assert 0 < textbook.with_replacement(Pure(0.1), 5, 1000, 0.1)[1] < 1e-4
-    assert textbook.with_replacement(Pure(0.1), 1, 1, 0.1) == (pytest.approx(0.1), 0.0)
+    assert 0 < textbook.with_replacement(StatedPureDP(0.1), 5, 1000, 0.1)[1] < 1e-4
+    assert textbook.with_replacement(StatedPureDP(0.1), 1, 1, 0.1) == (pytest.approx(0.1), 0.0)
 
 
 def test_sampling_with_replacement_of_large_batches_counts_every_term() -> None:

@@ -11,7 +11,7 @@ from dp_accounting.pld import PLDAccountant
 from dpviz.privacy import noisy_means
 from dpviz.privacy.accounting import accountants, closed_forms, fine, pld
 from dpviz.privacy.budgets import ApproximateDP
-from dpviz.privacy.events import ApproxDP, Event, ExpMech, Gaussian, Laplace, Pure, Sub
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, StatedApproximateDP, StatedPureDP, Sub
 from dpviz.privacy.noisy_means import NoisyMeans
 
 
@@ -52,14 +52,14 @@ def test_poisson_batches_agree_with_an_independent_library_at_its_finest(inner: 
     assert abs(found.epsilon - theirs) < (normal.epsilon - theirs) / 20
 
 
-MIXED = (Gaussian(0.3),) * 10 + (Laplace(0.2),) * 20 + (ExpMech(0.1),) * 50 + (Pure(0.5),)
+MIXED = (Gaussian(0.3),) * 10 + (Laplace(0.2),) * 20 + (ExpMech(0.1),) * 50 + (StatedPureDP(0.5),)
 CASES: dict[str, tuple[Event, ...]] = {
     "batches without replacement": (Sub("wor", 100, 10_000, Gaussian(1.0)),) * 1000,
     "laplace batches": (Sub("wor", 100, 1000, Laplace(1.0)),) * 100,
     "poisson": (Sub("poisson", 100, 1000, Laplace(1.0)),) * 100,
     "laplace": (Laplace(0.1),) * 100,
     "mixed": MIXED,
-    "failing": (ApproxDP(0.1, 1e-10),) * 30 + (Gaussian(0.2),) * 30,
+    "failing": (StatedApproximateDP(0.1, 1e-10),) * 30 + (Gaussian(0.2),) * 30,
     "rare batches": (Sub("wor", 10, 10_000, Gaussian(2.0)),) * 300,
     "a schedule": tuple(Sub("wor", 100, 10_000, Gaussian(float(mu))) for mu in np.geomspace(0.3, 1.5, 60)),
 }
@@ -119,7 +119,7 @@ def test_exact_and_impossible_readings_stay_what_they_are() -> None:
         1 + 2 * math.log1p(-1e-6), rel=1e-12
     )
     assert accountants.tightest((), 1e-6, precision="fine").epsilon == 0.0
-    never = accountants.tightest((ApproxDP(0.1, 0.5),), 1e-6, precision="fine")
+    never = accountants.tightest((StatedApproximateDP(0.1, 0.5),), 1e-6, precision="fine")
     assert never.epsilon == math.inf and never.precision == "normal"
     before, events = (Laplace(0.5),), (Sub("wor", 10, 100, Laplace(1.0)),) * 30
     added = accountants.tightest(events, 1e-6, before, "fine")

@@ -7,16 +7,16 @@ import pytest
 
 from dpviz.privacy.accounting import accountants, closed_forms, per_event
 from dpviz.privacy.events import (
-    ZCDP,
-    ApproxDP,
     Event,
     ExpMech,
     Gaussian,
     Laplace,
     Parallel,
-    Pure,
     Repeat,
     Seq,
+    StatedApproximateDP,
+    StatedPureDP,
+    StatedZCDP,
     Sub,
     inner_events,
 )
@@ -35,7 +35,7 @@ def test_selections_are_cheapest_by_their_exact_divergences(eta, count, expected
 
 
 def test_the_mixed_example():
-    events = [*[Gaussian(0.3)] * 10, *[Laplace(0.2)] * 20, *[ExpMech(0.1)] * 50, Pure(0.5)]
+    events = [*[Gaussian(0.3)] * 10, *[Laplace(0.2)] * 20, *[ExpMech(0.1)] * 50, StatedPureDP(0.5)]
     reading = accountants.tightest(events, DELTA)
     assert reading.by_method["zcdp"] == pytest.approx(7.8093, abs=5e-5)
     assert reading.by_method["rdp"] == pytest.approx(7.4543, rel=5e-5)
@@ -72,7 +72,15 @@ def test_all_currencies_refuse_two_kinds_of_batches():
 
 
 def test_divergences_of_many_events_are_those_of_each():
-    kinds = [Laplace(0.3), Gaussian(0.3), ExpMech(0.3), Pure(0.3), ZCDP(0.3), Laplace(1.0), ApproxDP(0.3, 1e-9)]
+    kinds = [
+        Laplace(0.3),
+        Gaussian(0.3),
+        ExpMech(0.3),
+        StatedPureDP(0.3),
+        StatedZCDP(0.3),
+        Laplace(1.0),
+        StatedApproximateDP(0.3, 1e-9),
+    ]
     kinds += [Sub("wor", 1, 10, event) for event in kinds] + [Parallel((Laplace(0.3), Gaussian(0.2)))]
     orders = np.array([1.1, 2.0, 30.0])
     expected = [per_event.rdp(event, orders) for event in kinds]
@@ -80,28 +88,31 @@ def test_divergences_of_many_events_are_those_of_each():
 
 
 def test_a_bare_rho_is_accounted_by_rho():
-    events = [ZCDP(0.1), Repeat(ZCDP(0.1), 3), Gaussian(math.sqrt(0.2))]
+    events = [StatedZCDP(0.1), Repeat(StatedZCDP(0.1), 3), Gaussian(math.sqrt(0.2))]
     reading = accountants.tightest(events, DELTA)
     assert set(reading.by_method) == {"zcdp", "rdp"}
     assert reading.epsilon == pytest.approx(5.22153444453, rel=1e-9)  # as TV13: ρ = 0.5
     # A block without one may have the larger divergence at a given order.
-    blocks = accountants.tightest([Parallel((ZCDP(0.1), Laplace(0.4)))] * 5, DELTA)
+    blocks = accountants.tightest([Parallel((StatedZCDP(0.1), Laplace(0.4)))] * 5, DELTA)
     assert blocks.epsilon == pytest.approx(closed_forms.zcdp_epsilon(0.5, DELTA), rel=1e-6)
 
 
 def test_approximate_releases_add_up_and_so_do_their_deltas():
-    events = [ApproxDP(0.1, 4e-7), Laplace(0.2), Seq((ApproxDP(0.1, 5e-7), Pure(0.3)))]
+    events = [StatedApproximateDP(0.1, 4e-7), Laplace(0.2), Seq((StatedApproximateDP(0.1, 5e-7), StatedPureDP(0.3)))]
     reading = accountants.tightest(events, DELTA)
     assert reading.by_method["basic"] == pytest.approx(0.7, rel=1e-12)
-    curve = accountants.epsilon_curve((*events, ApproxDP(0.1, 2e-7)), DELTA, "basic", (0, 1, 2, 3, 4))
+    curve = accountants.epsilon_curve((*events, StatedApproximateDP(0.1, 2e-7)), DELTA, "basic", (0, 1, 2, 3, 4))
     assert curve == pytest.approx([0.0, 0.1, 0.3, 0.7, math.inf], rel=1e-12)
     assert accountants.total(events, "epsilon") == accountants.total(events, "mu") == math.inf
-    whole = [ApproxDP(0.5, DELTA)]  # nothing is left for anything but basic composition
+    whole = [StatedApproximateDP(0.5, DELTA)]  # nothing is left for anything but basic composition
     assert accountants.tightest(whole, DELTA).by_method == {"basic": 0.5, "pld": pytest.approx(0.5)}
 
 
 def test_approximate_releases_leave_the_rest_of_delta_to_what_they_are_otherwise():
-    events, certain = [ApproxDP(0.1, 2e-9)] * 100 + [Gaussian(0.3)] * 20, [Pure(0.1)] * 100 + [Gaussian(0.3)] * 20
+    events, certain = (
+        [StatedApproximateDP(0.1, 2e-9)] * 100 + [Gaussian(0.3)] * 20,
+        [StatedPureDP(0.1)] * 100 + [Gaussian(0.3)] * 20,
+    )
     left = 1 - (1 - DELTA) / (1 - 2e-9) ** 100
     for method in ("zcdp", "rdp", "gdp"):
         assert accountants.epsilon(events, DELTA, method) == pytest.approx(
@@ -115,10 +126,10 @@ def test_approximate_releases_leave_the_rest_of_delta_to_what_they_are_otherwise
 def test_approximate_releases_on_batches():
     """The mass at infinity shrinks with the batch; the accountants that know only sums say nothing."""
     for kind in ("wor", "poisson"):
-        event = Sub(kind, 1, 10, ApproxDP(1.0, 1e-7))
+        event = Sub(kind, 1, 10, StatedApproximateDP(1.0, 1e-7))
         assert set(accountants.tightest([event] * 50, DELTA).by_method) == {"pld"}
         assert accountants.tightest([event] * 110, DELTA).epsilon == math.inf
-    failing = Parallel((ApproxDP(0.1, 1e-8), ApproxDP(0.3, 1e-9), Laplace(0.2)))
+    failing = Parallel((StatedApproximateDP(0.1, 1e-8), StatedApproximateDP(0.3, 1e-9), Laplace(0.2)))
     assert accountants.epsilon([failing] * 3, DELTA, "basic") == pytest.approx(0.9)
     assert accountants.epsilon([failing] * 3, 2e-8, "basic") == math.inf
 
@@ -128,7 +139,7 @@ def test_repeated_events_are_as_many_events_and_checkpoints_come_after_whole_one
         Repeat(Laplace(0.1), 30),
         Gaussian(0.2),
         Repeat(Seq((Gaussian(0.1), Repeat(ExpMech(0.2), 2))), 10),
-        *[Seq((Pure(0.1), Laplace(0.05)))] * 3,
+        *[Seq((StatedPureDP(0.1), Laplace(0.05)))] * 3,
     )
     flat: list[Event] = []
     ends = [0]

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from dpviz.privacy.accounting import closed_forms, per_event, pld
 from dpviz.privacy.events import (
-    ZCDP,
-    ApproxDP,
     Event,
     ExpMech,
     Gaussian,
     Laplace,
     Parallel,
-    Pure,
     Repeat,
     Seq,
+    StatedApproximateDP,
+    StatedPureDP,
+    StatedZCDP,
     Sub,
 )
 
@@ -136,7 +136,7 @@ def test_batches_of_fixed_size_cost_more_than_poisson_batches(inner, q, count):
     assert fixed >= 1.07 * pld.epsilon_at([(poisson(m, 1000, inner), count)], DELTA)
 
 
-@pytest.mark.parametrize("inner", [Laplace(0.2), Gaussian(0.2), ExpMech(0.4), Pure(0.2)], ids=str)
+@pytest.mark.parametrize("inner", [Laplace(0.2), Gaussian(0.2), ExpMech(0.4), StatedPureDP(0.2)], ids=str)
 @pytest.mark.parametrize("kind", ["wor", "poisson"])
 def test_a_batch_of_almost_everything_is_everything(inner, kind):
     for count, tolerance in ((1, 1e-6), (50, 1e-3)):
@@ -157,19 +157,19 @@ def test_rare_poisson_batches_are_not_drowned_in_round_off(q):
 KINDS: list[Event] = [
     ExpMech(1.0),
     ExpMech(0.05),
-    Pure(1.0),
-    Pure(0.05),
-    ApproxDP(0.5, 1e-9),
+    StatedPureDP(1.0),
+    StatedPureDP(0.05),
+    StatedApproximateDP(0.5, 1e-9),
     Parallel((ExpMech(1.0), Laplace(0.8))),
-    poisson(1, 10, Parallel((Pure(0.3), Laplace(0.8)))),
+    poisson(1, 10, Parallel((StatedPureDP(0.3), Laplace(0.8)))),
     Sub("wor", 1, 10, ExpMech(1.0)),
-    Sub("wor", 1, 10, Pure(2.0)),
-    Sub("wor", 1, 10, ApproxDP(0.5, 1e-9)),
+    Sub("wor", 1, 10, StatedPureDP(2.0)),
+    Sub("wor", 1, 10, StatedApproximateDP(0.5, 1e-9)),
     poisson(1, 10, Laplace(1.0)),
     poisson(1, 10, Gaussian(1.0)),
     poisson(1, 10, ExpMech(1.0)),
-    poisson(1, 10, Pure(2.0)),
-    poisson(1, 10, ApproxDP(0.5, 1e-9)),
+    poisson(1, 10, StatedPureDP(2.0)),
+    poisson(1, 10, StatedApproximateDP(0.5, 1e-9)),
 ]
 
 
@@ -200,9 +200,9 @@ def test_one_event_is_read_from_its_closed_profile(event):
 def test_one_selection_and_one_pure_release():
     assert pld.epsilon_at([(ExpMech(1.0), 1)], DELTA) == pytest.approx(0.998409, abs=5e-7)
     exact = closed_forms.pure_epsilon(1.0, DELTA)
-    assert pld.epsilon_at([(Pure(1.0), 1)], DELTA) == pytest.approx(exact, rel=1e-12)
-    assert pld.epsilon_at([(ApproxDP(1.0, 1e-5), 1)], DELTA) == math.inf
-    assert pld.epsilon_at([(ApproxDP(1.0, 1e-7), 1)], DELTA) == pytest.approx(1 - 1.23e-6, abs=1e-8)
+    assert pld.epsilon_at([(StatedPureDP(1.0), 1)], DELTA) == pytest.approx(exact, rel=1e-12)
+    assert pld.epsilon_at([(StatedApproximateDP(1.0, 1e-5), 1)], DELTA) == math.inf
+    assert pld.epsilon_at([(StatedApproximateDP(1.0, 1e-7), 1)], DELTA) == pytest.approx(1 - 1.23e-6, abs=1e-8)
 
 
 @pytest.mark.parametrize("event", KINDS, ids=str)
@@ -218,13 +218,13 @@ def test_few_and_many_events_are_close_to_a_very_fine_grid(event, count):
 @pytest.mark.parametrize(("epsilon", "count", "optimal"), [(0.1, 100, 4.77456758811), (0.5, 10, 4.99988547111)])
 def test_pure_releases_cost_what_optimal_composition_says(epsilon, count, optimal):
     """TV35, TV36: randomised response is the worst of all ε-DP algorithms (Kairouz, Oh, Viswanath 2015)."""
-    assert -1e-9 <= pld.epsilon_at([(Pure(epsilon), count)], DELTA) / optimal - 1 <= 2e-3
+    assert -1e-9 <= pld.epsilon_at([(StatedPureDP(epsilon), count)], DELTA) / optimal - 1 <= 2e-3
 
 
 def test_many_selections_are_cheaper_than_as_many_pure_releases():
     selections = pld.epsilon_at([(ExpMech(0.1), 100)], DELTA)
     assert -1e-4 <= selections / 2.6118 - 1 <= 2e-3
-    assert selections < pld.epsilon_at([(Laplace(0.1), 100)], DELTA) < pld.epsilon_at([(Pure(0.1), 100)], DELTA)
+    assert selections < pld.epsilon_at([(Laplace(0.1), 100)], DELTA) < pld.epsilon_at([(StatedPureDP(0.1), 100)], DELTA)
 
 
 def worst_case(epsilon: float, delta: float, count: int, total: float) -> float:
@@ -254,15 +254,15 @@ def worst_case(epsilon: float, delta: float, count: int, total: float) -> float:
 def test_approximate_releases_against_enumeration(epsilon, delta, count):
     for total in (1.5 * count * delta, 0.01, 0.9 * count * delta):
         exact = worst_case(epsilon, delta, count, total)
-        found = pld.epsilon_at([(ApproxDP(epsilon, delta), count)], total)
+        found = pld.epsilon_at([(StatedApproximateDP(epsilon, delta), count)], total)
         assert found == exact == math.inf or -1e-9 <= found - exact <= 2e-3 * exact + 1e-9
 
 
 def test_approximate_releases_many_times():
-    found = pld.epsilon_at([(ApproxDP(0.1, 1e-8), 100)], 1e-5)
+    found = pld.epsilon_at([(StatedApproximateDP(0.1, 1e-8), 100)], 1e-5)
     assert -1e-6 <= found / 4.32964 - 1 <= 2e-3
-    assert pld.epsilon_at([(ApproxDP(0.1, 1e-8), 100)], 1e-7) == math.inf
-    (composed,) = pld.compose([(ApproxDP(0.1, 1e-8), 100), (Gaussian(0.1), 20)], 1e-5)
+    assert pld.epsilon_at([(StatedApproximateDP(0.1, 1e-8), 100)], 1e-7) == math.inf
+    (composed,) = pld.compose([(StatedApproximateDP(0.1, 1e-8), 100), (Gaussian(0.1), 20)], 1e-5)
     assert composed.inf == pytest.approx(1e-6, rel=0.02)
 
 
@@ -274,7 +274,9 @@ def test_sequences_repetitions_and_blocks():
         return pld.epsilon_at([(event, 20) for event in events], DELTA)
 
     batch = poisson(1, 10, Laplace(0.4))
-    assert cost(Repeat(Seq((batch, Repeat(Pure(0.1), 2))), 4)) == cost(*[batch, Pure(0.1), Pure(0.1)] * 4)
+    assert cost(Repeat(Seq((batch, Repeat(StatedPureDP(0.1), 2))), 4)) == cost(
+        *[batch, StatedPureDP(0.1), StatedPureDP(0.1)] * 4
+    )
     assert cost(Seq((Gaussian(0.1), ExpMech(0.2)))) == cost(Gaussian(0.1), ExpMech(0.2))
     assert cost(Parallel((ExpMech(0.1), ExpMech(0.2)))) == cost(ExpMech(0.2))
     assert cost(poisson(1, 9, Seq((Gaussian(0.3), Gaussian(0.4))))) == cost(poisson(1, 9, Gaussian(0.5)))
@@ -284,15 +286,15 @@ def test_sequences_repetitions_and_blocks():
 
 def test_the_mixed_example():
     """10 Gaussian, 20 Laplace, 50 selections, 1 pure release: 7.1315 on a fine grid."""
-    events = [(Gaussian(0.3), 10), (Laplace(0.2), 20), (ExpMech(0.1), 50), (Pure(0.5), 1)]
+    events = [(Gaussian(0.3), 10), (Laplace(0.2), 20), (ExpMech(0.1), 50), (StatedPureDP(0.5), 1)]
     assert on_a_fine_grid(events) == pytest.approx(7.1315, abs=5e-4)
     assert -1e-4 <= pld.epsilon_at(events, DELTA) / 7.1315 - 1 <= 2e-3
 
 
 CURVES = [
     (ExpMech(0.2), 1e-6),
-    (Pure(0.1), 1e-6),
-    (ApproxDP(0.1, 1e-10), 1e-6),
+    (StatedPureDP(0.1), 1e-6),
+    (StatedApproximateDP(0.1, 1e-10), 1e-6),
     (poisson(1, 10, Laplace(1.0)), 1e-5),
     (poisson(1, 50, Gaussian(1.0)), 1e-3),  # whose range, and so the grid, depends a little on the largest checkpoint
 ]
@@ -307,7 +309,7 @@ def test_a_curve_is_direct_composition_at_every_checkpoint(event, tolerance):
 
 
 def test_a_curve_ends_where_failures_exceed_delta():
-    event = ApproxDP(0.1, 3e-8)
+    event = StatedApproximateDP(0.1, 3e-8)
     found = pld.curve([(event, 50)], [0, 1, 10, 30, 40, 50], DELTA)
     assert (np.diff(found[:4]) > 0).all() and (found[4:] == math.inf).all()
 
@@ -328,7 +330,7 @@ def test_directions_are_not_merged_step_by_step():
 
 
 sizes = st.floats(-2, 0.3).map(lambda x: float(10**x))
-singles = st.builds(lambda kind, size: kind(size), st.sampled_from([Laplace, Gaussian, ExpMech, Pure]), sizes)
+singles = st.builds(lambda kind, size: kind(size), st.sampled_from([Laplace, Gaussian, ExpMech, StatedPureDP]), sizes)
 batches = st.builds(lambda m, inner: poisson(m, 100, inner), st.integers(1, 99), singles)
 histories = st.lists(st.tuples(singles | batches, st.integers(1, 60)), min_size=1, max_size=4)
 
@@ -351,14 +353,16 @@ def test_more_noise_never_costs_more(history, less_noise):
 
     quiet = pld.epsilon_at(history, DELTA)
     assert quiet <= pld.epsilon_at([(louder(event), count) for event, count in history], DELTA) * 1.002 + 1e-9
-    assert quiet <= pld.epsilon_at([*history, (Pure(0.1), 1)], DELTA) * 1.002 + 1e-9
+    assert quiet <= pld.epsilon_at([*history, (StatedPureDP(0.1), 1)], DELTA) * 1.002 + 1e-9
     assert pld.epsilon_at(history, 10 * DELTA) <= quiet * 1.002 + 1e-9
 
 
 @pytest.mark.parametrize("number", [np.float32, np.float64, int])
 def test_kinds_of_numbers_make_no_difference(number):
     def history(one) -> list[tuple[Event, int]]:
-        return [(kind(one), 4) for kind in (Laplace, Gaussian, ExpMech, Pure)] + [(poisson(1, 9, Gaussian(one)), 30)]
+        return [(kind(one), 4) for kind in (Laplace, Gaussian, ExpMech, StatedPureDP)] + [
+            (poisson(1, 9, Gaussian(one)), 30)
+        ]
 
     assert pld.epsilon_at(history(number(1)), DELTA) == pld.epsilon_at(history(1.0), DELTA)
 
@@ -366,21 +370,25 @@ def test_kinds_of_numbers_make_no_difference(number):
 # -------------------------------------------------------------------------------------------------------------- limits
 
 
-@pytest.mark.parametrize("event", [ExpMech(math.inf), Pure(math.inf), poisson(1, 10, Gaussian(math.inf))], ids=str)
+@pytest.mark.parametrize(
+    "event", [ExpMech(math.inf), StatedPureDP(math.inf), poisson(1, 10, Gaussian(math.inf))], ids=str
+)
 def test_a_release_without_noise_costs_infinity(event):
     assert pld.epsilon_at([(event, 1)], DELTA) == pld.epsilon_at([(Laplace(0.1), 3), (event, 2)], DELTA) == math.inf
     found = pld.curve([(Laplace(0.1), 5), (event, 1)], [1, 6], DELTA)
     assert found[0] < 0.1 and found[1] == math.inf
 
 
-@pytest.mark.parametrize("event", [ExpMech(700.0), Pure(601.0), poisson(1, 10, Laplace(700.0))], ids=str)
+@pytest.mark.parametrize("event", [ExpMech(700.0), StatedPureDP(601.0), poisson(1, 10, Laplace(700.0))], ids=str)
 def test_very_little_noise_is_left_to_other_accountants(event):
     with pytest.raises(pld.AccountingLimit, match="losses up to"):
         pld.epsilon_at([(event, 2)], DELTA)
     assert pld.epsilon_at([(event, 1)], DELTA) == pytest.approx(per_event.pure(event), rel=1e-4)
 
 
-@pytest.mark.parametrize("event", [ZCDP(0.1), Repeat(ZCDP(0.1), 3), Seq((ZCDP(0.1), Laplace(0.1)))], ids=str)
+@pytest.mark.parametrize(
+    "event", [StatedZCDP(0.1), Repeat(StatedZCDP(0.1), 3), Seq((StatedZCDP(0.1), Laplace(0.1)))], ids=str
+)
 def test_a_bare_rho_is_left_to_other_accountants(event):
     for events in ([(event, 1)], [(event, 5)], [(Laplace(0.1), 3), (event, 1)]):
         with pytest.raises(pld.AccountingLimit, match="no privacy loss distribution"):
@@ -395,7 +403,7 @@ def test_different_kinds_of_batches_do_not_add_up():
 
 
 def test_events_that_cost_next_to_nothing_or_fail_almost_always():
-    assert pld.epsilon_at([(ApproxDP(0.0, 1e-8), 30)], DELTA) == 0.0
-    assert pld.epsilon_at([(Laplace(1e-200), 30), (Pure(1e-250), 2)], DELTA) == 0.0
-    assert pld.epsilon_at([(ApproxDP(1.0, 1 - 1e-16), 2)], DELTA) == math.inf
-    assert pld.epsilon_at([(poisson(1, 10**6, Pure(1e-12)), 30)], DELTA) == 0.0
+    assert pld.epsilon_at([(StatedApproximateDP(0.0, 1e-8), 30)], DELTA) == 0.0
+    assert pld.epsilon_at([(Laplace(1e-200), 30), (StatedPureDP(1e-250), 2)], DELTA) == 0.0
+    assert pld.epsilon_at([(StatedApproximateDP(1.0, 1 - 1e-16), 2)], DELTA) == math.inf
+    assert pld.epsilon_at([(poisson(1, 10**6, StatedPureDP(1e-12)), 30)], DELTA) == 0.0

@@ -9,7 +9,7 @@ from dpviz.errors import UserError
 from dpviz.privacy import noisy_means
 from dpviz.privacy.accounting import accountants, per_event
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
-from dpviz.privacy.events import ApproxDP, Gaussian, Laplace, Parallel, Sub, relation
+from dpviz.privacy.events import Gaussian, Laplace, Parallel, StatedApproximateDP, Sub, relation
 from dpviz.privacy.noisy_means import SAVINGS, SCHEMES, STEPS_LIMIT, NoisyMeans, guarantee, savings
 
 DELTA = 1e-6
@@ -108,12 +108,12 @@ def test_calibrated_poisson_noise_is_what_a_search_by_hand_finds() -> None:
 
 
 def test_a_guarantee_has_a_number_or_a_reason_in_every_currency() -> None:
-    for events in ((Laplace(0.1),) * 5, (Gaussian(0.3), Laplace(1.0)), (ApproxDP(0.5, 1e-7),), ()):
+    for events in ((Laplace(0.1),) * 5, (Gaussian(0.3), Laplace(1.0)), (StatedApproximateDP(0.5, 1e-7),), ()):
         found = guarantee(events, DELTA)
         assert set(found.values) == {"epsilon", "epsilon_at_delta", "rho", "mu"}
         assert {name for name, value in found.values.items() if value is None} == set(found.missing)
         assert all(len(reason) > 20 for reason in found.missing.values())
-    assert "Raise δ" in guarantee((ApproxDP(0.5, 1e-5),), DELTA).missing["epsilon_at_delta"]
+    assert "Raise δ" in guarantee((StatedApproximateDP(0.5, 1e-5),), DELTA).missing["epsilon_at_delta"]
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])

@@ -11,7 +11,7 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpviz.privacy import readings
+from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, pld
 from dpviz.privacy.events import (
     Event,
@@ -19,9 +19,9 @@ from dpviz.privacy.events import (
     Gaussian,
     Laplace,
     Parallel,
-    Pure,
     Repeat,
     Seq,
+    StatedPureDP,
     Sub,
     inner_events,
 )
@@ -33,7 +33,7 @@ ALPHA = np.array([0.0, 1e-6, 0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 1.0])
 steady = settings(derandomize=True, deadline=None, max_examples=25)
 laplaces = st.floats(-3, 0.5).map(lambda x: Laplace(10**x))
 gaussians = st.floats(-3, 0.5).map(lambda x: Gaussian(10**x))
-singles = laplaces | gaussians | st.floats(-3, 0.5).map(lambda x: ExpMech(10**x) if x < -1 else Pure(10**x))
+singles = laplaces | gaussians | st.floats(-3, 0.5).map(lambda x: ExpMech(10**x) if x < -1 else StatedPureDP(10**x))
 several = st.lists(singles, min_size=1, max_size=3).map(tuple)
 composites = several.map(Seq) | several.map(Parallel) | st.builds(Repeat, several.map(Seq), st.integers(1, 5))
 
@@ -139,7 +139,7 @@ def _accountant(kind, events: tuple[Event, ...], **options):
 def test_agrees_with_an_independent_library(events):
     theirs = _accountant(PLDAccountant, events, value_discretization_interval=1e-3)
     assert -1e-4 <= accountants.epsilon(events, DELTA, "pld") / theirs.get_epsilon(DELTA) - 1 <= PESSIMISM
-    assert -1e-4 <= readings.advantage(events) / theirs.get_delta(0.0) - 1 <= PESSIMISM
+    assert -1e-4 <= tradeoffs.advantage(events) / theirs.get_delta(0.0) - 1 <= PESSIMISM
     theirs = _accountant(RdpAccountant, events, orders=closed_forms.ORDERS).get_epsilon(DELTA)
     assert -1e-4 <= accountants.epsilon(events, DELTA, "rdp") / theirs - 1 <= 1e-9  # our best order is refined
 
@@ -158,8 +158,8 @@ def test_the_tightest_method_wins_and_all_are_consistent(events, delta):
     assert reading.epsilon <= accountants.total(events, "epsilon")
     # Few losses of different sizes do not all fit the grid. Blocks and mixtures on a batch have no loss of their own,
     # and the worst selection differs from order to order.
-    simple = {Laplace, Gaussian, Pure, Sub, Seq, Repeat} >= {type(event) for event in events}
-    if simple and {Laplace, Gaussian, Pure} >= {type(part) for event in events for part in inner_events(event)}:
+    simple = {Laplace, Gaussian, StatedPureDP, Sub, Seq, Repeat} >= {type(event) for event in events}
+    if simple and {Laplace, Gaussian, StatedPureDP} >= {type(part) for event in events for part in inner_events(event)}:
         mixed = any(isinstance(event, Sub) and isinstance(event.inner, (Seq, Repeat, Parallel)) for event in events)
         assert mixed or reading.by_method["pld"] <= reading.by_method.get("rdp", math.inf) * 1.01 + 1e-9
     assert reading.by_method.get("rdp", math.inf) <= reading.by_method.get("zcdp", math.inf) * (1 + 1e-7)
@@ -187,8 +187,8 @@ def test_more_noise_and_larger_delta_never_cost_more(events, more):
         assert value <= accountants.epsilon([*events, Laplace(0.1)], DELTA, method) * slack + 1e-9
     for currency in ("epsilon", "rho", "mu"):
         assert accountants.total(events, currency) <= accountants.total(louder, currency)
-    assert readings.advantage(events) <= readings.advantage(louder) * slack + 1e-9
-    assert (readings.tradeoff(events, ALPHA) >= readings.tradeoff(louder, ALPHA) - 1e-4).all()
+    assert tradeoffs.advantage(events) <= tradeoffs.advantage(louder) * slack + 1e-9
+    assert (tradeoffs.tradeoff(events, ALPHA) >= tradeoffs.tradeoff(louder, ALPHA) - 1e-4).all()
 
 
 @steady
@@ -242,7 +242,7 @@ def test_seq_costs_what_its_parts_cost():
         assert accountants.epsilon(together, DELTA, method) == pytest.approx(
             accountants.epsilon(apart, DELTA, method), rel=1e-9
         )
-    np.testing.assert_allclose(readings.tradeoff(together, ALPHA), readings.tradeoff(apart, ALPHA), atol=1e-9)
+    np.testing.assert_allclose(tradeoffs.tradeoff(together, ALPHA), tradeoffs.tradeoff(apart, ALPHA), atol=1e-9)
 
 
 def test_a_mixed_batch_has_a_valid_cost():
@@ -288,10 +288,10 @@ def test_no_noise_costs_infinity(events):
     assert reading.epsilon == math.inf and not reading.by_method
     for method in accountants.METHODS:
         assert accountants.epsilon(events, DELTA, method) == math.inf
-    assert (readings.tradeoff(events, ALPHA) == 0).all() and readings.advantage(events) == 1.0
+    assert (tradeoffs.tradeoff(events, ALPHA) == 0).all() and tradeoffs.advantage(events) == 1.0
 
 
 def test_nothing_released_costs_nothing():
-    assert accountants.epsilon([], DELTA, "pld") == readings.advantage([]) == 0.0
+    assert accountants.epsilon([], DELTA, "pld") == tradeoffs.advantage([]) == 0.0
     assert accountants.tightest([], DELTA).epsilon == 0.0
-    np.testing.assert_allclose(readings.tradeoff([], ALPHA), 1 - ALPHA)
+    np.testing.assert_allclose(tradeoffs.tradeoff([], ALPHA), 1 - ALPHA)

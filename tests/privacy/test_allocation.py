@@ -10,7 +10,16 @@ from dpviz.errors import UserError
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, textbook
 from dpviz.privacy.allocation import Analysis, Share, compose_stated, composed, split, stated_event, weighted_variance
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.events import ZCDP, ApproxDP, ExpMech, Gaussian, Laplace, Parallel, Pure, Seq
+from dpviz.privacy.events import (
+    ExpMech,
+    Gaussian,
+    Laplace,
+    Parallel,
+    Seq,
+    StatedApproximateDP,
+    StatedPureDP,
+    StatedZCDP,
+)
 
 DELTA = 1e-6
 PAIR = (Analysis(name="mean"), Analysis(name="sum", weight=4.0, sensitivity=2.0))
@@ -115,7 +124,7 @@ def test_disjoint_rows_share_nothing() -> None:
 def test_analyses_with_a_guarantee_of_their_own_are_paid_first(budget: Budget) -> None:
     own = Analysis(name="survey", noise="any", budget=PureDP(epsilon=0.1))
     shares = split(budget, [own, *PAIR])
-    assert shares[0].event == Pure(0.1) and shares[0].fraction is None and shares[0].noise_scale is None
+    assert shares[0].event == StatedPureDP(0.1) and shares[0].fraction is None and shares[0].noise_scale is None
     assert 1 - 1e-4 <= spent(shares, budget) <= 1 + 1e-9
     greedy = own.replaced(budget=PureDP(epsilon=20.0))
     with pytest.raises(UserError, match="use up the total"):
@@ -137,8 +146,8 @@ def test_what_cannot_be_split_is_refused_with_the_name() -> None:
     with pytest.raises(UserError, match="survey"):
         split(PureDP(epsilon=1.0), [unknown, *PAIR])
     found = split(ZeroConcentratedDP(rho=0.2), [unknown, *PAIR], "proportional")
-    assert found[0].event == ZCDP(0.2 * (1 / 6)) and found[0].noise_scale is None
-    assert split(PureDP(epsilon=1.0), [unknown], "proportional")[0].event == Pure(1.0)
+    assert found[0].event == StatedZCDP(0.2 * (1 / 6)) and found[0].noise_scale is None
+    assert split(PureDP(epsilon=1.0), [unknown], "proportional")[0].event == StatedPureDP(1.0)
     assert split(GaussianDP(mu=1.0), [unknown], "proportional")[0].event == Gaussian(1.0)
     with pytest.raises(UserError, match="nothing to split"):
         split(NoPrivacy(), PAIR)
@@ -173,7 +182,12 @@ def test_a_stated_guarantee_is_the_largest_release_of_its_kind_that_meets_it(noi
 
 def test_of_an_unknown_mechanism_only_the_guarantee_counts() -> None:
     stated = [Analysis(noise="any", budget=budget) for budget in TOTALS]
-    assert [stated_event(a) for a in stated] == [Pure(1.0), ApproxDP(1.0, 1e-6), ZCDP(0.1), Gaussian(0.5)]
+    assert [stated_event(a) for a in stated] == [
+        StatedPureDP(1.0),
+        StatedApproximateDP(1.0, 1e-6),
+        StatedZCDP(0.1),
+        Gaussian(0.5),
+    ]
     for budget in (None, NoPrivacy()):
         with pytest.raises(UserError, match="State the guarantee of Analysis"):
             stated_event(Analysis(budget=budget))

@@ -8,7 +8,19 @@ import pytest
 from dpviz.privacy.accounting.accountants import epsilon
 from dpviz.privacy.accounting.per_event import pure
 from dpviz.privacy.accounting.rounding import MOST_GROUPS, log_strength, merged_runs, parameter, rounded_up, simplified
-from dpviz.privacy.events import ZCDP, ApproxDP, Event, ExpMech, Gaussian, Laplace, Parallel, Pure, Repeat, Seq, Sub
+from dpviz.privacy.events import (
+    Event,
+    ExpMech,
+    Gaussian,
+    Laplace,
+    Parallel,
+    Repeat,
+    Seq,
+    StatedApproximateDP,
+    StatedPureDP,
+    StatedZCDP,
+    Sub,
+)
 
 
 def once(events: list[Event]) -> list[tuple[Event, int]]:
@@ -55,10 +67,12 @@ def test_grouping_leaves_releases_without_noise_alone():
     assert all(event.eps < 0.001 * 1.05**301 for event, _ in groups[:-1])
 
 
-KINDS = [Laplace, Gaussian, ExpMech, Pure, ZCDP, lambda size: ApproxDP(size, 1e-7)]
+KINDS = [Laplace, Gaussian, ExpMech, StatedPureDP, StatedZCDP, lambda size: StatedApproximateDP(size, 1e-7)]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=["Laplace", "Gaussian", "ExpMech", "Pure", "ZCDP", "ApproxDP"])
+@pytest.mark.parametrize(
+    "kind", KINDS, ids=["Laplace", "Gaussian", "ExpMech", "StatedPureDP", "StatedZCDP", "StatedApproximateDP"]
+)
 def test_every_kind_of_event_is_rounded_up(kind):
     """Plain and on batches of either kind: the larger parameter dominates."""
     low, high, far = kind(0.1), kind(0.1001), kind(0.5)
@@ -84,15 +98,17 @@ def test_releases_of_next_to_no_noise_on_batches_are_rounded_up_too(scheme):
 def test_rounding_keeps_schemes_failures_and_counts_apart():
     wor, poisson = Sub("wor", 1, 10, Laplace(0.1)), Sub("poisson", 1, 10, Laplace(0.1001))
     assert once([wor, poisson]) == [(wor, 1), (poisson, 1)]
-    assert len(once([ApproxDP(0.1, 1e-8), ApproxDP(0.1001, 1e-9)])) == 2
-    assert rounded_up([(Laplace(0.1), 3), (Laplace(0.1001), 4), (Pure(0.1), 2)]) == [
+    assert len(once([StatedApproximateDP(0.1, 1e-8), StatedApproximateDP(0.1001, 1e-9)])) == 2
+    assert rounded_up([(Laplace(0.1), 3), (Laplace(0.1001), 4), (StatedPureDP(0.1), 2)]) == [
         (Laplace(0.1001), 7),
-        (Pure(0.1), 2),
+        (StatedPureDP(0.1), 2),
     ]
-    assert merged_runs([(Pure(0.1), 3), (Pure(0.1), 4), (Pure(0.2), 1), (Pure(0.1), 1)]) == [
-        (Pure(0.1), 7),
-        (Pure(0.2), 1),
-        (Pure(0.1), 1),
+    assert merged_runs(
+        [(StatedPureDP(0.1), 3), (StatedPureDP(0.1), 4), (StatedPureDP(0.2), 1), (StatedPureDP(0.1), 1)]
+    ) == [
+        (StatedPureDP(0.1), 7),
+        (StatedPureDP(0.2), 1),
+        (StatedPureDP(0.1), 1),
     ]
 
 
@@ -102,11 +118,17 @@ def number_of(event: Event) -> object:
 
 def test_simplified_events_are_single_releases_with_python_floats():
     assert simplified(Repeat(Gaussian(3), 16)) == Gaussian(12.0)
-    assert simplified(Parallel((Pure(1), Pure(np.float32(0.5))))) == Pure(1.0)
+    assert simplified(Parallel((StatedPureDP(1), StatedPureDP(np.float32(0.5))))) == StatedPureDP(1.0)
     assert simplified(Sub("poisson", 1, 3, Seq((Gaussian(3), Gaussian(4))))) == Sub("poisson", 1, 3, Gaussian(5.0))
-    for event in (Laplace(2), ExpMech(np.float32(0.5)), ZCDP(1), ApproxDP(0, 0.5), Sub("wor", 1, 2, Pure(1))):
+    for event in (
+        Laplace(2),
+        ExpMech(np.float32(0.5)),
+        StatedZCDP(1),
+        StatedApproximateDP(0, 0.5),
+        Sub("wor", 1, 2, StatedPureDP(1)),
+    ):
         single = simplified(event)
         assert type(number_of(single)) is float
         assert simplified(single) == single
-    assert parameter(simplified(ApproxDP(0, 0.5))) > 0  # a logarithm is taken of it
+    assert parameter(simplified(StatedApproximateDP(0, 0.5))) > 0  # a logarithm is taken of it
     assert math.isinf(log_strength(Laplace(math.inf)))

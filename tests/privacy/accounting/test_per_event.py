@@ -8,16 +8,16 @@ import pytest
 
 from dpviz.privacy.accounting import closed_forms, per_event, pld
 from dpviz.privacy.events import (
-    ZCDP,
-    ApproxDP,
     Event,
     ExpMech,
     Gaussian,
     Laplace,
     Parallel,
-    Pure,
     Repeat,
     Seq,
+    StatedApproximateDP,
+    StatedPureDP,
+    StatedZCDP,
     Sub,
 )
 
@@ -28,19 +28,19 @@ SINGLE: list[Event] = [
     Gaussian(4.0),
     ExpMech(1.0),
     ExpMech(0.01),
-    Pure(1.0),
-    Pure(6.0),
-    ApproxDP(0.5, 1e-3),
-    ApproxDP(0.0, 0.2),
+    StatedPureDP(1.0),
+    StatedPureDP(6.0),
+    StatedApproximateDP(0.5, 1e-3),
+    StatedApproximateDP(0.0, 0.2),
 ]
 COMPOSITE: list[Event] = [
     Seq((Laplace(0.3), Laplace(0.4))),
     Seq((Gaussian(0.3), ExpMech(0.4))),
-    Repeat(Pure(0.3), 3),
+    Repeat(StatedPureDP(0.3), 3),
     Parallel((Laplace(0.3), Laplace(0.4))),
     Parallel((Laplace(0.3), Gaussian(0.4))),
-    Seq((ApproxDP(0.2, 1e-4), Laplace(0.4))),
-    Parallel((ApproxDP(0.2, 1e-4), ApproxDP(0.1, 1e-3), Pure(0.4))),
+    Seq((StatedApproximateDP(0.2, 1e-4), Laplace(0.4))),
+    Parallel((StatedApproximateDP(0.2, 1e-4), StatedApproximateDP(0.1, 1e-3), StatedPureDP(0.4))),
 ]
 BATCHES: list[Event] = [Sub("wor", 1, 10, event) for event in (*SINGLE, *COMPOSITE)]
 POISSON: list[Event] = [Sub("poisson", 1, 10, event) for event in (*SINGLE, *COMPOSITE)]
@@ -147,21 +147,26 @@ def test_rare_poisson_batches_keep_their_digits():
 
 
 def test_single_events_in_every_currency():
-    assert [per_event.pure(event) for event in (ExpMech(0.3), Pure(0.4), ZCDP(0.1), ApproxDP(0.1, 1e-9))] == [
+    assert [
+        per_event.pure(event)
+        for event in (ExpMech(0.3), StatedPureDP(0.4), StatedZCDP(0.1), StatedApproximateDP(0.1, 1e-9))
+    ] == [
         0.3,
         0.4,
         math.inf,
         math.inf,
     ]
     assert per_event.rho(ExpMech(0.5)) == pytest.approx(0.0311420922612, rel=1e-9)
-    assert per_event.rho(Pure(3.0)) == pytest.approx(2.71544476093, rel=1e-9)
-    assert (per_event.rho(ZCDP(0.2)), per_event.mu(ZCDP(0.2))) == (0.2, math.inf)
-    assert per_event.mu(ExpMech(2.0)) == pytest.approx(1.23203538534, rel=1e-9) == per_event.mu(Pure(1.0))
+    assert per_event.rho(StatedPureDP(3.0)) == pytest.approx(2.71544476093, rel=1e-9)
+    assert (per_event.rho(StatedZCDP(0.2)), per_event.mu(StatedZCDP(0.2))) == (0.2, math.inf)
+    assert per_event.mu(ExpMech(2.0)) == pytest.approx(1.23203538534, rel=1e-9) == per_event.mu(StatedPureDP(1.0))
     for price in (per_event.pure, per_event.rho, per_event.mu):
-        assert price(ApproxDP(1.0, 1e-6)) == price(Sub("wor", 1, 9, Gaussian(1.0))) == math.inf
+        assert price(StatedApproximateDP(1.0, 1e-6)) == price(Sub("wor", 1, 9, Gaussian(1.0))) == math.inf
 
 
-@pytest.mark.parametrize("event", [Laplace(0.4), Pure(0.4), ExpMech(0.4), Gaussian(0.4), ZCDP(0.08)], ids=str)
+@pytest.mark.parametrize(
+    "event", [Laplace(0.4), StatedPureDP(0.4), ExpMech(0.4), Gaussian(0.4), StatedZCDP(0.08)], ids=str
+)
 def test_divergences_start_at_their_rho_and_composites_follow(event):
     orders = np.array([1 + 1e-5, 1.5, 2.0, 8.0, 64.0])
     found = per_event.rdp(event, orders)
@@ -174,7 +179,7 @@ def test_divergences_start_at_their_rho_and_composites_follow(event):
 
 
 def test_composites_add_up_and_blocks_do_not():
-    inside = (Laplace(0.3), ExpMech(0.4), Pure(0.1))
+    inside = (Laplace(0.3), ExpMech(0.4), StatedPureDP(0.1))
     for price, power in ((per_event.pure, 1), (per_event.rho, 1), (per_event.mu, 2)):
         apart = sum(price(event) ** power for event in inside)
         assert price(Seq(inside)) ** power == pytest.approx(apart, rel=1e-14)
@@ -185,12 +190,12 @@ def test_composites_add_up_and_blocks_do_not():
 
 @pytest.mark.parametrize("number", [np.float32, np.float64, int])
 def test_kinds_of_numbers_make_no_difference(number):
-    for kind in (Laplace, Gaussian, ExpMech, Pure, ZCDP, lambda size: ApproxDP(size, 1e-6)):
+    for kind in (Laplace, Gaussian, ExpMech, StatedPureDP, StatedZCDP, lambda size: StatedApproximateDP(size, 1e-6)):
         given, plain = kind(number(2)), kind(2.0)
         for event, same in ((given, plain), (Sub("wor", 1, 9, Seq((given,) * 3)), Sub("wor", 1, 9, Seq((plain,) * 3)))):
             for price in (per_event.pure, per_event.rho, per_event.mu):
                 assert price(event) == price(same)
-            if not isinstance(given, ZCDP):
+            if not isinstance(given, StatedZCDP):
                 np.testing.assert_array_equal(per_event.profile(event)(EPSILON), per_event.profile(same)(EPSILON))
 
 
@@ -202,9 +207,9 @@ def test_kinds_of_numbers_make_no_difference(number):
     [
         Seq((Laplace(0.3), Laplace(0.4))),
         Seq((Laplace(0.3), Gaussian(0.4), ExpMech(0.5))),
-        Repeat(Pure(0.3), 4),
-        Repeat(Seq((Gaussian(0.3), Pure(0.2))), 2),
-        Seq((ApproxDP(0.2, 1e-3), ApproxDP(0.4, 1e-4), Laplace(0.3))),
+        Repeat(StatedPureDP(0.3), 4),
+        Repeat(Seq((Gaussian(0.3), StatedPureDP(0.2))), 2),
+        Seq((StatedApproximateDP(0.2, 1e-3), StatedApproximateDP(0.4, 1e-4), Laplace(0.3))),
     ],
     ids=str,
 )
@@ -222,9 +227,9 @@ def test_what_dominates_a_sequence_is_nowhere_below_its_composition(event):
 def test_what_dominates_blocks_is_nowhere_below_any():
     for blocks in (
         (Laplace(0.3), ExpMech(0.6)),
-        (Pure(0.3), Pure(0.4)),
+        (StatedPureDP(0.3), StatedPureDP(0.4)),
         (Seq((Laplace(0.3), Laplace(0.1))), Laplace(0.2)),
-        (ApproxDP(0.2, 1e-3), Pure(0.4), ApproxDP(0.1, 1e-2)),
+        (StatedApproximateDP(0.2, 1e-3), StatedPureDP(0.4), StatedApproximateDP(0.1, 1e-2)),
     ):
         whole = per_event.profile(Parallel(blocks))(EPSILON)
         for block in blocks:
@@ -236,10 +241,10 @@ def test_what_dominates_blocks_is_nowhere_below_any():
 
 
 def test_of_a_bare_rho_only_rho_is_left():
-    assert per_event.dominating(Seq((ZCDP(0.1), Gaussian(0.2)))) == ZCDP(0.1 + 0.02)
-    assert per_event.dominating(Parallel((ZCDP(0.1), Gaussian(0.2)))) == ZCDP(0.1)
-    assert per_event.dominating(Repeat(Seq((ZCDP(0.1), ZCDP(0.2))), 10)).rho == pytest.approx(3.0)
-    for event in (ZCDP(0.1), Sub("wor", 1, 10, ZCDP(0.1))):
+    assert per_event.dominating(Seq((StatedZCDP(0.1), Gaussian(0.2)))) == StatedZCDP(0.1 + 0.02)
+    assert per_event.dominating(Parallel((StatedZCDP(0.1), Gaussian(0.2)))) == StatedZCDP(0.1)
+    assert per_event.dominating(Repeat(Seq((StatedZCDP(0.1), StatedZCDP(0.2))), 10)).rho == pytest.approx(3.0)
+    for event in (StatedZCDP(0.1), Sub("wor", 1, 10, StatedZCDP(0.1))):
         with pytest.raises(TypeError, match="no privacy profile"):
             per_event.profile(event)
 
