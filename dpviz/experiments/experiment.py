@@ -43,6 +43,25 @@ class Step:
     progress: float
 
 
+@dataclass(frozen=True)
+class Planned:
+    """What of an experiment can be run.
+
+    experiment : with the arms that have a plan; None if none has. plans : of these, by label.
+    refused : why there is no plan, by the label of each of the others.
+    """
+
+    experiment: "Experiment | None"
+    plans: Mapping[str, Plan]
+    refused: Mapping[str, UserError]
+
+    def ready(self) -> "Experiment":
+        """The experiment with the arms that have a plan. Raises the reason of the first arm if none has."""
+        if self.experiment is None:
+            raise next(iter(self.refused.values()))
+        return self.experiment
+
+
 class Experiment(Specification):
     """A problem × arms × budget × replicates × seed: the unit of caching, sharing and exporting."""
 
@@ -82,8 +101,20 @@ class Experiment(Specification):
         return arm.algorithm.plan(facts, arm.budget or self.budget)
 
     def plans(self) -> dict[str, Plan]:
-        """{label: plan} of all arms."""
+        """{label: plan} of all arms. Raises UserError if one of them has none."""
         return {arm.label: self.plan(arm) for arm in self.arms}
+
+    def planned(self) -> "Planned":
+        """The plans of the arms that have one, and why the others have none."""
+        plans: dict[str, Plan] = {}
+        refused: dict[str, UserError] = {}
+        for arm in self.arms:
+            try:
+                plans[arm.label] = self.plan(arm)
+            except UserError as error:
+                refused[arm.label] = error
+        kept = tuple(arm for arm in self.arms if arm.label in plans)
+        return Planned(self.replaced(arms=kept) if kept else None, plans, refused)
 
     def release(self, arm: Arm) -> str:
         """What an arm releases, as text: its algorithm, its effective budget and the problem; not label nor repeats."""
@@ -134,8 +165,14 @@ class Experiment(Specification):
 
 def recorded_metrics(problem: Problem, algorithm: Algorithm) -> tuple[Metric, ...]:
     """What a run records: the problem's diagnostics, those of secret iterates if there are any, and released series."""
+    first = min((metric.headline for metric in problem.metrics if metric.headline), default=0)
     hidden = (
-        replace(metric, name=INTERNAL + metric.name, label=f"{metric.label}, internal iterate")
+        replace(
+            metric,
+            name=INTERNAL + metric.name,
+            label=f"{metric.label}, internal iterate",
+            headline=metric.headline if metric.headline == first else 0,
+        )
         for metric in (problem.metrics if algorithm.has_internal(problem.facts) else ())
     )
     return (*problem.metrics, *hidden, *algorithm.metrics)

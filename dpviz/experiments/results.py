@@ -23,18 +23,6 @@ from dpviz.privacy.budgets import (
 )
 from dpviz.privacy.events import Event
 
-# The metrics of the final table, as far as they were recorded; the first one has a band.
-HEADLINES = (
-    "objective_gap",
-    "worst_query_error",
-    "duality_gap",
-    "internal_duality_gap",
-    "population_gap",
-    "worst_group_loss",
-    "mean_query_error",
-    "objective",
-    "accuracy",
-)
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
 _LARGEST = 1e300  # differences of values up to here are still finite
 
@@ -69,10 +57,16 @@ COLUMNS: Mapping[str, Column] = {
 STOPS = ("finished", "median_stop", "used")  # of methods that stop by themselves
 
 
-def columns(trace: Trace, headlines: Sequence[str] = HEADLINES) -> dict[str, Column]:
-    """`COLUMNS` and those of the metrics that the trace records, in the order of `final_table`."""
+def headlined(trace: Trace) -> tuple[str, ...]:
+    """The metrics of the final table that were recorded, the most telling first."""
+    ranked = [metric for metric in trace.metrics.values() if metric.headline]
+    return tuple(metric.name for metric in sorted(ranked, key=lambda metric: metric.headline))
+
+
+def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, Column]:
+    """`COLUMNS` and those of the `headlines` (None: of the trace) that it records, in the order of `final_table`."""
     found = {name: COLUMNS[name] for name in ("algorithm", "steps")}
-    for position, name in enumerate(metric for metric in headlines if metric in trace.metrics):
+    for position, name in enumerate(_recorded(trace, headlines)):
         metric = trace.metrics[name]
         released = trace.released(metric)
         found[name] = Column(metric.label, released, "Median over the repeats, after the last step.")
@@ -83,6 +77,10 @@ def columns(trace: Trace, headlines: Sequence[str] = HEADLINES) -> dict[str, Col
     stopping = any(len(lane.stopped_at) for lane in trace.lanes.values())
     rest = {name: column for name, column in COLUMNS.items() if stopping or name not in STOPS}
     return found | {name: column for name, column in rest.items() if name not in found}
+
+
+def _recorded(trace: Trace, names: Sequence[str] | None) -> tuple[str, ...]:
+    return headlined(trace) if names is None else tuple(name for name in names if name in trace.metrics)
 
 
 def quantiles(values: np.ndarray) -> np.ndarray:
@@ -128,15 +126,15 @@ def _released(plan: Plan, iteration: int) -> tuple[Event, ...]:
 
 
 def final_table(
-    trace: Trace, plans: Mapping[str, Plan], *, delta: float | None = None, headlines: Sequence[str] = HEADLINES
+    trace: Trace, plans: Mapping[str, Plan], *, delta: float | None = None, headlines: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """One row per arm of the trace at its last recorded iteration; the columns are those of `columns`, as far as they
     apply.
 
     Works on a trace that is growing or was stopped: what was spent is what the plan had spent by then.
-    delta : adds ε at this δ by the tightest accountant, and its name.
+    delta : adds ε at this δ by the tightest accountant, and its name. headlines : the metrics; None: those that say so.
     """
-    names = [name for name in headlines if name in trace.metrics]
+    names = _recorded(trace, headlines)
     rows = [_row(trace, label, plan, delta, names) for label, plan in plans.items() if label in trace.lanes]
     order = [name for name in columns(trace, headlines) if any(name in row for row in rows)]
     return pd.DataFrame(rows, columns=order)

@@ -325,16 +325,10 @@ def _no_number(name: str) -> UserError:
 
 
 def _planned(value: float, experiment: Experiment) -> Point:
-    plans: dict[str, Plan] = {}
-    left_out: dict[str, str] = {}
-    for arm in experiment.arms:
-        try:
-            plans[arm.label] = experiment.plan(arm)
-        except UserError as error:
-            left_out[arm.label] = str(error)
-    kept = tuple(arm for arm in experiment.arms if arm.label in plans)
-    reduced = experiment.replaced(arms=kept) if kept else None
-    return Point(value, None, reduced, plans, left_out, 0.0 if reduced is None else reduced.estimated_seconds(plans))
+    found = experiment.planned()
+    left_out = {label: str(error) for label, error in found.refused.items()}
+    seconds = 0.0 if found.experiment is None else found.experiment.estimated_seconds(found.plans)
+    return Point(value, None, found.experiment, found.plans, left_out, seconds)
 
 
 def _run(

@@ -20,6 +20,7 @@ class Metric:
     """A recorded series: `name` is the quantity in words, `label` the axis text.
 
     released : True if it is a function of what the mechanisms release; False for a diagnostic, which reads raw data.
+    headline : its place among the numbers that the final table shows, 1 first; 0 is not in the table.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Metric:
     unit: str = ""
     released: bool = False
     scale: Literal["linear", "log"] = "linear"
+    headline: int = 0
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification
 Pair = tuple[np.ndarray, np.ndarray]
 Player = Literal["x", "y"]
 
-DUALITY_GAP = Metric("duality_gap", "Duality gap", scale="log")
+DUALITY_GAP = Metric("duality_gap", "Duality gap", scale="log", headline=2)
 
 
 class Work(NamedTuple):

@@ -14,7 +14,7 @@ from dpviz.datasets.groups import GroupedDataset
 from dpviz.problems.base import Metric
 from dpviz.problems.games import Game
 
-WORST_GROUP = Metric("worst_group_loss", "Highest mean loss of a group")
+WORST_GROUP = Metric("worst_group_loss", "Highest mean loss of a group", headline=4)
 CLOSE = 0.1  # relative: declared shares this close to the found ones are taken to be right
 
 

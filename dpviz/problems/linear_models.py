@@ -177,10 +177,10 @@ class LogisticProblem(SmoothProblem):
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric("objective_gap", "Excess loss F(x_t) - F*", scale="log"),
-        Metric("objective", "Loss F(x_t)"),
+        Metric("objective_gap", "Excess loss F(x_t) - F*", scale="log", headline=1),
+        Metric("objective", "Loss F(x_t)", headline=6),
         Metric("gradient_norm", "Gradient norm ‖∇F(x_t)‖", scale="log"),
-        Metric("accuracy", "Training accuracy"),
+        Metric("accuracy", "Training accuracy", headline=7),
     )
 
     def __init__(self, specification: LogisticRegression, signed: np.ndarray, caps: np.ndarray | None) -> None:

@@ -172,8 +172,8 @@ class MarginalGame(Game):
 
     metrics: ClassVar[tuple[Metric, ...]] = (
         DUALITY_GAP,
-        Metric("worst_query_error", "Worst query error", scale="log"),
-        Metric("mean_query_error", "Mean query error", scale="log"),
+        Metric("worst_query_error", "Worst query error", scale="log", headline=1),
+        Metric("mean_query_error", "Mean query error", scale="log", headline=5),
     )
 
     def __init__(self, facts: GameFacts, marginals: Marginals, table: CategoricalTable) -> None:

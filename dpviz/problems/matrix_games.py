@@ -16,7 +16,7 @@ from dpviz.privacy.queries import Query
 from dpviz.problems.base import Metric
 from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Work
 
-POPULATION_GAP = Metric("population_gap", "Duality gap, population", scale="log")
+POPULATION_GAP = Metric("population_gap", "Duality gap, population", scale="log", headline=3)
 
 MAX_ENTRIES = 10**7  # of a matrix that is held in memory: 80 MB
 MAX_PRODUCTS = 3 * 10**11  # multiplications for a matrix that is computed before the run: a few seconds

@@ -68,7 +68,7 @@ class QuadraticProblem(SmoothProblem):
     """See `Quadratic`. The Hessian is public, so its gradient is a regulariser: it needs no noise."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric("objective_gap", "Excess loss F(x_t) - F*", scale="log"),
+        Metric("objective_gap", "Excess loss F(x_t) - F*", scale="log", headline=1),
         Metric("gradient_norm", "Gradient norm ‖∇F(x_t)‖", scale="log"),
     )
 

@@ -215,7 +215,7 @@ class LearningGame(Game):
 
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric(DUALITY_GAP.name, "Excess loss F(x) - F*", scale="log"),
-        Metric("objective", "Loss F(x)"),
+        Metric("objective", "Loss F(x)", headline=6),
     )
 
     def __init__(

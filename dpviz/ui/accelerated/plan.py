@@ -62,7 +62,8 @@ class PlanView:
 @st.cache_resource(max_entries=64, scope="session", show_spinner=False)
 def view(text: str) -> PlanView:
     """The plans of an experiment, given as its JSON text, and their bounds. Raises UserError if no arm has a plan."""
-    experiment, plans, refused = plan_view.planned(Experiment.from_json(text))
+    planned = Experiment.from_json(text).planned()
+    experiment, plans, refused = planned.ready(), planned.plans, planned.refused
     bounds, exact, by_horizon, without = {}, {}, {}, []
     for arm in experiment.arms:
         method, plan = arm.algorithm, plans[arm.label]

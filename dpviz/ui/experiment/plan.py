@@ -6,27 +6,12 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.errors import UserError
-from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.privacy.accounting.accountants import Currency
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.ui import charts
 
 SYMBOLS: Mapping[Currency, str] = {"epsilon": "ε", "rho": "ρ (zCDP)", "mu": "μ (Gaussian DP)"}
-
-
-def planned(experiment: Experiment) -> tuple[Experiment, dict[str, Plan], dict[str, UserError]]:
-    """The experiment with the arms that have a plan, the plans, and why the others have none."""
-    plans: dict[str, Plan] = {}
-    refused: dict[str, UserError] = {}
-    for arm in experiment.arms:
-        try:
-            plans[arm.label] = experiment.plan(arm)
-        except UserError as error:
-            refused[arm.label] = error
-    if not plans:
-        raise next(iter(refused.values()))
-    return experiment.replaced(arms=tuple(arm for arm in experiment.arms if arm.label in plans)), plans, refused
 
 
 def refusals(refused: Mapping[str, UserError]) -> None:

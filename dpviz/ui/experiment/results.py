@@ -67,8 +67,7 @@ def diagnostics_switch(panel: Panel, experiment: Experiment) -> None:
 def metrics(trace: Trace) -> dict[str, Metric]:
     """The recorded series, the most telling first."""
     found = trace.metrics
-    order = [name for name in results.HEADLINES if name in found]
-    return {name: found[name] for name in dict.fromkeys([*order[:1], *found])}
+    return {name: found[name] for name in dict.fromkeys([*results.headlined(trace)[:1], *found])}
 
 
 def live_chart(run: Run, trace: Trace, diagnostics: bool) -> None:

@@ -61,7 +61,8 @@ class PlanView:
 @st.cache_resource(max_entries=64, scope="session", show_spinner=False)
 def view(text: str) -> PlanView:
     """The plans of an experiment, given as its JSON text, and their bounds. Raises UserError if no arm has a plan."""
-    experiment, plans, refused = plan_view.planned(Experiment.from_json(text))
+    planned = Experiment.from_json(text).planned()
+    experiment, plans, refused = planned.ready(), planned.plans, planned.refused
     found = {}
     for arm in experiment.arms:
         if isinstance(arm.algorithm, VertexSampling) and not isinstance(plans[arm.label].budget, NoPrivacy):
