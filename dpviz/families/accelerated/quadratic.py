@@ -1,7 +1,7 @@
 """Exact error curves of noisy momentum methods on quadratics F(x) = sum_i lambda_i x_i^2 / 2, whose minimum is 0 at 0.
 
 In the eigenbasis every coordinate is an autoregression of order two, driven by the noise (THEORY.md, section 5.4):
-x_t = phi1 x_{t-1} + phi2 x_{t-2} - step_size w_t, and its mean and variance follow linear recursions that filters solve
+x_t = phi1 x_{t-1} + phi2 x_{t-2} - step_size w_t, and its mean and variance follow linear recursions that are solved
 without a loop over the iterations. The noise w_t is independent, with zero mean and a given variance in every
 coordinate: 2 b_t^2 for Laplace noise of scale b_t, sigma_t^2 for Gaussian noise. Methods start with x_{-1} = x_0.
 
@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.signal import lfilter
 
 from dpviz.families.accelerated.theory import Noise, Steps
+from dpviz.privacy.accounting.recursions import recursion
 
 Floats = NDArray[np.float64]
 Kind = Literal["gradient_descent", "heavy_ball", "nesterov"]
@@ -82,9 +82,9 @@ def moments(
                 if before == first:
                     covariance = var[first]
                 memory = [phi1 * x[first] + phi2 * x[before], phi2 * x[first]]
-                x[new], _ = lfilter([1], [1, -phi1, -phi2], np.zeros(part.stop - first), zi=memory)
+                x[new] = recursion([phi1, phi2], np.zeros(part.stop - first), memory)
                 var[new] = _variance_filter(phi1, phi2, force[part], (var[first], covariance, var[before]))
-                covariance = lfilter([phi1], [1, -phi2], var[part], zi=[phi2 * covariance])[0][-1]
+                covariance = recursion([phi2], phi1 * var[part], [phi2 * covariance])[-1]
     return mean, variance
 
 
@@ -92,7 +92,7 @@ def _variance_filter(phi1: float, phi2: float, force: Floats, state: tuple[float
     """Var x_1 .. Var x_k of the autoregression with innovation variances `force` (k,).
 
     state : Var x_0, Cov(x_0, x_{-1}), Var x_{-1}. Eliminating the covariance from the three linear recursions leaves
-    one of order three; its filter memory is set so that it continues from the state.
+    one of order three; its memory is set so that it continues from the state.
     """
     square = phi1**2 + phi2
     now, covariance, before = state
@@ -102,7 +102,8 @@ def _variance_filter(phi1: float, phi2: float, force: Floats, state: tuple[float
     covariance = phi1 * first + phi2 * covariance
     third = phi1**2 * second + 2 * phi1 * phi2 * covariance + phi2**2 * first
     memory = [first, second - square * first, third - square * second - phi2 * square * first]
-    return np.asarray(lfilter([1, -phi2], [1, -square, -phi2 * square, phi2**3], force, zi=memory)[0])
+    driven = force - phi2 * np.append(0.0, force[:-1])
+    return recursion([square, phi2 * square, -(phi2**3)], driven, memory)
 
 
 def _gap(eigenvalues: ArrayLike, mean: Floats, variance: Floats) -> Gap:
@@ -154,7 +155,9 @@ def adjoint_weights(steps: Steps, kind: Kind, eigenvalues: ArrayLike) -> Floats:
         for part in reversed(_segments(steps)):
             first = part.start
             phi1, phi2 = _coefficients(steps, kind, first, eigenvalue)
-            values, response = lfilter([1], [1, -phi1, -phi2], np.zeros(part.stop - first), zi=response)
+            values = recursion([phi1, phi2], np.zeros(part.stop - first), response.tolist())
+            before = phi2 * values[-2] if len(values) > 1 else response[1]
+            response = np.array([phi1 * values[-1] + before, phi2 * values[-1]])
             result[part] += eigenvalue / 2 * values[::-1] ** 2
             if steps.restart[first]:
                 response = np.array([response.sum(), 0.0])
@@ -221,7 +224,7 @@ def matrix_norm_bound(
     step, momentum, count = float(steps.step_size[0]), float(steps.momentum[0]), steps.step_size.size
     largest = np.ones(count + 1)
     for phi1, phi2 in zip(*_autoregression(kind, step, momentum, spectrum), strict=True):
-        impulse = np.concatenate(([0.0], lfilter([1], [1, -phi1, -phi2], np.eye(1, count + 1)[0])))  # h_{-1}, h_0, ...
+        impulse = np.concatenate(([0.0], recursion([phi1, phi2], np.eye(1, count + 1)[0])))  # h_{-1}, h_0, ...
         now, before, older = impulse[2:], impulse[1:-1], impulse[:-2]  # M^t = [[h_t, phi2 h_{t-1}], [h_{t-1}, ..]]
         frobenius = now**2 + (1 + phi2**2) * before**2 + (phi2 * older) ** 2
         determinant = phi2 * (now * older - before**2)

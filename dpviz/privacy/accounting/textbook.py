@@ -15,13 +15,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.signal import lfilter
 from scipy.special import expit
-from scipy.stats import binom
 
 from dpviz.errors import UserError
 from dpviz.privacy.accounting import per_event
 from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.accounting.recursions import recursion
 from dpviz.privacy.events import Event, grouped
 
 # ------------------------------------------------------------------------------------------------ theorems of textbooks
@@ -142,9 +141,9 @@ def _losses(epsilon: float, steps: int) -> tuple[Floats, Floats, Floats]:
     false, mass = false[false <= steps // 2], mass[false <= steps // 2]
     ratio = math.exp(-2 * epsilon)
     below = np.append(0.0, np.cumsum(mass)[:-1])
-    excess = lfilter([-math.expm1(-2 * epsilon)], [1.0, -ratio], below)
+    excess = recursion([ratio], -math.expm1(-2 * epsilon) * below)
     losses = (steps - 2 * false.astype(float)) * epsilon
-    return losses, np.asarray(excess), np.asarray(lfilter([1.0], [1.0, -ratio], mass))
+    return losses, excess, recursion([ratio], mass)
 
 
 def _binomial(steps: int, log_odds: float) -> tuple[np.ndarray, Floats]:
@@ -176,10 +175,19 @@ def with_replacement(event: Event, m: int, n: int, epsilon: float) -> tuple[floa
     events, TypeError for a bare ρ, which has no profile.
     """
     counts = np.arange(1, m + 1)
-    weights = binom.pmf(counts, m, 1 / n)
+    weights = _drawn_times(m, n)
     relevant = np.cumsum(weights[::-1])[::-1] > 1e-18  # of the rest, δ_k ≤ 1 is enough
     drawn = -math.expm1(m * math.log1p(-1 / n)) if n > 1 else 1.0
     delta = float(weights[~relevant].sum())
     for k, weight in zip(counts[relevant].tolist(), weights[relevant].tolist(), strict=True):
         delta += weight * float(per_event.profile(grouped(event, k))(epsilon))
     return math.log1p(drawn * math.expm1(epsilon)), delta
+
+
+def _drawn_times(m: int, n: int) -> Floats:
+    """(m,) Pr[Bin(m, 1/n) = k] for k = 1..m, from the ratios of neighbours; accurate where k is not far above m/n."""
+    if n == 1:
+        return np.eye(1, m, m - 1)[0]
+    counts = np.arange(1, m + 1)
+    ratios = np.log((m - counts + 1) / counts) - math.log(n - 1)
+    return np.asarray(np.exp(m * math.log1p(-1 / n) + np.cumsum(ratios)))
