@@ -11,6 +11,17 @@ from dpviz.datasets.categories import (
     prepare_categories,
     suggest_categories,
 )
+from dpviz.datasets.columns import (
+    ColumnInfo,
+    describe_columns,
+    encode_target,
+    likely_group,
+    likely_positive,
+    likely_target,
+    suggested_bounds,
+    target_candidates,
+    target_classes,
+)
 from dpviz.datasets.files import detect_reading, read_table
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import (
@@ -19,25 +30,11 @@ from dpviz.datasets.groups import (
     GroupedSigns,
     GroupedSpecification,
     GroupedUpload,
-    PreparedGroups,
     prepare_groups,
 )
 from dpviz.datasets.reading import Detected, Reading
 from dpviz.datasets.synthetic import CorrelatedLogistic, HeavyTailed, PaperLogistic, UniformLogistic
-from dpviz.datasets.upload import (
-    ColumnInfo,
-    Prepared,
-    UploadedTable,
-    describe_columns,
-    encode_target,
-    likely_group,
-    likely_positive,
-    likely_target,
-    prepare,
-    suggested_bounds,
-    target_candidates,
-    target_classes,
-)
+from dpviz.datasets.upload import Prepared, Upload, UploadedTable, prepare
 
 __all__ = [
     "BundledTable",
@@ -61,9 +58,9 @@ __all__ = [
     "PaperLogistic",
     "Prepared",
     "PreparedCategories",
-    "PreparedGroups",
     "Reading",
     "UniformLogistic",
+    "Upload",
     "UploadedTable",
     "data_file",
     "describe_columns",

@@ -1,11 +1,11 @@
-"""What a data set is: a table for binary classification, with declared bounds that loading enforces."""
+"""What a data set is: where rows come from, what is declared of them, and a target to predict from features."""
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,52 @@ from dpviz.specification import Specification
 MAX_BOUND = 1e100  # squares and sums of features this large still fit into float64
 NO_TABLES: Mapping[str, np.ndarray] = MappingProxyType({})
 _BLOCK = 1 << 18  # elements per row block when enforcing bounds: temporaries stay near 2 MB
+
+
+class Declared(Protocol):
+    """Facts of any data set: its rows n, which are public, and the columns of an array of them."""
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def d(self) -> int: ...
+
+
+F = TypeVar("F", bound=Declared)
+Loaded = TypeVar("Loaded")
+
+
+class DataSpecification(Specification, Generic[F, Loaded]):
+    """Where rows come from. `facts` costs nothing and looks at no row; `load` delivers the rows.
+
+    A subclass for one kind of rows says how they are made to keep to the facts; those of it, where they come from.
+    """
+
+    title: ClassVar[str] = ""
+    public: ClassVar[bool] = True  # synthetic or published: curves computed from the raw rows may be shown
+
+    @abstractmethod
+    def facts(self) -> F:
+        """The public facts, without loading any data."""
+
+    @abstractmethod
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
+        """The rows as found, in fresh arrays: (n, d), then (n,) each."""
+
+    @abstractmethod
+    def enforced(self, facts: F, *rows: np.ndarray) -> Loaded:
+        """The rows, changed so that they keep to the facts whatever they contain; it may write into the arrays."""
+
+    def load(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Loaded:
+        """The rows, with all that is declared of them enforced whatever they contain; arrays that are read-only.
+
+        `tables` maps the identity of an uploaded table to its array. Raises UserError for a missing table.
+        """
+        facts, rows = self.facts(), self.raw_rows(tables)
+        if rows[0].shape != (facts.n, facts.d) or any(column.shape != (facts.n,) for column in rows[1:]):
+            raise ValueError(f"{self.kind} delivered {[part.shape for part in rows]}, its facts say otherwise")
+        return self.enforced(facts, *rows)
 
 
 @dataclass(frozen=True)
@@ -29,22 +75,35 @@ class DatasetFacts:
         The declared range of each feature, in the feature's own unit.
     names : tuple of str
         The feature names, in the order of `bounds`.
+    blocks : tuple of int
+        How many of the last features stand for the categories of one column, for each such column: in every row, one
+        of them is 1 and the others are 0.
+    target : (low, high), optional
+        The declared range of the target, in its own unit; None where it is one of two classes.
     """
 
     n: int
     bounds: tuple[tuple[float, float], ...]
     names: tuple[str, ...]
+    blocks: tuple[int, ...] = ()
+    target: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.n < 1 or not self.bounds or len(self.names) != len(self.bounds):
-            raise ValueError(f"facts need rows and a name for every bound, got n={self.n}, d={len(self.bounds)}")
-        if not all(is_range(low, high) for low, high in self.bounds):
-            raise ValueError("every declared range needs low < high, both finite")
+        check_features(self.n, self.bounds, self.names)
+        if self.target is not None and not is_range(*self.target):
+            raise ValueError("the declared range of the target needs low < high, both finite")
+        if min(self.blocks, default=1) < 1 or set(self.bounds[self.numeric :]) - {(0.0, 1.0)} or self.numeric < 0:
+            raise ValueError("the features of categories are the last ones, and between 0 and 1")
 
     @property
     def d(self) -> int:
         """Number of features."""
         return len(self.bounds)
+
+    @property
+    def numeric(self) -> int:
+        """Number of features that do not stand for a category; they come first."""
+        return len(self.bounds) - sum(self.blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +115,7 @@ class Dataset:
     features : ndarray (n, d), float64, C-contiguous
         Finite, column j within `facts.bounds[j]`.
     labels : ndarray (n,), float64
-        Exactly -1 or +1.
+        Exactly -1 or +1 where there are two classes, else within `facts.target`.
     facts : DatasetFacts
         The public facts that the arrays agree with.
     """
@@ -66,39 +125,37 @@ class Dataset:
     facts: DatasetFacts
 
 
-class DatasetSpecification(Specification):
-    """Where a table comes from. `facts` costs nothing and looks at no row; `load` delivers the rows."""
+class DatasetSpecification(DataSpecification[DatasetFacts, Dataset]):
+    """Where a table with a target comes from: features, and one of two classes or a number to predict."""
 
-    title: ClassVar[str] = ""
-    public: ClassVar[bool] = True  # synthetic or published: curves computed from the raw rows may be shown
+    def enforced(self, facts: DatasetFacts, *rows: np.ndarray) -> Dataset:
+        """Non-finite features become 0 and a non-finite target the middle of its range; all are clipped, and of the
+        features of a categorical column the largest, or first of the largest, becomes 1 and the others 0.
 
-    @abstractmethod
-    def facts(self) -> DatasetFacts:
-        """The public facts, without loading any data."""
-
-    @abstractmethod
-    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Features (n, d) and labels (n,) as found, in fresh float64 arrays; `load` makes them keep to the facts."""
-
-    def load(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Dataset:
-        """The table, with its declared bounds enforced whatever the rows contain.
-
-        Non-finite features become 0, then every feature is clipped into its declared range. `tables` maps the
-        identity of an uploaded table to its array. Raises UserError for a missing table and for labels other than -1
-        and +1.
+        Raises UserError for classes other than -1 and +1.
         """
-        facts = self.facts()
-        features, labels = self.raw_rows(tables)
-        if features.shape != (facts.n, facts.d) or labels.shape != (facts.n,):
-            raise ValueError(f"{self.kind} delivered {features.shape} and {labels.shape}, its facts say otherwise")
+        features, labels = rows
         enforce_bounds(features, facts.bounds)
-        if not np.array_equal(np.abs(labels), np.ones(facts.n)):
-            raise UserError(
-                "Every label must be exactly -1 or +1. Choose the target column again.",
-                title="The target is not a choice between two classes",
-            )
+        enforce_blocks(features, facts.numeric, facts.blocks)
+        if facts.target is None:
+            if not np.array_equal(np.abs(labels), np.ones(facts.n)):
+                raise UserError(
+                    "Every label must be exactly -1 or +1. Choose the target column again.",
+                    title="The target is not a choice between two classes",
+                )
+        else:
+            labels[~np.isfinite(labels)] = sum(facts.target) / 2
+            np.clip(labels, *facts.target, out=labels)
         features.flags.writeable = labels.flags.writeable = False
         return Dataset(features, labels, facts)
+
+
+def check_features(n: int, bounds: Sequence[tuple[float, float]], names: Sequence[str]) -> None:
+    """Raise ValueError unless there are rows, and features with a name and a range each."""
+    if n < 1 or not bounds or len(names) != len(bounds):
+        raise ValueError(f"facts need rows and a name for every bound, got n={n}, d={len(bounds)}")
+    if not all(is_range(low, high) for low, high in bounds):
+        raise ValueError("every declared range needs low < high, both finite")
 
 
 def is_range(low: float, high: float) -> bool:
@@ -117,3 +174,13 @@ def enforce_bounds(features: np.ndarray, bounds: tuple[tuple[float, float], ...]
         block = features[start : start + step]
         block[~np.isfinite(block)] = 0.0
         np.clip(block, low, high, out=block)
+
+
+def enforce_blocks(features: np.ndarray, first: int, blocks: Sequence[int]) -> None:
+    """In each block of columns from `first` on, put 1 where the row's largest entry is and 0 elsewhere; in place."""
+    for size in blocks:
+        block = features[:, first : first + size]
+        largest = block.argmax(axis=1)
+        block[:] = 0.0
+        block[np.arange(len(block)), largest] = 1.0
+        first += size

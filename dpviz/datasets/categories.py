@@ -1,10 +1,9 @@
 """Categorical tables: generated, bundled, and chosen columns of a user's own, in declared categories."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Annotated, ClassVar, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -14,24 +13,16 @@ from dpviz.datasets.base import MAX_BOUND
 from dpviz.datasets.bundled import data_file
 from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, Columns
 from dpviz.datasets.categories_base import CategoricalTable as CategoricalTable
-from dpviz.datasets.cells import as_number, class_label, classes, numbers
-from dpviz.datasets.files import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, shown
+from dpviz.datasets.cells import as_number, classes
+from dpviz.datasets.columns import in_order
+from dpviz.datasets.files import MAX_COLUMNS, MAX_NAME, shown
+from dpviz.datasets.lists import OTHER, Bins, Declared, Edges, Lists, check_lists, declared_lists, list_codes, unlisted
 from dpviz.datasets.reading import Reading
-from dpviz.datasets.upload import (
-    IDENTITY,
-    check_columns,
-    check_rows,
-    in_order,
-    new_identity,
-    of_size,
-    table_is_gone,
-)
+from dpviz.datasets.upload import Prepared, Upload, check_columns, check_rows, new_identity, of_size
 from dpviz.errors import NotYet, UserError
 from dpviz.specification import number, sentences
 
 MAX_DOMAIN = 50_000  # combinations of categories: a strategy is a probability for each of them
-MAX_CATEGORIES = 1_000  # of one column; more could hardly be told apart through the noise
-OTHER = "other"
 _SUGGESTED = 12  # categories of a suggested list
 
 
@@ -52,14 +43,14 @@ class CategoricalGenerator(CategoricalData):
     def facts(self) -> CategoricalFacts:
         return CategoricalFacts(self.rows, _SURVEY)
 
-    def raw_codes(self, tables: Mapping[str, np.ndarray]) -> np.ndarray:
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
         generator = np.random.default_rng(self.seed)
         answers = [generator.dirichlet(np.full(len(c), 0.6), len(_KINDS)).cumsum(axis=1) for _, c in _SURVEY]
         kinds = generator.choice(len(_KINDS), self.rows, p=_KINDS)
         codes = np.empty((self.rows, len(_SURVEY)), dtype=np.int16)
         for column, cumulative in enumerate(answers):
             codes[:, column] = (generator.random((self.rows, 1)) >= cumulative[kinds, :-1]).sum(axis=1)
-        return codes
+        return (codes,)
 
 
 _KINDS = (0.5, 0.3, 0.2)
@@ -84,11 +75,11 @@ class CategoricalBundled(CategoricalData):
     def facts(self) -> CategoricalFacts:
         return CategoricalFacts(20_190, (*((name, labels) for name, _, _, labels in _INSURANCE), _HEALTH))
 
-    def raw_codes(self, tables: Mapping[str, np.ndarray]) -> np.ndarray:
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
         frame = pd.read_parquet(data_file("health_insurance.parquet"))
         codes = [np.digitize(frame[source], edges) for _, source, edges, _ in _INSURANCE]
         codes.append(frame[["hlthg", "hlthf", "hlthp"]].to_numpy(dtype=np.int64) @ np.array([1, 2, 3]))
-        return np.stack(codes, axis=1)
+        return (np.stack(codes, axis=1),)
 
 
 # Column, its source, the smallest value of every category but the first, and the categories. Coinsurance has the five
@@ -108,38 +99,22 @@ _INSURANCE: tuple[tuple[str, str, tuple[float, ...], tuple[str, ...]], ...] = (
 _HEALTH = ("health", ("excellent", "good", "fair", "poor"))
 
 
-_Text = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
-_Categories = Annotated[tuple[_Text, ...], Field(min_length=2, max_length=MAX_CATEGORIES + 1)]
-
-
-class CategoricalUpload(CategoricalData):
+class CategoricalUpload(Upload, CategoricalData):
     """Chosen columns of an uploaded table, in declared categories. The array of codes travels beside it.
 
-    identity, n, reading : as in `UploadedTable`.
+    identity, n, reading : as in `Upload`.
     columns : (name, categories) of every column; the last category, "other" in what `prepare_categories` makes, takes
         missing values and whatever is not listed.
     edges : (name, edges) of the numeric columns that are cut into ranges; see `Bins`.
     """
 
     kind: ClassVar[str] = "datasets.categories.upload"
-    title: ClassVar[str] = "Uploaded table"
-    public: ClassVar[bool] = False
-    identity: str = Field(pattern=IDENTITY)
-    n: int = Field(ge=MIN_ROWS, le=MAX_ROWS)
-    columns: tuple[tuple[_Text, _Categories], ...] = Field(min_length=1, max_length=MAX_COLUMNS)
-    edges: tuple[tuple[_Text, tuple[float, ...]], ...] = ()
-    reading: Reading | None = None
+    columns: Lists = Field(min_length=1, max_length=MAX_COLUMNS)
+    edges: Edges = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if len({name for name, _ in self.columns}) < len(self.columns):
-            raise ValueError("every column must have its own name")
-        for name, categories in self.columns:
-            if len(set(categories)) < len(categories):
-                raise ValueError(f"column {shown(name)} lists a category twice")
-        lists = dict(self.columns)
-        if any(len(lists.get(name, ())) != len(edges) + 2 for name, edges in self.edges):
-            raise ValueError("edges need a column with a category for each range, and one for the rest")
+        check_lists(self.columns, self.edges)
         check_domain({name: len(categories) for name, categories in self.columns})
         return self
 
@@ -147,55 +122,22 @@ class CategoricalUpload(CategoricalData):
         return CategoricalFacts(self.n, self.columns)
 
     def rows(self, frame: pd.DataFrame) -> np.ndarray:
-        """The array of a table, made by these declarations alone: codes (n, columns) int16, read-only.
-
-        Raises UserError for a column that is not there, and for another number of rows.
-        """
+        """Codes (n, columns) int16."""
         check_columns(frame, [name for name, _ in self.columns])
-        edges = dict(self.edges)
-        table = np.empty((len(frame), len(self.columns)), dtype=np.int16)
-        for position, (name, categories) in enumerate(self.columns):
-            cut = edges.get(name)
-            table[:, position] = _listed_codes(frame[name], categories) if cut is None else _ranges(frame[name], cut)
-        table.flags.writeable = False
-        return of_size(table, self.n)
+        return of_size(list_codes(frame, self.columns, self.edges), self.n)
 
-    def raw_codes(self, tables: Mapping[str, np.ndarray]) -> np.ndarray:
-        table = tables.get(self.identity)
-        if table is None or table.shape != (self.n, len(self.columns)) or table.dtype != np.int16:
-            raise table_is_gone()
-        return table
-
-
-@dataclass(frozen=True)
-class Bins:
-    """Categories of a numeric column by edges e₁ < e₂ < …: below e₁, from e₁ to below e₂, …, from the last on."""
-
-    edges: tuple[float, ...]
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The len(edges) + 1 categories."""
-        texts = [class_label(float(edge)) for edge in self.edges]
-        between = (f"{low} to below {high}" for low, high in pairwise(texts))
-        return (f"below {texts[0]}", *between, f"{texts[-1]} or more")
-
-
-Declared = Sequence[str] | Bins
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
+        return (self.table(tables, len(self.columns), np.int16),)
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedCategories:
+class PreparedCategories(Prepared[CategoricalUpload]):
     """An upload that is ready to use.
 
-    table : (n, columns) int16, read-only: `specification.rows` of the file.
-    specification : load it with `{specification.identity: table}`.
     unlisted : rows per column that went to "other". It looks at the data: for the uploader's eyes, not private.
     """
 
-    table: np.ndarray
-    specification: CategoricalUpload
-    unlisted: Mapping[str, int]
+    unlisted: Mapping[str, int] = field(default_factory=dict)
 
 
 def check_domain(sizes: Mapping[str, int]) -> None:
@@ -235,21 +177,19 @@ def prepare_categories(
     if not columns:
         raise NotYet("Choose at least one column.", title="No column is chosen")
     check_rows(len(frame), len(frame))
-    lists = {name: (*_listed(name, declared), OTHER) for name, declared in columns.items()}
+    lists, edges = declared_lists(columns)
     check_columns(frame, list(columns))
-    check_domain({name: len(categories) for name, categories in lists.items()})
+    check_domain({name: len(categories) for name, categories in lists})
     with sentences(CategoricalUpload):
         specification = CategoricalUpload(
             identity=new_identity() if identity is None else identity,
             n=len(frame),
-            columns=tuple(lists.items()),
-            edges=tuple((name, cut.edges) for name, cut in columns.items() if isinstance(cut, Bins)),
+            columns=lists,
+            edges=edges,
             reading=reading,
         )
     table = specification.rows(frame)
-    last = [len(categories) - 1 for categories in lists.values()]
-    unlisted = dict(zip(lists, (table == last).sum(axis=0).tolist(), strict=True))
-    return PreparedCategories(table, specification, unlisted)
+    return PreparedCategories(table, specification, unlisted=unlisted(table, lists))
 
 
 def suggest_categories(frame: pd.DataFrame) -> dict[str, Declared]:
@@ -279,48 +219,3 @@ def _quintiles(values: np.ndarray) -> Bins:
     edges = {round(float(edge), digits) for edge in np.quantile(values, (0.2, 0.4, 0.6, 0.8))}
     inside = tuple(sorted(edge for edge in edges if low < edge <= high))
     return Bins(inside or (float(values[values > low].min()),))
-
-
-def _listed(name: str, declared: Declared) -> tuple[str, ...]:
-    """The declared categories without "other". Raises UserError if they cannot be used."""
-    if isinstance(declared, Bins):
-        edges = declared.edges
-        increasing = all(low < high for low, high in pairwise(edges))
-        if not edges or not all(math.isfinite(edge) for edge in edges) or not increasing:
-            raise UserError(
-                "Give at least one number, each larger than the one before.",
-                title=f"The edges of column {shown(name)} do not increase",
-            )
-        categories = declared.labels
-    else:
-        categories = tuple(text for text in (text.strip() for text in declared) if text != OTHER)
-    title = f"The categories of column {shown(name)} cannot be used"
-    if not categories or "" in categories:
-        raise (UserError if categories else NotYet)("List at least one category, and none that is empty.", title=title)
-    if len(categories) > MAX_CATEGORIES:
-        raise UserError(
-            f"They are {len(categories):,}, at most {MAX_CATEGORIES:,} are possible. List the frequent ones; the rest "
-            'becomes "other". Of a numeric column, use ranges.',
-            title=title,
-        )
-    if any(len(text) > MAX_NAME for text in categories):
-        raise UserError(f"A category may have at most {MAX_NAME} characters. Leave out longer texts.", title=title)
-    labels = [class_label(text) for text in categories]  # 1 and 1.0 are the same
-    repeated = next((text for position, text in enumerate(categories) if labels[position] in labels[:position]), None)
-    if repeated is not None:
-        raise UserError(f"{shown(repeated)} is listed twice. List every category once.", title=title)
-    return categories
-
-
-def _listed_codes(series: pd.Series, categories: Sequence[str]) -> np.ndarray:
-    """The place (n,) of every cell in the list, whose last category takes what is missing or not listed."""
-    codes, labels = classes(series)
-    other = len(categories) - 1
-    place = {class_label(text): position for position, text in enumerate(categories)}
-    return np.array([*(place.get(label, other) for label in labels), other])[codes]  # code -1, missing: the end
-
-
-def _ranges(series: pd.Series, edges: Sequence[float]) -> np.ndarray:
-    """The place (n,) of every cell among the ranges between edges; after them, what is no number."""
-    values = numbers(series)
-    return np.where(np.isnan(values), len(edges) + 1, np.digitize(values, edges))

@@ -4,17 +4,13 @@ The lists are declared, never read from the rows: which categories exist must no
 """
 
 import math
-from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
-from dpviz.datasets.base import NO_TABLES
-from dpviz.specification import Specification
+from dpviz.datasets.base import DataSpecification
 
 Columns = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -30,6 +26,11 @@ class CategoricalFacts:
 
     n: int
     columns: Columns
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return len(self.columns)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -74,29 +75,12 @@ class CategoricalTable:
         return histogram
 
 
-class CategoricalData(Specification):
-    """Where a categorical table comes from. `facts` costs nothing and looks at no row; `load` delivers the rows."""
+class CategoricalData(DataSpecification[CategoricalFacts, CategoricalTable]):
+    """Where a table of categories comes from: places (n, columns) in the lists, integers."""
 
-    title: ClassVar[str] = ""
-    public: ClassVar[bool] = True  # synthetic or published: curves computed from the raw rows may be shown
-
-    @abstractmethod
-    def facts(self) -> CategoricalFacts:
-        """The public facts, without loading any data."""
-
-    @abstractmethod
-    def raw_codes(self, tables: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Places (n, columns) in the lists, integers as found; `load` makes them keep to the facts."""
-
-    def load(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> CategoricalTable:
-        """The table; a code outside its list becomes the list's last category, whatever the rows contain.
-
-        `tables` maps the identity of an uploaded table to its array. Raises UserError for a missing table.
-        """
-        facts = self.facts()
-        codes = self.raw_codes(tables)
-        if codes.shape != (facts.n, len(facts.columns)):
-            raise ValueError(f"{self.kind} delivered {codes.shape}, its facts say otherwise")
+    def enforced(self, facts: CategoricalFacts, *rows: np.ndarray) -> CategoricalTable:
+        """A code outside its list becomes the list's last category."""
+        (codes,) = rows
         last = np.array(facts.sizes) - 1
         codes = np.where((codes < 0) | (codes > last), last, codes).astype(np.int16)
         codes.flags.writeable = False

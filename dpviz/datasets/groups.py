@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -11,7 +10,8 @@ from pydantic import Field, model_validator
 
 from dpviz.datasets.bundled import BundledTable
 from dpviz.datasets.cells import class_label, classes
-from dpviz.datasets.files import MAX_COLUMNS, MAX_ROWS, MIN_ROWS, shown
+from dpviz.datasets.columns import likely_positive
+from dpviz.datasets.files import MAX_COLUMNS, shown
 from dpviz.datasets.groups_base import (
     MAX_GROUPS,
     MIN_SHARE,
@@ -25,19 +25,18 @@ from dpviz.datasets.groups_base import (
 from dpviz.datasets.groups_base import GroupedDataset as GroupedDataset
 from dpviz.datasets.reading import Reading
 from dpviz.datasets.upload import (
-    IDENTITY,
     Missing,
     Name,
+    Prepared,
     RowsRead,
+    Upload,
     check_choice,
     check_columns,
     check_ranges,
     check_rows,
-    likely_positive,
     new_identity,
     of_size,
     read_rows,
-    table_is_gone,
 )
 from dpviz.errors import UserError
 from dpviz.specification import choice, number, sentences
@@ -155,10 +154,10 @@ class GroupedBundled(GroupedSpecification):
         return features[:, kept].copy(), labels, good + 2 * fair + (3 if self.grouping == "four" else 2) * poor
 
 
-class GroupedUpload(GroupedSpecification):
-    """A table that the user uploaded, with all that was declared of it. The array travels beside it.
+class GroupedUpload(Upload, GroupedSpecification):
+    """An uploaded table whose rows belong to groups.
 
-    identity, n, bounds, names, missing, reading : as in `UploadedTable`.
+    identity, n, reading : as in `Upload`. bounds, names, missing : as in `UploadedTable`.
     group : the column that says to which group a row belongs. A row of no declared group, or without one, belongs to
         "other", which `prepare_groups` always lists, or to the last group where there is no "other".
     groups, shares : the declared groups, and the share of each, which sum to 1.
@@ -168,9 +167,6 @@ class GroupedUpload(GroupedSpecification):
 
     kind: ClassVar[str] = "datasets.groups.upload"
     title: ClassVar[str] = "Uploaded table with groups"
-    public: ClassVar[bool] = False
-    identity: str = Field(pattern=IDENTITY)
-    n: int = Field(ge=MIN_ROWS, le=MAX_ROWS)
     bounds: Bounds = Field(min_length=1, max_length=MAX_COLUMNS)
     names: tuple[Name, ...]
     group: Name = "group"
@@ -180,7 +176,6 @@ class GroupedUpload(GroupedSpecification):
     target: Name | None = "target"
     positive: Name = "1"
     missing: Missing = "fill"
-    reading: Reading | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -194,34 +189,13 @@ class GroupedUpload(GroupedSpecification):
         return GroupedFacts(self.n, self.bounds, self.names, self.groups, self.shares, self.shares_costs)
 
     def rows(self, frame: pd.DataFrame) -> np.ndarray:
-        """The array of a table, made by these declarations alone: (n, d + 2) float64, features, label, group position.
-
-        Raises UserError for a column that is not there, and for another number of rows.
-        """
+        """Features, label, group position; float64."""
         read = read_rows(frame, self.names, self.bounds, self.target, self.positive, self.missing)
         return of_size(_with_groups(read, frame, self.group, self.groups), self.n)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        table = tables.get(self.identity)
-        if table is None or table.shape != (self.n, len(self.bounds) + 2) or table.dtype != np.float64:
-            raise table_is_gone()
+        table = self.table(tables, len(self.bounds) + 2)
         return np.array(table[:, :-2], order="C"), table[:, -2].copy(), table[:, -1].copy()
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedGroups:
-    """An upload that is ready to use.
-
-    table : (n, d + 2) float64, read-only: `specification.rows` of the file, features not yet clipped.
-    specification : load it with `{specification.identity: table}`.
-    dropped : rows left out because of missing values.
-    notes : what looks odd in the file. It looks at the data: for the uploader's eyes, not private.
-    """
-
-    table: np.ndarray
-    specification: GroupedUpload
-    dropped: int
-    notes: tuple[str, ...] = ()
 
 
 def prepare_groups(
@@ -237,7 +211,7 @@ def prepare_groups(
     drop_missing: bool = False,
     identity: str | None = None,
     reading: Reading | None = None,
-) -> PreparedGroups:
+) -> Prepared[GroupedUpload]:
     """The chosen columns of a table from `read_table` as one array, and the specification that made it.
 
     Parameters
@@ -257,7 +231,7 @@ def prepare_groups(
     Raises UserError as `upload.prepare` does, and for groups and shares that cannot be used.
     """
     _check_group_column(frame, target, group, features)
-    check_choice(frame, target, features, bounds)
+    check_choice(frame, target, features, features, bounds)
     names, declared = with_other(groups, shares)
     if target is not None and positive is None:
         positive = likely_positive(frame[target])
@@ -281,7 +255,7 @@ def prepare_groups(
             reading=reading,
         )
     table = _with_groups(read, frame, group, names)
-    return PreparedGroups(table, specification, len(frame) - len(table), read.notes)
+    return Prepared(table, specification, len(frame) - len(table), read.notes)
 
 
 def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[str, ...], tuple[float, ...]]:

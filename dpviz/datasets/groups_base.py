@@ -3,15 +3,12 @@
 The list of groups and their shares are declared, never counted: counts would reveal who is in the table.
 """
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from dpviz.datasets.base import NO_TABLES, enforce_bounds, is_range
-from dpviz.specification import Specification
+from dpviz.datasets.base import DataSpecification, check_features, enforce_bounds
 
 MAX_GROUPS = 20
 MIN_SHARE = 0.001  # a row of a group with share p weighs 1/p
@@ -37,10 +34,7 @@ class GroupedFacts:
     shares_costs: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.n < 1 or not self.bounds or len(self.names) != len(self.bounds):
-            raise ValueError(f"facts need rows and a name for every bound, got n={self.n}, d={len(self.bounds)}")
-        if not all(is_range(low, high) for low, high in self.bounds):
-            raise ValueError("every declared range needs low < high, both finite")
+        check_features(self.n, self.bounds, self.names)
         problem = mistake_of(self.groups, self.shares)
         if problem:
             raise ValueError(problem)
@@ -70,30 +64,13 @@ class GroupedDataset:
     facts: GroupedFacts
 
 
-class GroupedSpecification(Specification):
-    """Where a grouped table comes from. `facts` costs nothing and looks at no row; `load` delivers the rows."""
+class GroupedSpecification(DataSpecification[GroupedFacts, GroupedDataset]):
+    """Where a table comes from whose rows have features, a label and the position of a group."""
 
-    title: ClassVar[str] = ""
-    public: ClassVar[bool] = True
-
-    @abstractmethod
-    def facts(self) -> GroupedFacts:
-        """The public facts, without loading any data."""
-
-    @abstractmethod
-    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Features (n, d), labels (n,) and group positions (n,) as found, in fresh float64 arrays."""
-
-    def load(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> GroupedDataset:
-        """The table, with its declarations enforced whatever the rows contain.
-
-        Non-finite features and labels become 0, then all are clipped into their ranges, and features are scaled to
-        [-1, 1]. A position that names no group becomes the last one. Raises UserError for a missing table.
-        """
-        facts = self.facts()
-        features, labels, groups = self.raw_rows(tables)
-        if features.shape != (facts.n, facts.d) or labels.shape != (facts.n,) or groups.shape != (facts.n,):
-            raise ValueError(f"{self.kind} delivered {features.shape}, its facts say {facts.n} x {facts.d}")
+    def enforced(self, facts: GroupedFacts, *rows: np.ndarray) -> GroupedDataset:
+        """Non-finite features and labels become 0, then all are clipped into their ranges, and features are scaled to
+        [-1, 1]. A position that names no group becomes the last one."""
+        features, labels, groups = rows
         enforce_bounds(features, facts.bounds)
         low, high = np.array(facts.bounds).T
         features -= (low + high) / 2

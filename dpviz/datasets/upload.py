@@ -1,4 +1,4 @@
-"""From a user's table to a data set: what its columns hold, what the user declares, and the rows that follow from it.
+"""From a user's table to a data set: what the user declares, and the rows that follow from it.
 
 What is known of an upload follows from declarations alone. A cell decides about its own row and about nothing else: not
 about a fact, not about a plan, not about whether a run is possible. What the cells look like is counted for the
@@ -7,24 +7,30 @@ uploader's eyes, in `notes`.
 
 import math
 import secrets
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal, Self
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
 
 from dpviz.datasets.base import MAX_BOUND, DatasetFacts, DatasetSpecification, is_range
-from dpviz.datasets.cells import as_number, class_label, classes, is_empty, numbers
+from dpviz.datasets.cells import is_empty, numbers
+from dpviz.datasets.columns import encode_target, likely_positive
 from dpviz.datasets.files import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, shown, too_few_rows
+from dpviz.datasets.lists import OTHER, Declared, Edges, Lists, check_lists, declared_lists, list_codes, unlisted
 from dpviz.datasets.reading import Reading
 from dpviz.errors import NotYet, UserError
-from dpviz.specification import sentences
+from dpviz.specification import Specification, sentences
 
-DISTINCT_CAP = 100
-MAX_CLASSES_SHOWN = 20
+MAX_FEATURES = 500  # with one for each category
+MAX_CELLS = 50_000_000  # rows × features, where categories make features: 400 MB
 IDENTITY = r"^[0-9a-f]{32}$"
+UNDECLARED = (math.nan, math.nan)
+NO_CATEGORIES: Mapping[str, Declared] = MappingProxyType({})
 Missing = Literal["fill", "drop"]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 
@@ -34,78 +40,118 @@ def new_identity() -> str:
     return secrets.token_hex(16)
 
 
-@dataclass(frozen=True)
-class ColumnInfo:
-    """What a column holds, without any of its values. It looks at the data: for the uploader's eyes, not private."""
-
-    name: str
-    numeric: bool  # at least half of the cells that are not missing are numbers
-    missing: int
-    infinite: int
-    distinct: int  # different values, missing ones aside; DISTINCT_CAP means "this many or more"
-    repeated: int = field(default=0, compare=False)  # those that stand in more than one row
-
-    @property
-    def constant(self) -> bool:
-        """Whether the column has at most one value, apart from one row."""
-        return self.distinct <= 1 + (self.repeated == 1)
-
-
-class UploadedTable(DatasetSpecification):
+class Upload(Specification):
     """A table that the user uploaded: all that was declared of it. The array travels beside it.
 
     identity : random, drawn for each upload and choice of columns. n : rows; public.
-    bounds, names : declared range and column of each feature.
-    target, positive : the column to predict, and its class that counts as +1; every other class, and none, is -1.
-    missing : "fill" puts the middle of the declared range where a feature has no finite number. "drop" leaves out rows
-        without such a number or without a target; then n depends on the data, although it counts as public.
     reading : how the file was read; None as `read_table` reads it by itself.
     """
 
-    kind: ClassVar[str] = "datasets.upload.table"
     title: ClassVar[str] = "Uploaded table"
     public: ClassVar[bool] = False
     identity: str = Field(pattern=IDENTITY)
     n: int = Field(ge=MIN_ROWS, le=MAX_ROWS)
-    bounds: tuple[tuple[float, float], ...] = Field(min_length=1, max_length=MAX_COLUMNS)
+    reading: Reading | None = None
+
+    @abstractmethod
+    def rows(self, frame: pd.DataFrame) -> np.ndarray:
+        """The array of a table from `read_table`, made by these declarations alone; (n, columns), read-only.
+
+        Raises UserError for a column that is not there, and for another number of rows.
+        """
+
+    def table(self, tables: Mapping[str, np.ndarray], columns: int, dtype: Any = np.float64) -> np.ndarray:
+        """Its array (n, columns) among `tables`. Raises UserError if it is not there, or not the one that was made."""
+        table = tables.get(self.identity)
+        if table is None or table.shape != (self.n, columns) or table.dtype != dtype:
+            raise table_is_gone()
+        return table
+
+
+class UploadedTable(Upload, DatasetSpecification):
+    """An uploaded table to predict a target from features.
+
+    identity, n, reading : as in `Upload`.
+    bounds, names : declared range and column of each numeric feature.
+    categories, edges : the columns of declared categories, as in `CategoricalUpload`; each makes a feature of every
+        category.
+    target : the column to predict. positive : its class that counts as +1; every other class, and none, is -1.
+    target_range : the declared range of a target that is a number; None for one of two classes.
+    missing : "fill" puts the middle of the declared range where a feature, or a target that is a number, has no finite
+        one. "drop" leaves out rows without such a number or without a target; then n depends on the data, although it
+        counts as public.
+    """
+
+    kind: ClassVar[str] = "datasets.upload.table"
+    bounds: tuple[tuple[float, float], ...] = Field(max_length=MAX_COLUMNS)
     names: tuple[Name, ...]
+    categories: Lists = Field((), max_length=MAX_COLUMNS)
+    edges: Edges = ()
     target: Name = "target"
     positive: Name = "1"
+    target_range: tuple[float, float] | None = None
     missing: Missing = "fill"
-    reading: Reading | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_ranges(self.names, self.bounds)
+        check_lists(self.categories, self.edges)
+        if self.target_range is not None and not is_range(*self.target_range):
+            raise ValueError("the range of the target must run from a smaller to a larger number")
+        check_features(self.n, len(self.names), [(name, len(categories)) for name, categories in self.categories])
         return self
 
     def facts(self) -> DatasetFacts:
-        return DatasetFacts(self.n, self.bounds, self.names)
+        features = [f"{name}: {category}" for name, categories in self.categories for category in categories]
+        return DatasetFacts(
+            self.n,
+            (*self.bounds, *[(0.0, 1.0)] * len(features)),
+            (*self.names, *features),
+            tuple(len(categories) for _, categories in self.categories),
+            self.target_range,
+        )
 
     def rows(self, frame: pd.DataFrame) -> np.ndarray:
-        """The array of a table, made by these declarations alone: (n, d + 1) float64, features and then labels -1, +1.
+        """Numeric features, the place of every category in its list, and the target: -1 or +1, or a number."""
+        return of_size(self.read(frame).table, self.n)
 
-        Raises UserError for a column that is not there, and for another number of rows.
-        """
-        read = read_rows(frame, self.names, self.bounds, self.target, self.positive, self.missing)
-        return of_size(read.table, self.n)
+    def read(self, frame: pd.DataFrame) -> "RowsRead":
+        """The rows of a table, however many they are, and what looks odd in them."""
+        read = read_rows(frame, self.names, self.bounds, self.target, self.positive, self.missing, self.target_range)
+        check_columns(frame, [name for name, _ in self.categories])
+        if not self.categories:
+            return read
+        codes = list_codes(frame, self.categories, self.edges)[read.kept]
+        table = np.column_stack([read.table[:, :-1], codes, read.table[:, -1]])
+        table.flags.writeable = False
+        return RowsRead(table, read.kept, (*read.notes, *_other_notes(unlisted(codes, self.categories))))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        table = tables.get(self.identity)
-        if table is None or table.shape != (self.n, len(self.bounds) + 1) or table.dtype != np.float64:
-            raise table_is_gone()
-        return np.array(table[:, :-1], order="C"), table[:, -1].copy()
+        numeric = len(self.bounds)
+        table = self.table(tables, numeric + len(self.categories) + 1)
+        features = np.zeros((self.n, self.facts().d))
+        features[:, :numeric] = table[:, :numeric]
+        start = numeric
+        for (_, categories), place in zip(self.categories, table[:, numeric:-1].T, strict=True):
+            last = len(categories) - 1
+            listed = np.isin(place, np.arange(last))
+            features[np.arange(self.n), start + np.where(listed, place, last).astype(np.int64)] = 1.0
+            start += len(categories)
+        return features, table[:, -1].copy()
+
+
+U = TypeVar("U", bound=Upload)
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class Prepared(Generic[U]):
     """An upload that is ready to use.
 
     Parameters
     ----------
-    table : ndarray (n, d + 1), float64, read-only
-        `specification.rows` of the file: the features, not yet clipped; the last column holds the labels, -1 or +1.
-    specification : UploadedTable
+    table : ndarray (n, columns), read-only
+        `specification.rows` of the file; numbers are not yet clipped.
+    specification : Upload
         Load it with `{specification.identity: table}`.
     dropped : int
         Rows left out because of missing values.
@@ -114,8 +160,8 @@ class Prepared:
     """
 
     table: np.ndarray
-    specification: UploadedTable
-    dropped: int
+    specification: U
+    dropped: int = 0
     notes: tuple[str, ...] = ()
 
 
@@ -138,8 +184,10 @@ def read_rows(
     target: str | None,
     positive: str,
     missing: Missing,
+    target_range: tuple[float, float] | None = None,
 ) -> RowsRead:
-    """Features and labels of a table by declarations alone; a target None stands for labels that are all 0.
+    """Features and labels of a table by declarations alone; a target None stands for labels that are all 0, a target
+    with a range for one that is a number.
 
     A cell without a finite number becomes the middle of its range, so that replacing one row changes one row of the
     result, whatever is in it; "drop" leaves such rows out, and rows without a target.
@@ -147,17 +195,20 @@ def read_rows(
     check_columns(frame, names if target is None else (*names, target))
     table = np.zeros((len(frame), len(names) + 1))
     gaps = np.zeros(len(frame), dtype=bool)
+    columns = list(zip(names, bounds, strict=True))
+    if target is not None and target_range is not None:
+        columns.append((target, target_range))
     holes, constant = {}, []
-    for position, (name, (low, high)) in enumerate(zip(names, bounds, strict=True)):
+    for position, (name, (low, high)) in enumerate(columns):
         values = numbers(frame[name])
         unusable = ~np.isfinite(values)
         table[:, position] = np.where(unusable, (low + high) / 2, values)
         gaps |= unusable
         holes[name] = int(unusable.sum())
-        if values.size and (values == values[0]).all():
+        if name != target and values.size and (values == values[0]).all():
             constant.append(shown(name))
     notes = [f"a column with one value only explains nothing and costs noise: {', '.join(constant)}"] * bool(constant)
-    if target is not None:
+    if target is not None and target_range is None:
         table[:, -1] = encode_target(frame[target], positive)
         untold = is_empty(frame[target])
         gaps |= untold
@@ -179,6 +230,11 @@ def _target_notes(labels: np.ndarray, untold: int, target: str, positive: str) -
             f"{count} has the class {shown(positive)} in column {shown(target)}: there is nothing to tell apart"
         )
     return notes
+
+
+def _other_notes(counts: Mapping[str, int]) -> list[str]:
+    most = [f"{count:,} in {shown(name)}" for name, count in counts.items() if count]
+    return [f"rows in the category “{OTHER}”: {_some(most)}"] * bool(most)
 
 
 def _some(parts: Sequence[str]) -> str:
@@ -220,71 +276,6 @@ def check_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
         raise UserError("Choose the columns again.", title=f"The file has no column {shown(unknown)}")
 
 
-def describe_columns(frame: pd.DataFrame) -> tuple[ColumnInfo, ...]:
-    """What each column holds, for the choice of target and features. Looks at the data: not private."""
-    return tuple(_described(str(name), frame[name]) for name in frame.columns)
-
-
-def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
-    """The columns that can be a target: those with two classes, then those with at most MAX_CLASSES_SHOWN.
-
-    A class that stands in one row only does not count, so that this row alone proposes nothing else.
-    """
-    counts = _class_counts(columns)
-    two = [name for name, count in counts.items() if count == 2]
-    return (*two, *(name for name, count in counts.items() if 2 < count <= MAX_CLASSES_SHOWN))
-
-
-def likely_target(columns: Sequence[ColumnInfo]) -> str | None:
-    """The column to offer as the target: the last text with two classes, since tables end with it; then numbers."""
-    counts = _class_counts(columns)
-    two = sorted((column for column in columns if counts.get(column.name) == 2), key=lambda column: not column.numeric)
-    return two[-1].name if two else next(iter(target_candidates(columns)), None)
-
-
-def likely_group(columns: Sequence[ColumnInfo], target: str | None) -> str | None:
-    """The column to offer for the groups: the text with the fewest classes that is not the target; then numbers."""
-    counts = _class_counts(columns)
-    usable = [c for c in columns if c.name != target and 2 <= counts.get(c.name, 0) <= MAX_CLASSES_SHOWN]
-    ordered = sorted(usable, key=lambda column: (column.numeric, counts[column.name]))
-    return ordered[0].name if ordered else None
-
-
-def _class_counts(columns: Sequence[ColumnInfo]) -> dict[str, int]:
-    """The number of classes, by column, without one that stands in a single row; no column with more of those."""
-    return {column.name: column.repeated for column in columns if column.distinct <= column.repeated + 1}
-
-
-def target_classes(series: pd.Series, most: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:
-    """The classes of a target as text, in order; of more than `most`, the most frequent. Not private."""
-    codes, labels = classes(series)
-    counts = np.bincount(codes[codes >= 0], minlength=len(labels))
-    frequent = sorted(zip(-counts, map(in_order, labels), labels, strict=True))
-    usable = [label for _, _, label in frequent if len(label) <= MAX_NAME][:most]
-    return tuple(sorted(usable, key=in_order))
-
-
-def in_order(label: str) -> tuple[bool, float, str]:
-    """A key that sorts classes: numbers by size, then texts."""
-    value = as_number(label)
-    return (True, 0.0, label) if math.isnan(value) else (False, value, label)
-
-
-def likely_positive(series: pd.Series) -> str | None:
-    """The last, in order, of the two most frequent classes: 1 of 0 and 1, "yes" of "no" and "yes". Not private.
-
-    None if no cell names a class. It is the same whatever stands in one row, unless classes are about equally rare.
-    """
-    return next(reversed(target_classes(series, most=2)), None)
-
-
-def encode_target(series: pd.Series, positive: str | None = None) -> np.ndarray:
-    """Labels (n,): +1 where the series has the class `positive`, -1 elsewhere; None takes `likely_positive`."""
-    codes, labels = classes(series)
-    label = class_label(likely_positive(series) if positive is None else positive)
-    return np.where(codes == labels.index(label), 1.0, -1.0) if label in labels else np.full(len(series), -1.0)
-
-
 def prepare(
     frame: pd.DataFrame,
     target: str,
@@ -294,7 +285,10 @@ def prepare(
     drop_missing: bool = False,
     identity: str | None = None,
     reading: Reading | None = None,
-) -> Prepared:
+    *,
+    categories: Mapping[str, Declared] = NO_CATEGORIES,
+    target_range: tuple[float, float] | None = None,
+) -> Prepared[UploadedTable]:
     """The chosen columns of a table from `read_table` as one array, and the specification that made it.
 
     Parameters
@@ -312,28 +306,44 @@ def prepare(
         32 hexadecimal digits; random if None.
     reading : Reading, optional
         How the file was read, so that it can be read in the same way again.
+    categories : mapping of column name to declared categories
+        Further columns, as in `prepare_categories`: each category becomes a feature that is 0 or 1.
+    target_range : (low, high), optional
+        The declared range of a target that is a number; then there is no positive class.
 
     Raises UserError that names the column, for choices that cannot be used whatever the rows contain.
     """
-    check_choice(frame, target, features, bounds)
-    positive = likely_positive(frame[target]) if positive is None else positive
-    if positive is None:
-        raise UserError("It is empty. Choose another column.", title=f"Column {shown(target)} has no class")
+    check_choice(frame, target, [*features, *categories], features, bounds)
+    if target_range is None and positive is None:
+        positive = likely_positive(frame[target])
+        if positive is None:
+            raise UserError(
+                "It must have two classes, or one that counts as positive must be named.",
+                title=f"Column {shown(target)} has no class",
+            )
+    if target_range is not None and not is_range(*target_range):
+        raise _no_range(target, target_range)
     declared = tuple((float(bounds[name][0]), float(bounds[name][1])) for name in features)
-    read = read_rows(frame, features, declared, target, positive, "drop" if drop_missing else "fill")
-    check_rows(len(frame), len(read.table))
+    lists, edges = declared_lists(categories)
+    check_features(len(frame), len(declared), [(name, len(found)) for name, found in lists])
+    check_rows(len(frame), len(frame))
     with sentences(UploadedTable):
-        specification = UploadedTable(
+        whole = UploadedTable(
             identity=new_identity() if identity is None else identity,
-            n=len(read.table),
+            n=len(frame),
             bounds=declared,
             names=tuple(features),
+            categories=lists,
+            edges=edges,
             target=target,
-            positive=positive,
+            positive=positive or "1",
+            target_range=target_range,
             missing="drop" if drop_missing else "fill",
             reading=reading,
         )
-    return Prepared(read.table, specification, len(frame) - len(read.table), read.notes)
+    read = whole.read(frame)
+    check_rows(len(frame), len(read.table))
+    return Prepared(read.table, whole.replaced(n=len(read.table)), len(frame) - len(read.table), read.notes)
 
 
 def check_rows(total: int, left: int) -> None:
@@ -342,64 +352,49 @@ def check_rows(total: int, left: int) -> None:
         raise too_few_rows(left, " are left" if left < total else "")
 
 
-def suggested_bounds(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """The minimum and maximum of numeric columns, rounded outwards: a hint for display, NOT private.
-
-    They look at the data, so a range that is taken from here reveals something that no budget accounts for. Declare
-    what is known of the column beforehand. Columns without a finite number are left out.
-    """
-    suggestions = {}
-    for name in columns:
-        values = numbers(frame[name])
-        finite = values[np.isfinite(values)]
-        if len(finite):
-            suggestions[name] = _rounded_outwards(float(finite.min()), float(finite.max()))
-    return suggestions
-
-
-def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
-    low, high = (min(max(value, -MAX_BOUND), MAX_BOUND) for value in (low, high))
-    # To one digit of the width; a column that hardly varies keeps six digits of its size.
-    width = max(high - low, 1e-6 * max(abs(low), abs(high)), 1e-300)
-    digits = -math.floor(math.log10(width))
-    step = 10.0**-digits
-    bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
-    if bottom == top:
-        bottom, top = bottom - step, top + step
-    return max(round(bottom, digits), -MAX_BOUND), min(round(top, digits), MAX_BOUND)
-
-
-def _described(name: str, series: pd.Series) -> ColumnInfo:
-    values = numbers(series)
-    missing, infinite = int(is_empty(series).sum()), int(np.isinf(values).sum())
-    counts = series.iloc[:10_000].value_counts()  # enough to see that a column has many values, at little cost
-    if len(counts) < DISTINCT_CAP:
-        counts = series.value_counts()
-    numeric = 0 < len(series) - missing <= 2 * int((~np.isnan(values)).sum())
-    distinct, repeated = (min(int(count), DISTINCT_CAP) for count in ((counts > 0).sum(), (counts > 1).sum()))
-    return ColumnInfo(name, numeric, missing, infinite if numeric else 0, distinct, repeated)
+def check_features(n: int, numeric: int, categories: Sequence[tuple[str, int]]) -> None:
+    """Raise UserError if n rows cannot have so many features: numeric ones, and one per category of (name, number)."""
+    d = numeric + sum(size for _, size in categories)
+    if d == 0:
+        raise NotYet("Choose at least one column.", title="No feature is chosen")
+    if categories and (d > MAX_FEATURES or n * d > MAX_CELLS):
+        name, size = max(categories, key=lambda column: column[1])
+        most = min(MAX_FEATURES, MAX_CELLS // n)
+        raise UserError(
+            f"Every category makes a feature, and {n:,} rows can have {most:,} of them. Column {shown(name)} alone has "
+            f"{size:,} categories: merge some, or leave the column out.",
+            title=f"The columns make {d:,} features",
+        )
 
 
 def check_choice(
-    frame: pd.DataFrame, target: str | None, features: Sequence[str], bounds: Mapping[str, tuple[float, float]]
+    frame: pd.DataFrame,
+    target: str | None,
+    columns: Sequence[str],
+    numeric: Sequence[str],
+    bounds: Mapping[str, tuple[float, float]],
 ) -> None:
-    """Raise UserError for features, a target and ranges that cannot be used, whatever the rows contain."""
-    if not features:
+    """Raise UserError for a target, columns of features, and ranges of the numeric ones that cannot be used, whatever
+    the rows contain."""
+    if not columns:
         raise NotYet("Choose at least one numeric column.", title="No feature is chosen")
-    check_columns(frame, features if target is None else (target, *features))
-    if len(set(features)) < len(features):
+    check_columns(frame, columns if target is None else (target, *columns))
+    if len(set(columns)) < len(columns):
         raise UserError("Choose every column once.", title="A feature is chosen twice")
-    if target in features:
+    if target in columns:
         raise UserError(
             "A feature that is the target itself makes the task trivial. Take it out of the features.",
             title=f"Column {shown(str(target))} is both target and feature",
         )
-    for name in features:
-        low, high = bounds.get(name, (math.nan, math.nan))
-        if not is_range(low, high):
-            undeclared = math.isnan(low) or math.isnan(high)
-            raise (NotYet if undeclared else UserError)(
-                f"The lowest value must be below the highest, and both between -{MAX_BOUND:g} and {MAX_BOUND:g}. "
-                "Declare what is known of this column without looking at the file.",
-                title=f"Column {shown(name)} needs a range",
-            )
+    for name in numeric:
+        if not is_range(*bounds.get(name, UNDECLARED)):
+            raise _no_range(name, bounds.get(name, UNDECLARED))
+
+
+def _no_range(name: str, found: tuple[float, float]) -> UserError:
+    """The error for a column without a range that can be used."""
+    return (NotYet if any(map(math.isnan, found)) else UserError)(
+        f"The lowest value must be below the highest, and both between -{MAX_BOUND:g} and {MAX_BOUND:g}. "
+        "Declare what is known of this column without looking at the file.",
+        title=f"Column {shown(name)} needs a range",
+    )

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 import dpviz
-from dpviz.datasets import CategoricalUpload, GroupedUpload, UploadedTable
+from dpviz.datasets import Upload
 from dpviz.experiments import publishing
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
@@ -20,7 +20,6 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import delta_of
 
 NOT_PRIVATE = "_nonprivate"
-Uploaded = UploadedTable | GroupedUpload | CategoricalUpload
 _INDEX = ("algorithm", "replicate", "iteration")
 
 
@@ -149,7 +148,7 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
     of the user's file, and makes the table from it by the declarations in its settings.
     """
     parts = dict.fromkeys(("argument", "file", "imports", "load", "tables"), "")
-    if isinstance(getattr(experiment.problem, "data", None), Uploaded):
+    if isinstance(getattr(experiment.problem, "data", None), Upload):
         parts = {"argument": " FILE", "file": _FILE, "imports": _IMPORTS, "load": _LOAD, "tables": "tables"}
     return _SCRIPT.format(
         version=dpviz.__version__,

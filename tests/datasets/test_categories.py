@@ -118,8 +118,8 @@ def test_codes_outside_a_list_become_its_last_category() -> None:
         def facts(self) -> CategoricalFacts:
             return CategoricalFacts(3, (("a", ("x", "y")), ("b", ("x", "y", "z"))))
 
-        def raw_codes(self, tables: Mapping[str, np.ndarray]) -> np.ndarray:
-            return np.array([[-1, 2**40], [1, 3], [0, -(2**62)]])
+        def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
+            return (np.array([[-1, 2**40], [1, 3], [0, -(2**62)]]),)
 
     assert Broken().load().codes.tolist() == [[1, 2], [1, 2], [0, 2]]
 

@@ -13,7 +13,7 @@ from dpviz.datasets.groups import (
     GroupedSigns,
     GroupedSpecification,
     GroupedUpload,
-    PreparedGroups,
+    Prepared,
     prepare_groups,
 )
 from dpviz.errors import UserError
@@ -44,7 +44,7 @@ def frame(**changes: object) -> pd.DataFrame:
     return pd.DataFrame(columns | changes)
 
 
-def prepared(table: pd.DataFrame | None = None, **choice: object) -> PreparedGroups:
+def prepared(table: pd.DataFrame | None = None, **choice: object) -> Prepared:
     arguments = {"target": "label", "positive": "yes", "group": "city", "features": ["age", "income"]}
     arguments |= {"bounds": BOUNDS, "groups": ["north", "south", "east"]} | choice
     arguments.setdefault("shares", [1 / len(arguments["groups"]) for _ in arguments["groups"]])

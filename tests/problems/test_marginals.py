@@ -34,8 +34,8 @@ class Rows(CategoricalData):
         columns = tuple((f"c{i}", tuple("abcdefg"[:size])) for i, size in enumerate(self.sizes))
         return CategoricalFacts(len(self.points), columns)
 
-    def raw_codes(self, tables: Mapping[str, np.ndarray]) -> np.ndarray:
-        return np.stack(np.unravel_index(self.points, self.sizes), axis=1)
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
+        return (np.stack(np.unravel_index(self.points, self.sizes), axis=1),)
 
 
 def game(points: tuple[int, ...] = (0, 0, 5, 7, 11), ways: int = 2, sizes: tuple[int, ...] = SIZES) -> MarginalGame:

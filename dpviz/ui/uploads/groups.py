@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import streamlit as st
 
-from dpviz.datasets import GroupedUpload, PreparedGroups, likely_group, prepare_groups, suggested_bounds
+from dpviz.datasets import GroupedUpload, Prepared, likely_group, prepare_groups, suggested_bounds
 from dpviz.datasets.files import shown
 from dpviz.datasets.groups import MAX_GROUPS, OTHER
 from dpviz.errors import NotYet, UserError
@@ -37,7 +37,7 @@ def _prefix(page: str, loss_columns: bool) -> str:
     return f"{page}_{'losses' if loss_columns else 'groups'}"
 
 
-def _learning(file: group_shares.GroupedFile) -> PreparedGroups:
+def _learning(file: group_shares.GroupedFile) -> Prepared[GroupedUpload]:
     """The table that the user's choices make, where a model learns a target. Raises UserError."""
     target, positive = data_panel.choose_target(file)
     group = _group_column(file, target)
@@ -48,7 +48,7 @@ def _learning(file: group_shares.GroupedFile) -> PreparedGroups:
     return _prepared(file, (target, positive), group, features, bounds, declared, drop)
 
 
-def _losses(file: group_shares.GroupedFile) -> PreparedGroups:
+def _losses(file: group_shares.GroupedFile) -> Prepared[GroupedUpload]:
     """The same, where every chosen column is the loss of a strategy."""
     group = _group_column(file, None)
     help = "Each holds, row by row, the loss of one strategy."
@@ -67,7 +67,7 @@ def _prepared(
     bounds: dict[str, tuple[float, float]],
     declared: group_shares.Shares,
     drop: bool,
-) -> PreparedGroups:
+) -> Prepared[GroupedUpload]:
     groups, shares, costs = declared
     choice = (target, group, tuple(features), tuple(bounds.items()), tuple(groups), tuple(shares), costs, drop)
     chosen = (file.frame, *target, group, features, bounds, groups, shares, costs, drop)
@@ -83,7 +83,7 @@ def _prepared(
     return prepared
 
 
-def _diagnostics(prepared: PreparedGroups) -> None:
+def _diagnostics(prepared: Prepared[GroupedUpload]) -> None:
     """What looks odd in the file, and what tells a misspelt group from a right one."""
     facts = prepared.specification.facts()
     counts = np.bincount(prepared.table[:, -1].astype(np.int64), minlength=len(facts.groups))

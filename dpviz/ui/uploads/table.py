@@ -31,8 +31,9 @@ from dpviz.datasets import (
     target_classes,
 )
 from dpviz.datasets.cells import is_empty, numbers
+from dpviz.datasets.columns import MAX_CLASSES_SHOWN
 from dpviz.datasets.files import MAX_ROWS, is_parquet, shown
-from dpviz.datasets.upload import MAX_CLASSES_SHOWN, new_identity
+from dpviz.datasets.upload import new_identity
 from dpviz.errors import NotYet, UserError
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.uploads.file import NAMES, chosen_reading, how_it_was_read

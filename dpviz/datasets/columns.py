@@ -1,0 +1,147 @@
+"""What the columns of a user's file hold, and what a panel offers to declare of them.
+
+All of it looks at the data: for the uploader's eyes, not private. What is offered does not move with a single row.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from dpviz.datasets.base import MAX_BOUND
+from dpviz.datasets.cells import as_number, class_label, classes, is_empty, numbers
+from dpviz.datasets.files import MAX_NAME
+
+DISTINCT_CAP = 100
+MAX_CLASSES_SHOWN = 20
+AFFIRMATIVE = ("1", "yes", "true", "positive", "y", "t")  # what a positive class is usually called
+
+
+@dataclass(frozen=True)
+class ColumnInfo:
+    """What a column holds, without any of its values. It looks at the data: for the uploader's eyes, not private."""
+
+    name: str
+    numeric: bool  # at least half of the cells that are not missing are numbers
+    missing: int
+    infinite: int
+    distinct: int  # different values, missing ones aside; DISTINCT_CAP means "this many or more"
+    repeated: int = field(default=0, compare=False)  # those that stand in more than one row
+
+    @property
+    def constant(self) -> bool:
+        """Whether the column has at most one value, apart from one row."""
+        return self.distinct <= 1 + (self.repeated == 1)
+
+
+def describe_columns(frame: pd.DataFrame) -> tuple[ColumnInfo, ...]:
+    """What each column holds, for the choice of target and features. Looks at the data: not private."""
+    return tuple(_described(str(name), frame[name]) for name in frame.columns)
+
+
+def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
+    """The columns that can be a target: those with two classes, then those with at most MAX_CLASSES_SHOWN.
+
+    A class that stands in one row only does not count, so that this row alone proposes nothing else.
+    """
+    counts = _class_counts(columns)
+    two = [name for name, count in counts.items() if count == 2]
+    return (*two, *(name for name, count in counts.items() if 2 < count <= MAX_CLASSES_SHOWN))
+
+
+def likely_target(columns: Sequence[ColumnInfo]) -> str | None:
+    """The column to offer as the target: the last text with two classes, since tables end with it; then numbers."""
+    counts = _class_counts(columns)
+    two = sorted((column for column in columns if counts.get(column.name) == 2), key=lambda column: not column.numeric)
+    return two[-1].name if two else next(iter(target_candidates(columns)), None)
+
+
+def likely_group(columns: Sequence[ColumnInfo], target: str | None) -> str | None:
+    """The column to offer for the groups: the text with the fewest classes that is not the target; then numbers."""
+    counts = _class_counts(columns)
+    usable = [c for c in columns if c.name != target and 2 <= counts.get(c.name, 0) <= MAX_CLASSES_SHOWN]
+    ordered = sorted(usable, key=lambda column: (column.numeric, counts[column.name]))
+    return ordered[0].name if ordered else None
+
+
+def _class_counts(columns: Sequence[ColumnInfo]) -> dict[str, int]:
+    """The number of classes, by column, without one that stands in a single row; no column with more of those."""
+    return {column.name: column.repeated for column in columns if column.distinct <= column.repeated + 1}
+
+
+def target_classes(series: pd.Series, most: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:
+    """The classes of a target as text, in order; of more than `most`, the most frequent. Not private."""
+    codes, labels = classes(series)
+    counts = np.bincount(codes[codes >= 0], minlength=len(labels))
+    frequent = sorted(zip(-counts, map(in_order, labels), labels, strict=True))
+    usable = [label for _, _, label in frequent if len(label) <= MAX_NAME][:most]
+    return tuple(sorted(usable, key=in_order))
+
+
+def in_order(label: str) -> tuple[bool, float, str]:
+    """A key that sorts classes: numbers by size, then texts."""
+    value = as_number(label)
+    return (True, 0.0, label) if math.isnan(value) else (False, value, label)
+
+
+def likely_positive(series: pd.Series) -> str | None:
+    """The class to offer as the positive one, by its name alone: of two classes the last in order (1 of 0 and 1, "yes"
+    of "no" and "yes"), of more the first of `AFFIRMATIVE` that is among them, else None. How frequent it is does not
+    matter, except that a class of a single row does not count where others have more.
+    """
+    codes, labels = classes(series)
+    counts = np.bincount(codes[codes >= 0], minlength=len(labels))
+    named = [(label, count) for label, count in zip(labels, counts, strict=True) if len(label) <= MAX_NAME]
+    repeated = [label for label, count in named if count > 1]
+    offered = sorted(repeated or [label for label, _ in named], key=in_order)
+    if len(offered) <= 2:
+        return offered[-1] if offered else None
+    spelt = {label.lower(): label for label in reversed(offered)}
+    return next((spelt[word] for word in AFFIRMATIVE if word in spelt), None)
+
+
+def encode_target(series: pd.Series, positive: str | None = None) -> np.ndarray:
+    """Labels (n,): +1 where the series has the class `positive`, -1 elsewhere; None takes `likely_positive`."""
+    codes, labels = classes(series)
+    label = class_label(likely_positive(series) if positive is None else positive)
+    return np.where(codes == labels.index(label), 1.0, -1.0) if label in labels else np.full(len(series), -1.0)
+
+
+def suggested_bounds(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """The minimum and maximum of numeric columns, rounded outwards: a hint for display, NOT private.
+
+    They look at the data, so a range that is taken from here reveals something that no budget accounts for. Declare
+    what is known of the column beforehand. Columns without a finite number are left out.
+    """
+    suggestions = {}
+    for name in columns:
+        values = numbers(frame[name])
+        finite = values[np.isfinite(values)]
+        if len(finite):
+            suggestions[name] = _rounded_outwards(float(finite.min()), float(finite.max()))
+    return suggestions
+
+
+def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
+    low, high = (min(max(value, -MAX_BOUND), MAX_BOUND) for value in (low, high))
+    # To one digit of the width; a column that hardly varies keeps six digits of its size.
+    width = max(high - low, 1e-6 * max(abs(low), abs(high)), 1e-300)
+    digits = -math.floor(math.log10(width))
+    step = 10.0**-digits
+    bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
+    if bottom == top:
+        bottom, top = bottom - step, top + step
+    return max(round(bottom, digits), -MAX_BOUND), min(round(top, digits), MAX_BOUND)
+
+
+def _described(name: str, series: pd.Series) -> ColumnInfo:
+    values = numbers(series)
+    missing, infinite = int(is_empty(series).sum()), int(np.isinf(values).sum())
+    counts = series.iloc[:10_000].value_counts()  # enough to see that a column has many values, at little cost
+    if len(counts) < DISTINCT_CAP:
+        counts = series.value_counts()
+    numeric = 0 < len(series) - missing <= 2 * int((~np.isnan(values)).sum())
+    distinct, repeated = (min(int(count), DISTINCT_CAP) for count in ((counts > 0).sum(), (counts > 1).sum()))
+    return ColumnInfo(name, numeric, missing, infinite if numeric else 0, distinct, repeated)
