@@ -140,7 +140,7 @@ def test_bins_take_every_number_and_other_the_rest() -> None:
     assert codes(Bins((1, 2)), "mixed") == ([1, 2, 3, 3, 2, 0, 3, 2], labels)
     assert Bins((0.5, 1e6)).labels == ("below 0.5", "0.5 to below 1000000", "1000000 or more")
     assert codes(Bins((0,)), "empty")[0] == [2] * 8
-    huge = frame(count=[10**400, -(10**400), 1, None, 2, 3, 4, 5] * 5)
+    huge = frame(count=pd.Series([10**400, -(10**400), 1, None, 2, 3, 4, 5] * 5, dtype=object))
     assert codes(Bins((2,)), "count", huge)[0] == [1, 0, 0, 2, 1, 1, 1, 1]
 
 

@@ -105,7 +105,8 @@ def replaced(value: object, columns: list[str] | None = None) -> pd.DataFrame:
     for name in columns or list(table):
         cells = table[name].astype(object)
         cells.iloc[REPLACED] = value
-        table[name] = pd.Series(cells.tolist())
+        # Of a number beyond float64, pandas 2.2 cannot tell the type.
+        table[name] = pd.Series(cells.tolist(), dtype=object if value == 10**400 else None)
     return table
 
 
