@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.fields import FieldInfo
 
 from dpviz.errors import UserError
+from dpviz.numbers import short
 
 Scale = Literal["linear", "log"]
 _ADDRESS = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
@@ -203,8 +204,8 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
         control = controls.get(name)
         value = item.get("input")
         shown = f" (got {value!r})" if isinstance(value, (int, float, str)) and len(str(value)) < 40 else ""
-        if control is not None and control.low is not None:
-            yield f"{control.label} must be between {control.low:g} and {control.high:g}{shown}."
+        if control is not None and control.low is not None and control.high is not None:
+            yield f"{control.label} must be between {short(control.low, 6)} and {short(control.high, 6)}{shown}."
         elif control is not None and control.options:
             yield f"{control.label} must be one of {', '.join(control.options)}{shown}."
         else:

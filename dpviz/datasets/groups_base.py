@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpviz.datasets.base import DataSpecification, check_features, enforce_bounds
+from dpviz.numbers import short
 
 MAX_GROUPS = 20
 MIN_SHARE = 0.001  # a row of a group with share p weighs 1/p
@@ -91,7 +92,7 @@ def mistake_of(groups: Sequence[str], shares: Sequence[float]) -> str:
     if len(set(groups)) < len(groups) or len(shares) != len(groups):
         return "every group needs a name and a share of its own"
     if not all(MIN_SHARE <= share <= 1 for share in shares):
-        return f"every share must be between {MIN_SHARE:g} and 1"
+        return f"every share must be between {short(MIN_SHARE, 6)} and 1"
     if abs(sum(shares) - 1) > ROUNDING:
         return "the shares must sum to 1"
     return ""

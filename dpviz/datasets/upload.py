@@ -24,6 +24,7 @@ from dpviz.datasets.files import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, show
 from dpviz.datasets.lists import OTHER, Declared, Edges, Lists, check_lists, declared_lists, list_codes, unlisted
 from dpviz.datasets.reading import Reading
 from dpviz.errors import NotYet, UserError
+from dpviz.numbers import short
 from dpviz.specification import Specification, sentences
 
 MAX_FEATURES = 500  # with one for each category
@@ -394,7 +395,7 @@ def check_choice(
 def _no_range(name: str, found: tuple[float, float]) -> UserError:
     """The error for a column without a range that can be used."""
     return (NotYet if any(map(math.isnan, found)) else UserError)(
-        f"The lowest value must be below the highest, and both between -{MAX_BOUND:g} and {MAX_BOUND:g}. "
+        f"The lowest value must be below the highest, and both between {short(-MAX_BOUND)} and {short(MAX_BOUND)}. "
         "Declare what is known of this column without looking at the file.",
         title=f"Column {shown(name)} needs a range",
     )

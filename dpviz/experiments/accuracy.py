@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, TypeVar
 from scipy.optimize import brentq
 
 from dpviz.errors import UserError
+from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.specification import Control, Specification
 
@@ -116,13 +117,13 @@ def _check_reached(bound: ErrorBound, target: float, largest: Budget) -> None:
         return
     if floor > target:
         raise UserError(
-            f"Even without privacy only an error of {floor:.3g} is guaranteed, so none of {target:.3g} can be. "
+            f"Even without privacy only an error of {short(floor)} is guaranteed, so none of {short(target)} can be. "
             f"{bound.advice}",
             title="Target out of reach",
         )
     raise UserError(
-        f"The largest budget that can be set, {largest.describe()}, guarantees an error of {reached:.3g} only. Without "
-        f"privacy it would be {floor:.3g}: the noise is the limit. Use more rows, or choose a larger target.",
+        f"The largest budget that can be set, {largest.describe()}, guarantees an error of {short(reached)} only. "
+        f"Without privacy it would be {short(floor)}: the noise is the limit. Use more rows or a larger target.",
         title="Target out of reach",
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from dpviz.experiments.plan import SYMBOLS, Plan
+from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.accountants import Currency
 from dpviz.privacy.accounting.rounding import MOST_GROUPS, rounded_up
@@ -31,11 +32,11 @@ class Cost:
     method: str
 
     def describe(self) -> str:
-        """In symbols: "ε = 4; ε ≤ 3.2 at δ = 1e-06 (zCDP)"."""
-        own = "" if self.spent is None or math.isinf(self.spent) else f"{self.symbol} = {self.spent:.4g}; "
+        """In symbols: "ε = 4; ε ≤ 3.2 at δ = 10⁻⁶ (zCDP)"."""
+        own = "" if self.spent is None or math.isinf(self.spent) else f"{self.symbol} = {short(self.spent, 4)}; "
         if math.isinf(self.epsilon):
-            return f"{own}no finite ε at δ = {self.delta:.3g}"
-        return f"{own}ε ≤ {self.epsilon:.4g} at δ = {self.delta:.3g} ({self.method})"
+            return f"{own}no finite ε at δ = {short(self.delta)}"
+        return f"{own}ε ≤ {short(self.epsilon, 4)} at δ = {short(self.delta)} ({self.method})"
 
 
 def costs(plans: Mapping[str, Plan], shown: Collection[str], budget: Budget, repeats: int, delta: float) -> list[Cost]:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from dpviz.experiments.plan import SYMBOLS, Plan
 from dpviz.experiments.trace import Trace
+from dpviz.numbers import short
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import (
@@ -107,7 +108,7 @@ def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
     if isinstance(budget, GaussianDP):
         return float(plan.spent("mu")[iteration]), "μ"
     if isinstance(budget, ApproximateDP):
-        return reading(plan, iteration, budget.delta).epsilon, f"ε at δ = {budget.delta:.4g}"
+        return reading(plan, iteration, budget.delta).epsilon, f"ε at δ = {short(budget.delta, 4)}"
     if isinstance(budget, RenyiDP | TradeOff):
         released = (*plan.facts.released, *_released(plan, iteration))
         symbol = type(budget).controls()[0].symbol
@@ -170,7 +171,7 @@ def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
         "median_stop": float(np.median(ended)) if len(ended) else math.nan,
     }
     if len(charged):
-        row["used"] = f"{float(np.median(charged[-1])):.3g} {SYMBOLS[plan.currency or 'rho']}"
+        row["used"] = f"{short(float(np.median(charged[-1])))} {SYMBOLS[plan.currency or 'rho']}"
     return row
 
 

@@ -14,6 +14,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.laws import Fit, Order, Samples, log_law, orders, power_law
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
+from dpviz.numbers import short
 from dpviz.problems.base import Metric
 from dpviz.specification import Specification, sentences
 
@@ -134,7 +135,7 @@ class Sweep(Specification):
         try:
             return _replaced(self.experiment, [address.split(".") for address in self.fields], value)
         except UserError as error:
-            raise UserError(f"At the value {value:.10g}: {error}", title="This sweep is not possible") from None
+            raise UserError(f"At the value {short(value, 10)}: {error}", title="This sweep is not possible") from None
 
     def _on(self, data_seed: int | None, experiment: Experiment) -> Experiment:
         if data_seed is None:

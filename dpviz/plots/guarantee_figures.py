@@ -3,6 +3,7 @@
 import numpy as np
 import plotly.graph_objects as go
 
+from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Line, line_figure
 from dpviz.plots.style import ArmStyle
@@ -38,7 +39,7 @@ def accountants(reading: Reading) -> go.Figure:
         "x": np.array([METHOD_NAMES[method] for method in applies]),
         "y": np.array(values, dtype=np.float32),
         "marker": {"color": colors},
-        "text": [f"{value:.3g}" for value in values],
+        "text": [short(value) for value in values],
         "textposition": "auto",
         "hovertemplate": "%{x}: ε = %{y:.4g}<extra></extra>",
         "showlegend": False,

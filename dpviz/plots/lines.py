@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.style import ArmStyle
 
@@ -173,11 +174,11 @@ def _clipped(lines: Sequence[Line], log_y: bool) -> list[str]:
     lines = [line for line in lines if not line.style.reference] or lines  # what leaves the view needs no note
     notes = []
     if log_y and any(line.y.min() < FLOOR for line in lines):
-        notes.append(f"values below {FLOOR:g} shown at {FLOOR:g}")
+        notes.append(f"values below {short(FLOOR, 6)} shown at {short(FLOOR, 6)}")
     if any(line.y.max() > CEILING for line in lines):
-        notes.append(f"values above {CEILING:g} shown at {CEILING:g}")
+        notes.append(f"values above {short(CEILING, 6)} shown at {short(CEILING, 6)}")
     if not log_y and any(line.y.min() < -CEILING for line in lines):
-        notes.append(f"values below {-CEILING:g} shown at {-CEILING:g}")
+        notes.append(f"values below {short(-CEILING, 6)} shown at {short(-CEILING, 6)}")
     return notes
 
 

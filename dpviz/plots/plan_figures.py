@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.plan import Plan
+from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Limit, Line, Mark, line_figure
 from dpviz.plots.style import ArmStyle
@@ -84,7 +85,7 @@ def privacy_spent(
         y_title=title,
         log_y=False,
         from_zero=True,
-        limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {limit:.4g}")],
+        limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {short(limit, 4)}")],
         if_empty=f"No method has a finite {symbol}.",
         height=height,
     )
@@ -117,7 +118,7 @@ def accountant_curves(plan: Plan, delta: float, *, height: int = style.HEIGHT) -
     return line_figure(
         lines,
         x_title=STEP,
-        y_title=f"ε at δ = {delta:.4g}",
+        y_title=f"ε at δ = {short(delta, 4)}",
         log_y=False,
         from_zero=True,
         limits=_epsilon_limit(plan, delta),
@@ -155,7 +156,7 @@ def error_bounds(
 def _start(start: float, bounds: Iterable[np.ndarray]) -> list[Limit]:
     """The line above which a bound says nothing, if one goes there."""
     above = any((bound > (1 + 1e-9) * start).any() for bound in bounds)  # beyond rounding
-    return [Limit(start, f"without a step: at most {start:.3g}")] if above else []
+    return [Limit(start, f"without a step: at most {short(start)}")] if above else []
 
 
 def bound_by_horizon(
@@ -212,5 +213,5 @@ def _epsilon_limit(plan: Plan, delta: float) -> list[Limit]:
     budget = plan.budget
     same_delta = isinstance(budget, ApproximateDP) and budget.delta == delta
     if isinstance(budget, PureDP) or (isinstance(budget, ApproximateDP) and same_delta):
-        return [Limit(budget.epsilon, f"budget ε = {budget.epsilon:.4g}")]
+        return [Limit(budget.epsilon, f"budget ε = {short(budget.epsilon, 4)}")]
     return []

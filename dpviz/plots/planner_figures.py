@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
+from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Limit, Line, Mark, line_figure
 from dpviz.plots.plan_figures import METHOD_STYLES
@@ -19,7 +20,9 @@ def noise_by_steps(steps: np.ndarray, scales: np.ndarray, chosen: tuple[int, flo
     no plan exists, scales are NaN, and the line has a gap."""
     known = np.flatnonzero(np.isfinite(scales))
     parts = np.split(known, np.flatnonzero(np.diff(known) > 1) + 1)
-    mark = Mark(float(chosen[0]), chosen[1], f"T = {chosen[0]:,}: {symbol} = {chosen[1]:.3g}", style.PALETTE["spent"])
+    mark = Mark(
+        float(chosen[0]), chosen[1], f"T = {chosen[0]:,}: {symbol} = {short(chosen[1])}", style.PALETTE["spent"]
+    )
     return line_figure(
         [Line(steps[part], scales[part], "noise in every mean", _OWN, legend=i == 0) for i, part in enumerate(parts)],
         x_title="Number of steps T",
@@ -39,7 +42,7 @@ def noise_by_rows(rows: np.ndarray, scales: np.ndarray, target: float, needed: i
         y_title=f"Noise scale {symbol}",
         log_y=True,
         log_x=True,
-        limits=[Limit(target, f"wanted: {target:.3g}")],
+        limits=[Limit(target, f"wanted: {short(target)}")],
         marks=[mark],
     )
 
@@ -67,7 +70,7 @@ def spent_by_steps(
         for method, curve in curves.items()
     ]
     empty = "No accountant gives a finite ε for this noise."
-    return _against_budget(lines, f"ε at δ = {delta:.4g}", "ε", limit, affordable, empty)
+    return _against_budget(lines, f"ε at δ = {short(delta, 4)}", "ε", limit, affordable, empty)
 
 
 def budget_by_steps(
@@ -91,7 +94,7 @@ def _against_budget(
         y_title=title,
         log_y=False,
         from_zero=True,
-        limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {limit:.4g}")],
+        limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {short(limit, 4)}")],
         marks=marks,
         if_empty=empty,
     )
@@ -112,7 +115,7 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
         "x": np.array(list(values.values()), dtype=np.float32),
         "y": np.array(names),
         "marker": {"color": colors},
-        "text": [f"{value:.3g}{unit}" for value in values.values()],
+        "text": [f"{short(value)}{unit}" for value in values.values()],
         "textposition": "auto",
         "hovertemplate": "%{y}: %{x:.4g}<extra></extra>",
         "showlegend": False,
@@ -126,13 +129,13 @@ def error_by_budget(
     """The smallest proven error against the size of the budget; the smallest budget that meets the target is marked."""
     marks = []
     if needed is not None:
-        marks.append(Mark(needed, target, f"{symbol} = {needed:.3g}", style.PALETTE["spent"]))
+        marks.append(Mark(needed, target, f"{symbol} = {short(needed)}", style.PALETTE["spent"]))
     return line_figure(
         [Line(amounts, bounds, "bound at the best number of steps", ArmStyle(style.PALETTE["theory"], "solid"))],
         x_title=f"Budget {symbol}",
         y_title=f"Bound on the {title}",
         log_y=True,
         log_x=True,
-        limits=[Limit(target, f"wanted: {target:.3g}")],
+        limits=[Limit(target, f"wanted: {short(target)}")],
         marks=marks,
     )

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 
 from dpviz.experiments.results import quantiles
 from dpviz.experiments.trace import Lane, Trace
+from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Line, Mark, line_figure
 from dpviz.plots.style import ArmStyle
@@ -72,7 +73,7 @@ def _stops(lane: Lane, line: Line, iterations: np.ndarray) -> list[Mark]:
         return []
     median = float(np.median(ended))
     place = min(int(np.searchsorted(iterations, median)), len(iterations) - 1)
-    text = f"{line.name}: {len(ended)} of {len(lane.stopped_at)} runs ended, median step {median:,.4g}"
+    text = f"{line.name}: {len(ended)} of {len(lane.stopped_at)} runs ended, median step {short(median, 4)}"
     return [Mark(float(line.x[place]), float(line.y[place]), text, line.style.color)]
 
 

@@ -6,6 +6,7 @@ from pydantic import model_validator
 from scipy.special import ndtri
 
 from dpviz.errors import UserError
+from dpviz.numbers import short
 from dpviz.specification import Specification, number
 
 
@@ -19,8 +20,8 @@ class Budget(Specification):
     direction: ClassVar[str] = ""
 
     def describe(self) -> str:
-        """The guarantee in symbols, for instance "ε = 1, δ = 1e-06"."""
-        return ", ".join(f"{control.symbol} = {getattr(self, control.name):.4g}" for control in self.controls())
+        """The guarantee in symbols, for instance "ε = 1, δ = 10⁻⁶"."""
+        return ", ".join(f"{control.symbol} = {short(getattr(self, control.name), 4)}" for control in self.controls())
 
 
 class PureDP(Budget):

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from dpviz.numbers import short
 from dpviz.privacy.mechanisms import Batch
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification
@@ -78,7 +79,7 @@ class GameFacts(Facts):
     def cannot_exceed(self) -> str:
         """`largest_gap` in words."""
         condition = " if the shares are right" if self.right_shares else ""
-        return f"the {'excess loss' if self.d_y == 1 else 'gap'} cannot exceed {self.largest_gap:.3g}{condition}"
+        return f"the {'excess loss' if self.d_y == 1 else 'gap'} cannot exceed {short(self.largest_gap)}{condition}"
 
     def uniform(self, replicates: int) -> Pair:
         """The centres of both simplices, where every method starts; (R, d_x), (R, d_y)."""

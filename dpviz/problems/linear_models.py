@@ -10,6 +10,7 @@ from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLogistic
+from dpviz.numbers import short
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Batch
 from dpviz.privacy.queries import Norm, Query
@@ -95,7 +96,9 @@ class LogisticRegression(ProblemSpecification):
         if (self.smoothness_cost is None) != (self.smoothness_source != "released"):
             raise ValueError("a privately released smoothness needs its cost ε_L, and only then")
         if self.smoothness is not None and self.smoothness < 2 * self.regularisation:
-            raise ValueError(f"smoothness L = {self.smoothness:g} is below μ = 2λ = {2 * self.regularisation:g}")
+            raise ValueError(
+                f"smoothness L = {short(self.smoothness, 6)} is below μ = 2λ = {short(2 * self.regularisation, 6)}"
+            )
         return self
 
     @property

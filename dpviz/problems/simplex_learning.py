@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES
+from dpviz.numbers import short
 from dpviz.problems.base import Metric
 from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Player, Work
 from dpviz.problems.simplex import Ball, Body, Certified, Polytope, Simplex, ball_vertex, minimise
@@ -194,7 +195,7 @@ class PolytopeRegression(GameSpecification):
     def vertex(self, player: Player, index: int) -> str:
         """Its coordinates, where they are few."""
         point = self.polytope().vertices[index]
-        return f"({', '.join(f'{value:g}' for value in point)})" if len(point) <= 5 else f"vertex {index + 1:,}"
+        return f"({', '.join(short(value, 6) for value in point)})" if len(point) <= 5 else f"vertex {index + 1:,}"
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
         body = self.polytope()

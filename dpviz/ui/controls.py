@@ -16,6 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitAPIException
 
 from dpviz.errors import NotYet, UserError
+from dpviz.numbers import short
 from dpviz.specification import Control, Specification, sentences
 
 S = TypeVar("S", bound=Specification)
@@ -244,7 +245,7 @@ def mistake(control: Control, value: float | int | None) -> str:
     if value is None:
         return "" if control.optional else f"{control.label} needs a number."
     if control.low is not None and control.high is not None and not control.low <= value <= control.high:
-        return f"{control.label} must be between {control.low:g} and {control.high:g}."
+        return f"{control.label} must be between {short(control.low, 6)} and {short(control.high, 6)}."
     if control.type is int and not isinstance(value, int):
         return f"{control.label} must be a whole number."
     return ""
@@ -281,7 +282,7 @@ def point_texts(points: Sequence[float]) -> dict[float, str]:
     the others."""
     found: dict[str, float] = {}
     for point in sorted(points, key=lambda point: float(f"{point:.3g}") != point):
-        texts = (f"{point:,}" if isinstance(point, int) else f"{point:.{digits}g}" for digits in range(3, 18))
+        texts = (short(point, digits) for digits in range(3, 18))
         found[next(text for text in texts if text not in found)] = point
     return {point: text for text, point in found.items()}
 

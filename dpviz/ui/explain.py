@@ -11,13 +11,6 @@ REFERENCES = "Methods without privacy release nothing: **no value of theirs is p
 SETTINGS_ONLY = "Depends only on your settings, not on data."
 
 
-def short(x: float) -> str:
-    """A number with three significant digits, without needless zeros in its exponent."""
-    text = f"{x:.3g}"
-    mantissa, e, exponent = text.partition("e")
-    return f"{mantissa}e{int(exponent)}" if e else text
-
-
 def private_badge() -> None:
     """Marks what the mechanism releases."""
     st.badge("private", icon=":material/lock:", color="green")

@@ -7,6 +7,7 @@ import streamlit as st
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated import presets
 from dpviz.families.mirror_descent import presets as mirror_presets
+from dpviz.numbers import short
 from dpviz.plots import plan_figures
 from dpviz.privacy.budgets import PureDP
 from dpviz.problems.linear_models import LogisticRegression
@@ -14,7 +15,7 @@ from dpviz.ui import charts
 from dpviz.ui.accelerated import plan as accelerated_plan
 from dpviz.ui.controls import Panel, mistake
 from dpviz.ui.experiment import presets as preset_menu
-from dpviz.ui.explain import SETTINGS_ONLY, short
+from dpviz.ui.explain import SETTINGS_ONLY
 
 
 @dataclass(frozen=True)

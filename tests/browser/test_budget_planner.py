@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import SCREENSHOTS, Visit, ready
 
 TABS = ("Noise", "A given noise", "Rows", "What accounting saves", "Start from the accuracy", "Split a budget")
-READ = ("Pure ε", "ε at δ = 1e-6", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")
+READ = ("Pure ε", "ε at δ = 10⁻⁶", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")
 
 
 def metric(page: Page, label: str) -> Locator:
@@ -108,7 +108,7 @@ def test_downloads_hold_what_is_shown(visit: Visit) -> None:
     with page.expect_download() as found:
         page.get_by_role("button", name="Figures (HTML)").click()
     html = found.value.path().read_text(encoding="utf-8")
-    assert "<h2>What an attacker can do</h2>" in html and "<h2>The same noise at δ = 1e-6</h2>" in html
+    assert "<h2>What an attacker can do</h2>" in html and "<h2>The same noise at δ = 10⁻⁶</h2>" in html
     assert "planner_rows=1000" in html and html.count('id="figure-') == 2
     offline = page.context.new_page()
     offline.set_content(html)

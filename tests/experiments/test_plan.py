@@ -74,7 +74,7 @@ def test_a_run_without_releases_has_iterations_and_spends_nothing() -> None:
         (PureDP(epsilon=2.0), Laplace(0.5), "ε"),
         (ZeroConcentratedDP(rho=0.5), Gaussian(0.5), "ρ"),
         (GaussianDP(mu=1.0), Gaussian(0.5), "μ"),
-        (ApproximateDP(epsilon=2.0, delta=1e-6), Gaussian(0.2), "ε at δ = 1e-06"),
+        (ApproximateDP(epsilon=2.0, delta=1e-6), Gaussian(0.2), "ε at δ = 10⁻⁶"),
     ],
 )
 def test_two_events_at_a_time_are_spent_in_pairs(budget: Budget, event: Event, currency: str) -> None:

@@ -246,5 +246,5 @@ def test_the_csv_says_what_publishing_costs() -> None:
     both = experiment(*arms, budget=PureDP(epsilon=2.0))
     header = [line for line in to_csv(both.run(), both, both.plans()).splitlines() if line.startswith("# publishing")]
     assert len(header) == 2
-    assert "one run of each of 2 methods: ε = 4; ε ≤" in header[0] and "at δ = 1e-06" in header[0]
+    assert "one run of each of 2 methods: ε = 4; ε ≤" in header[0] and "at δ = 10⁻⁶" in header[0]
     assert "all 4 runs of each of 2 methods: ε = 16" in header[1]

@@ -95,8 +95,8 @@ def test_before_the_first_step_nothing_is_spent_and_nothing_is_known(experiment:
         (PureDP(epsilon=2.0), "laplace", "ε", 2.0),
         (ZeroConcentratedDP(rho=0.3), "gaussian", "ρ", 0.3),
         (GaussianDP(mu=0.7), "gaussian", "μ", 0.7),
-        (ApproximateDP(epsilon=1.5, delta=1e-6), "gaussian", "ε at δ = 1e-06", 1.5),
-        (ApproximateDP(epsilon=1.5, delta=1e-6), "laplace", "ε at δ = 1e-06", 1.5),
+        (ApproximateDP(epsilon=1.5, delta=1e-6), "gaussian", "ε at δ = 10⁻⁶", 1.5),
+        (ApproximateDP(epsilon=1.5, delta=1e-6), "laplace", "ε at δ = 10⁻⁶", 1.5),
     ],
 )
 def test_the_budget_is_spent_in_its_own_currency(budget: Budget, noise: str, symbol: str, size: float) -> None:

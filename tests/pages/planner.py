@@ -30,8 +30,12 @@ def metrics(app: AppTest) -> dict[str, str]:
 
 
 def number(text: str) -> float:
-    """The number on a card: "≤ 0.462" is 0.462."""
-    return float(text.removeprefix("≤").replace(",", ""))
+    """The number on a card: "≤ 0.462" is 0.462, "1.2×10⁻⁶" is 1.2e-6."""
+    plain = text.removeprefix("≤").replace(",", "").strip()
+    mantissa, _, exponent = plain.rpartition("10")
+    if not exponent or exponent[0] not in "⁻¹²³⁴⁵⁶⁷⁸⁹":
+        return float(plain)
+    return float(f"{mantissa.rstrip('×') or 1}e{exponent.translate(str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789'))}")
 
 
 def words(app: AppTest) -> str:

@@ -11,7 +11,7 @@ from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.ui.budget_planner.view import ALL_CURRENCIES
 from tests.pages.planner import SMALL, TABS, Load, bars, chart, curve, errors, link, metrics, number, planner, words
 
-READ = ("Pure ε", "ε at δ = 1e-6", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")
+READ = ("Pure ε", "ε at δ = 10⁻⁶", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")
 # What is stated, and what is read of it, in the order above; dpviz/privacy/THEORY.md, sections 3, 4, 14.
 STATED = {
     "Pure ε": ({"epsilon": "1"}, ("1", "≤ 1", "≤ 0.462", "≤ 1.23", "≤ 0.955")),
@@ -23,7 +23,7 @@ STATED = {
 }
 REASONS = {
     "Pure ε": "Pure ε does not follow from this guarantee: algorithms that have it may exceed every ε.",
-    "ε at δ = 1e-6": "No ε follows at this δ from this guarantee alone.",
+    "ε at δ = 10⁻⁶": "No ε follows at this δ from this guarantee alone.",
     "ρ (zCDP)": "ρ does not follow from this guarantee",
     "μ (Gaussian DP)": "No μ follows from this guarantee for every algorithm that has it.",
     "Rényi at α = 8": "No Rényi divergence of this order follows from this guarantee.",
@@ -50,11 +50,11 @@ def test_there_is_one_delta_that_of_the_budget_where_it_has_one(load: Load) -> N
     stated = {"currency": "(ε, δ)", "epsilon": "1", "delta": "1e-05"}
     for others in ({}, {"delta_reading": "1e-08"}):  # an old link may hold two
         app = planner(load, **stated, **others)
-        assert metrics(app)["ε at δ = 1e-5"] == "1" and "ε at δ = 1e-8" not in metrics(app)
+        assert metrics(app)["ε at δ = 10⁻⁵"] == "1" and "ε at δ = 10⁻⁸" not in metrics(app)
         assert [number.key for number in app.number_input if "delta" in str(number.key)] == ["planner_delta"]
         assert set(link(app)) == {f"planner_{name}" for name in stated}
     read = planner(load, currency="ρ-zCDP", delta_reading="1e-08")
-    assert number(metrics(read)["ε at δ = 1e-8"]) > number(metrics(planner(load, currency="ρ-zCDP"))["ε at δ = 1e-6"])
+    assert number(metrics(read)["ε at δ = 10⁻⁸"]) > number(metrics(planner(load, currency="ρ-zCDP"))["ε at δ = 10⁻⁶"])
 
 
 def test_a_renyi_guarantee_is_read_at_its_own_order(load: Load) -> None:
@@ -224,7 +224,7 @@ def test_the_ends_of_every_control_beside_the_tabs(load: Load, currency: str) ->
         before = app.number_input(key=name).value
         for end in (0, -1):
             ends = app.select_slider(key=slider).options
-            app.number_input(key=name).set_value(float(ends[end].replace(",", ""))).run()
+            app.number_input(key=name).set_value(number(ends[end])).run()
             assert not app.exception
             assert metrics(app) or app.error
         app.number_input(key=name).set_value(before).run()

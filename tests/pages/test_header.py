@@ -22,7 +22,7 @@ def test_the_readings_of_the_header_hold_for_every_method(load: Load) -> None:
     worst = max(read, key=lambda label: read[label].epsilon_at_delta)
     assert len({f"{item.epsilon_at_delta:.3g}" for item in read.values()}) == 3
     assert epsilon.value == f"ε ≤ {read[worst].epsilon_at_delta:.3g}" == "ε ≤ 0.877"
-    assert epsilon.label == "Reading at δ = 1e-6" and epsilon.delta == worst == "DP-MASG-opt"
+    assert epsilon.label == "Reading at δ = 10⁻⁶" and epsilon.delta == worst == "DP-MASG-opt"
     assert "From 0.391 to 0.877 over the methods" in epsilon.help
     largest = max(item.detection for item in read.values())
     told = max(read, key=lambda label: read[label].detection)
@@ -50,7 +50,7 @@ def test_a_plan_without_an_error_bound_says_so_once_with_its_methods(load: Load)
 def test_there_is_one_delta_that_of_the_budget_where_it_has_one(load: Load) -> None:
     app = load("accelerated", accel_currency="(ε, δ)", accel_delta="1e-08", accel_delta_reading="1e-04")
     assert [box.key for box in app.number_input if "delta" in str(box.key)] == ["accel_delta"]
-    assert app.metric[1].value == "ε ≤ 2" and app.metric[1].label == "Reading at δ = 1e-8"
+    assert app.metric[1].value == "ε ≤ 2" and app.metric[1].label == "Reading at δ = 10⁻⁸"
     app = load("accelerated", accel_delta_reading="1e-04")
     assert app.metric[1].label == "Reading at δ = 0.0001"
 

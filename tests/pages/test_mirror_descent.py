@@ -48,7 +48,7 @@ def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
     assert app.title[0].value == "Private games" and not app.error and not app.warning
     assert app.selectbox(key="mirror_preset").value == presets.PRESETS[0].name
     assert presets.PRESETS[0].look_for in text(app)
-    assert [metric.value for metric in app.metric][:2] == ["ε = 1, δ = 1e-06", "ε ≤ 1"]
+    assert [metric.value for metric in app.metric][:2] == ["ε = 1, δ = 10⁻⁶", "ε ≤ 1"]
     assert app.metric[2].label == "Per round, bounded range η" and "tells a replaced row" in text(app)
     assert pictures(app) == 4 and "mirror_job" not in app.session_state
     assert lines(app, "Privacy spent") == {
@@ -288,8 +288,8 @@ def test_every_method_runs_and_shows_what_came_out(load: Load, problem: str) -> 
     experiment = app.session_state["mirror_job"].job.experiment
     assert experiment.arms == measure.arms_at_defaults(type(experiment.problem), 4), "what the advice was measured with"
     assert list(table["Algorithm"]) == app.pills[0].value and {"Steps", "Best step", "Time [s]"} <= set(table.columns)
-    assert table["Spent ε at δ = 1e-06"].max() == pytest.approx(1.0, rel=1e-3)
-    assert table["Spent ε at δ = 1e-06"].max() <= 1.0 and "ε at δ = 1e-6" not in table
+    assert table["Spent ε at δ = 10⁻⁶"].max() == pytest.approx(1.0, rel=1e-3)
+    assert table["Spent ε at δ = 10⁻⁶"].max() <= 1.0 and "ε at δ = 10⁻⁶" not in table
     assert any(alt.startswith("Stacked shares of the vertices of player x") for alt in found)
     assert any("player y" in alt for alt in found) == (problem in (*GAMES, "synthetic"))
     assert any(alt.startswith("Loss of every group") for alt in found) == (problem in ("groups", "losses"))

@@ -46,7 +46,7 @@ def test_a_log_axis_never_sees_zero_and_says_so(check_finite) -> None:
     figure = drawn(line, log_y=True)
     check_finite(figure)
     assert figure.data[0].y.min() == np.float32(FLOOR)
-    assert "values below 1e-12 shown at 1e-12" in notes(figure)
+    assert "values below 10⁻¹² shown at 10⁻¹²" in notes(figure)
     linear = drawn(line)
     assert linear.data[0].y.min() == -1 and not notes(linear)
 
@@ -59,7 +59,7 @@ def test_huge_and_infinite_values_are_drawn_at_the_edge_and_nan_is_left_out(log_
     for trace in figure.data:
         np.testing.assert_array_equal(trace.x, [1, 2, 3])
         assert trace.y.max() == np.float32(CEILING)
-    assert "values above 1e+12 shown at 1e+12" in notes(figure)
+    assert "values above 10¹² shown at 10¹²" in notes(figure)
 
 
 def test_points_without_a_place_on_a_log_axis_are_left_out(check_finite) -> None:
@@ -128,7 +128,7 @@ def test_references_may_leave_the_first_view_of_a_log_axis_but_private_lines_may
     assert not notes(figure)
     for others in ([private], [plain]):
         assert drawn(*others, log_y=True).layout.yaxis.autorangeoptions.clipmin is None
-    assert "1e-12" in notes(drawn(plain, log_y=True))
+    assert "10⁻¹²" in notes(drawn(plain, log_y=True))
 
 
 def test_a_line_that_reaches_zero_does_not_squeeze_the_others_into_a_corner() -> None:
@@ -136,7 +136,7 @@ def test_a_line_that_reaches_zero_does_not_squeeze_the_others_into_a_corner() ->
     solved, other = Line(x, np.array([1.0, 0.3, 0.0]), "a", BLUE), Line(x, np.array([1.0, 0.4, 0.2]), "b", GREEN)
     figure = drawn(solved, other, log_y=True)
     assert figure.layout.yaxis.autorangeoptions.clipmin == pytest.approx(2e-3)
-    assert "1e-12" in notes(figure)
+    assert "10⁻¹²" in notes(figure)
 
 
 def test_a_single_point_is_a_marker_and_a_single_line_needs_no_legend() -> None:

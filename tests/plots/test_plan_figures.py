@@ -86,7 +86,7 @@ def test_accountants_agree_with_the_accounting_and_embolden_the_tightest(schedul
     assert bold.y[-1] == min(last.values()) and bold.line.width > max(o.line.width for o in lines if o is not bold)
     assert len({line.line.dash for line in lines}) == len(lines)
     assert all(len(line.x) <= 26 and line.x[-1] == 60 for line in lines)
-    assert limit.text[0] == "budget ε = 2" and figure.layout.yaxis.title.text == "ε at δ = 1e-06"
+    assert limit.text[0] == "budget ε = 2" and figure.layout.yaxis.title.text == "ε at δ = 10⁻⁶"
 
 
 def test_accountants_draw_a_limit_only_where_it_is_that_limit() -> None:

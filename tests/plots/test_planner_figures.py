@@ -74,7 +74,7 @@ def test_spent_by_steps_emboldens_the_tightest(check_finite) -> None:
     assert len({(line.line.dash, line.line.color) for line in lines}) == len(lines)
     assert limit.text[0] == "budget ε = 4" and (mark.x[0], mark.y[0]) == (73, 4)
     assert mark.text[0] == "the budget lasts 73 steps"
-    assert figure.layout.yaxis.title.text == "ε at δ = 1e-06" and figure.layout.yaxis.rangemode == "tozero"
+    assert figure.layout.yaxis.title.text == "ε at δ = 10⁻⁶" and figure.layout.yaxis.rangemode == "tozero"
 
 
 def test_spent_by_steps_without_a_limit_or_without_any_curve(check_finite) -> None:

@@ -110,7 +110,7 @@ def test_diverged_replicates_count_with_their_last_value(check_finite) -> None:
     assert high.y[-1] == pytest.approx(np.quantile([0.2, 0.2, 7.0], 0.9))
     exploded = convergence(made([1.0, 1.0], [1e200, np.inf]), "objective_gap", STYLES)
     check_finite(exploded)
-    assert "values above 1e+12 shown at 1e+12" in notes(exploded)
+    assert "values above 10¹² shown at 10¹²" in notes(exploded)
 
 
 def test_a_growing_trace_can_be_drawn_at_any_moment(experiment, check_finite) -> None:

@@ -17,7 +17,7 @@ from dpviz.plots.lines import Line, line_figure
 from dpviz.plots.style import ArmStyle
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.linear_models import LogisticRegression
-from dpviz.ui import charts, downloads, explain
+from dpviz.ui import charts, downloads
 from dpviz.ui.experiment import guarantee, results
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.run import Run
@@ -32,13 +32,6 @@ TINY = Experiment(
 @pytest.fixture(scope="module")
 def run() -> Run:
     return Run(Runner().submit(TINY, wait=True), MappingProxyType(TINY.plans()), "accel", "Accelerated gradient")
-
-
-@pytest.mark.parametrize(
-    ("number", "words"), [(1e-6, "1e-6"), (0.0514312, "0.0514"), (2.0, "2"), (1.23e12, "1.23e12"), (100000, "1e5")]
-)
-def test_numbers_are_short(number: float, words: str) -> None:
-    assert explain.short(number) == words
 
 
 @pytest.mark.parametrize(

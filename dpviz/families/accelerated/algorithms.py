@@ -13,6 +13,7 @@ import numpy as np
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, quadratic, theory
+from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Norm
@@ -115,7 +116,9 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
     def _notes(self, facts: SmoothFacts, steps: theory.Steps) -> tuple[str, ...]:
         if steps.step_size.max() * facts.smoothness <= 1 + 1e-9:
             return ()
-        return (f"Step size α = {steps.step_size.max():.3g} is above 1/L: stable on quadratics, but no error bound.",)
+        return (
+            f"Step size α = {short(steps.step_size.max())} is above 1/L: stable on quadratics, but no error bound.",
+        )
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)

@@ -12,6 +12,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, quadratic, theory
 from dpviz.families.accelerated.algorithms import GradientMethod, HeavyBall
 from dpviz.families.accelerated.certificate import Certificate
+from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Line, Mark, downsample, line_figure
 from dpviz.plots.style import ArmStyle
@@ -54,7 +55,7 @@ def momentum_rates(
             ("Nesterov", nesterov, theory.nesterov_momentum, "dash"),
         ):
             best = float(rule(step, strong_convexity))
-            text = f"{name}, α = {relative:g}/L: best β = {best:.3f}"
+            text = f"{name}, α = {short(relative, 6)}/L: best β = {best:.3f}"
             lines.append(Line(momentum, rates, text, ArmStyle(color, dash)))
             marks.append(Mark(best, lowest, text, color))
     return line_figure(lines, x_title="Momentum β", y_title="Rate ρ per step", log_y=False, marks=marks, height=height)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from dpviz.errors import UserError
+from dpviz.numbers import short
 
 Floats = NDArray[np.float64]
 Noise = Literal["laplace", "gaussian"]
@@ -169,14 +170,14 @@ def gradient_descent_recursion(steps: Steps, strong_convexity: float, smoothness
 def _check(steps: Steps, strong_convexity: float, smoothness: float, largest: float) -> None:
     if not 0 < strong_convexity <= smoothness:
         raise UserError(
-            f"Strong convexity must lie between 0 and the smoothness {smoothness:.4g}, but it is "
-            f"{strong_convexity:.4g}. Increase the regularisation.",
+            f"Strong convexity must lie between 0 and the smoothness {short(smoothness, 4)}, but it is "
+            f"{short(strong_convexity, 4)}. Increase the regularisation.",
             title="No error bound",
         )
     if steps.step_size.max() * smoothness > largest * (1 + 1e-12):
         raise UserError(
-            f"The error bound holds for step sizes up to {largest:g}/L = {largest / smoothness:.4g} only, but the "
-            f"largest step is {steps.step_size.max():.4g}. Choose a smaller step.",
+            f"The error bound holds for step sizes up to {short(largest, 6)}/L = {short(largest / smoothness)} only, "
+            f"but the largest step is {short(steps.step_size.max(), 4)}. Choose a smaller step.",
             title="No error bound",
         )
 
@@ -336,8 +337,8 @@ def required_scale(
     left = target - recursion.initial * np.exp(recursion.log_contraction)
     if not (left > 0).any():
         raise UserError(
-            f"{left.size} steps cannot guarantee a gap of {target:.4g}, not even without noise. Allow more steps or "
-            "choose a larger target.",
+            f"{left.size} steps cannot guarantee a gap of {short(target, 4)}, not even without noise. Allow more steps "
+            "or choose a larger target.",
             title="Target out of reach",
         )
     unit = np.where(left > 0, left, 0) / _noise_factor(recursion, schedule, noise)

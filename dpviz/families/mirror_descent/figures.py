@@ -11,6 +11,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import bounds, planning, theory
 from dpviz.families.mirror_descent.algorithms import VertexSampling
 from dpviz.families.mirror_descent.sampling_bias import SamplingBias
+from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Line, Mark, line_figure
 from dpviz.plots.style import ArmStyle
@@ -185,7 +186,7 @@ def accounting_gain(rows: Mapping[str, float], *, height: int = style.HEIGHT) ->
         "orientation": "h",
         "x": values,
         "y": list(rows),
-        "text": [f"{value:.3g}" for value in rows.values()],
+        "text": [short(value) for value in rows.values()],
         "textposition": "outside",
         "cliponaxis": False,
         "marker": {

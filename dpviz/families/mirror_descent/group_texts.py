@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpviz.numbers import short
+
 WHY_WEIGHED = (
     "The game cannot play for the means themselves: how many rows a group has depends on the data, so one row could "
     "move a mean by an amount that nothing declared bounds."
@@ -34,12 +36,12 @@ def worst(
     highest, seen = int(np.nanargmax(means)), int(np.argmax(weighed))
     text = (
         f"**{groups[highest]}** is worst off with {label}: of all groups it has the highest mean loss, "
-        f"{means[highest]:.3g} ({_rows(int(counts[highest]))})."
+        f"{short(means[highest])} ({_rows(int(counts[highest]))})."
     )
     if seen == highest:
         return text
     found = counts / counts.sum()
-    product = f"{means[seen]:.3g} × {found[seen]:.3g} / {shares[seen]:.3g} = {weighed[seen]:.3g}"
+    product = f"{short(means[seen])} × {short(found[seen])} / {short(shares[seen])} = {short(weighed[seen])}"
     return (
         f"{text} The game sees **{groups[seen]}** as the worst instead: it plays for the mean times found share "
         f"/ share in the game, {product}. {WHY_WEIGHED} Better shares, known from elsewhere or bought with a part "
@@ -51,7 +53,7 @@ def shares_differ(groups: Sequence[str], counts: np.ndarray, shares: np.ndarray,
     """Where the shares in the game and in the file differ by more than the (relative) tolerance; "" if they do not."""
     found = counts / counts.sum()
     parts = [
-        f"{name} {used:.3g} against {real:.3g}"
+        f"{name} {short(used)} against {short(real)}"
         for name, used, real, count in zip(groups, shares, found, counts, strict=True)
         if count and abs(used / real - 1) > tolerance
     ]
@@ -72,20 +74,20 @@ def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None,
     fairness = fairest.average - average.average
     gain = average.highest - fairest.highest
     lines = [
-        f"**Price of fairness**, without privacy: the highest mean loss of a group falls by {gain:.2g} (from "
-        f"{average.highest:.3g} to {fairest.highest:.3g}), the mean over all rows rises by {max(fairness, 0.0):.2g} "
-        f"(from {average.average:.3g} to {fairest.average:.3g})."
+        f"**Price of fairness**, without privacy: the highest mean loss of a group falls by {short(gain, 2)} (from "
+        f"{short(average.highest)} to {short(fairest.highest)}), the mean over all rows rises by "
+        f"{short(max(fairness, 0.0), 2)} (from {short(average.average)} to {short(fairest.average)})."
     ]
     reached = fairest
     if in_game is not None:
         lines.append(
-            f"**Price of the shares**, without privacy: the game itself ends at {in_game.highest:.3g}, "
+            f"**Price of the shares**, without privacy: the game itself ends at {short(in_game.highest)}, "
             f"{_change(in_game.highest - reached.highest)}."
         )
         reached = in_game
     lines.append(
-        f"**Price of privacy**, with {label}: the highest mean loss of a group is {private.highest:.3g}, "
-        f"{_change(private.highest - reached.highest)}; the mean over all rows is {private.average:.3g}, "
+        f"**Price of privacy**, with {label}: the highest mean loss of a group is {short(private.highest)}, "
+        f"{_change(private.highest - reached.highest)}; the mean over all rows is {short(private.average)}, "
         f"{_change(private.average - reached.average)}."
     )
     return "\n".join(f"- {line}" for line in lines)
@@ -94,7 +96,7 @@ def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None,
 def _change(difference: float) -> str:
     if abs(difference) < 5e-5:
         return "the same"
-    return f"{abs(difference):.2g} {'more' if difference > 0 else 'less'}"
+    return f"{short(abs(difference), 2)} {'more' if difference > 0 else 'less'}"
 
 
 def _rows(count: int) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.families.mirror_descent.figures import NOT_PRIVATE, ROUND
+from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import MAX_POINTS, Line, line_figure
 from dpviz.plots.style import ArmStyle
@@ -135,7 +136,7 @@ def error_histogram(
     lines = []
     for label, values in errors.items():
         share = np.histogram(values, edges)[0] / len(values)
-        lines.append(Line(edges, np.append(share, share[-1]), f"{label}: worst {values.max():.3g}", styles[label]))
+        lines.append(Line(edges, np.append(share, share[-1]), f"{label}: worst {short(values.max())}", styles[label]))
     figure = line_figure(
         lines,
         x_title=f"Error of a cell{NOT_PRIVATE}",

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.advice import SMALLEST, Expectation
+from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 
 TITLE = "Private games"
@@ -259,18 +260,18 @@ def verdict(gaps: Mapping[str, float], sampling: Collection[str], uniform: float
     best = min(gaps, key=lambda label: gaps[label])
     own = min((label for label in gaps if label in sampling), key=lambda label: gaps[label], default=best)
     tuning = "On private data, choosing by such results is tuning, which the budget does not cover."
-    played = f"uniform play: {uniform:.3g}"
+    played = f"uniform play: {short(uniform)}"
     if best in useless:
         return f"No method does better than not playing here ({played}). {tuning}"
     idle = f" No better than not playing ({played}): {', '.join(useless)}." if useless else ""
     if own == best:
-        return f"{best} has the smallest error here, {gaps[best]:.3g}.{idle} {tuning}"
+        return f"{best} has the smallest error here, {short(gaps[best])}.{idle} {tuning}"
     return (
-        f"{best} beats {own} here, {gaps[best]:.3g} against {gaps[own]:.3g}: at this size the simpler method wins."
-        f"{idle} {tuning}"
+        f"{best} beats {own} here, {short(gaps[best])} against {short(gaps[own])}: at this size the simpler method "
+        f"wins.{idle} {tuning}"
     )
 
 
 def _gap(value: float) -> str:
     """A rule of thumb, with two digits; 0 for what is below everything that was measured."""
-    return f"{value:.2g}" if value > 2 * SMALLEST else "0"
+    return short(value, 2) if value > 2 * SMALLEST else "0"

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from dpviz.errors import UserError
+from dpviz.numbers import short
 from dpviz.privacy.accounting.closed_forms import exponential_rho
 
 Floats = NDArray[np.float64]
@@ -357,8 +358,8 @@ def sample_size(
     bias = sampling_bias(players)
     if target <= bias:
         raise UserError(
-            f"Sampling alone can cost {bias:.4g}, so no number of records guarantees a gap of {target:.4g}. Draw more "
-            "vertices per round or choose a larger target.",
+            f"Sampling alone can cost {short(bias, 4)}, so no number of records guarantees a gap of {short(target)}. "
+            "Draw more vertices per round or choose a larger target.",
             title="Target out of reach",
         )
     # Without the bias, the bound is proportional to 1/√n.

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import expit
 
 from dpviz.errors import UserError
+from dpviz.numbers import short
 from dpviz.privacy.accounting import per_event
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.recursions import recursion
@@ -46,7 +47,7 @@ def advanced_step(epsilon: float, steps: int, slack: float) -> float:
     """
     if not 0 < epsilon < 1:
         raise OutsideTheorem(
-            f"This rule splits a total ε between 0 and 1 only, not ε = {epsilon:.4g}. Ask for a smaller ε, "
+            f"This rule splits a total ε between 0 and 1 only, not ε = {short(epsilon, 4)}. Ask for a smaller ε, "
             "or use another accountant.",
             title="Advanced composition does not apply",
         )
@@ -84,8 +85,8 @@ def classic_gaussian_mu(epsilon: float, delta: float) -> float:
     """
     if not 0 < epsilon < 1:
         raise OutsideTheorem(
-            f"The textbook's noise is proved for ε between 0 and 1 only, not for ε = {epsilon:.4g}. Ask for a smaller "
-            "ε, or use the exact calibration.",
+            f"The textbook's noise is proved for ε between 0 and 1 only, not for ε = {short(epsilon, 4)}. Ask for a "
+            "smaller ε, or use the exact calibration.",
             title="The classic Gaussian mechanism does not apply",
         )
     return epsilon / math.sqrt(2 * math.log(1.25 / delta))

@@ -6,6 +6,7 @@ import streamlit as st
 
 from dpviz.families.accelerated import HeavyBall, certificate, figures, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.numbers import short
 from dpviz.plots import plan_figures
 from dpviz.problems.base import SmoothFacts
 from dpviz.specification import Control
@@ -14,7 +15,7 @@ from dpviz.ui.accelerated import plan as accelerated_plan
 from dpviz.ui.accelerated.plan import PlanView
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import guarantee
-from dpviz.ui.explain import SETTINGS_ONLY, short
+from dpviz.ui.explain import SETTINGS_ONLY
 
 HEIGHT = 380
 BENCH_CONVEXITY = Control(

@@ -11,6 +11,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.numbers import short
 from dpviz.plots import plan_figures
 from dpviz.plots.style import ArmStyle, arm_styles
 from dpviz.privacy.budgets import NoPrivacy
@@ -142,7 +143,7 @@ def batch_note(shown: PlanView) -> str:
     plan = max(guarantee.private(shown.plans).values(), key=lambda plan: plan.iterations)
     m, n = int(plan.schedule["batch_size"][0]), plan.facts.n
     rows = f"All n = {n:,} rows" if m == n else f"m = {m:,} of n = {n:,} rows"
-    return f"{rows} in each step: {plan.iterations * m / n:,.3g} epochs in {plan.iterations:,} steps."
+    return f"{rows} in each step: {short(plan.iterations * m / n)} epochs in {plan.iterations:,} steps."
 
 
 def assumptions(shown: PlanView, taken: Collection[str]) -> None:

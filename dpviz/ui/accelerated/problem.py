@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from dpviz.datasets import DatasetSpecification
 from dpviz.errors import UserError
 from dpviz.families.accelerated import smoothness
+from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.linear_models import LogisticRegression
@@ -113,7 +114,7 @@ def _computed(
     elif source == "released":
         cost = fields["smoothness_cost"]
         spend = smoothness.suggested_cost(budget) if cost is None else cost
-        spent = f"Spent ε_L = {' + '.join(f'{cost:.3g}' for cost in paid)}" if paid else f"Spends ε_L = {spend:.3g}"
+        spent = f"Spent ε_L = {' + '.join(short(cost) for cost in paid)}" if paid else f"Spends ε_L = {short(spend)}"
         st.caption(f"{spent} before the run; the plan gets the rest.")
         compute = partial(smoothness.released, problem, spend, seed, tables)
         again = fields["smoothness"] is not None and st.session_state.get(panel.key("smoothness_for")) == about
@@ -130,8 +131,8 @@ def _computed(
         st.error(str(error), title=error.title)
     if paid and (source != "released" or fields["smoothness"] is None):
         st.warning(
-            f"ε_L = {math.fsum(paid):.3g} was spent on L of this file, and this plan does not count it. It does with L "
-            "“Released privately”.",
+            f"ε_L = {short(math.fsum(paid))} was spent on L of this file, and this plan does not count it. It does "
+            "with L “Released privately”.",
             title="A release of L is not paid for",
         )
     if fields and fields["smoothness"] is None:

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 
 from dpviz.experiments.trace import Lane, Trace
+from dpviz.numbers import short
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.ui.accelerated import released_model
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.explain import short
 from dpviz.ui.uploads import table as data_panel
 
 CONSTANT = "(constant)"

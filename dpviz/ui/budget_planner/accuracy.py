@@ -9,6 +9,7 @@ import streamlit as st
 from dpviz import families
 from dpviz.experiments import accuracy
 from dpviz.experiments.accuracy import ErrorBound
+from dpviz.numbers import short
 from dpviz.plots import planner_figures
 from dpviz.privacy.budgets import Budget
 from dpviz.specification import Control, registered
@@ -16,7 +17,7 @@ from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.results import Shown
-from dpviz.ui.explain import SETTINGS_ONLY, short
+from dpviz.ui.explain import SETTINGS_ONLY
 
 ERROR = Control(
     name="error",
@@ -117,14 +118,14 @@ def _levers(bound: ErrorBound, required: accuracy.Required) -> str:
     control = required.budget.controls()[0]
     parts = []
     if found.budget is not None:
-        parts.append(f"**{found.budget:.3g}×** the {control.symbol}")
+        parts.append(f"**{short(found.budget)}×** the {control.symbol}")
     controls = {item.name: item for item in type(bound).controls()}
     for name, factor in found.controls.items():
         if factor is None:
             continue
         label, symbol = controls[name].label.lower(), controls[name].symbol
         if bound.levers[name] == "more":
-            parts.append(f"**{factor:.3g}×** the {label} {symbol}")
+            parts.append(f"**{short(factor)}×** the {label} {symbol}")
         else:
-            parts.append(f"the {label} {symbol} divided by **{1 / factor:.3g}**")
+            parts.append(f"the {label} {symbol} divided by **{short(1 / factor)}**")
     return ", or ".join(parts) if parts else "something else: no single change does it"

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.errors import UserError
+from dpviz.numbers import short
 from dpviz.plots import planner_figures
 from dpviz.privacy import allocation, noisy_means
 from dpviz.privacy.allocation import Analysis, Share
@@ -17,7 +18,7 @@ from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.results import Shown
-from dpviz.ui.explain import SETTINGS_ONLY, short
+from dpviz.ui.explain import SETTINGS_ONLY
 
 NAME, MECHANISM, WEIGHT, MOVE, SET, CURRENCY, AMOUNT, DELTA = (
     "analysis",

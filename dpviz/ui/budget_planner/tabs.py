@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.errors import UserError
+from dpviz.numbers import short
 from dpviz.plots import planner_figures
 from dpviz.privacy import noisy_means
 from dpviz.privacy.accounting import accountants, closed_forms, textbook
@@ -16,7 +17,7 @@ from dpviz.privacy.noisy_means import SAVINGS, STEPS_LIMIT, NoisyMeans
 from dpviz.specification import Control
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.experiment.results import Shown
-from dpviz.ui.explain import SETTINGS_ONLY, short
+from dpviz.ui.explain import SETTINGS_ONLY
 
 TARGET = Control(
     name="target",
@@ -205,7 +206,7 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
     else:
         st.markdown(
             f"The **same noise** costs ε = {short(most)} ({SAVINGS[worst]}) or ε = {short(least)} ({SAVINGS[best]}): "
-            f"{most / max(least, 1e-300):.3g} times less, for nothing but better counting."
+            f"{short(most / max(least, 1e-300))} times less, for nothing but better counting."
         )
     drawn = {SAVINGS[name]: value for name, value in found.items() if value <= LONGEST_BAR * least or least == 0}
     absent = [f"{SAVINGS[name]}, ε = {short(found[name])}" for name in found if SAVINGS[name] not in drawn]

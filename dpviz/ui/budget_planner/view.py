@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.errors import UserError
+from dpviz.numbers import short
 from dpviz.plots import guarantee_figures
 from dpviz.privacy import conversions, tradeoffs
 from dpviz.privacy.budgets import Budget, RenyiDP, TradeOff
@@ -15,7 +16,7 @@ from dpviz.privacy.noisy_means import Guarantee, NoisyMeans
 from dpviz.ui import charts
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.results import Shown
-from dpviz.ui.explain import SETTINGS_ONLY, short
+from dpviz.ui.explain import SETTINGS_ONLY
 
 ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "attack": TradeOff}
 FALSE_ALARMS = 0.01
@@ -82,10 +83,10 @@ def consequences(budget: Budget, relation: Relation) -> None:
     st.markdown(
         f"""
 - An attacker who knows everybody else's row and must decide {asked} is right in **at most
-  {50 * (1 + advantage):.3g} of 100** fair coin-toss cases. 50 is pure guessing.
-- If false alarms are allowed in 1 % of cases, the attacker notices {noticed} **at most {100 * detected:.3g} %** of
+  {short(50 * (1 + advantage))} of 100** fair coin-toss cases. 50 is pure guessing.
+- If false alarms are allowed in 1 % of cases, the attacker notices {noticed} **at most {short(100 * detected)} %** of
   the time.
-- A suspicion of 50 % before such an alarm becomes **at most {100 * posterior:.3g} %** after it.
+- A suspicion of 50 % before such an alarm becomes **at most {short(100 * posterior)} %** after it.
 """
     )
 

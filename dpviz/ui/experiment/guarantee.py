@@ -9,12 +9,13 @@ import numpy as np
 import streamlit as st
 
 from dpviz.experiments.plan import Plan
+from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy
 from dpviz.privacy.events import Event
 from dpviz.privacy.tradeoffs import tradeoff
 from dpviz.ui.controls import Panel, Settings
-from dpviz.ui.explain import UNIT, short
+from dpviz.ui.explain import UNIT
 
 DELTA = ApproximateDP().delta  # at which readings are made where nothing says another one
 FALSE_ALARMS = 0.01  # the attacker's rate of wrong accusations for the attack reading
@@ -194,4 +195,4 @@ def _range(found: Worst, text: Callable[[float], str]) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    return f"{short(100 * share)} %"

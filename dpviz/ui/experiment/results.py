@@ -13,6 +13,7 @@ from streamlit.elements.lib.column_types import ColumnConfig
 from dpviz.experiments import publishing, results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.trace import Trace
+from dpviz.numbers import short
 from dpviz.plots import run_figures
 from dpviz.plots.style import arm_styles
 from dpviz.privacy.accounting.accountants import Currency
@@ -178,7 +179,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if numbers.empty:
         return
     columns = {name: column for name, column in results.columns(trace).items() if name in numbers}
-    if numbers["currency"].iloc[0] == f"ε at δ = {delta:.4g}":  # then the reading is what was spent
+    if numbers["currency"].iloc[0] == f"ε at δ = {short(delta, 4)}":  # then the reading is what was spent
         columns.pop("epsilon_at_delta", None)
     labels = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
     shown = _readable(numbers[list(columns)]).rename(columns=labels)
@@ -224,7 +225,7 @@ def _readable(numbers: pd.DataFrame) -> pd.DataFrame:
         shown = shown.drop(columns="diverged")
     for name in [name for name in shown if name.endswith("_low")]:
         high = name.removesuffix("_low") + "_high"
-        band = [f"{low:.2g} - {high:.2g}" for low, high in zip(shown[name], shown[high], strict=True)]
+        band = [f"{short(low, 2)} - {short(high, 2)}" for low, high in zip(shown[name], shown[high], strict=True)]
         shown = shown.drop(columns=high).assign(**{name: band})
     return shown.map(lambda value: None if isinstance(value, float) and not np.isfinite(value) else value)
 
@@ -234,7 +235,7 @@ def _heading(name: str, column: results.Column, numbers: pd.DataFrame, delta: fl
     if name == "spent":
         return f"Spent {numbers['currency'].iloc[0]}"
     if name == "epsilon_at_delta":
-        return f"ε at δ = {explain.short(delta)}"
+        return f"ε at δ = {short(delta)}"
     if name.endswith("_low"):
         return "10-90 %"
     return re.sub(r" F\([^,]*", "", column.label)

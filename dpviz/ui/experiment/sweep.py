@@ -8,6 +8,7 @@ import streamlit as st
 from dpviz.datasets.base import NO_TABLES
 from dpviz.experiments.laws import better_law
 from dpviz.experiments.sweep import LeftOut, Point, Sweep, SweepResult
+from dpviz.numbers import short
 from dpviz.plots.sweep_figures import with_margin
 from dpviz.ui.controls import in_place
 from dpviz.ui.experiment.run import LONG, POLL, Run, duration, runner
@@ -136,7 +137,7 @@ def _left_out(items: Sequence[LeftOut], points: int) -> None:
         values: dict[str, dict[str, None]] = {}
         for item in items:
             if item.reason == reason:
-                values.setdefault(item.label, {})[f"{item.value:,.10g}"] = None  # once, on however many data sets
+                values.setdefault(item.label, {})[short(item.value, 10)] = None  # once, on however many data sets
         places = [
             label if len(found) == points else f"{label} at {', '.join(found)}" for label, found in values.items()
         ]
@@ -154,9 +155,9 @@ def laws(result: SweepResult, symbol: str) -> None:
             {
                 "Method": label,
                 f"p in c {symbol}^p": with_margin(power),
-                "off by": f"{100 * power.misfit:.2g} %",
+                "off by": f"{short(100 * power.misfit, 2)} %",
                 f"b in a + b ln {symbol}": with_margin(log),
-                "off by ": f"{100 * log.misfit:.2g} %",
+                "off by ": f"{short(100 * log.misfit, 2)} %",
                 "Fits better": better_law(power, log),
             }
         )
@@ -171,7 +172,7 @@ def laws(result: SweepResult, symbol: str) -> None:
 
 def _start(page: str, title: str, sweep: Sweep, points: tuple[Point, ...], tables: Mapping[str, np.ndarray]) -> None:
     here = points[: len(sweep.values)]  # the other data sets have the same plans
-    plans = {f"{label} at {point.value:g}": plan for point in here for label, plan in point.plans.items()}
+    plans = {f"{label} at {short(point.value, 6)}": plan for point in here for label, plan in point.plans.items()}
     st.session_state[page + _SUFFIX] = Run(runner().submit(sweep, tables), plans, page, title)
 
 

@@ -6,6 +6,7 @@ import streamlit as st
 
 from dpviz.experiments.sweep import Sweep, SweepResult
 from dpviz.families.mirror_descent import VertexSampling, bounds, figures, planning, presets, rates, sampling_bias
+from dpviz.numbers import short
 from dpviz.plots import plan_figures, sweep_figures
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.base import ProblemSpecification
@@ -19,7 +20,7 @@ from dpviz.ui.controls import Panel, in_place, mistake
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import plan as plan_view
 from dpviz.ui.experiment import sweep as sweep_panel
-from dpviz.ui.explain import SETTINGS_ONLY, short
+from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.mirror_descent import plan as mirror_plan
 from dpviz.ui.mirror_descent.plan import PlanView
 

@@ -9,6 +9,7 @@ import streamlit as st
 
 from dpviz.experiments.trace import Lane, Trace
 from dpviz.families.mirror_descent import group_figures, group_texts
+from dpviz.numbers import short
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.grouped import CLOSE, GroupedGame, Rates
 from dpviz.problems.simplex import to_ball
@@ -63,7 +64,7 @@ def _words(problem: GroupLoss | LossMatrix, lane: Lane) -> str:
     if not isinstance(problem, GroupLoss):
         return f"plays {named}; {group}."
     size = float(np.abs(values).sum())
-    far = f"it has moved ‖w‖₁ = {size:.3g} away from the model 0, of at most r = {explain.short(problem.radius)}"
+    far = f"it has moved ‖w‖₁ = {short(size)} away from the model 0, of at most r = {short(problem.radius)}"
     return f"{far}; largest coefficients: {named or 'none'}; {group}."
 
 

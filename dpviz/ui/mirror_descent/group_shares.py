@@ -14,7 +14,7 @@ from dpviz.datasets.files import shown
 from dpviz.datasets.groups import MAX_GROUPS, MIN_SHARE, OTHER, group_positions
 from dpviz.errors import NotYet, UserError
 from dpviz.families.mirror_descent import shares as bought_shares
-from dpviz.ui.explain import short
+from dpviz.numbers import short
 from dpviz.ui.uploads import table as data_panel
 
 DECLARED, BOUGHT = "declared", "bought"
@@ -158,7 +158,9 @@ def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
         raise NotYet(WHAT_TO_DO, title=several)
     for name, share in rows:
         if not MIN_SHARE <= share <= 1:
-            raise UserError(f"It must be between {MIN_SHARE:g} and 1.", title=f"The share of {shown(name)} is no share")
+            raise UserError(
+                f"It must be between {short(MIN_SHARE, 6)} and 1.", title=f"The share of {shown(name)} is no share"
+            )
     total = math.fsum(share for _, share in rows)
     if total > 1 + 1e-6:
         raise UserError("They must sum to 1. Lower some of them.", title=f"The shares sum to {short(total)}")

@@ -11,6 +11,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling, advice, bounds, figures, texts
+from dpviz.numbers import short
 from dpviz.plots import plan_figures
 from dpviz.plots.style import ArmStyle, arm_styles
 from dpviz.privacy.budgets import NoPrivacy
@@ -22,7 +23,7 @@ from dpviz.ui import explain
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import plan as plan_view
 from dpviz.ui.experiment.results import Options, Shown
-from dpviz.ui.explain import SETTINGS_ONLY, short
+from dpviz.ui.explain import SETTINGS_ONLY
 
 # What the data of a problem declare, by the names of `texts.DECLARED`; of all others, the ranges.
 DECLARED: Mapping[type[ProblemSpecification], tuple[str, ...]] = {

@@ -12,6 +12,7 @@ from dpviz.datasets.categories import OTHER, CategoricalFacts
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.families.mirror_descent import SyntheticData, bounds
+from dpviz.numbers import short
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.marginals import MarginalGame, MarginalQueries
 from dpviz.problems.synthetic_tables import MOST_ROWS, SyntheticTable, others, synthetic_table, table_errors
@@ -19,7 +20,6 @@ from dpviz.specification import Control
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel, in_place, mistake
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.explain import short
 from dpviz.ui.uploads import table as data_panel
 
 ROWS = Control(

@@ -9,8 +9,8 @@ from dpviz.datasets import GroupedUpload, Prepared, likely_group, prepare_groups
 from dpviz.datasets.files import shown
 from dpviz.datasets.groups import MAX_GROUPS, OTHER
 from dpviz.errors import NotYet, UserError
+from dpviz.numbers import short
 from dpviz.ui.controls import in_place
-from dpviz.ui.explain import short
 from dpviz.ui.mirror_descent import group_shares
 from dpviz.ui.uploads import table as data_panel
 

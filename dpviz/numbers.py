@@ -1,0 +1,30 @@
+"""One way to write a number: on pages, in figures, in messages. Files (CSV, JSON, scripts) have more digits."""
+
+import math
+from typing import SupportsFloat, SupportsIndex
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SMALLEST, _LARGEST = -4, 7  # powers of ten: from 0.0001 to below 10,000,000 without an exponent
+
+
+def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
+    """A number as readers see it: 1,000; 0.0514; 10⁻⁶; 1.23×10¹². Whole numbers (int) in full, others with at most
+    `digits` significant digits and no needless zeros."""
+    if isinstance(x, SupportsIndex):
+        return f"{x.__index__():,}"
+    x = float(x)
+    if math.isnan(x):
+        return "nan"
+    if math.isinf(x):
+        return "∞" if x > 0 else "-∞"
+    mantissa, _, exponent = f"{x:.{digits - 1}e}".partition("e")
+    power = int(exponent)
+    if x == 0 or _SMALLEST <= power < _LARGEST:
+        return _trimmed(f"{float(f'{x:.{digits}g}'):,.{max(0, digits - 1 - power)}f}")
+    mantissa = _trimmed(mantissa)
+    factor = mantissa.removesuffix("1") if mantissa in ("1", "-1") else f"{mantissa}×"
+    return f"{factor}10{str(power).translate(_SUPERSCRIPTS)}"
+
+
+def _trimmed(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
