@@ -1,5 +1,7 @@
 """Budget planner: what a guarantee is worth and what it buys. No data needed."""
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from dpviz.privacy.noisy_means import NoisyMeans
@@ -53,14 +55,14 @@ if budget is not None and means is not None:
         st.header("What it buys", anchor=False)
         st.caption("The first four: T means of clipped rows share the budget evenly, as in most private algorithms.")
         chosen, asked_budget = means, budget
-        looks = {
+        looks: dict[str, Callable[[], Shown]] = {
             "Noise": lambda: planner_tabs.noise(chosen, asked_budget),
             "A given noise": lambda: planner_tabs.given_noise(chosen, asked_budget, delta, target),
             "Rows": lambda: planner_tabs.rows(chosen, asked_budget, target),
             "What accounting saves": lambda: planner_tabs.savings(chosen, asked_budget, delta),
         }
         # These have controls of their own, which belong to the address even while their tab is closed.
-        set_here = {
+        set_here: dict[str, Callable[[bool], Shown]] = {
             "Start from the accuracy": lambda is_open: planner_accuracy.view(panel, delta, is_open),
             "Split a budget": lambda is_open: planner_split.view(panel, asked_budget, delta, is_open),
         }

@@ -7,6 +7,7 @@ import streamlit as st
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.mirror_descent import presets, texts
 from dpviz.privacy.budgets import delta_of
+from dpviz.problems.quadratic_games import QuadraticGame
 from dpviz.ui import downloads, explain
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment import controls as experiment_controls
@@ -23,7 +24,7 @@ from dpviz.ui.navigation import ensure_shell
 
 ensure_shell()
 
-CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.offered(presets.QuadraticGame)[1], by_name=presets.BY_NAME)
+CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.offered(QuadraticGame)[1], by_name=presets.BY_NAME)
 REFERENCES = "The best play that is found without privacy, tuned on the data: the floor of the picture."
 COMMON = ("iterations", "relative_step", "batching")
 ADVANCED = ("draws", "accounting", "parameters", "output", "share_x", "release")

@@ -1,13 +1,18 @@
 """Rules of the house that can be read off the files: packaging, README, who draws noise, who imports what."""
 
 import ast
+import importlib
+import inspect
 import os
+import pkgutil
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache, cached_property
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 import streamlit
@@ -40,10 +45,16 @@ def requirements(path: Path) -> list[Requirement]:
     return [Requirement(line) for line in lines if line]
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file's syntax tree."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
 def imported(path: Path) -> set[str]:
     """Top-level names of all modules that a file imports, wherever in the file."""
     modules: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             modules |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -53,7 +64,7 @@ def imported(path: Path) -> set[str]:
 
 def calls(path: Path) -> Iterator[tuple[int, str, str]]:
     """(line, receiver, method) of every call `receiver.method(...)` or, with an empty receiver, `method(...)`."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute):
                 yield node.lineno, ast.unparse(node.func.value), node.func.attr
@@ -152,6 +163,27 @@ def test_no_file_is_too_long_to_read() -> None:
     lengths = {name(path): len(path.read_text().splitlines()) for path in [*PRODUCT, *TESTS]}
     assert {path: length for path, length in lengths.items() if length >= 450} == {}
     assert {path: length for path, length in lengths.items() if path.startswith("pages/") and length >= 150} == {}
+
+
+def documented(kind: type, member: str) -> bool:
+    """Whether a member of a class has a docstring there or where it is declared first."""
+    return any(inspect.getdoc(vars(base)[member]) for base in kind.__mro__ if member in vars(base))
+
+
+def test_every_public_method_says_what_it_does_there_or_where_it_is_declared() -> None:
+    """Classes and functions are checked by ruff, which cannot see what a method overrides."""
+    assert not documented(type("Sample", (), {"method": lambda self: None}), "method")
+    modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(dpviz.__path__, "dpviz.")]
+    kinds = {kind for module in modules for kind in vars(module).values() if inspect.isclass(kind)}
+    described = (property, cached_property, classmethod, staticmethod, FunctionType)
+    found = [
+        f"{kind.__module__}.{kind.__qualname__}.{member}"
+        for kind in kinds
+        if kind.__module__.startswith("dpviz.") and not kind.__name__.startswith("_") and "[" not in kind.__name__
+        for member, value in vars(kind).items()
+        if isinstance(value, described) and not member.startswith("_") and not documented(kind, member)
+    ]
+    assert sorted(found) == []
 
 
 def test_only_pages_and_ui_import_streamlit() -> None:

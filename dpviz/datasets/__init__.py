@@ -4,13 +4,13 @@ from dpviz.datasets.base import Dataset, DatasetFacts, DatasetSpecification, enf
 from dpviz.datasets.bundled import BundledTable, data_file
 from dpviz.datasets.categories import (
     CategoricalBundled,
-    CategoricalData,
     CategoricalGenerator,
     CategoricalUpload,
     PreparedCategories,
     prepare_categories,
     suggest_categories,
 )
+from dpviz.datasets.categories_base import CategoricalData
 from dpviz.datasets.columns import (
     ColumnInfo,
     describe_columns,
@@ -24,14 +24,8 @@ from dpviz.datasets.columns import (
 )
 from dpviz.datasets.files import detect_reading, read_table
 from dpviz.datasets.games import LatentGame
-from dpviz.datasets.groups import (
-    GroupedBundled,
-    GroupedLosses,
-    GroupedSigns,
-    GroupedSpecification,
-    GroupedUpload,
-    prepare_groups,
-)
+from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns, GroupedUpload, prepare_groups
+from dpviz.datasets.groups_base import GroupedSpecification
 from dpviz.datasets.reading import Detected, Reading
 from dpviz.datasets.synthetic import CorrelatedLogistic, HeavyTailed, PaperLogistic, UniformLogistic
 from dpviz.datasets.upload import Prepared, Upload, UploadedTable, prepare

@@ -21,10 +21,12 @@ class Declared(Protocol):
     """Facts of any data set: its rows n, which are public, and the columns of an array of them."""
 
     @property
-    def n(self) -> int: ...
+    def n(self) -> int:
+        """Number of rows."""
 
     @property
-    def d(self) -> int: ...
+    def d(self) -> int:
+        """Number of columns, or of strategies."""
 
 
 F = TypeVar("F", bound=Declared)

@@ -12,7 +12,6 @@ from pydantic import Field, model_validator
 from dpviz.datasets.base import MAX_BOUND
 from dpviz.datasets.bundled import data_file
 from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, Columns
-from dpviz.datasets.categories_base import CategoricalTable as CategoricalTable
 from dpviz.datasets.cells import as_number, classes
 from dpviz.datasets.columns import in_order
 from dpviz.datasets.files import MAX_COLUMNS, MAX_NAME, shown

@@ -22,7 +22,6 @@ from dpviz.datasets.groups_base import (
     GroupedSpecification,
     mistake_of,
 )
-from dpviz.datasets.groups_base import GroupedDataset as GroupedDataset
 from dpviz.datasets.reading import Reading
 from dpviz.datasets.upload import (
     Missing,

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -87,3 +87,9 @@ class Algorithm(Specification, ABC, Generic[P, F]):
                 if isinstance(argument, type) and issubclass(argument, Facts):
                     return argument
         return Facts
+
+
+if TYPE_CHECKING:
+    AnyAlgorithm = Algorithm[Any, Any]
+else:
+    AnyAlgorithm = Algorithm  # pydantic would take `Algorithm[Any, Any]` for a class of its own, without our methods

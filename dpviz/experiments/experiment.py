@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Lane, Trace, recording_grid
 from dpviz.privacy.accounting import accountants
@@ -29,7 +29,7 @@ class Arm(Specification):
 
     kind: ClassVar[str] = "experiments.experiment.arm"
     label: str = Field(min_length=1, max_length=60)
-    algorithm: Algorithm
+    algorithm: AnyAlgorithm
     budget: Budget | None = None
 
 
@@ -163,7 +163,7 @@ class Experiment(Specification):
                 run.close()
 
 
-def recorded_metrics(problem: Problem, algorithm: Algorithm) -> tuple[Metric, ...]:
+def recorded_metrics(problem: Problem, algorithm: AnyAlgorithm) -> tuple[Metric, ...]:
     """What a run records: the problem's diagnostics, those of secret iterates if there are any, and released series."""
     first = min((metric.headline for metric in problem.metrics if metric.headline), default=0)
     hidden = (

@@ -207,6 +207,7 @@ class Order:
 
     @property
     def data_sets(self) -> int:
+        """How many data sets were asked."""
         return len(self.places)
 
 

@@ -52,7 +52,8 @@ class Factorisation(ABC):
 
     @property
     @abstractmethod
-    def row_norms(self) -> Floats: ...
+    def row_norms(self) -> Floats:
+        """(T,) the standard deviation of the noise on each prefix for σ = 1, per coordinate."""
 
     @abstractmethod
     def encoder(self) -> Floats:

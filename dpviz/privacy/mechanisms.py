@@ -100,6 +100,7 @@ class Mechanisms:
 
     @property
     def replicates(self) -> int:
+        """R, the hypothetical runs that are drawn at once."""
         return self._ledger.replicates
 
     def batch(self, event: Event, rows: Sequence[int] | np.ndarray | None = None, table: int | None = None) -> "Batch":

@@ -9,7 +9,8 @@ import numpy as np
 from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES
-from dpviz.datasets.groups import GroupedDataset, GroupedLosses, GroupedSigns, GroupedSpecification
+from dpviz.datasets.groups import GroupedLosses, GroupedSigns
+from dpviz.datasets.groups_base import GroupedDataset, GroupedSpecification
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.queries import Query
 from dpviz.problems.games import GameFacts, GameSpecification, Pair, Player, Work

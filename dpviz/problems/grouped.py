@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dpviz.datasets.groups import GroupedDataset
+from dpviz.datasets.groups_base import GroupedDataset
 from dpviz.problems.base import Metric
 from dpviz.problems.games import Game
 

@@ -12,7 +12,8 @@ import numpy as np
 from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES
-from dpviz.datasets.categories import CategoricalData, CategoricalFacts, CategoricalGenerator, CategoricalTable
+from dpviz.datasets.categories import CategoricalGenerator
+from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, CategoricalTable
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems.base import Metric
 from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Player, Work

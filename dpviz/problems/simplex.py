@@ -81,16 +81,19 @@ class Polytope:
 class Body(Protocol):
     """A convex body as the image of a simplex: its points, gradients pulled back, and how far it stretches."""
 
-    def point(self, weights: np.ndarray) -> np.ndarray: ...
+    def point(self, weights: np.ndarray) -> np.ndarray:
+        """The points (R, d) of the weights (R, m)."""
 
-    def pull_back(self, gradient: np.ndarray) -> np.ndarray: ...
+    def pull_back(self, gradient: np.ndarray) -> np.ndarray:
+        """The gradient (R, m) with respect to the weights, of a function with gradient (R, d) at the points."""
 
     @property
-    def stretch(self) -> float: ...
+    def stretch(self) -> float:
+        """The largest squared Euclidean length of the image of a unit vector of weights."""
 
 
 @dataclass(frozen=True)
-class Ball:
+class Ball(Body):
     """The ℓ1 ball of a radius, w = radius (u₊ - u₋); `Polytope` without the matrix of its 2d vertices."""
 
     radius: float
@@ -106,7 +109,7 @@ class Ball:
         return 2 * self.radius**2
 
 
-class Simplex:
+class Simplex(Body):
     """The simplex itself."""
 
     stretch = 1.0

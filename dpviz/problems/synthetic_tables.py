@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from dpviz.datasets.categories import OTHER, CategoricalFacts
+from dpviz.datasets.categories_base import CategoricalFacts
+from dpviz.datasets.lists import OTHER
 from dpviz.errors import UserError
 from dpviz.problems.marginals import Marginals
 
@@ -33,6 +34,7 @@ class SyntheticTable:
 
     @property
     def rows(self) -> int:
+        """Number of rows of the table."""
         return int(self.counts.sum())
 
     def frame(self, domain: CategoricalFacts) -> pd.DataFrame:

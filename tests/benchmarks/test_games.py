@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.datasets.categories import CategoricalFacts
+from dpviz.datasets.categories_base import CategoricalFacts
 from dpviz.families.mirror_descent import presets
 from dpviz.problems.marginals import Marginals
 from dpviz.problems.synthetic_tables import synthetic_table

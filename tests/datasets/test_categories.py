@@ -11,18 +11,15 @@ from hypothesis import strategies as st
 from dpviz.datasets import data_file
 from dpviz.datasets.categories import (
     MAX_DOMAIN,
-    Bins,
     CategoricalBundled,
-    CategoricalData,
-    CategoricalFacts,
     CategoricalGenerator,
-    CategoricalTable,
     CategoricalUpload,
-    Declared,
     PreparedCategories,
     prepare_categories,
     suggest_categories,
 )
+from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, CategoricalTable
+from dpviz.datasets.lists import Bins, Declared
 from dpviz.errors import UserError
 from dpviz.specification import Specification
 

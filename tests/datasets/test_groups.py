@@ -6,16 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from dpviz.datasets import BundledTable
-from dpviz.datasets.groups import (
-    GroupedBundled,
-    GroupedFacts,
-    GroupedLosses,
-    GroupedSigns,
-    GroupedSpecification,
-    GroupedUpload,
-    Prepared,
-    prepare_groups,
-)
+from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns, GroupedUpload, Prepared, prepare_groups
+from dpviz.datasets.groups_base import GroupedFacts, GroupedSpecification
 from dpviz.errors import UserError
 from dpviz.specification import Specification, registered
 

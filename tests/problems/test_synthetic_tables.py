@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpviz.datasets.categories import OTHER, CategoricalFacts, CategoricalGenerator
+from dpviz.datasets.categories import CategoricalGenerator
+from dpviz.datasets.categories_base import CategoricalFacts
+from dpviz.datasets.lists import OTHER
 from dpviz.errors import UserError
 from dpviz.problems.marginals import MarginalQueries, Marginals
 from dpviz.problems.synthetic_tables import SEED, others, synthetic_table, table_errors

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.datasets.categories import Bins, Declared
+from dpviz.datasets.lists import Bins, Declared
 from dpviz.errors import UserError
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.ui.uploads.categories import categories_text, parse_categories

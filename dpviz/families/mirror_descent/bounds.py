@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpviz.experiments.algorithm import Algorithm
+from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
 from dpviz.families.mirror_descent.algorithms import VertexSampling
@@ -48,7 +48,7 @@ def told(bound: np.ndarray, facts: GameFacts) -> np.ndarray:
     return np.where(bound < facts.largest_gap, bound, np.nan)
 
 
-def histogram_error(algorithm: Algorithm, plan: Plan, marginals: Marginals, rounds: int, fit_error: float) -> float:
+def histogram_error(algorithm: AnyAlgorithm, plan: Plan, marginals: Marginals, rounds: int, fit_error: float) -> float:
     """Bound on the expected largest error of a released histogram's marginal cells, from public and released numbers.
 
     Gaussian marginals: the largest of q cells' noise is at most σ √(2 ln 2q) on average (a maximum of sub-Gaussian

@@ -228,6 +228,7 @@ def round_events(ranges: tuple[Floats, Floats], times: int) -> tuple[tuple[Event
 
 
 def is_private(budget: Budget) -> bool:
+    """Whether the budget asks for noise."""
     return not isinstance(budget, NoPrivacy)
 
 

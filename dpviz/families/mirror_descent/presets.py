@@ -7,7 +7,7 @@ from typing import Any
 from dpviz.datasets.categories import CategoricalBundled
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled
-from dpviz.experiments.algorithm import Algorithm
+from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Expected, Preset
 from dpviz.experiments.sweep import Sweep
@@ -31,15 +31,18 @@ from dpviz.problems.matrix_games import MatrixGame
 from dpviz.problems.quadratic_games import QuadraticGame
 from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 
-_SAMPLING: dict[str, Algorithm] = {
+_SAMPLING: dict[str, AnyAlgorithm] = {
     "Vertex sampling": VertexSampling(),
     "Single pass": VertexSampling(batching="single"),
     "As in the paper": VertexSampling(batching="single", accounting="paper"),
     "Fresh draws": VertexSampling(output="fresh"),
 }
-_GRADIENTS: dict[str, Algorithm] = {"DP-SGDA": EuclideanGradient(), "Gaussian mirror descent": GaussianMirrorDescent()}
-_RESPONSES: dict[str, Algorithm] = {"Two draws": TwoDraws(), "Fictitious play": FictitiousPlay()}
-METHODS: Mapping[str, Algorithm] = MappingProxyType(
+_GRADIENTS: dict[str, AnyAlgorithm] = {
+    "DP-SGDA": EuclideanGradient(),
+    "Gaussian mirror descent": GaussianMirrorDescent(),
+}
+_RESPONSES: dict[str, AnyAlgorithm] = {"Two draws": TwoDraws(), "Fictitious play": FictitiousPlay()}
+METHODS: Mapping[str, AnyAlgorithm] = MappingProxyType(
     {
         **_SAMPLING,
         "Bias-reduced": BiasReduced(),

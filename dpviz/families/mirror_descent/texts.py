@@ -246,7 +246,7 @@ def recommend(found: Expectation | None, budget: Budget, chosen: Collection[str]
 
 
 def _list(words: Sequence[str], last: str) -> str:
-    """ "a, b and c"; the same word once."""
+    """The words as in "a, b and c"; the same word once."""
     *most, end = dict.fromkeys(words)
     return f"{', '.join(most)} {last} {end}" if most else end
 

@@ -173,7 +173,7 @@ def pld_epsilon(events: Sequence[Event], delta: float) -> float:
     return float(_pld_curve(tuple(events), delta, np.array([len(events)]))[0])
 
 
-def _basic_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
+def _basic_curve(events: tuple[Event, ...], _deltas: Floats, counts: np.ndarray) -> Floats:
     return spent(events, "epsilon")[counts]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Algorithm
+from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.specification import Control, Specification
@@ -35,7 +35,7 @@ class Catalogue:
     by_name : the settings that a label stands for; a control for them has the option "by method name".
     """
 
-    methods: Mapping[str, Algorithm]
+    methods: Mapping[str, AnyAlgorithm]
     arms: Callable[..., tuple[Arm, ...]]
     default: Sequence[str]
     by_name: Sequence[str] = ()
@@ -62,6 +62,7 @@ class Chosen:
     settings: Mapping[str, Any]
 
     def arms(self, catalogue: Catalogue) -> tuple[Arm, ...]:
+        """The chosen methods as arms; raises UserError if none is chosen."""
         if not self.labels:
             raise UserError("Choose at least one under “Methods”.", title="No method is chosen")
         settings = {name: value for name, value in self.settings.items() if value != BY_NAME}

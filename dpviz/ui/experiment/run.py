@@ -31,6 +31,7 @@ class Run:
 
     @property
     def experiment(self) -> Experiment:
+        """What runs."""
         return self.job.experiment
 
     @property

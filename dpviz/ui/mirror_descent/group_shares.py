@@ -11,7 +11,9 @@ import streamlit as st
 
 from dpviz.datasets import target_classes
 from dpviz.datasets.files import shown
-from dpviz.datasets.groups import MAX_GROUPS, MIN_SHARE, OTHER, group_positions
+from dpviz.datasets.groups import group_positions
+from dpviz.datasets.groups_base import MAX_GROUPS, MIN_SHARE
+from dpviz.datasets.lists import OTHER
 from dpviz.errors import NotYet, UserError
 from dpviz.families.mirror_descent import shares as bought_shares
 from dpviz.numbers import short

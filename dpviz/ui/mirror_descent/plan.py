@@ -54,6 +54,7 @@ class PlanView:
 
     @property
     def facts(self) -> GameFacts:
+        """What is public of the game; the same for all methods."""
         facts = next(iter(self.plans.values())).facts
         assert isinstance(facts, GameFacts)
         return facts

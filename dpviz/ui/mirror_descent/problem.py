@@ -62,6 +62,7 @@ class Choice:
 
     @property
     def problem(self) -> type[ProblemSpecification]:
+        """The kind of problem."""
         return PROBLEMS[self.name]
 
     def from_data(self, page: str) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dpviz.datasets.categories import OTHER, CategoricalFacts
+from dpviz.datasets.categories_base import CategoricalFacts
+from dpviz.datasets.lists import OTHER
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.families.mirror_descent import SyntheticData, bounds

@@ -11,9 +11,10 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.datasets import CategoricalUpload, PreparedCategories, prepare_categories, suggest_categories
-from dpviz.datasets.categories import MAX_DOMAIN, OTHER, Bins, Declared
+from dpviz.datasets.categories import MAX_DOMAIN
 from dpviz.datasets.cells import class_label
 from dpviz.datasets.files import shown
+from dpviz.datasets.lists import OTHER, Bins, Declared
 from dpviz.errors import UserError
 from dpviz.ui.controls import in_place
 from dpviz.ui.uploads import table as data_panel

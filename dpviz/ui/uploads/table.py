@@ -33,7 +33,7 @@ from dpviz.datasets import (
 from dpviz.datasets.cells import is_empty, numbers
 from dpviz.datasets.columns import MAX_CLASSES_SHOWN
 from dpviz.datasets.files import MAX_ROWS, is_parquet, shown
-from dpviz.datasets.upload import new_identity
+from dpviz.datasets.upload import UploadedTable, new_identity
 from dpviz.errors import NotYet, UserError
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.uploads.file import NAMES, chosen_reading, how_it_was_read
@@ -208,7 +208,7 @@ def _read_as(page: str, kind: type[Upload], reading: Callable[[Reading], Reading
         st.session_state.pop(f"{page}_upload_{name}", None)
 
 
-def _chosen(upload: Upload) -> Prepared:
+def _chosen(upload: Upload) -> Prepared[UploadedTable]:
     """Target, features, ranges and missing values: the table that the user's choices make. Raises UserError."""
     target, positive = choose_target(upload)
     features = choose_features(upload, {target})

@@ -244,7 +244,7 @@ def test_every_preset_runs_to_its_end_and_stays_finite(preset: Preset) -> None:
 
 
 def test_what_to_look_for_can_be_seen_in_games() -> None:
-    """ "Almost blind"; "better still"; "more than doubles"; "by about a third" (of the mean over five data sets)."""
+    """That is, "almost blind", "better still", "more than doubles", "by about a third" (of the mean over five data)."""
     start, needle, wide = "Start here", "Find the needle", "A thousand"
     assert mean(start, "As in the paper") > 0.7 * 0.847  # uniform play
     assert mean(needle, "As in the paper") > 0.7 and mean(needle, "Gaussian mirror descent") < mean(needle, "DP-SGDA")
