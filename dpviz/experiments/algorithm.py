@@ -73,7 +73,7 @@ class Algorithm(Specification, ABC, Generic[P, F]):
 
     def estimated_seconds(self, plan: Plan, replicates: int, recorded: int) -> float:
         """About how long a run will take on one core, with diagnostics at `recorded` iterations."""
-        sizes, n = plan.schedule["batch_size"], plan.facts.n
+        sizes, n = plan.rows, plan.facts.n
         rows = float(sizes.sum()) + 1.5 * n * recorded
         drawn = float(sizes[sizes < n].sum()) * replicates * SECONDS_PER_DRAWN
         passes = rows * replicates * (SECONDS_PER_ELEMENT + SECONDS_PER_PRODUCT * plan.facts.d)

@@ -67,8 +67,8 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
         table[f"spent_{lane.currency}"] = charged[:count].ravel()
         if plan.stops:
             table[f"ceiling_{lane.currency}"] = plan.spent(lane.currency)[-1]
-    if "noise_scale" in plan.schedule:
-        table["noise_scale"] = np.append(np.nan, plan.schedule["noise_scale"])[iterations]
+    for name, scale in plan.noise.items():
+        table[f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"] = np.append(np.nan, scale)[iterations]
     for metric, (_, found) in series.items():
         table[metric.name + ("" if lane.released(metric) else NOT_PRIVATE)] = found[:count].ravel()
     return table

@@ -10,9 +10,10 @@ import numpy as np
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP
 from dpviz.privacy.events import Event, Gaussian, StatedPureDP, StatedZCDP
-from dpviz.privacy.ledger import Filter, FixedEvents
+from dpviz.privacy.ledger import SLACK, Filter, FixedEvents
 from dpviz.problems.base import Facts
 
+NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 SYMBOLS: Mapping[accountants.Currency, str] = MappingProxyType({"epsilon": "ε", "rho": "ρ", "mu": "μ"})
 
 
@@ -24,11 +25,19 @@ class Plan:
     budget : the guarantee that was asked for; the events deliver it or a stronger one.
     terms : what the ledger will allow: a fixed sequence of events, or a filter for an adaptive method.
     charged_at : (len(events),) iteration at which each of `events` is charged.
-    iterations : exact, or the most that there can be.
-    schedule : arrays (T,), read-only: step_size, noise_scale, batch_size, ...
+    iterations : T, exact, or the most that there can be.
+    batch_size : (T,) rows that each iteration reads, on average if that is random; None where no rows are counted.
+    noise : by name ("gradient", "x", "hessian"), (T,) scale of the noise that each iteration adds, 0 where none.
+        Empty if the method never adds noise: then it randomises by selection.
+    schedule : by name, (T,) what only the method itself and its family read, such as step sizes.
+    worst_case : (T+1,) the most that a filter can have been charged after each iteration, in its own currency (ε, ρ,
+        μ), by the run alone. None: its cap from the first iteration on.
+    record_at : (k,) ascending iterations that are recorded in any case, such as the ends of epochs.
     resolved : what "chosen by theory" became.
     notes : warnings in plain words.
     stops : whether a replicate may end before the last iteration, so that `events` are what it is charged at most.
+
+    All arrays and mappings are read-only.
     """
 
     facts: Facts
@@ -36,10 +45,39 @@ class Plan:
     terms: FixedEvents | Filter
     charged_at: np.ndarray
     iterations: int
-    schedule: Mapping[str, np.ndarray]
+    batch_size: np.ndarray | None = None
+    noise: Mapping[str, np.ndarray] = field(default_factory=dict)
+    schedule: Mapping[str, np.ndarray] = field(default_factory=dict)
+    worst_case: np.ndarray | None = None
+    record_at: np.ndarray | None = None
     resolved: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     stops: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse arrays of the wrong shape with a ValueError, and make all of them read-only."""
+        steps, count = self.iterations, len(self.events)
+        if self.charged_at.shape != (count,) or not _ascending(self.charged_at, 1, steps):
+            raise ValueError(f"{count} events are charged in ascending order at 1 to {steps}, not at {self.charged_at}")
+        if self.record_at is not None and not _ascending(self.record_at, 0, steps):
+            raise ValueError(f"iterations to record ascend from 0 to {steps}; {self.record_at} do not")
+        if self.worst_case is not None:
+            self._check_worst_case(self.worst_case)
+        each = (*self.noise.values(), *self.schedule.values(), *([] if self.batch_size is None else [self.batch_size]))
+        for values in each:
+            if values.shape != (steps,):
+                raise ValueError(f"a schedule needs {steps} entries, not {values.shape}")
+        for kept in (*each, self.charged_at, self.worst_case, self.record_at):
+            if kept is not None:
+                kept.setflags(write=False)
+        for name in ("noise", "schedule", "resolved"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))  # frozen, but not yet finished
+
+    def _check_worst_case(self, spent: np.ndarray) -> None:
+        if not isinstance(self.terms, Filter):
+            raise ValueError("what a fixed plan has spent after each iteration follows from its events")
+        if spent.shape != (self.iterations + 1,) or not _ascending(spent, 0, self.terms.cap * (1 + SLACK)):
+            raise ValueError(f"{self.iterations + 1} ascending sums from 0 to the cap {self.terms.cap}, not {spent}")
 
     @classmethod
     def fixed(
@@ -50,19 +88,25 @@ class Plan:
         *,
         charged_at: np.ndarray | None = None,
         iterations: int | None = None,
+        stops: bool = False,
+        batch_size: np.ndarray | None = None,
+        noise: Mapping[str, np.ndarray] = NOTHING,
+        record_at: np.ndarray | None = None,
         resolved: Mapping[str, float] = MappingProxyType({}),
         notes: tuple[str, ...] = (),
-        stops: bool = False,
         **schedule: np.ndarray,
     ) -> Self:
-        """A plan whose events are fixed in advance. Each array of `schedule` is (T,).
+        """A plan whose events are fixed in advance. Each further array is part of `schedule`, (T,).
 
         charged_at : (len(events),) ascending, if it is not one event per iteration; then `iterations` says T.
         stops : whether replicates may leave before the end.
         """
         times = np.arange(1, len(events) + 1) if charged_at is None else charged_at
         steps = len(events) if iterations is None else iterations
-        return cls._made(facts, budget, FixedEvents(events), times, steps, resolved, notes, schedule, stops)
+        terms = FixedEvents(events)
+        return cls(
+            facts, budget, terms, times, steps, batch_size, noise, schedule, None, record_at, resolved, notes, stops
+        )
 
     @classmethod
     def filtered(
@@ -72,49 +116,48 @@ class Plan:
         terms: Filter,
         iterations: int,
         *,
+        worst_case: np.ndarray | None = None,
+        batch_size: np.ndarray | None = None,
+        noise: Mapping[str, np.ndarray] = NOTHING,
+        record_at: np.ndarray | None = None,
         resolved: Mapping[str, float] = MappingProxyType({}),
         notes: tuple[str, ...] = (),
         **schedule: np.ndarray,
     ) -> Self:
         """A plan under a filter, for a method that decides while it runs what comes next; `iterations` at most."""
-        return cls._made(facts, budget, terms, np.ones(1, dtype=int), iterations, resolved, notes, schedule, True)
+        times = np.ones(1, dtype=int)
+        return cls(
+            facts,
+            budget,
+            terms,
+            times,
+            iterations,
+            batch_size,
+            noise,
+            schedule,
+            worst_case,
+            record_at,
+            resolved,
+            notes,
+            True,
+        )
 
-    @classmethod
-    def _made(
-        cls,
-        facts: Facts,
-        budget: Budget,
-        terms: FixedEvents | Filter,
-        charged_at: np.ndarray,
-        iterations: int,
-        resolved: Mapping[str, float],
-        notes: tuple[str, ...],
-        schedule: Mapping[str, np.ndarray],
-        stops: bool,
-    ) -> Self:
-        single = 1 if isinstance(terms, Filter) else len(terms.events)
-        if charged_at.shape != (single,) or (np.diff(charged_at, prepend=1, append=iterations) < 0).any():
-            raise ValueError(
-                f"{single} events are charged in ascending order at 1 to {iterations}, not at {charged_at}"
-            )
-        for values in schedule.values():
-            if values.shape != (iterations,):
-                raise ValueError(f"a schedule needs {iterations} entries, not {values.shape}")
-            values.setflags(write=False)
-        kept = MappingProxyType(dict(schedule))
-        return cls(facts, budget, terms, charged_at, iterations, kept, resolved, notes, stops)
+    @property
+    def rows(self) -> np.ndarray:
+        """(T,) rows that each iteration reads: `batch_size`, or all n where the plan does not count them."""
+        return np.full(self.iterations, self.facts.n) if self.batch_size is None else self.batch_size
+
+    @property
+    def private(self) -> bool:
+        """Whether it has a budget; nothing of a run without one is released."""
+        return not isinstance(self.budget, NoPrivacy)
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What accountants read: the events in the order of their release; under a filter, its ceiling as one event."""
         if isinstance(self.terms, FixedEvents):
             return self.terms.events
-        ceiling: dict[str, type[StatedPureDP | StatedZCDP | Gaussian]] = {
-            "epsilon": StatedPureDP,
-            "rho": StatedZCDP,
-            "mu": Gaussian,
-        }
-        return (ceiling[self.terms.currency](self.terms.cap),)
+        return (_ceiling(self.terms, self.terms.cap),)
 
     @property
     def currency(self) -> accountants.Currency | None:
@@ -122,7 +165,7 @@ class Plan:
 
         None without privacy.
         """
-        if isinstance(self.budget, NoPrivacy):
+        if not self.private:
             return None
         if isinstance(self.terms, Filter):
             return self.terms.currency
@@ -134,6 +177,23 @@ class Plan:
         Entry 0 is what was spent before the run, to learn one of its facts.
         """
         before = self.facts.released
+        if isinstance(self.terms, Filter) and self.worst_case is not None:
+            sums, at = np.unique(self.worst_case, return_inverse=True)
+            whole = [(*before, *([_ceiling(self.terms, amount)] if amount else [])) for amount in sums.tolist()]
+            return np.array([accountants.total(events, currency) for events in whole])[at]
         cumulative = accountants.spent((*before, *self.events), currency)
         counts = np.searchsorted(self.charged_at, np.arange(self.iterations + 1), side="right")
         return cumulative[len(before) + counts]
+
+
+def _ascending(values: np.ndarray, low: float, high: float) -> bool:
+    """Whether values (k,) ascend, weakly, from `low` at least to `high` at most."""
+    path = np.array([low, *values.ravel(), high])
+    return values.ndim == 1 and bool((path[1:] >= path[:-1]).all())
+
+
+def _ceiling(terms: Filter, amount: float) -> Event:
+    """The one event that is at least as bad as all that a filter with this cap allows."""
+    stated: dict[str, type[StatedPureDP | StatedZCDP | Gaussian]]
+    stated = {"epsilon": StatedPureDP, "rho": StatedZCDP, "mu": Gaussian}
+    return stated[terms.currency](amount)

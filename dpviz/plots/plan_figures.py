@@ -14,10 +14,12 @@ from dpviz.plots.lines import Limit, Line, Mark, line_figure
 from dpviz.plots.style import ArmStyle
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.accountants import Currency, Method
-from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
-from dpviz.privacy.events import Laplace, inner_events
+from dpviz.privacy.budgets import ApproximateDP, PureDP
+from dpviz.privacy.events import Gaussian, Laplace, inner_events
+from dpviz.privacy.ledger import Filter
 
 STEP = "Step t"
+BY_SELECTION = "These methods add no noise: what is random is which answers they select."
 NO_BOUND = "No error bound is known for these methods."
 CHECKPOINTS = 25  # iterations at which the accountants are asked
 _SPENT: Mapping[Currency, tuple[str, str]] = MappingProxyType(
@@ -41,22 +43,45 @@ def noise_schedule(
 ) -> go.Figure:
     """Scale of the noise in each step, on a log axis: b_t of Laplace noise, standard deviation σ_t of Gaussian noise.
 
-    Arms without privacy draw no noise and are left out.
+    One line per method and named noise, of those that differ; steps without noise are left out, and a method that adds
+    noise once is a point. Arms without privacy draw no noise and are left out. Of private methods that add no noise a
+    note says that they randomise by selection.
     """
-    shown = {label: plan for label, plan in plans.items() if _is_private(plan) and "noise_scale" in plan.schedule}
-    symbols = sorted({"b_t" if _is_laplace(plan) else "σ_t" for plan in shown.values()})
-    lines = [
-        Line(np.arange(1, plan.iterations + 1), plan.schedule["noise_scale"], label, styles[label])
-        for label, plan in shown.items()
-    ]
+    private = {label: plan for label, plan in plans.items() if plan.private}
+    lines = [line for label, plan in private.items() for line in _noise_lines(plan, label, styles[label])]
+    noisy = {line.group for line in lines}
+    selecting = [label for label in private if label not in noisy]
+    symbols = sorted({symbol for label in noisy for symbol in _noise_symbols(private[label])})
     return line_figure(
         lines,
         x_title=STEP,
         y_title=f"Noise scale {' or '.join(symbols)}".rstrip(),
         log_y=True,
-        if_empty="No method adds noise.",
+        notes=[f"no noise, but random selections: {', '.join(selecting)}"] if selecting else [],
+        if_empty=BY_SELECTION if selecting else "No method adds noise.",
         height=height,
     )
+
+
+def _noise_lines(plan: Plan, label: str, look: ArmStyle) -> list[Line]:
+    """The different noise scales of a plan where they are above 0; those after the first are thin."""
+    named: dict[bytes, list[str]] = {}
+    for name, scale in plan.noise.items():
+        if (scale > 0).any():
+            named.setdefault(scale.tobytes(), []).append(name)
+    lines = []
+    for i, names in enumerate(named.values()):
+        scale = plan.noise[names[0]]
+        steps = np.flatnonzero(scale > 0)
+        title = f"{label}, {' and '.join(names)}" if len(named) > 1 else label
+        lines.append(Line(steps + 1, scale[steps], title, look, width=1.0 if i else 2.0, group=label))
+    return lines
+
+
+def _noise_symbols(plan: Plan) -> set[str]:
+    allowed = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else set(plan.events)
+    kinds = {type(release) for event in allowed for release in inner_events(event)}
+    return {symbol for kind, symbol in ((Laplace, "b_t"), (Gaussian, "σ_t")) if kind in kinds}
 
 
 def privacy_spent(
@@ -75,7 +100,7 @@ def privacy_spent(
     symbol, title = _SPENT[currency]
     lines = []
     for label, plan in plans.items():
-        if _is_private(plan):
+        if plan.private:
             spent = plan.spent(currency)
             if np.isfinite(spent[-1]):
                 lines.append(Line(np.arange(len(spent)), spent, label, styles[label]))
@@ -198,14 +223,6 @@ def bound_by_horizon(
         if_empty=NO_BOUND,
         height=height,
     )
-
-
-def _is_private(plan: Plan) -> bool:
-    return not isinstance(plan.budget, NoPrivacy)
-
-
-def _is_laplace(plan: Plan) -> bool:
-    return isinstance(inner_events(plan.events[0])[0], Laplace)
 
 
 def _epsilon_limit(plan: Plan, delta: float) -> list[Limit]:

@@ -48,6 +48,7 @@ class GameFacts(Facts):
     second_smoothness : L₂ of every partial derivative.
     work : about how many multiplications gradients take; only to say in advance how long a run will take.
     payoff_bound : bound on the entries of one row's payoff matrix, where that matrix can be released; else 0.
+    tables : how many marginal tables the problem has, where they can be released; else 0.
     largest_gap : what no duality gap can exceed, whatever the rows and strategies; a bound above it says nothing.
     right_shares : whether that rests on the groups' shares being right, as declared or bought.
     """
@@ -66,6 +67,7 @@ class GameFacts(Facts):
     smoothness_y: float = 0.0
     second_smoothness: float = 0.0
     payoff_bound: float = 0.0
+    tables: int = 0
     largest_gap: float = math.inf
     right_shares: bool = False
     work: Work = NO_WORK

@@ -130,9 +130,9 @@ class MarginalQueries(GameSpecification):
         oscillation is 1, and replacing the row changes scores by ±(a - a'), a range of 2. The range of ∇ᵧF is
         2 max_j |A(p_S - x)|_j ≤ 2. Every number here is attained.
         """
-        data = self.data.facts()
-        d_x, d_y = data.domain_size, 2 * self.marginals().queries
-        cells = 4 * d_x * len(self.marginals().tables)
+        data, marginals = self.data.facts(), self.marginals()
+        d_x, d_y = data.domain_size, 2 * marginals.queries
+        cells = 4 * d_x * len(marginals.tables)
         return GameFacts(
             n=data.n,
             d=d_x + d_y,
@@ -146,6 +146,7 @@ class MarginalQueries(GameSpecification):
             range_x=1.0,
             range_y=2.0,
             smoothness=1.0,
+            tables=len(marginals.tables),
             largest_gap=2.0,  # F is within ±1
             work=Work(cells, cells, data.n),
         )

@@ -91,7 +91,7 @@ def test_the_csv_tells_raw_data_columns_and_privacy_spent(experiment: Experiment
     assert first["spent_mu"].isna().all() and second["spent_mu"].max() == pytest.approx(1.0)
     assert plain["spent_epsilon"].isna().all() and (plain["noise_scale"].dropna() == 0).all()
     later = first[first["iteration"] > 0]
-    np.testing.assert_array_equal(later["noise_scale"], plan.schedule["noise_scale"][later["iteration"] - 1])
+    np.testing.assert_array_equal(later["noise_scale"], plan.noise["gradient"][later["iteration"] - 1])
     assert first[first["iteration"] == 0]["noise_scale"].isna().all()
 
 

@@ -18,6 +18,7 @@ A, B, C = Laplace(0.1), Laplace(0.2), Repeat(ExpMech(0.05), 2)
 FACTS = Facts(n=100, d=3)
 KNOWN = Facts(n=100, d=3, released=(Laplace(0.5),))
 BUDGET = PureDP(epsilon=1.0)
+ALLOWED = Filter("epsilon", 1.0, {"A": A})
 
 
 def adaptive(currency: str, cap: float, budget: Budget = BUDGET, iterations: int = 4) -> Plan:
@@ -152,7 +153,7 @@ def test_schedules_have_one_entry_per_iteration() -> None:
         with pytest.raises(ValueError, match="3 entries"):
             Plan.fixed(FACTS, BUDGET, (A, A, A), step_size=wrong)
         with pytest.raises(ValueError, match="3 entries"):
-            Plan.filtered(FACTS, BUDGET, Filter("epsilon", 1.0, {"A": A}), 3, step_size=wrong)
+            Plan.filtered(FACTS, BUDGET, ALLOWED, 3, step_size=wrong)
     with pytest.raises(ValueError, match="5 entries"):
         Plan.fixed(FACTS, BUDGET, (A,), charged_at=np.array([1]), iterations=5, step_size=np.ones(1))
 
@@ -168,14 +169,102 @@ def test_a_plan_cannot_be_changed() -> None:
         plan.resolved["step_size"] = 0.0  # type: ignore[index]
     with pytest.raises(dataclasses.FrozenInstanceError):
         plan.iterations = 1  # type: ignore[misc]
-    assert dict(plan.schedule).keys() == {"step_size", "batch_size"} and plan.notes == () and not plan.resolved
+    with pytest.raises(ValueError, match="read-only"):
+        plan.batch_size[0] = 7  # type: ignore[index]
+    assert dict(plan.schedule).keys() == {"step_size"} and plan.notes == () and not plan.resolved
 
 
 def test_notes_and_resolved_settings_are_kept() -> None:
     kept = {"resolved": {"rounds": 3.0}, "notes": ("A warning.",)}
     for plan in (
         Plan.fixed(FACTS, BUDGET, (A,), **kept),  # type: ignore[arg-type]
-        Plan.filtered(FACTS, BUDGET, Filter("epsilon", 1.0, {"A": A}), 2, **kept),  # type: ignore[arg-type]
+        Plan.filtered(FACTS, BUDGET, ALLOWED, 2, **kept),  # type: ignore[arg-type]
     ):
         assert plan.resolved == {"rounds": 3.0} and plan.notes == ("A warning.",)
         assert plan.facts == FACTS and plan.budget == BUDGET
+
+
+# ------------------------------------------------------------------------------------- what pages read: typed fields
+
+
+def test_rows_noise_and_moments_to_record_are_fields_and_the_rest_is_the_schedule() -> None:
+    named = {"gradient": np.array([0.5, 0.4]), "hessian": np.array([0.0, 2.0])}
+    fields = {"batch_size": np.array([10, 20]), "noise": named, "record_at": np.array([1, 2])}
+    for plan in (
+        Plan.fixed(FACTS, BUDGET, (A, B), **fields, step_size=np.ones(2)),  # type: ignore[arg-type]
+        Plan.filtered(FACTS, BUDGET, ALLOWED, 2, **fields, step_size=np.ones(2)),  # type: ignore[arg-type]
+    ):
+        assert plan.rows is plan.batch_size and plan.rows.tolist() == [10, 20]
+        assert dict(plan.noise) == named and list(plan.schedule) == ["step_size"]
+        assert plan.record_at is not None and plan.record_at.tolist() == [1, 2]
+        for values in (plan.rows, plan.noise["hessian"], plan.record_at):
+            with pytest.raises(ValueError, match="read-only"):
+                values[0] = 1
+        with pytest.raises(TypeError):
+            plan.noise["gradient"] = np.zeros(2)  # type: ignore[index]
+
+
+def test_a_plan_that_counts_no_rows_reads_all_of_them() -> None:
+    plan = Plan.fixed(FACTS, BUDGET, (A, B))
+    assert plan.batch_size is None and plan.rows.tolist() == [100, 100]
+    assert not plan.noise and plan.record_at is None and plan.worst_case is None
+
+
+def test_whether_a_plan_is_private_is_its_budget() -> None:
+    assert Plan.fixed(FACTS, BUDGET, (A,)).private and adaptive("rho", 0.05).private
+    assert not Plan.fixed(FACTS, NoPrivacy(), (Laplace(math.inf),)).private
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"batch_size": np.ones(3)},
+        {"noise": {"gradient": np.ones((2, 1))}},
+        {"record_at": np.array([1, 3])},
+        {"record_at": np.array([2, 1])},
+        {"record_at": np.array([-1])},
+    ],
+    ids=["rows", "noise", "after the end", "not ascending", "before the start"],
+)
+def test_fields_that_do_not_fit_the_iterations_are_refused(wrong: dict) -> None:
+    with pytest.raises(ValueError, match="2"):
+        Plan.fixed(FACTS, BUDGET, (A, B), **wrong)
+    with pytest.raises(ValueError, match="2"):
+        Plan.filtered(FACTS, BUDGET, ALLOWED, 2, **wrong)
+
+
+# --------------------------------------------------------------------------------------------- the worst case of a filter
+
+
+@pytest.mark.parametrize(("currency", "cap"), [("epsilon", 0.7), ("rho", 0.05), ("mu", 0.4)])
+def test_a_worst_case_is_what_a_filter_has_spent_at_most(currency: str, cap: float) -> None:
+    worst = cap * np.array([0.0, 0.0, 0.5, 1.0, 1.0])
+    plan = dataclasses.replace(adaptive(currency, cap), worst_case=worst)
+    assert plan.spent(currency) == pytest.approx(worst)  # type: ignore[arg-type]
+    assert plan.events == adaptive(currency, cap).events, "the guarantee is the cap all the same"
+    known = dataclasses.replace(plan, facts=KNOWN)
+    for wanted in ("epsilon", "rho", "mu"):
+        before = accountants.total(KNOWN.released, wanted)
+        own = np.array([0.0 if not amount else _cost(currency, amount, wanted) for amount in worst])
+        expected = np.hypot(before, own) if wanted == "mu" else before + own
+        assert known.spent(wanted) == pytest.approx(expected)
+
+
+def _cost(currency: str, amount: float, wanted: accountants.Currency) -> float:
+    event: Event = {"epsilon": StatedPureDP, "rho": StatedZCDP, "mu": Gaussian}[currency](amount)
+    return accountants.total((event,), wanted)
+
+
+@pytest.mark.parametrize(
+    "worst",
+    [[0, 0.1, 0.2, 0.3], [0, 0.2, 0.1, 0.3, 0.3], [0, 0.1, 0.2, 0.3, 0.8], [[0.0] * 5]],
+    ids=["too short", "falls", "beyond the cap", "a matrix"],
+)
+def test_a_worst_case_climbs_from_nothing_to_the_cap(worst: list) -> None:
+    with pytest.raises(ValueError, match="ascending sums from 0 to the cap"):
+        dataclasses.replace(adaptive("epsilon", 0.7), worst_case=np.array(worst, dtype=float))
+
+
+def test_a_fixed_plan_has_no_worst_case_of_its_own() -> None:
+    with pytest.raises(ValueError, match="follows from its events"):
+        dataclasses.replace(Plan.fixed(FACTS, BUDGET, (A,)), worst_case=np.zeros(2))

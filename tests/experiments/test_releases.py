@@ -45,7 +45,7 @@ def noise(of: Experiment, label: str) -> np.ndarray:
     plan = of.plans()[label]
     lane = of.run().lanes[label]
     exact = experiment(Arm(label="e", algorithm=ONE_STEP, budget=NoPrivacy()), problem=of.problem).run().lanes["e"]
-    step = plan.schedule["step_size"][0] * plan.schedule["noise_scale"][0]
+    step = plan.schedule["step_size"][0] * plan.noise["gradient"][0]
     return (exact.output["x"][0] - lane.output["x"]) / step
 
 

@@ -56,7 +56,7 @@ class Held(Algorithm[Problem, Facts]):
         if self.failure == "plan":
             raise UserError("This plan cannot be. Change it.")
         plan = Nesterov(iterations=10_000).plan(BENCH.facts(), NoPrivacy())
-        return Plan.fixed(facts, budget, plan.events, batch_size=plan.schedule["batch_size"])
+        return Plan.fixed(facts, budget, plan.events, batch_size=plan.batch_size)
 
     def run(self, problem: Problem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         yield Snapshot(0, {"x": np.ones((mechanisms.replicates, 2))})

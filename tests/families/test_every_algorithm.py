@@ -11,6 +11,7 @@ import pytest
 
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import SyntheticData
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
@@ -64,6 +65,12 @@ def test_settings_survive_json_alone_and_inside_an_experiment(cls: type[Algorith
 # ----------------------------------------------------------------------------------------------------------------- plan
 
 
+def arrays(plan: Plan) -> dict[str, np.ndarray]:
+    """All series (T,) of a plan by name; noise scales are called noise_scale_<name>."""
+    found = {**plan.schedule, **{f"noise_scale_{name}": scale for name, scale in plan.noise.items()}}
+    return found if plan.batch_size is None else {**found, "batch_size": plan.batch_size}
+
+
 @EVERY
 def test_a_plan_touches_no_data_draws_nothing_and_is_deterministic(
     cls: type[Algorithm], monkeypatch: pytest.MonkeyPatch
@@ -84,9 +91,11 @@ def test_a_plan_touches_no_data_draws_nothing_and_is_deterministic(
         again = case.algorithm.plan(case.specification.facts(), case.budget)
         assert again.events == case.plan.events and again.terms == case.plan.terms, case.name
         assert again.iterations == case.plan.iterations and dict(again.resolved) == dict(case.plan.resolved)
-        assert again.schedule.keys() == case.plan.schedule.keys() and again.notes == case.plan.notes
-        for series, values in again.schedule.items():
-            assert np.array_equal(values, case.plan.schedule[series]), f"{case.name}: {series}"
+        assert again.notes == case.plan.notes
+        planned_arrays = arrays(case.plan)
+        assert arrays(again).keys() == planned_arrays.keys()
+        for series, values in arrays(again).items():
+            assert np.array_equal(values, planned_arrays[series]), f"{case.name}: {series}"
     assert np.array_equal(state, np.random.get_state()[1])
 
 
@@ -99,16 +108,16 @@ def test_a_plan_is_complete_finite_and_read_only(cls: type[Algorithm]) -> None:
         assert (np.diff(plan.charged_at, prepend=1, append=plan.iterations) >= 0).all(), case.name
         chosen = getattr(case.algorithm, length(cls) or "", None)
         assert chosen is None or plan.iterations <= chosen, case.name
-        for name, values in plan.schedule.items():
+        for name, values in arrays(plan).items():
             assert values.shape == (plan.iterations,), f"{case.name}: {name}"
             assert np.isfinite(values).all() and (values >= 0).all(), f"{case.name}: {name}"
             assert (values > 0).all() or not name.startswith(("step_size", "batch_size")), f"{case.name}: {name}"
             with pytest.raises(ValueError):
                 values[0] = values[0]
-        scales = [values for name, values in plan.schedule.items() if name.startswith("noise_scale")]
-        assert not scales or (sum(scales) > 0).all(), case.name  # a player who reads no data needs no noise
-        if "batch_size" in plan.schedule:
-            assert (plan.schedule["batch_size"] <= plan.facts.n).all()
+        scales = list(plan.noise.values())
+        assert bool(scales) != only_selects(plan), f"{case.name}: who adds no noise selects"
+        assert not scales or (sum(scales) > 0)[plan.charged_at - 1].all(), case.name  # who reads no data needs no noise
+        assert (plan.rows <= plan.facts.n).all()
         if isinstance(plan.terms, Filter):  # what a filter allows is one event, charged as soon as it begins
             (ceiling,) = plan.events
             currency = plan.terms.currency
@@ -211,7 +220,7 @@ def test_the_noise_drawn_is_the_noise_shown(cls: type[Algorithm], monkeypatch: p
 
 def check_shown(case: Case, prefix: str, drawn: list[tuple[int, float]]) -> None:
     """The schedules of this name show what was drawn in every iteration, player by player, and nothing else."""
-    series = [values for name, values in case.plan.schedule.items() if name.startswith(prefix)]
+    series = [values for name, values in arrays(case.plan).items() if name.startswith(prefix)]
     for t in range(1, case.plan.iterations + 1):
         used = {value for iteration, value in drawn if iteration == t}
         if series and (used or prefix != "batch_size"):  # what reads no data at random has a batch, too
@@ -317,7 +326,7 @@ def test_without_privacy_nothing_is_drawn_and_the_method_is_the_noise_free_one(
     for case in planned(cls, (NoPrivacy(),)):
         plans += 1
         assert case.plan.spent("epsilon")[-1] == case.plan.spent("rho")[-1] == np.inf
-        assert all((v == 0).all() for name, v in case.plan.schedule.items() if name.startswith(("noise_", "range_")))
+        assert all((v == 0).all() for name, v in arrays(case.plan).items() if name.startswith(("noise_", "range_")))
         snapshots, source, ledger = started(case)
         before = [generator.bit_generator.state for generator in source._noise]
         plain = [kept(snapshot) for snapshot in snapshots]

@@ -37,7 +37,7 @@ class Descent(Algorithm[SmoothProblem, SmoothFacts]):
             events,
             step_size=np.full(self.iterations, 1 / facts.smoothness),
             batch_size=np.full(self.iterations, float(facts.n)),
-            noise_scale=np.array(scales),
+            noise={"gradient": np.array(scales)},
         )
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:

@@ -99,7 +99,7 @@ def test_the_exact_parts_add_up_to_the_exact_error(method, check_finite) -> None
     plan = method.plan(Quadratic(rows=5000, dimension=4).facts(), BUDGET)
     facts = plan.facts
     batch = theory.sampling_variance(facts.gradient_bound_l2, method.batch_size(facts), facts.n)
-    variance = 2 * plan.schedule["noise_scale"] ** 2 + batch / facts.d
+    variance = 2 * plan.noise["gradient"] ** 2 + batch / facts.d
     steps, spectrum = method.steps(facts, plan.iterations), facts.eigenvalues
     expected = quadratic.expected_gap(steps, method.dynamics, spectrum, facts.start, variance).total
     figure = decomposition(method, plan, exact=True)

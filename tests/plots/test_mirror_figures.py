@@ -22,7 +22,7 @@ from dpviz.families.mirror_descent import (
     theory,
 )
 from dpviz.families.mirror_descent.sampling_bias import SamplingBias, measure
-from dpviz.plots import style
+from dpviz.plots import plan_figures, style
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, ZeroConcentratedDP
 from dpviz.problems.group_loss import GroupLoss
 from dpviz.problems.marginals import MarginalQueries
@@ -85,12 +85,15 @@ def test_only_the_player_who_pays_is_drawn_and_refreshes_are_the_points(check_fi
 
 
 def test_noise_of_the_arms_that_add_some(check_finite) -> None:
-    figure = figures.noise_scales(PLANS, STYLES)
+    figure = plan_figures.noise_schedule(PLANS, STYLES)
     check_finite(figure)
     assert set(named(figure)) == {"Gaussian", "matrix"} and figure.layout.yaxis.type == "log"
-    assert named(figure)["Gaussian"].y[0] == pytest.approx(PLANS["Gaussian"].schedule["noise_scale_x"][0])
+    assert named(figure)["Gaussian"].y[0] == pytest.approx(PLANS["Gaussian"].noise["x"][0])
     assert named(figure)["matrix"].mode == "markers" and named(figure)["matrix"].x.tolist() == [1]
-    assert notes(figures.noise_scales({"full": PLANS["full"]}, STYLES)) == "No method adds noise."
+    assert notes(figure) == "no noise, but random selections: full, single, fresh"
+    nothing = plan_figures.noise_schedule({"full": PLANS["full"]}, STYLES)
+    assert notes(nothing) == plan_figures.BY_SELECTION and not nothing.data
+    assert notes(plan_figures.noise_schedule({"plain": PLANS["plain"]}, STYLES)) == "No method adds noise."
     assert notes(figures.selection_ranges({"matrix": PLANS["matrix"]}, STYLES)) == "No method draws vertices privately."
 
 

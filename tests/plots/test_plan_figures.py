@@ -33,7 +33,7 @@ def test_noise_schedule_shows_the_noise_of_the_plan(experiment, check_finite) ->
     assert [trace.name for trace in figure.data] == PRIVATE  # references draw no noise
     for label, trace in named(figure).items():
         np.testing.assert_array_equal(trace.x, np.arange(1, plans[label].iterations + 1))
-        np.testing.assert_allclose(trace.y, plans[label].schedule["noise_scale"], rtol=1e-6)
+        np.testing.assert_allclose(trace.y, plans[label].noise["gradient"], rtol=1e-6)
     assert figure.layout.yaxis.type == "log" and figure.layout.xaxis.type == "linear"
     assert figure.layout.yaxis.title.text == "Noise scale b_t"
 

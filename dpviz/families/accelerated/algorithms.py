@@ -103,14 +103,14 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
             facts,
             budget,
             events,
+            batch_size=np.full(len(events), m),
+            noise={"gradient": np.array([scales[event] for event in events])},
             resolved={"iterations": len(events), "smoothness": facts.smoothness, "batch_size": m},
             notes=self._notes(facts, steps),
             step_size=steps.step_size,
             momentum=steps.momentum,
             restart=steps.restart,
             stage=steps.stage,
-            noise_scale=np.array([scales[event] for event in events]),
-            batch_size=np.full(len(events), m),
         )
 
     def _notes(self, facts: SmoothFacts, steps: theory.Steps) -> tuple[str, ...]:
@@ -166,7 +166,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         facts = plan.facts
         assert isinstance(facts, SmoothFacts)
         spectrum = np.array(facts.eigenvalues) if eigenvalues is None else eigenvalues
-        variance = (2.0 if self.noise == "laplace" else 1.0) * plan.schedule["noise_scale"] ** 2
+        variance = (2.0 if self.noise == "laplace" else 1.0) * plan.noise["gradient"] ** 2
         steps = self.steps(facts, plan.iterations)
         return quadratic.expected_gap(
             steps, self.dynamics, spectrum, np.full(len(spectrum), facts.start), variance

@@ -52,7 +52,7 @@ def half_variance(method: "GradientMethod", facts: SmoothFacts, plan: Plan) -> n
     """(T,) half the expected squared norm of each step's gradient error: privacy noise plus batch noise."""
     variance_factor = 1.0 if method.noise == "laplace" else 0.5
     batch = theory.sampling_variance(facts.gradient_bound("l2"), method.batch_size(facts), facts.n)
-    return variance_factor * facts.d * plan.schedule["noise_scale"] ** 2 + batch / 2
+    return variance_factor * facts.d * plan.noise["gradient"] ** 2 + batch / 2
 
 
 def best_iterations(method: "GradientMethod", facts: SmoothFacts, budget: Budget) -> int:

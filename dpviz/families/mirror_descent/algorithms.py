@@ -169,7 +169,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         facts, draws = problem.facts, int(plan.resolved["draws"])
-        batch = int(plan.schedule["batch_size"][0])
+        batch = int(plan.rows[0])
         scores, events = Scores(problem, mechanisms.replicates), iter(plan.events)
         start = facts.uniform(mechanisms.replicates)
         released, hidden = [np.zeros_like(v) for v in start], [np.zeros_like(v) for v in start]

@@ -81,12 +81,11 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
             (Parallel((event,) * rounds),) if blocks else (event,) * rounds,
             charged_at=np.ones(1, dtype=int) if blocks else None,
             iterations=rounds,
+            batch_size=np.full(rounds, batch),
+            noise={"x": np.full(rounds, scales[0]), "y": np.full(rounds, scales[1])},
             resolved={"rounds": rounds, "step_size_x": steps[0], "step_size_y": steps[1]},
             step_size_x=np.full(rounds, steps[0]),
             step_size_y=np.full(rounds, steps[1]),
-            noise_scale_x=np.full(rounds, scales[0]),
-            noise_scale_y=np.full(rounds, scales[1]),
-            batch_size=np.full(rounds, batch),
         )
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
@@ -199,22 +198,22 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
                 title="Too many entries",
             )
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
-        mu = math.sqrt(2 * rho)
-        rounds = self.matrix_rounds
-        scale = 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n / mu
+        event, rounds = Gaussian(math.sqrt(2 * rho)), self.matrix_rounds
+        scale = noise_scale(event, 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n)
         steps = [
             planning.bold_step(math.log(max(d, 2)), 2 * facts.payoff_bound, rounds) for d in (facts.d_x, facts.d_y)
         ]
         return Plan.fixed(
             facts,
             budget,
-            (Gaussian(mu),),
+            (event,),
             charged_at=np.ones(1, dtype=int),
             iterations=rounds,
-            resolved={"rounds": rounds, "noise_scale": scale},
+            batch_size=np.full(rounds, facts.n),
+            noise={"payoffs": planning.once(scale, rounds)},
+            resolved={"rounds": rounds},
             step_size_x=np.full(rounds, steps[0]),
             step_size_y=np.full(rounds, steps[1]),
-            batch_size=np.full(rounds, facts.n),
         )
 
     def run(self, problem: MatrixGameProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
@@ -264,9 +263,9 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
             (select, measure) * rounds,
             charged_at=np.repeat(np.arange(1, rounds + 1), 2),
             iterations=rounds,
-            resolved={"rounds": rounds},
-            noise_scale_y=np.full(rounds, noise_scale(measure, 1 / facts.n)),
             batch_size=np.full(rounds, facts.n),
+            noise={"y": np.full(rounds, noise_scale(measure, 1 / facts.n))},
+            resolved={"rounds": rounds},
         )
 
     def run(self, problem: MarginalGame, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
@@ -316,14 +315,17 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         _needs_marginals(facts)
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
+        event = Gaussian(math.sqrt(2 * rho))
+        scale = noise_scale(event, math.sqrt(2 * facts.tables) / facts.n)  # two cells of each table move by 1/n
         return Plan.fixed(
             facts,
             budget,
-            (Gaussian(math.sqrt(2 * rho)),),
+            (event,),
             charged_at=np.ones(1, dtype=int),
             iterations=self.fitting_rounds,
-            resolved={"rounds": self.fitting_rounds},
             batch_size=np.full(self.fitting_rounds, facts.n),
+            noise={"tables": planning.once(scale, self.fitting_rounds)},
+            resolved={"rounds": self.fitting_rounds},
         )
 
     def run(self, problem: MarginalGame, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:

@@ -17,7 +17,6 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import inner_events
-from dpviz.privacy.mechanisms import noise_scale
 from dpviz.problems.games import GameFacts
 from dpviz.problems.marginals import Marginals
 
@@ -36,7 +35,7 @@ def gap_bound(algorithm: VertexSampling, plan: Plan) -> np.ndarray | None:
     if not planning.is_private(plan.budget):
         players = tuple(player._replace(smoothness=0.0) for player in players)
     steps = [plan.schedule[f"step_size_{name}"][0] for name, d in (("x", facts.d_x), ("y", facts.d_y)) if d > 1]
-    rounds, batch = np.arange(1.0, plan.iterations + 1), plan.schedule["batch_size"][0]
+    rounds, batch = np.arange(1.0, plan.iterations + 1), plan.rows[0]
     bound = theory.direct_bound(players, steps, rounds)
     if batch < facts.n:
         bound = bound + theory.population_term(players, facts.lipschitz, rounds, batch)
@@ -58,8 +57,7 @@ def histogram_error(algorithm: AnyAlgorithm, plan: Plan, marginals: Marginals, r
     """
     bound: float = math.inf
     if isinstance(algorithm, GaussianMarginals):
-        scale = noise_scale(plan.events[0], marginals.change("l2") / plan.facts.n)
-        bound = scale * math.sqrt(2 * math.log(2 * marginals.queries)) + fit_error
+        bound = plan.noise["tables"][0] * math.sqrt(2 * math.log(2 * marginals.queries)) + fit_error
     elif isinstance(algorithm, VertexSampling):
         over_rounds = gap_bound(algorithm, plan)
         bound = math.inf if over_rounds is None else float(over_rounds[rounds])

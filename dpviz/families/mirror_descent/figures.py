@@ -1,4 +1,4 @@
-"""Figures of vertex sampling alone: ranges and noise, bounds, accounting, sampling bias."""
+"""Figures of vertex sampling alone: ranges, bounds, accounting, sampling bias."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,65 +28,35 @@ def selection_ranges(
 ) -> go.Figure:
     """Range η_t of every draw against the round; the draw is η_t-DP and η_t²/8-zCDP.
 
-    Rounds whose draws need no data are left out, and so are arms that add noise: see `noise_scales`.
+    Rounds whose draws need no data are left out, and so are arms that add noise.
     """
+    lines = _per_player(plans, styles)
     return line_figure(
-        _per_player(plans, styles, "range"),
+        lines,
         x_title=ROUND,
         y_title="Range η_t of one draw",
         log_y=False,
         from_zero=True,
-        notes=_thin(plans, "range"),
+        notes=["thin lines: the maximising player y"] if any(line.width < 2 for line in lines) else [],
         if_empty="No method draws vertices privately.",
         height=height,
     )
 
 
-def noise_scales(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT) -> go.Figure:
-    """Scale of the noise per coordinate against the round, on a log axis, of the arms that add noise.
-
-    Methods that release once, such as the noisy payoff matrix, are a point at round 1.
-    """
-    once = [
-        Line(np.ones(1, dtype=int), np.array([plan.resolved["noise_scale"]]), label, styles[label])
-        for label, plan in plans.items()
-        if plan.resolved.get("noise_scale", 0.0) > 0
-    ]
-    return line_figure(
-        [*_per_player(plans, styles, "noise_scale"), *once],
-        x_title=ROUND,
-        y_title="Noise scale σ_t per coordinate",
-        log_y=True,
-        notes=_thin(plans, "noise_scale"),
-        if_empty="No method adds noise.",
-        height=height,
-    )
-
-
-def _players_of(plan: Plan, quantity: str) -> dict[str, np.ndarray]:
-    """The quantity's schedule of each player that has one somewhere above 0; x alone if y's is the same."""
-    found = {name: plan.schedule.get(f"{quantity}_{name}", np.zeros(1)) for name in "xy"}
-    found = {name: values for name, values in found.items() if (values > 0).any()}
-    if len(found) == 2 and np.allclose(found["x"], found["y"], rtol=1e-9, atol=0.0):
-        del found["y"]
-    return found
-
-
-def _per_player(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], quantity: str) -> list[Line]:
+def _per_player(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> list[Line]:
+    """Where both players' ranges are equal, x stands for both."""
     lines = []
     for label, plan in plans.items():
-        for i, (name, values) in enumerate(_players_of(plan, quantity).items()):
+        found = planning.ranges(plan)
+        if len(found) == 2 and np.allclose(found["x"], found["y"], rtol=1e-9, atol=0.0):
+            del found["y"]
+        for i, (name, values) in enumerate(found.items()):
             rounds, used = np.arange(1, plan.iterations + 1), values > 0
             width, title = (2.0, label) if name == "x" else (1.0, f"{label}, y")
             lines.append(
                 Line(rounds[used], values[used], title, styles[label], width=width, group=label, legend=i == 0)
             )
     return lines
-
-
-def _thin(plans: Mapping[str, Plan], quantity: str) -> list[str]:
-    thin = any("y" in _players_of(plan, quantity) for plan in plans.values())
-    return ["thin lines: the maximising player y"] if thin else []
 
 
 def gap_bounds(
@@ -106,7 +76,7 @@ def gap_bounds(
                 vacuous.append(arm.label)
                 continue
             lines.append(Line(np.arange(len(bound)), useful, arm.label, styles[arm.label]))
-            single |= plan.schedule["batch_size"][0] < plan.facts.n
+            single |= plan.rows[0] < plan.facts.n
     nothing = f"{', '.join(vacuous)}: the bound says nothing, {limit}"
     return line_figure(
         lines,

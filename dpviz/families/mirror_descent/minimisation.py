@@ -142,7 +142,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
                 "repeats R or the number of vertices.",
                 title="Too much to keep",
             )
-        batch = int(plan.schedule["batch_size"][0])
+        batch = int(plan.rows[0])
         draws, output_draws = int(plan.resolved["draws"]), int(plan.resolved["output_draws"])
         scores, events = Scores(problem, replicates), iter(plan.events)
         x, y = facts.uniform(replicates)

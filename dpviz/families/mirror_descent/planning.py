@@ -227,6 +227,17 @@ def round_events(ranges: tuple[Floats, Floats], times: int) -> tuple[tuple[Event
     return tuple(events), np.array(rounds, dtype=int)
 
 
+def ranges(plan: Plan) -> dict[str, np.ndarray]:
+    """(T,) bounded range η of every round's draws, of each player ("x", "y") who draws privately in some round."""
+    found = {name: plan.schedule.get(f"range_{name}") for name in "xy"}
+    return {name: values for name, values in found.items() if values is not None and (values > 0).any()}
+
+
+def once(scale: float, rounds: int) -> np.ndarray:
+    """(T,) the noise scale of a method that adds noise in its first round alone."""
+    return np.concatenate([[scale], np.zeros(rounds - 1)])
+
+
 def is_private(budget: Budget) -> bool:
     """Whether the budget asks for noise."""
     return not isinstance(budget, NoPrivacy)
@@ -258,7 +269,7 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
         assert isinstance(facts, GameFacts)
         asked = facts.work.vertices if self.sparse else facts.work.mixed
         evaluated = asked * (0.1 if self.sparse else 2.0)  # the columns of drawn vertices are kept
-        share = float(plan.schedule["batch_size"][0]) / facts.n
+        share = float(plan.rows[0]) / facts.n
         products = replicates * (plan.iterations * asked * share + recorded * evaluated) + facts.work.preparation
         elements = plan.iterations * replicates * facts.d
         return products * SECONDS_PER_PRODUCT + elements * SECONDS_PER_VERTEX + plan.iterations * SECONDS_PER_ROUND

@@ -141,7 +141,7 @@ def figures(shown: PlanView) -> None:
 def batch_note(shown: PlanView) -> str:
     """What the batch means in rows and passes over the data."""
     plan = max(guarantee.private(shown.plans).values(), key=lambda plan: plan.iterations)
-    m, n = int(plan.schedule["batch_size"][0]), plan.facts.n
+    m, n = int(plan.rows[0]), plan.facts.n
     rows = f"All n = {n:,} rows" if m == n else f"m = {m:,} of n = {n:,} rows"
     return f"{rows} in each step: {short(plan.iterations * m / n)} epochs in {plan.iterations:,} steps."
 
@@ -150,7 +150,7 @@ def assumptions(shown: PlanView, taken: Collection[str]) -> None:
     """The box of assumptions for these settings; taken : what of an upload was taken from the data."""
     experiment = shown.experiment
     plan = next(iter(guarantee.private(shown.plans).values()))
-    m, n = int(plan.schedule["batch_size"][0]), plan.facts.n
+    m, n = int(plan.rows[0]), plan.facts.n
     problem = experiment.problem
     missing = getattr(getattr(problem, "data", None), "missing", "")
     explain.assumptions(

@@ -90,7 +90,7 @@ def private(plans: Mapping[str, Plan]) -> dict[str, Plan]:
 
 def telling(plans: Mapping[str, Plan]) -> str:
     """The method whose noise to show first: one whose noise changes over the steps, if there is one."""
-    changing = (label for label, plan in plans.items() if np.ptp(plan.schedule.get("noise_scale", np.zeros(1))) > 0)
+    changing = (label for label, plan in plans.items() if any(np.ptp(scale) > 0 for scale in plan.noise.values()))
     return next(changing, next(iter(plans)))
 
 
@@ -111,7 +111,7 @@ Card = tuple[str, str, str, str]  # name, value, what stands below, help
 
 def noise_card(label: str, plan: Plan) -> Card:
     """The scale of the noise in the first and the last step."""
-    noise = plan.schedule["noise_scale"]
+    noise = next(iter(plan.noise.values()))
     return (
         "Noise, first → last step",
         short(noise[0]) if noise[0] == noise[-1] else f"{short(noise[0])} → {short(noise[-1])}",

@@ -148,7 +148,7 @@ def _positions(panel: Panel, shown: PlanView) -> None:
     if not single:
         return
     plan = shown.plans[single[0].label]
-    batch = int(plan.schedule["batch_size"][0])
+    batch = int(plan.rows[0])
     steps = (plan.resolved["step_size_x"], plan.resolved["step_size_y"])
     paying = [
         (player, step)

@@ -10,7 +10,7 @@ import streamlit as st
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.families.mirror_descent import VertexSampling, advice, bounds, figures, texts
+from dpviz.families.mirror_descent import VertexSampling, advice, bounds, figures, planning, texts
 from dpviz.numbers import short
 from dpviz.plots import plan_figures
 from dpviz.plots.style import ArmStyle, arm_styles
@@ -76,13 +76,13 @@ def view(text: str) -> PlanView:
 
 def range_card(label: str, plan: Plan) -> guarantee.Card:
     """What one released vertex may tell, in the first and the last round that costs anything."""
-    for name, what in (("range", "bounded range η of one draw"), ("noise_scale", "noise per coordinate")):
-        for player in ("x", "y"):
-            values = plan.schedule.get(f"{name}_{player}", np.zeros(1))
+    for found, what in ((planning.ranges(plan), "bounded range η of one draw"), (plan.noise, "noise per coordinate")):
+        for name, values in found.items():
             paid = values[values > 0]
             if paid.size:
                 ends = short(paid[0]) if paid[0] == paid[-1] else f"{short(paid[0])} → {short(paid[-1])}"
-                help = f"{what[0].upper()}{what[1:]} of the player {player}, first → last round that costs anything."
+                of = f" of the player {name}" if name in "xy" else f" on the {name}"
+                help = f"{what[0].upper()}{what[1:]}{of}, first → last round that costs anything."
                 return (f"Per round, {what.split(' of')[0]}", ends, f"{label}, T = {plan.iterations:,}", help)
     return ("Rounds", f"{plan.iterations:,}", label, "Rounds of the game.")
 
@@ -124,7 +124,7 @@ def _fourth(shown: PlanView) -> tuple[str, go.Figure, str]:
             advice = "In practice a quarter of T* does better, because the bound is loose there."
             return "How many rounds?", bound, f"{caption} {advice} {SETTINGS_ONLY}"
         nothing = f" Whatever T, the bound of vertex sampling says nothing here: {shown.facts.cannot_exceed}."
-    noise = figures.noise_scales(guarantee.private(shown.plans), shown.styles)
+    noise = plan_figures.noise_schedule(shown.plans, shown.styles)
     if bound is not None and not noise.data:
         return "How many rounds?", bound, f"{caption} {SETTINGS_ONLY}"
     caption = f"Standard deviation or scale of the noise that methods without vertex sampling add.{nothing}"
@@ -172,7 +172,7 @@ def recommendation(shown: PlanView) -> None:
 def assumptions(shown: PlanView, taken: Collection[str]) -> None:
     """The box of assumptions for these settings; taken : what of an upload was taken from the data."""
     plan = next(iter(guarantee.private(shown.plans).values()))
-    batch, n = int(plan.schedule["batch_size"][0]), plan.facts.n
+    batch, n = int(plan.rows[0]), plan.facts.n
     methods = [arm.algorithm for arm in shown.experiment.arms]
     paper = all(getattr(method, "accounting", "tight") == "paper" for method in methods)
     problem = shown.experiment.problem

@@ -188,7 +188,7 @@ def test_the_noise_scale_costs_what_the_plan_says(fraction: float, schedule: str
     """Check 4: ε_t(b_t) adds up to ε, by the formula of section 4 and not by the accountant."""
     method = Nesterov(batch_fraction=fraction, schedule=schedule, iterations=60)
     plan = method.plan(DEFAULT, PureDP(epsilon=2.0))
-    scale, m = plan.schedule["noise_scale"], fraction * 10_000
+    scale, m = plan.noise["gradient"], fraction * 10_000
     cost = np.log1p(np.expm1(20 / (m * scale)) * m / 10_000)
     assert cost.sum() == pytest.approx(2.0, rel=1e-12)
     assert plan.spent("epsilon") == pytest.approx(np.concatenate([[0], np.cumsum(cost)]), rel=1e-12)
@@ -200,7 +200,7 @@ def test_the_noise_scale_costs_what_the_plan_says(fraction: float, schedule: str
 def test_published_scales_with_batches(iterations: int, scale: float) -> None:
     problem = Quadratic(rows=100_000, dimension=20, clip=20.0)  # S₁ = 40
     plan = GradientDescent(iterations=iterations, batch_fraction=0.01).plan(problem.facts(), PureDP(epsilon=1.0))
-    assert plan.schedule["noise_scale"] == pytest.approx(scale, abs=5e-11)
+    assert plan.noise["gradient"] == pytest.approx(scale, abs=5e-11)
 
 
 def test_default_numbers_of_the_optimal_schedule() -> None:
@@ -209,7 +209,7 @@ def test_default_numbers_of_the_optimal_schedule() -> None:
     plan = optimal.plan(DEFAULT, PureDP(epsilon=2.0))
     assert plan.iterations == plan.resolved["iterations"] == 31
     assert np.diff(plan.spent("epsilon"))[[0, 15, 30]] == pytest.approx([0.03894, 0.06209, 0.09900], abs=1e-5)
-    assert plan.schedule["noise_scale"][[0, 15, 30]] == pytest.approx([0.05136, 0.03221, 0.02020], abs=5e-6)
+    assert plan.noise["gradient"][[0, 15, 30]] == pytest.approx([0.05136, 0.03221, 0.02020], abs=5e-6)
     assert optimal.error_bound(plan)[-1] == pytest.approx(0.1038726, abs=5e-8)
     uniform = Nesterov(horizon="bound", iterations=1000)
     plan = uniform.plan(DEFAULT, PureDP(epsilon=2.0))

@@ -191,7 +191,7 @@ def residuals(noise: str, fraction: float, replicates: int = 40, iterations: int
     seen: list[np.ndarray] = []
     mechanisms = Mechanisms(Ledger(plan.terms, replicates), 2)
     built = problem.build()
-    for event, scale in zip(plan.events, plan.schedule["noise_scale"], strict=True):
+    for event, scale in zip(plan.events, plan.noise["gradient"], strict=True):
         batch = mechanisms.batch(event)
         query: Query = built.mean_gradient(np.zeros((replicates, 5)), batch, method.norm)
         assert noise_scale(event, float(query.sensitivity)) == scale

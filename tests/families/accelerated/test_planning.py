@@ -66,7 +66,7 @@ def check(method: GradientMethod, facts: SmoothFacts, budget: Budget, least: flo
     except UserError as error:
         assert len(str(error)) > 30 and str(error).endswith(".") and error.title != UserError("").title, said
         return None
-    scale, m = plan.schedule["noise_scale"], method.batch_size(facts)
+    scale, m = plan.noise["gradient"], method.batch_size(facts)
     assert 1 <= plan.iterations <= method.iterations and len(plan.events) == plan.iterations, said
     for event in set(plan.events):
         assert isinstance(event, Sub) == (m < facts.n), said
@@ -176,7 +176,7 @@ def test_a_release_before_the_run_is_paid_from_the_same_budget(budget: Budget, n
         assert len(plan.events) == plan.iterations, "the release before is not a step of the run"
         free = method.plan(problem.replaced(smoothness_source="declared", smoothness_cost=None).facts(), budget)
         if free.iterations == plan.iterations:
-            assert (plan.schedule["noise_scale"] > free.schedule["noise_scale"]).all()
+            assert (plan.noise["gradient"] > free.noise["gradient"]).all()
 
 
 @pytest.mark.parametrize("budget", BUDGETS[:-1], ids=lambda budget: budget.kind.split(".")[-1])
@@ -231,16 +231,14 @@ def test_the_optimal_schedule_lowers_the_bound_and_ends_with_less_noise(
         one, two = (chosen.error_bound(plan) for chosen, plan in zip((method, optimal), plans, strict=True))
         assert one is not None and two is not None
         assert two[-1] < one[-1]
-        scale = plans[1].schedule["noise_scale"]
-        assert (np.diff(scale) < 0).all() and scale[0] > plans[0].schedule["noise_scale"][0] > scale[-1]
+        scale = plans[1].noise["gradient"]
+        assert (np.diff(scale) < 0).all() and scale[0] > plans[0].noise["gradient"][0] > scale[-1]
 
 
 def test_more_of_anything_good_means_less_noise() -> None:
     def scale(epsilon: float = 2.0, rows: int = 10_000, iterations: int = 40, clip: float = 5.0) -> float:
         facts = LogisticRegression(data=UniformLogistic(rows=rows), clip=clip).facts()
-        return float(
-            GradientDescent(iterations=iterations).plan(facts, PureDP(epsilon=epsilon)).schedule["noise_scale"][0]
-        )
+        return float(GradientDescent(iterations=iterations).plan(facts, PureDP(epsilon=epsilon)).noise["gradient"][0])
 
     base = scale()
     assert base == 2 * 5.0 / 10_000 / (2.0 / 40)
@@ -254,7 +252,7 @@ def test_delta_buys_less_noise_and_never_more() -> None:
     for iterations in (1, 25, 40, 80):
         method = Nesterov(iterations=iterations)
         pure, approximate = (
-            method.plan(DEFAULT, budget).schedule["noise_scale"][0]
+            method.plan(DEFAULT, budget).noise["gradient"][0]
             for budget in (PureDP(epsilon=2.0), ApproximateDP(epsilon=2.0, delta=1e-6))
         )
         gains.append(pure / approximate)

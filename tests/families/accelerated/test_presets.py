@@ -105,7 +105,7 @@ def test_references_are_the_same_update_rules_without_noise() -> None:
         assert isinstance(arm.algorithm, GradientMethod)
         assert (arm.algorithm.schedule, arm.algorithm.horizon, arm.algorithm.iterations) == ("uniform", "fixed", 9)
     plans = Experiment(problem=Quadratic(), arms=arms).plans()
-    assert all((plans[arm.label].schedule["noise_scale"] == 0).all() for arm in plain)
+    assert all((plans[arm.label].noise["gradient"] == 0).all() for arm in plain)
 
 
 # --------------------------------------------------------------------------------------------- plan-time claims, no run
@@ -114,7 +114,7 @@ def test_references_are_the_same_update_rules_without_noise() -> None:
 def test_figure_1_is_the_papers_noise() -> None:
     """Per-coordinate standard deviation T c_w with c_w = 0.01, and ‖ξ₀‖² = 10."""
     plan = named("Figure 1").experiment.plans()["DP-HB"]
-    assert np.sqrt(2) * plan.schedule["noise_scale"] == pytest.approx(30 * 0.01, rel=1e-4)
+    assert np.sqrt(2) * plan.noise["gradient"] == pytest.approx(30 * 0.01, rel=1e-4)
     start = plan.facts.starting_point(1)  # type: ignore[attr-defined]
     assert 2 * (start**2).sum() == pytest.approx(10.0, rel=1e-4)
     assert plan.facts.eigenvalues == (0.5, 1.0)  # type: ignore[attr-defined]
@@ -139,7 +139,7 @@ def test_figure_1_the_best_number_of_steps_is_below_ten_and_less_momentum_is_bet
 def test_figure_2_is_a_sawtooth() -> None:
     """K = 4 stages at κ = 20: b falls within a stage and jumps up at the start of the next (starts 15, 55, 135)."""
     plan = named("Figure 2").experiment.plans()["DP-MASG-opt"]
-    scale = plan.schedule["noise_scale"]
+    scale = plan.noise["gradient"]
     jumps = np.flatnonzero(np.diff(scale) > 0) + 2
     assert plan.iterations == 294 and jumps.tolist() == [15, 55, 135] and (np.diff(scale) != 0).all()
 
@@ -147,7 +147,7 @@ def test_figure_2_is_a_sawtooth() -> None:
 def test_figure_3_has_the_noise_of_the_paper() -> None:
     """n = 10⁴ at ε = 10 has the b of n = 10⁵ at ε = 1: S₁ T/(n ε) = 0.04 for the uniform schedule, T = 100."""
     plan = named("Figure 3: logistic").experiment.plans()["DP-NAG"]
-    assert plan.schedule["noise_scale"] == pytest.approx(40 * 100 / (1e5 * 1.0), rel=1e-12)
+    assert plan.noise["gradient"] == pytest.approx(40 * 100 / (1e5 * 1.0), rel=1e-12)
     assert named("Figure 3: logistic").experiment.plans()["DP-MASG-opt"].iterations == 89
 
 

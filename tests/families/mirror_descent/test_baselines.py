@@ -87,8 +87,8 @@ def test_noise_of_the_gradients(cls: type[Algorithm], batching: str) -> None:
     plan = cls(gradient_rounds=50, batching=batching).plan(facts, RHO)  # type: ignore[call-arg]
     size, uses = (5000, 50) if batching == "full" else (100, 1)
     sigma = 2 * math.sqrt(100) / size * math.sqrt(uses / 0.02)
-    for name in ("noise_scale_x", "noise_scale_y"):
-        assert plan.schedule[name] == pytest.approx(np.full(50, sigma))
+    for name in "xy":
+        assert plan.noise[name] == pytest.approx(np.full(50, sigma))
     assert accountants.total(plan.events, "rho") == pytest.approx(0.02, rel=1e-12)
     single = Seq((Gaussian(math.sqrt(0.02 / uses)),) * 2)
     assert accountants.total((single,), "rho") == pytest.approx(0.02 / uses)
@@ -101,7 +101,7 @@ def test_noise_of_the_gradients(cls: type[Algorithm], batching: str) -> None:
 def test_step_sizes() -> None:
     facts = needle(100).facts()
     plan = EuclideanGradient(gradient_rounds=64, euclidean_step=3.0).plan(facts, RHO)
-    sigma = plan.schedule["noise_scale_x"][0]
+    sigma = plan.noise["x"][0]
     assert plan.resolved["step_size_x"] == pytest.approx(3 * math.sqrt(2 / (64 * (1 + 100 * sigma**2))))
     plan = GaussianMirrorDescent(gradient_rounds=64, entropic_step=3.0).plan(facts, RHO)
     assert plan.resolved["step_size_x"] == pytest.approx(3 * math.sqrt(math.log(100) / (64 * (1 + sigma**2))))
@@ -139,12 +139,12 @@ def test_the_run_is_the_published_loop(cls: type[Algorithm], batching: str, budg
 
 
 def test_a_player_who_reads_no_data_gets_no_noise() -> None:
-    for problem, name in ((SURVEY, "noise_scale_x"), (SparseRegression(), "noise_scale_y")):
+    for problem, name in ((SURVEY, "x"), (SparseRegression(), "y")):
         plan = GaussianMirrorDescent(gradient_rounds=10).plan(problem.facts(), RHO)
-        assert (plan.schedule[name] == 0).all() and all(isinstance(event, Gaussian) for event in plan.events)
+        assert (plan.noise[name] == 0).all() and all(isinstance(event, Gaussian) for event in plan.events)
         assert accountants.total(plan.events, "rho") == pytest.approx(0.02)
     plan = EuclideanGradient(gradient_rounds=10).plan(GroupLoss().facts(), RHO)
-    ratio = plan.schedule["noise_scale_y"][0] / plan.schedule["noise_scale_x"][0]
+    ratio = plan.noise["y"][0] / plan.noise["x"][0]
     facts = GroupLoss().facts()
     assert ratio == pytest.approx(facts.change_y * math.sqrt(3) / (facts.change_x * math.sqrt(60)))
     with pytest.raises(UserError, match="pure"):
@@ -168,7 +168,7 @@ def test_the_noisy_matrix_is_released_once_and_then_solved(released: list) -> No
     """B3: σ = 2 L₀ √(d_x d_y)/(n √(2ρ)); then exponential weights on what was released, and nothing else."""
     plan = NoisyPayoffs(matrix_rounds=30).plan(SMALL.facts(), RHO)
     assert plan.events == (Gaussian(math.sqrt(0.04)),) and plan.charged_at.tolist() == [1]
-    assert plan.resolved["noise_scale"] == pytest.approx(2 * math.sqrt(20) / 60 / 0.2)
+    assert plan.noise["payoffs"][0] == pytest.approx(2 * math.sqrt(20) / 60 / 0.2)
     found = outputs(NoisyPayoffs(matrix_rounds=30), SMALL, RHO)
     ((query, payoffs),) = released
     u, v = (signs.columns(slice(None)) for signs in SMALL.data.load())
@@ -220,10 +220,10 @@ def test_mwem_pays_for_selections_and_measurements_alike() -> None:
     method = MultiplicativeWeights(measured_queries=rounds)
     pure = method.plan(facts, PureDP(epsilon=1.0))
     assert pure.events[0].eta == pytest.approx(1 / 64) and pure.events[1] == Laplace(pure.events[0].eta)  # type: ignore[union-attr]
-    assert pure.schedule["noise_scale_y"] == pytest.approx(np.full(rounds, 64 / 10_000))
+    assert pure.noise["y"] == pytest.approx(np.full(rounds, 64 / 10_000))
     plan = method.plan(facts, RHO)
     assert plan.events[0].eta == pytest.approx(math.sqrt(4 * 0.02 / rounds), rel=1e-3)  # type: ignore[union-attr]
-    assert plan.schedule["noise_scale_y"] == pytest.approx(np.full(rounds, math.sqrt(rounds / 0.02) / 10_000))
+    assert plan.noise["y"] == pytest.approx(np.full(rounds, math.sqrt(rounds / 0.02) / 10_000))
     assert plan.charged_at.tolist() == np.repeat(np.arange(1, rounds + 1), 2).tolist()
 
 
@@ -282,6 +282,7 @@ def test_marginal_tables_are_released_once_and_then_fitted(released: list) -> No
     assert plan.events == (Gaussian(math.sqrt(0.04)),)
     errors = [float(problem.evaluate(found[t])["worst_query_error"].mean()) for t in (0, 30, 300)]
     sigma = math.sqrt(20) / (10_000 * 0.2)
+    assert plan.noise["tables"][0] == pytest.approx(sigma, rel=1e-12) and not plan.noise["tables"][1:].any()
     assert errors[0] > errors[1] > errors[2] and errors[2] < 6 * sigma
 
 
