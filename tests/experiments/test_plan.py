@@ -233,7 +233,7 @@ def test_fields_that_do_not_fit_the_iterations_are_refused(wrong: dict) -> None:
         Plan.filtered(FACTS, BUDGET, ALLOWED, 2, **wrong)
 
 
-        Plan.filtered(FACTS, BUDGET, ALLOWED, 2, step_size=np.ones(2), **fields),  # type: ignore[arg-type]
+# ------------------------------------------------------------------------------------------- the worst case of a filter
 
 
 @pytest.mark.parametrize(("currency", "cap"), [("epsilon", 0.7), ("rho", 0.05), ("mu", 0.4)])
