@@ -1,8 +1,23 @@
-"""Which rows are in a random batch: for each replicate from a generator of its own, whatever the others draw."""
+"""Batches: which rows a query is computed on, and the releases that were paid for with them.
 
-from collections.abc import Sequence
+Rows are drawn for each replicate from a generator of its own, whatever the others draw. Noise comes from the mechanisms
+that opened the batch.
+"""
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Literal, TypeVar
 
 import numpy as np
+
+from dpviz.privacy.events import Event, Gaussian, Laplace, Relation, StatedPureDP, inner_events
+from dpviz.privacy.ledger import LedgerError
+from dpviz.privacy.queries import Norm, Query
+
+E = TypeVar("E", Laplace, Gaussian, StatedPureDP)
+Replicates = Sequence[int] | np.ndarray
+# (distribution, replicates, shape) to standard draws (R', *shape), each replicate from its own stream
+Draw = Callable[[Literal["laplace", "standard_normal"], Replicates, tuple[int, ...]], np.ndarray]
 
 
 def without_replacement(generators: Sequence[np.random.Generator], m: int, n: int) -> np.ndarray:
@@ -28,3 +43,139 @@ def poisson(generators: Sequence[np.random.Generator], chance: float, table: int
     indices = np.zeros(taken.shape, dtype=np.int64)
     indices[taken] = np.concatenate(drawn) if drawn else 0
     return indices, taken
+
+
+def permuted(generators: Sequence[np.random.Generator], count: int, n: int) -> np.ndarray:
+    """(R, count) the first rows of a random order of n; read-only."""
+    indices = np.empty((len(generators), count), dtype=np.int64)
+    for row, generator in zip(indices, generators, strict=True):
+        row[:] = generator.permutation(n)[:count]
+    indices.setflags(write=False)
+    return indices
+
+
+def require_finite(values: np.ndarray) -> None:
+    """Raises LedgerError where a value is not a number or infinite: no noise hides that, and no sensitivity bounds it.
+
+    Problems put 0 in place of such entries before they clip, so one that comes here is a bug of an algorithm.
+    """
+    if not np.isfinite(values).all():
+        raise LedgerError("what is released must be finite numbers; put 0 in place of the others before clipping")
+
+
+def require_relation(query: Query, relation: Relation) -> None:
+    """Raises LedgerError for a sensitivity that holds for other neighbours than the run's events do."""
+    if query.relation != relation:
+        raise LedgerError(f"this run holds under {relation}, the query's sensitivity under {query.relation}")
+
+
+def require_sensitivity(query: Query, replicates: int) -> np.ndarray:
+    """(R',) the query's sensitivity in each replicate. Raises LedgerError unless all are finite and at least 0."""
+    try:
+        sensitivity = np.broadcast_to(np.asarray(query.sensitivity, dtype=float), replicates)
+    except ValueError:
+        raise LedgerError(f"there are {replicates} replicates, and sensitivities {query.sensitivity}") from None
+    if not (np.isfinite(sensitivity) & (sensitivity >= 0)).all():
+        raise LedgerError(f"the sensitivity {query.sensitivity} is not a finite number")
+    return sensitivity
+
+
+class Batch:
+    """Rows of the table, and what was paid for: queries on them are released as declared, in order, or not at all.
+
+    event : what was charged for the releases on these rows; None if they are released by running sums only.
+    replicates : (R',) for whom.
+    indices : (R', m) rows of the table for each replicate, or None if none were drawn. Those of a sampled batch are
+        secret: never show them.
+    taken : (R', k) bool, which of (R', k) indices are in the batch, where sizes differ; None if all are. As secret.
+    rows : the block of the table that it is, for all replicates; None for the whole table.
+    size : what makes a mean of a sum over the batch; None: all rows of the table.
+    relation : the neighbouring relation that the sensitivity of its queries must hold for.
+    """
+
+    def __init__(
+        self,
+        event: Event | None,
+        replicates: Replicates,
+        draw: Draw,
+        relation: Relation,
+        *,
+        indices: np.ndarray | None = None,
+        taken: np.ndarray | None = None,
+        rows: slice | None = None,
+        size: int | None = None,
+    ) -> None:
+        self.replicates = replicates
+        self.relation = relation
+        self.indices, self.taken, self.rows = indices, taken, rows
+        self._draw, self._size = draw, size
+        self._declared = [] if event is None else list(inner_events(event))
+        self._lock = Lock()  # two threads must not both get the one release that was paid for
+
+    def divisor(self, n: int) -> int:
+        """What makes a mean of a sum over the batch: its size; of a Poisson batch, whose size is secret, the declared
+        m. n : rows of the table."""
+        return n if self._size is None else self._size
+
+    def laplace(self, query: Query) -> np.ndarray:
+        """Release the query with the batch's next declared event, which must be Laplace; (R', ...)."""
+        return self._released(query, self._next(query, Laplace, "l1").eps, "laplace")
+
+    def gaussian(self, query: Query) -> np.ndarray:
+        """Release the query with the batch's next declared event, which must be Gaussian; (R', ...)."""
+        return self._released(query, self._next(query, Gaussian, "l2").mu, "standard_normal")
+
+    def above_threshold(self, query: Query) -> np.ndarray:
+        """Release the first index whose noisy value reaches 0 with the batch's next declared event, which must be
+        StatedPureDP; (R',), -1 if none does. See `Mechanisms.above_threshold`."""
+        return self._first_above(query, self._next(query, StatedPureDP, "linf").eps)
+
+    def check(self, query: Query, kind: type[E], norm: Norm) -> E:
+        """The next declared event. Raises LedgerError unless it is of this kind and the query fits it and the batch."""
+        release = self._declared[0] if self._declared else None
+        if not isinstance(release, kind):
+            raise LedgerError(f"this batch does not allow {kind.__name__} now; declared: {self._declared}")
+        if query.norm != norm:
+            raise LedgerError(f"{kind.__name__} noise needs a sensitivity in {norm}, the query has {query.norm}")
+        whole = self.indices is None and self.rows is None
+        if query.batch is not self and not (query.batch is None and whole):
+            raise LedgerError("a query must be released by the batch that it was computed on")
+        require_relation(query, self.relation)
+        if len(query.value) != len(self.replicates):
+            raise LedgerError(f"the query has {len(query.value)} replicates, the batch {len(self.replicates)}")
+        if norm == "linf" and query.value.ndim != 2:
+            raise LedgerError(f"thresholds need one row of values for each replicate, not {query.value.shape}")
+        require_finite(query.value)
+        require_sensitivity(query, len(self.replicates))
+        return release
+
+    def _next(self, query: Query, kind: type[E], norm: Norm) -> E:
+        """The next declared event, used up, after checking that the query fits it and this batch."""
+        with self._lock:
+            release = self.check(query, kind, norm)
+            del self._declared[0]
+            return release
+
+    def _released(
+        self, query: Query, parameter: float, distribution: Literal["laplace", "standard_normal"]
+    ) -> np.ndarray:
+        if parameter == np.inf:
+            return query.value
+        scale = np.asarray(query.sensitivity) / parameter
+        if not np.isfinite(scale).all():
+            raise LedgerError(f"noise for the sensitivity {query.sensitivity} is too large for a number")
+        noise = self._draw(distribution, self.replicates, query.value.shape[1:])
+        return query.value + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if scale.ndim else scale)
+
+    def _first_above(self, query: Query, epsilon: float) -> np.ndarray:
+        replicates, count = query.value.shape
+        if not count:
+            return np.full(replicates, -1)
+        sensitivity = require_sensitivity(query, replicates)[:, None]
+        first = epsilon / (1 + 2 ** (2 / 3))
+        second = first * 2 ** (2 / 3)  # not the rest of ε: without privacy both are infinite
+        noise = np.zeros((replicates, 1 + count))
+        if epsilon < np.inf:
+            noise = self._draw("laplace", self.replicates, (1 + count,))
+        accepted = query.value + 2 * sensitivity / second * noise[:, 1:] >= sensitivity / first * noise[:, :1]
+        return np.where(accepted.any(axis=1), accepted.argmax(axis=1), -1)

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft
-from scipy.linalg import cholesky, eigh_tridiagonal, solve_triangular, toeplitz
+from scipy.linalg import block_diag, cholesky, eigh_tridiagonal, solve_triangular, toeplitz
 
 from dpviz.errors import UserError
 
@@ -49,6 +49,11 @@ class Factorisation(ABC):
     def length(self) -> int:
         """T, the number of steps."""
         return len(self.column_norms)
+
+    @property
+    def period(self) -> int:
+        """After how many steps the sums begin anew: T, unless the factorisation is restarted."""
+        return self.length
 
     @property
     @abstractmethod
@@ -230,7 +235,48 @@ class DenseFactorisation(Factorisation):
             yield (self._decoder[t, : t + 1] @ history[: t + 1]).reshape(drawn.shape)
 
 
+class RestartedFactorisation(Factorisation):
+    """K running sums one after the other, as one: I_K ⊗ A = (I_K ⊗ B)(I_K ⊗ C), with fresh noise in each.
+
+    A row is in one leaf, hence in one of the sums: it moves (I_K ⊗ C) y by s_i ‖C_i‖, a column of one block. So the
+    sensitivity is the largest over all leaves, that of a single sum if their leaves are alike, and one event pays for
+    all K (parallel composition). I_K ⊗ C is lower-triangular, so the queries may be chosen while they run.
+    """
+
+    def __init__(self, single: Factorisation, times: int) -> None:
+        super().__init__(f"{single.name}, restarted", np.tile(single.column_norms, times))
+        self._single, self._times = single, times
+
+    @property
+    def period(self) -> int:
+        return self._single.period
+
+    @property
+    def row_norms(self) -> Floats:
+        return np.tile(self._single.row_norms, self._times)
+
+    def encoder(self) -> Floats:
+        return block_diag(*[self._single.encoder()] * self._times)
+
+    def decoder(self) -> Floats:
+        return block_diag(*[self._single.decoder()] * self._times)
+
+    def stream(self, draw: Draw) -> Iterator[Floats]:
+        for _ in range(self._times):
+            yield from self._single.stream(draw)
+
+
 # ---------------------------------------------------------------------------------------------------------- the methods
+
+
+def restarted(single: Factorisation, times: int) -> Factorisation:
+    """`times` running sums of `single`, on disjoint leaves, under one event. ValueError unless there is at least one.
+
+    What has been restarted can be restarted again: the period is that of the innermost sum.
+    """
+    if times < 1:
+        raise ValueError(f"running sums are restarted at least once, not {times} times")
+    return RestartedFactorisation(single, times)
 
 
 def tree_depth(length: int) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from dpviz.privacy.events import Relation
 
 if TYPE_CHECKING:
-    from dpviz.privacy.mechanisms import Batch
+    from dpviz.privacy.batches import Batch
 
 Norm = Literal["l1", "l2", "linf", "range"]
 

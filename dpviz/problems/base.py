@@ -9,8 +9,8 @@ import numpy as np
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, Relation
-from dpviz.privacy.mechanisms import Batch
 from dpviz.privacy.queries import Norm, Query
 from dpviz.specification import Specification
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from dpviz.numbers import short
-from dpviz.privacy.mechanisms import Batch
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification
 

@@ -11,8 +11,8 @@ from pydantic import model_validator
 from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLogistic
 from dpviz.numbers import short
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Laplace
-from dpviz.privacy.mechanisms import Batch
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems.base import Metric, ProblemSpecification, SmoothFacts, SmoothProblem
 from dpviz.specification import choice, number

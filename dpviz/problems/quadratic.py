@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.datasets.base import NO_TABLES
-from dpviz.privacy.mechanisms import Batch
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems.base import Metric, ProblemSpecification, SmoothFacts, SmoothProblem
 from dpviz.specification import choice, number

@@ -11,6 +11,7 @@ from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
 from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
+from dpviz.privacy.running_sums import Leaves, PrefixSums
 
 L, G, E, P = Laplace(0.5), Gaussian(0.25), ExpMech(1.0), StatedPureDP(1.0)
 NOT_FINITE = (math.nan, math.inf, -math.inf)
@@ -67,22 +68,27 @@ def test_a_batch_keeps_its_releases_when_it_refuses_a_value(event: Event, bad: f
         before = states(source)
 
 
+def running(event: Event) -> tuple[Mechanisms, Leaves, PrefixSums]:
+    source = mechanisms(event)
+    leaves = source.leaves([2] * 3, 6)
+    return source, leaves, source.prefix_sums(event, binary_tree(3), leaves, 1.0, (4,))
+
+
 @pytest.mark.parametrize("bad", NOT_FINITE)
 def test_running_sums_refuse_a_leaf_that_is_not_finite(bad: float) -> None:
-    source = mechanisms(G)
-    sums = source.prefix_sums(G, binary_tree(3), 1.0, (4,))
-    before = states(source)
+    source, leaves, sums = running(G)
+    leaf, before = leaves.next(), states(source)
     with pytest.raises(LedgerError, match="finite"):
-        sums.add(query(bad, "l2"))
+        sums.add(query(bad, "l2")._replace(batch=leaf))
     assert states(source) == before
-    assert np.isfinite(sums.add(query(1.0, "l2"))).all()
+    assert np.isfinite(sums.add(query(1.0, "l2")._replace(batch=leaf))).all()
 
 
 def test_running_sums_refuse_a_sum_that_overflows() -> None:
-    sums = mechanisms(G).prefix_sums(G, binary_tree(3), 1.0, (4,))
-    sums.add(query(1.5e308, "l2"))
+    _, leaves, sums = running(G)
+    sums.add(query(1.5e308, "l2")._replace(batch=leaves.next()))
     with np.errstate(over="ignore"), pytest.raises(LedgerError, match="finite"):
-        sums.add(query(1.5e308, "l2"))
+        sums.add(query(1.5e308, "l2")._replace(batch=leaves.next()))
 
 
 @pytest.mark.parametrize("weights", [[math.nan, 0.0], [math.inf, 0.0], [-math.inf, -math.inf]], ids=str)

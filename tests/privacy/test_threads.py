@@ -7,11 +7,13 @@ meet between looking and booking in every run of these tests.
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from threading import Barrier
 
 import numpy as np
 import pytest
 
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Gaussian, Laplace, Seq
 from dpviz.privacy.ledger import BudgetExceeded, Filter, FixedEvents, Ledger, LedgerError
 from dpviz.privacy.matrix_factorisation import binary_tree
@@ -84,8 +86,30 @@ def test_threads_together_get_each_release_of_a_batch_once() -> None:
     assert sorted(release.eps for release in taken) == [0.1 + i for i in range(500)]
 
 
+def test_threads_together_are_dealt_each_leaf_once() -> None:
+    source = Mechanisms(Ledger(FixedEvents((NOISE,)), 1), 0)
+    leaves = source.leaves([1] * 500, LONG)
+    source.prefix_sums(NOISE, binary_tree(500), leaves, 1.0)
+    dealt: list[Batch] = []
+    assert by_threads(lambda: dealt.append(leaves.next())) == 500
+    assert len({int(leaf.indices[0, 0]) for leaf in dealt}) == 500  # type: ignore[index]
+
+
 def test_threads_together_add_each_leaf_once() -> None:
     source = Mechanisms(Ledger(FixedEvents((NOISE,)), 1), 0)
-    sums = source.prefix_sums(NOISE, binary_tree(500), 1.0, (LONG,))
-    query = Query(np.zeros((1, LONG)), 1.0, "l2")
-    assert by_threads(lambda: sums.add(query)) == 500
+    leaves = source.leaves([1] * 500, 500)
+    sums = source.prefix_sums(NOISE, binary_tree(500), leaves, 1.0, (LONG,))
+    queries = [Query(np.zeros((1, LONG)), 1.0, "l2", leaves.next()) for _ in range(500)]
+    start = Barrier(THREADS)
+
+    def worker(_: int) -> int:
+        start.wait()
+        done = 0
+        for query in queries:  # when a thread comes to a leaf, the one before was added, by whomever
+            with suppress(LedgerError):
+                sums.add(query)
+                done += 1
+        return done
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert sum(pool.map(worker, range(THREADS))) == 500

@@ -13,9 +13,10 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import BATCHES, softmax
 from dpviz.privacy import calibration
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Seq
-from dpviz.privacy.mechanisms import Batch, Mechanisms, noise_scale
+from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.problems.base import Metric, check_facts
 from dpviz.problems.games import Game, GameFacts, Pair
 from dpviz.problems.marginals import MarginalGame

@@ -1,0 +1,168 @@
+"""Leaves and running sums: releases on disjoint sets of rows, each of which is used once.
+
+A row of the data is in one leaf at most, and which one does not depend on the data. So replacing it moves one of the
+queries that are computed on the leaves, and a running sum over them pays for that one only (`matrix_factorisation`).
+Neither is taken on trust: leaves are dealt once, and a running sum takes each from the deck that it was opened for.
+"""
+
+from collections.abc import Sequence
+from threading import Lock
+
+import numpy as np
+
+from dpviz.privacy.batches import Batch, Draw, Replicates, require_finite, require_relation, require_sensitivity
+from dpviz.privacy.events import Event, Gaussian, Relation
+from dpviz.privacy.ledger import LedgerError
+from dpviz.privacy.matrix_factorisation import Factorisation
+from dpviz.privacy.queries import Query
+
+ROUNDING = 1e-12  # relative, of a sensitivity that was computed twice
+
+
+class Leaves:
+    """Disjoint batches of rows under a public permutation, one permutation per replicate; dealt in order, each once.
+
+    They hold nothing private: what may be released on them is paid for when `Mechanisms.prefix_sums` or
+    `Mechanisms.parallel` opens them, which one of the two does, once.
+
+    sizes : rows of each leaf.
+    replicates : (R',) for whom.
+    """
+
+    def __init__(
+        self, indices: np.ndarray, sizes: Sequence[int], replicates: Replicates, draw: Draw, relation: Relation
+    ) -> None:
+        self.sizes = tuple(sizes)
+        self.replicates = replicates
+        self._indices = indices  # (R', sum of sizes)
+        self._ends = np.cumsum(sizes)
+        self._draw, self._relation = draw, relation
+        self._place = {int(r): i for i, r in enumerate(replicates)}  # of those who have not left
+        self._events: tuple[Event | None, ...] | None = None
+        self._dealt: list[Batch] = []
+        self._lock = Lock()  # two threads must not both be dealt one leaf
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def check(self, draw: Draw, count: int) -> None:
+        """Raises LedgerError unless these leaves are `count`, of the same mechanisms as `draw`, and not yet opened."""
+        if draw != self._draw:
+            raise LedgerError("these leaves belong to another run")
+        if self._events is not None:
+            raise LedgerError("these leaves were opened before; each is used once")
+        if len(self) != count:
+            raise LedgerError(f"there are {len(self)} leaves, and {count} to be released")
+
+    def _open(self, events: Sequence[Event | None]) -> None:
+        """Say what was paid for on each leaf; None for what a running sum releases."""
+        with self._lock:
+            self.check(self._draw, len(events))
+            self._events = tuple(events)
+
+    def next(self, rows: Replicates | None = None) -> Batch:
+        """The next leaf, as a batch of the replicates `rows`; None = all who are left.
+
+        A replicate that is not among them has left for good. Raises LedgerError before the leaves are opened, after
+        the last one, and for replicates that are not there.
+        """
+        with self._lock:
+            if self._events is None:
+                raise LedgerError("open running sums or parallel releases on these leaves first")
+            i = len(self._dealt)
+            if i == len(self):
+                raise LedgerError(f"there are {len(self)} leaves; this is one more")
+            chosen = list(self._place) if rows is None else [int(r) for r in rows]
+            if len(set(chosen)) < len(chosen) or not self._place.keys() >= set(chosen):
+                raise LedgerError(f"leaf {i + 1} is for different ones of the replicates {list(self._place)}")
+            places = [self._place[r] for r in chosen]
+            indices = self._indices[:, self._ends[i] - self.sizes[i] : self._ends[i]]
+            if places != list(range(len(indices))):
+                indices = indices[places]
+                indices.setflags(write=False)
+            self._place = dict(zip(chosen, places, strict=True))
+            to = np.array(chosen, dtype=int)
+            leaf = Batch(self._events[i], to, self._draw, self._relation, indices=indices, size=self.sizes[i])
+            self._dealt.append(leaf)
+            return leaf
+
+    def is_leaf(self, batch: Batch | None, number: int) -> bool:
+        """Whether a batch is the leaf of this number, from 0."""
+        return number < len(self._dealt) and batch is self._dealt[number]
+
+
+class PrefixSums:
+    """Running sums that have been paid for: `add` releases the noisy sum of all queries so far, T times at most.
+
+    Query t is one on leaf t, for the replicates that the leaf was dealt to. Where the factorisation is restarted, the
+    sums begin anew.
+
+    sensitivities : (R', T) declared largest change of each query in L2.
+    noise_scale : (R',) standard deviation of the draws; prefix t gets factorisation.row_norms[t - 1] times as much.
+    """
+
+    def __init__(
+        self,
+        event: Gaussian,
+        factorisation: Factorisation,
+        leaves: Leaves,
+        sensitivities: float | np.ndarray,
+        shape: tuple[int, ...],
+        draw: Draw,
+        relation: Relation,
+    ) -> None:
+        rows = len(leaves.replicates)
+        self._declared = np.broadcast_to(np.asarray(sensitivities, dtype=float), (rows, factorisation.length))
+        if not (np.isfinite(self._declared) & (self._declared >= 0)).all():
+            raise LedgerError(f"the sensitivities {sensitivities} are not finite numbers")
+        self.noise_scale = factorisation.sensitivity(self._declared) / event.mu
+        self._period, self._leaves, self._draw, self._relation = factorisation.period, leaves, draw, relation
+        self._places = {int(r): i for i, r in enumerate(leaves.replicates)}
+        self._total = np.zeros((rows, *shape))
+        self._noise = factorisation.stream(self._drawn) if event.mu < np.inf else None
+        self._added = 0
+        self._lock = Lock()  # a leaf is one query's, whichever thread brings it
+
+    def add(self, query: Query) -> np.ndarray:
+        """The noisy sum of this query and all before, since the sums last began; (R', ...) for the leaf's replicates.
+
+        Raises LedgerError, before anything is drawn, if the query is not one on the next leaf, or not as declared.
+        """
+        with self._lock:
+            leaf = self._leaf(query)
+            places = [self._places[int(r)] for r in leaf.replicates]
+            self._check(query, places)
+            total = query.value + (0.0 if self._added % self._period == 0 else self._total[places])
+            require_finite(total)
+            self._added += 1
+            self._total[places] = total
+            if self._noise is None:
+                return total
+            self._now = leaf.replicates, places
+            noise, scale = next(self._noise)[places], self.noise_scale[places]
+            return total + noise * scale.reshape(-1, *[1] * (total.ndim - 1))
+
+    def _drawn(self) -> np.ndarray:
+        """Standard normal draws for the replicates of this step; those who have left need none."""
+        replicates, places = self._now
+        normals = np.zeros(self._total.shape)
+        normals[places] = self._draw("standard_normal", replicates, self._total.shape[1:])
+        return normals
+
+    def _leaf(self, query: Query) -> Batch:
+        if self._added == len(self._leaves):
+            raise LedgerError(f"these running sums were opened for {self._added} queries; this is one more")
+        if query.batch is None or not self._leaves.is_leaf(query.batch, self._added):
+            raise LedgerError(f"query {self._added + 1} must be computed on leaf {self._added + 1} of the running sums")
+        return query.batch
+
+    def _check(self, query: Query, places: list[int]) -> None:
+        if query.norm != "l2":
+            raise LedgerError(f"Gaussian noise needs a sensitivity in l2, the query has {query.norm}")
+        require_relation(query, self._relation)
+        expected = (len(places), *self._total.shape[1:])
+        if query.value.shape != expected:
+            raise LedgerError(f"the query has shape {query.value.shape}, the running sums {expected}")
+        declared = self._declared[places, self._added]
+        if not (require_sensitivity(query, len(places)) <= declared * (1 + ROUNDING)).all():
+            raise LedgerError(f"query {self._added + 1} has sensitivity {query.sensitivity}, declared was {declared}")
