@@ -75,9 +75,10 @@ def calls(path: Path) -> Iterator[tuple[int, str, str]]:
 def is_draw(receiver: str, method: str) -> bool:
     """Whether a call draws random numbers that could serve as noise.
 
-    Not meant: a release by a mechanism or a batch, and `mechanisms.public`, whose numbers do not depend on the data.
+    Not meant: a release by a mechanism or a batch, and `mechanisms.public` or `.shared`, whose numbers do not depend on
+    the data.
     """
-    if re.fullmatch(r"(.*\.)?(mechanisms|batch)", receiver) or "mechanisms.public" in receiver:
+    if re.fullmatch(r"(.*\.)?(mechanisms|batch|leaf)", receiver) or re.search(r"mechanisms\.(public|shared)", receiver):
         return False
     return bool(receiver) and (method in DISTRIBUTIONS or method.startswith("standard_"))
 
@@ -200,12 +201,26 @@ def test_noise_is_drawn_by_mechanisms_only() -> None:
     assert is_draw("rng", "laplace") and is_draw("np.random", "normal") and is_draw("stats.norm", "rvs")
     assert is_draw("streams[0]", "standard_gamma") and not is_draw("mechanisms.public[r]", "standard_normal")
     assert not is_draw("mechanisms", "laplace") and not is_draw("self.batch", "laplace")
+    assert not is_draw("mechanisms.shared", "standard_normal") and is_draw("mechanisms._noise[r]", "laplace")
     found = [
         f"{name(path)}:{line} {receiver}.{method}"
         for path in PRODUCT
         if not draws_freely(path)
         for line, receiver, method in calls(path)
         if is_draw(receiver, method)
+    ]
+    assert found == []
+
+
+def test_what_mechanisms_keep_to_themselves_is_used_by_no_other_package() -> None:
+    """Their streams, ledger and declared events: who has them could draw what was not paid for."""
+    private = {"_noise", "_batches", "_ledger", "_drawn", "_draw", "_declared", "_open", "_released", "_first_above"}
+    found = [
+        f"{name(path)}:{node.lineno} {ast.unparse(node)}"
+        for path in PRODUCT
+        if not name(path).startswith("dpviz/privacy/")
+        for node in nodes(path)
+        if isinstance(node, ast.Attribute) and node.attr in private and ast.unparse(node.value) != "self"
     ]
     assert found == []
 

@@ -18,6 +18,7 @@ from dpviz.privacy.matrix_factorisation import (
     normalised_square_root,
     optimal_max,
     optimal_mean,
+    restarted,
     square_root,
     tree_depth,
     tree_nodes,
@@ -247,6 +248,50 @@ def test_changes_in_opposite_directions_may_cost_more_than_in_one() -> None:
     opposed = DenseFactorisation("Opposed", np.array([[1.0, 0.0], [-0.5, 1.0]]))
     assert opposed.pattern_sensitivity([0, 1]) == pytest.approx(np.linalg.norm(opposed.encoder() @ [1, -1]), rel=1e-12)
     assert opposed.pattern_sensitivity([0, 1]) > np.linalg.norm(opposed.encoder() @ [1, 1])
+
+
+# ------------------------------------------------------------------------------------------------------------ restarted
+
+
+@EVERY
+def test_restarted_sums_cost_what_a_single_one_does(method: Method) -> None:
+    """Brute force over every leaf and direction: a row is in one of the K T leaves, so one block moves. Two sums that
+    one row took part in would cost √2 times as much."""
+    length, times, rng = 7, 3, np.random.default_rng(0)
+    single, whole = method(length), restarted(method(length), times)
+    encoder, decoder = whole.encoder(), whole.decoder()
+    assert (whole.length, whole.period, single.period) == (times * length, length, length)
+    assert np.allclose(decoder @ encoder, np.kron(np.eye(times), ones(length)), rtol=0, atol=1e-13)
+    assert np.array_equal(encoder, np.tril(encoder)), "queries may be chosen while they run"
+    leaves = rng.uniform(0.5, 2.0, length)
+    moved = [
+        np.linalg.norm(encoder[:, [i]] * leaves[i % length] * (change / np.linalg.norm(change)))
+        for i in range(times * length)
+        for change in rng.standard_normal((5, 3))
+    ]
+    assert max(moved) == pytest.approx(single.sensitivity(leaves), rel=1e-12)
+    assert whole.sensitivity(np.tile(leaves, times)) == pytest.approx(single.sensitivity(leaves), rel=1e-12)
+    assert whole.sensitivity() == pytest.approx(single.sensitivity(), rel=1e-15)
+    own = leaves * np.array([[1.0], [3.0], [2.0]])  # sums of different leaves: the dearest, not what they add up to
+    assert whole.sensitivity(own.ravel()) == pytest.approx(3 * single.sensitivity(leaves), rel=1e-12)
+    shared = np.linalg.norm(encoder[:, 0] + encoder[:, length])
+    assert shared == pytest.approx(math.sqrt(2) * single.column_norms[0], rel=1e-12)
+    assert whole.pattern_sensitivity([0, length]) == pytest.approx(shared, rel=1e-12)
+
+
+@EVERY
+def test_the_noise_of_restarted_sums_is_fresh_in_each(method: Method) -> None:
+    length, times = 5, 3
+    single, whole = method(length), restarted(method(length), times)
+    normals = np.random.default_rng(1).standard_normal((2, times * length, 2))
+    blocks = [single.noise(normals[:, k * length : (k + 1) * length]) for k in range(times)]
+    assert np.allclose(streamed(whole, normals), np.concatenate(blocks, axis=1), rtol=0, atol=1e-13)
+    assert np.allclose(whole.noise(normals), np.concatenate(blocks, axis=1), rtol=0, atol=1e-13)
+    assert np.linalg.norm(whole.decoder(), axis=1) == pytest.approx(whole.row_norms, rel=1e-13)
+    twice = restarted(restarted(single, 1), 2)
+    assert (twice.length, twice.period) == (2 * length, length)
+    with pytest.raises(ValueError, match="at least once"):
+        restarted(single, 0)
 
 
 # ---------------------------------------------------------------------------------------------------------------- noise

@@ -14,7 +14,6 @@ from scipy import stats
 from scipy.special import softmax
 
 from dpviz.privacy import audit
-from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Repeat, Seq, StatedPureDP, Sub
 from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
@@ -43,11 +42,6 @@ def asked(replicates: int = 3, sensitivity: float | np.ndarray = 2.0, **changes:
 
 def values(replicates: int = 3, sensitivity: float | np.ndarray = 1.0, **changes: object) -> Query:
     return Query(utilities(replicates), sensitivity, "linf")._replace(**changes)
-
-
-def elsewhere() -> Batch:
-    """A batch of another run."""
-    return mechanisms(P).batch(P)
 
 
 def states(of: Mechanisms, groups: str = "noise batches public") -> list:
@@ -246,7 +240,7 @@ WRONG_SELECTIONS: dict[str, Act] = {
     "two on all rows at the price of one": selecting(event=Parallel((E, E))),
     "such blocks inside": selecting(event=Repeat(Parallel((E, E)), 2)),
     "norm linf": selecting(asked(norm="linf")),
-    "computed on a batch": lambda source: source.exponential(asked(batch=elsewhere()), E),
+    "computed on a batch": lambda source: source.exponential(asked(batch=mechanisms(P).batch(P)), E),
     "sensitivity nan": selecting(asked(sensitivity=math.nan)),
     "sensitivity infinite": selecting(asked(sensitivity=math.inf)),
     "sensitivity negative": selecting(asked(sensitivity=-1.0)),
@@ -305,7 +299,7 @@ WRONG_THRESHOLDS: dict[str, Act] = {
     "noise": thresholding(event=Laplace(1.0)),
     "a batch": thresholding(event=Sub("wor", 1, 10, P)),
     "norm range": thresholding(values(norm="range")),
-    "computed on a batch": lambda source: source.above_threshold(values(batch=elsewhere()), P),
+    "computed on a batch": lambda source: source.above_threshold(values(batch=mechanisms(P).batch(P)), P),
     "sensitivity nan": thresholding(values(sensitivity=math.nan)),
     "sensitivity infinite": thresholding(values(sensitivity=math.inf)),
     "sensitivity negative": thresholding(values(sensitivity=-1.0)),
