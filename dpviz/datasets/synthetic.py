@@ -1,6 +1,8 @@
 """Data sets drawn from a seed: the same rows on every machine, whatever else draws random numbers."""
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -122,6 +124,43 @@ class CorrelatedLogistic(DatasetSpecification):
         features += np.sqrt(self.correlation) * generator.standard_normal((self.rows, 1))
         weights = self.signal * generator.standard_normal(self.dimension)
         return features, _logistic_labels(generator, features @ weights)
+
+
+class UniformLinear(DatasetSpecification):
+    """A number to predict: features uniform on [0, 1], target (u - ½)ᵀw plus noise, in units of its standard deviation.
+
+    w is normal, scaled so that the signal has standard deviation 1; the noise has standard deviation `noise`, and a
+    share of the targets are outliers: noise 20 times as large. Declared range ±4. Drawn from `default_rng(seed)`:
+    features, w, noise, then which rows are outliers.
+    """
+
+    kind: ClassVar[str] = "datasets.synthetic.uniform_linear"
+    title: ClassVar[str] = "A number to predict (regression)"
+    rows: int = _rows()
+    dimension: int = _dimension()
+    noise: float = number(
+        0.5, 0.01, 3.0, label="Label noise", scale="log", help="Standard deviation, relative to that of the signal."
+    )
+    outliers: float = number(
+        0.02,
+        0.0,
+        0.5,
+        label="Outliers",
+        help="Share of targets with 20 times the noise.",
+    )
+    seed: int = _seed()
+
+    def facts(self) -> DatasetFacts:
+        return replace(_facts(self.rows, self.dimension, 0.0, 1.0), target=(-4.0, 4.0))
+
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        generator = np.random.default_rng(self.seed)
+        features = generator.random((self.rows, self.dimension))
+        weights = generator.standard_normal(self.dimension)
+        weights *= math.sqrt(12 / float(weights @ weights))  # a uniform number has variance 1/12
+        noise = self.noise * generator.standard_normal(self.rows)
+        noise[generator.random(self.rows) < self.outliers] *= 20.0
+        return features, features @ weights - 0.5 * weights.sum() + noise
 
 
 class HeavyTailed(DatasetSpecification):

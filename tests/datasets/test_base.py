@@ -15,6 +15,7 @@ from dpviz.datasets import (
     DatasetSpecification,
     HeavyTailed,
     PaperLogistic,
+    UniformLinear,
     UniformLogistic,
     UploadedTable,
     enforce_bounds,
@@ -23,7 +24,7 @@ from dpviz.errors import UserError
 from dpviz.specification import Specification, registered
 
 TABLE = np.column_stack([np.linspace(-3.0, 3.0, 30), np.arange(30.0), np.tile([-1.0, 1.0], 15)])
-KEY = "a" * 32
+KEY, MIXED = "a" * 32, "b" * 32
 SPECIFICATIONS = [
     UniformLogistic(rows=700, dimension=3, seed=5),
     PaperLogistic(rows=600, dimension=4),
@@ -32,9 +33,19 @@ SPECIFICATIONS = [
     BundledTable(table="breast_cancer"),
     BundledTable(table="digits"),
     BundledTable(table="health_insurance"),
+    UniformLinear(rows=600, dimension=3),
+    UploadedTable(
+        identity=MIXED,
+        n=30,
+        bounds=((-1.0, 1.0),),
+        names=("a",),
+        categories=(("area", ("north", "south", "other")), ("size", ("below 3", "3 or more", "other"))),
+        edges=(("size", (3.0,)),),
+        target_range=(-2.0, 1.0),
+    ),
     UploadedTable(identity=KEY, n=30, bounds=((-1.0, 1.0), (0.0, 10.0)), names=("a", "b")),
 ]
-TABLES = {KEY: TABLE}
+TABLES = {KEY: TABLE, MIXED: np.column_stack([TABLE[:, 0], np.arange(30) % 5, np.arange(30) % 4 - 1, TABLE[:, 0]])}
 
 
 def enforced(features: np.ndarray, bounds: tuple[tuple[float, float], ...]) -> np.ndarray:
@@ -60,7 +71,14 @@ def test_load_delivers_what_the_facts_announce(specification: DatasetSpecificati
     assert data.features.flags.c_contiguous and not data.features.flags.writeable and not data.labels.flags.writeable
     low, high = np.array(facts.bounds).T
     assert (data.features >= low).all() and (data.features <= high).all()
-    assert set(np.unique(data.labels)) == {-1.0, 1.0}
+    if facts.target is None:
+        assert set(np.unique(data.labels)) == {-1.0, 1.0}
+    else:
+        assert facts.target[0] <= data.labels.min() < data.labels.max() <= facts.target[1]
+    start = facts.numeric
+    for size in facts.blocks:
+        assert (np.sort(data.features[:, start : start + size], axis=1) == [*[0.0] * (size - 1), 1.0]).all()
+        start += size
     assert len(set(facts.names)) == facts.d and specification.title
 
 
@@ -70,7 +88,7 @@ def test_settings_survive_json(specification: DatasetSpecification) -> None:
 
 
 def test_only_uploads_are_not_public() -> None:
-    assert [type(s).kind for s in SPECIFICATIONS if not s.public] == ["datasets.upload.table"]
+    assert [type(s).kind for s in SPECIFICATIONS if not s.public] == ["datasets.upload.table"] * 2
 
 
 @settings(max_examples=60, deadline=None)
@@ -143,3 +161,24 @@ def test_facts_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=r"facts need|declared range"):
         DatasetFacts(n, bounds, names)
+
+
+def test_whatever_a_table_holds_one_feature_of_each_categorical_column_is_1() -> None:
+    class Broken(DatasetSpecification):
+        def facts(self) -> DatasetFacts:
+            return DatasetFacts(3, ((0.0, 1.0),) * 4, ("a", "b", "c", "d"), (3,), (0.0, 8.0))
+
+        def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+            features = np.array([[2.0, np.nan, 1, 1], [np.inf, -5, -5, -5], [0.5, 0.2, 0.1, 1e308]])
+            return features, np.array([np.nan, 1e308, -np.inf])
+
+    data = Broken().load()
+    assert data.features.tolist() == [[1, 0, 1, 0], [0, 1, 0, 0], [0.5, 0, 0, 1]]
+    assert data.labels.tolist() == [4, 8, 4]
+
+
+@pytest.mark.parametrize("place", [-1.0, 2.0, 3.0, 0.5, np.nan, 1e300, -np.inf])
+def test_a_place_that_is_in_no_list_is_the_last_category(place: float) -> None:
+    specification = UploadedTable(identity=KEY, n=20, bounds=(), names=(), categories=(("a", ("x", "y", "other")),))
+    table = np.column_stack([np.full(20, place), np.ones(20)])
+    assert (specification.load({KEY: table}).features == [0, 0, 1]).all()

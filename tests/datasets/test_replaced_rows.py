@@ -16,13 +16,14 @@ from dpviz.datasets.lists import Bins
 from dpviz.experiments import experiment as experiments
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.families.accelerated import Nesterov
+from dpviz.families.accelerated import HeavyBall, Nesterov
 from dpviz.families.mirror_descent import SyntheticData, VertexSampling
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.regression import HuberRegression, LeastSquares
 
 N, REPLACED = 60, 17
 NAME = "0123456789abcdef" * 2
@@ -65,6 +66,25 @@ PATHS = {
         lambda table: prepare(table, "member", "True", ["age", "code"], RANGES | {"code": (0, 9)}, identity=NAME),
         LogisticRegression,
         (Nesterov(iterations=3),),
+    ),
+    "a number": Path(
+        lambda table: prepare(table, "income", None, ["age"], RANGES, identity=NAME, target_range=(-1.0, 1.0)),
+        LeastSquares,
+        (Nesterov(iterations=3), Nesterov(iterations=3, noise="gaussian")),
+    ),
+    "a number from categories": Path(
+        lambda table: prepare(
+            table,
+            "income",
+            None,
+            ["age"],
+            RANGES,
+            identity=NAME,
+            categories={"area": GROUPS, "code": ["1", "2"], "member": ["True"], "ill": Bins((0.5,))},
+            target_range=(-1.0, 1.0),
+        ),
+        HuberRegression,
+        (Nesterov(iterations=3), HeavyBall(iterations=3, batch_fraction=0.5)),
     ),
     "groups": Path(
         lambda table: prepare_groups(table, "ill", "1", "area", list(RANGES), RANGES, GROUPS, SHARES, identity=NAME),

@@ -15,12 +15,14 @@ from dpviz.datasets import (
     describe_columns,
     encode_target,
     likely_positive,
+    likely_target,
     prepare,
     read_table,
     suggested_bounds,
     target_candidates,
     target_classes,
 )
+from dpviz.datasets.lists import Bins
 from dpviz.errors import UserError
 from dpviz.specification import Specification
 
@@ -139,6 +141,65 @@ def test_the_positive_class_that_the_data_suggest_is_one_of_the_two_most_frequen
     assert likely_positive(with_cell("label", 3, "zzz")["label"]) == "yes"
     assert likely_positive(pd.Series([None, " "])) is None
     assert refused(frame(label=None), positive=None)[0] == "Column 'label' has no class"
+
+
+def test_of_several_classes_only_a_name_that_says_yes_is_offered_whatever_is_frequent() -> None:
+    for often in ("no", "unknown", "yes"):
+        series = pd.Series([*["no", "unknown", "yes"] * 3, *[often] * 20])
+        assert likely_positive(series) == "yes"
+    assert likely_positive(pd.Series(["a", "b", "c"] * 5)) is None
+    assert likely_positive(pd.Series(["b"] * 30 + ["a"] * 3)) == "b" == likely_positive(pd.Series(["a", "b"]))
+    assert refused(frame(label=["a", "b", "c", "d"] * 10), positive=None)[0] == "Column 'label' has no class"
+
+
+def test_a_text_with_two_values_is_offered_as_the_target_before_any_number() -> None:
+    columns = describe_columns(frame().drop(columns="label").assign(flag=np.arange(40) % 2))
+    assert likely_target(columns) == "text"
+    assert likely_target(describe_columns(frame()[["age", "three", "income"]])) == "three"
+
+
+def test_a_target_that_is_a_number_and_columns_of_categories() -> None:
+    table = with_cell("income", 3, math.inf)
+    choice = {"target": "income", "positive": None, "features": ["age"], "target_range": (0.0, 30_000.0)}
+    lists = {"three": ["0", "1"], "label": ["yes"], "age ": Bins((50.0,))}
+    ready = prepared(table.assign(**{"age ": table["age"]}), **choice, categories=lists)
+    assert ready.table.shape == (40, 5) and ready.table[3, -1] == 15_000 and not ready.table.flags.writeable
+    data = ready.specification.load({ready.specification.identity: ready.table})
+    facts = data.facts
+    assert facts.names[:4] == ("age", "three: 0", "three: 1", "three: other") and facts.blocks == (3, 2, 3)
+    assert facts.names[4:] == ("label: yes", "label: other", "age : below 50", "age : 50 or more", "age : other")
+    assert facts.target == (0.0, 30_000.0) == (data.labels.min(), data.labels.max()) and not ready.specification.public
+    assert data.features[:3, 1:6].tolist() == [[1, 0, 0, 0, 1], [0, 1, 0, 1, 0], [0, 0, 1, 0, 1]]
+    assert "the middle of the declared range: 1 in 'income'" in ready.notes[0]
+    assert "“other”: 13 in 'three', 20 in 'label'" in ready.notes[1]
+    assert Specification.from_json(ready.specification.to_json()) == ready.specification
+    dropped = prepared(table, **choice, categories={"three": ["0"]}, drop_missing=True)
+    assert dropped.dropped == 1 and dropped.specification.n == 39 and len(dropped.table) == 39
+
+
+@pytest.mark.parametrize(
+    ("choice", "title"),
+    [
+        ({"target": "income", "features": ["age"], "target_range": (5.0, 5.0)}, "Column 'income' needs a range"),
+        ({"target": "income", "features": ["age"], "target_range": (math.nan, 5.0)}, "Column 'income' needs a range"),
+        ({"features": [], "categories": {}}, "No feature is chosen"),
+        ({"features": ["age"], "categories": {"age": ["1"]}}, "A feature is chosen twice"),
+        ({"categories": {"label": ["yes"]}}, "Column 'label' is both target and feature"),
+        ({"categories": {"text": []}}, "The categories of column 'text' cannot be used"),
+        ({"categories": {"size": ["a"]}}, "The file has no column 'size'"),
+        ({"categories": {"text": [str(i) for i in range(600)]}}, "The columns make 603 features"),
+    ],
+)
+def test_choices_of_categories_and_ranges_that_cannot_be_used(choice: dict[str, object], title: str) -> None:
+    assert refused(frame(), **choice)[0] == title  # type: ignore[arg-type]
+
+
+def test_many_rows_with_many_categories_are_refused_before_they_fill_the_memory() -> None:
+    settings = {"identity": "a" * 32, "bounds": (), "names": ()}
+    lists = (("area", tuple(f"{i}" for i in range(100))),)
+    assert UploadedTable(**settings, n=500_000, categories=lists).facts().d == 100  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="1,000,000 rows can have 50"):
+        UploadedTable(**settings, n=1_000_000, categories=lists)  # type: ignore[arg-type]
 
 
 def test_what_is_prepared_is_what_was_chosen() -> None:

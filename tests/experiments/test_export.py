@@ -25,6 +25,7 @@ from dpviz.problems.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.regression import HuberRegression
 
 ROOT = Path(dpviz.__file__).parents[1]
 
@@ -163,6 +164,17 @@ def uploads(table: pd.DataFrame) -> dict[str, tuple[ProblemSpecification, Algori
     identity = "a1" * 16
     plain = prepare(table, "ill", "1", FEATURES, ranges, identity=identity)
     dropped = prepare(table, "ill", "1", FEATURES, ranges, drop_missing=True, identity=identity)
+    mixed = prepare(
+        table,
+        "dose",
+        None,
+        FEATURES[:1],
+        ranges,
+        drop_missing=True,
+        identity=identity,
+        categories={"area": ["north", "east"], "ill": Bins((0.5,))},
+        target_range=(-1.0, 3.0),
+    )
     learning = prepare_groups(
         table, "ill", "1", "area", FEATURES, ranges, ["north", "south"], [0.6, 0.3], identity=identity
     )
@@ -174,13 +186,14 @@ def uploads(table: pd.DataFrame) -> dict[str, tuple[ProblemSpecification, Algori
     return {
         "plain": (LogisticRegression(data=plain.specification), descent, plain.table),
         "dropped rows": (LogisticRegression(data=dropped.specification), descent, dropped.table),
+        "a number and categories": (HuberRegression(data=mixed.specification), descent, mixed.table),
         "groups": (GroupLoss(data=learning.specification), vertices, learning.table),
         "losses": (LossMatrix(data=losses.specification), vertices, losses.table),
         "categories": (MarginalQueries(data=survey.specification), SyntheticData(iterations=4), survey.table),
     }
 
 
-@pytest.mark.parametrize("kind", ["plain", "dropped rows", "groups", "losses", "categories"])
+@pytest.mark.parametrize("kind", ["plain", "dropped rows", "a number and categories", "groups", "losses", "categories"])
 def test_the_script_of_an_upload_reads_the_users_own_file(kind: str, tmp_path: Path) -> None:
     content = TABLE.to_csv(index=False).encode()
     problem, algorithm, table = uploads(read_table(content, "mine.csv"))[kind]
@@ -235,7 +248,7 @@ def hashes(table: np.ndarray) -> list[str]:
     return [digest(np.ascontiguousarray(part).data).hexdigest() for part in rows for digest in (sha256, md5, sha1)]
 
 
-@pytest.mark.parametrize("kind", ["plain", "dropped rows", "groups", "losses", "categories"])
+@pytest.mark.parametrize("kind", ["plain", "dropped rows", "a number and categories", "groups", "losses", "categories"])
 def test_what_leaves_the_page_is_the_same_whatever_the_rows_are(kind: str) -> None:
     other = TABLE.assign(dose=TABLE["dose"].iloc[::-1].to_numpy(), area=TABLE["area"].iloc[::-1].to_numpy())
     leaving = []

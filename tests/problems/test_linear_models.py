@@ -14,7 +14,8 @@ from dpviz.privacy.events import Gaussian, Laplace, Seq, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Batch, Mechanisms
 from dpviz.privacy.queries import Query
-from dpviz.problems.linear_models import BLOCK, LogisticProblem, LogisticRegression
+from dpviz.problems.linear_base import BLOCK
+from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
 
 KEY = "f" * 32
 N, D = 24, 3
@@ -305,7 +306,7 @@ def test_results_do_not_depend_on_how_many_replicates_share_a_pass() -> None:
         assert full.value[r] == pytest.approx(gradient(problem, x[r : r + 1]).value[0], rel=1e-12, abs=1e-15)
         for name, values in problem.evaluate({"x": x[r : r + 1]}).items():
             assert diagnostics[name][r] == pytest.approx(values[0], rel=1e-12, abs=1e-14)
-        rows = problem._signed[batch.indices[r]]
+        rows = problem._rows[batch.indices[r]]
         slopes = np.minimum(expit(-rows @ x[r]), problem._caps[batch.indices[r]])
         assert sampled.value[r] == pytest.approx(-(slopes @ rows) / (n - 1), rel=1e-11, abs=1e-15)
     crowd = np.tile(x[:1], (BLOCK + 1, 1))  # more replicates than elements in a block

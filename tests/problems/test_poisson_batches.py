@@ -117,7 +117,7 @@ def test_the_sum_is_divided_by_the_declared_size_whatever_was_drawn() -> None:
     assert batch.indices is not None and batch.taken is not None and len(set(batch.taken.sum(axis=1))) > 3
     found = problem.mean_gradient(x, batch, "l1").value
     caps = np.ones(ROWS) if problem._caps is None else problem._caps
-    each = -np.minimum(0.5, caps)[:, None] * problem._signed  # at x = 0 every slope is ½
+    each = -np.minimum(0.5, caps)[:, None] * problem._rows  # at x = 0 every slope is ½
     for r in range(50):
         assert found[r] == pytest.approx(each[batch.indices[r, batch.taken[r]]].sum(axis=0) / BATCH, abs=1e-15)
     # Its mean over batches is the mean gradient of all rows: unbiased.

@@ -1,7 +1,8 @@
-"""Where the smoothness L of logistic regression comes from: an estimate from the data, or a private release.
+"""Where the smoothness L of a linear model comes from: an estimate from the data, or a private release.
 
-Both use λ_max(UᵀU/n), the largest eigenvalue of the rows' second moment: L = λ_max/4 + 2λ, because the logistic loss
-has a second derivative of at most 1/4. Too small an L costs accuracy, never privacy.
+Both use λ_max(UᵀU/n), the largest eigenvalue of the rows' second moment: L = c λ_max + 2λ, because the loss has a
+second derivative of at most c: 1/4 for the logistic, 1 for the squared and the Huber loss. Too small an L costs
+accuracy, never privacy.
 """
 
 import math
@@ -15,20 +16,20 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, Zer
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.linear_base import LinearModel
 
 SHARE = 0.05  # of the budget, for the release
 UNDERESTIMATE = 1e-3  # probability that the released L is below the true one
 
 
-def estimated(problem: LogisticRegression, tables: Mapping[str, np.ndarray] = NO_TABLES) -> float:
+def estimated(problem: LinearModel, tables: Mapping[str, np.ndarray] = NO_TABLES) -> float:
     """L computed from the data: NOT private. Raises UserError if an uploaded table is missing."""
     (largest,) = _before(problem).build(tables).curvature().value
-    return _smoothness(float(largest), problem)
+    return problem.smoothness_of(float(largest))
 
 
 def released(
-    problem: LogisticRegression, epsilon: float, seed: int | None, tables: Mapping[str, np.ndarray] = NO_TABLES
+    problem: LinearModel, epsilon: float, seed: int | None, tables: Mapping[str, np.ndarray] = NO_TABLES
 ) -> float:
     """L from a Laplace release that costs `epsilon`, with a margin upwards; private.
 
@@ -51,7 +52,7 @@ def released(
     mechanisms = Mechanisms(Ledger(FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
     (noisy,) = mechanisms.laplace(query, event)
     margin = scale * math.log(1 / (2 * UNDERESTIMATE))
-    return _smoothness(min(max(float(noisy) + margin, 0.0), problem.feature_radius("l2") ** 2), problem)
+    return problem.smoothness_of(min(max(float(noisy) + margin, 0.0), problem.feature_radius("l2") ** 2))
 
 
 def suggested_cost(budget: Budget, share: float = SHARE) -> float:
@@ -66,10 +67,6 @@ def suggested_cost(budget: Budget, share: float = SHARE) -> float:
     raise UserError("Without a budget there is nothing to spend on L.", title="No budget for L")
 
 
-def _before(problem: LogisticRegression) -> LogisticRegression:
+def _before(problem: LinearModel) -> LinearModel:
     """The problem as it is before any L is known: the rows and their declared radius do not depend on it."""
     return problem.replaced(smoothness=None, smoothness_source="bounds", smoothness_cost=None)
-
-
-def _smoothness(largest: float, problem: LogisticRegression) -> float:
-    return largest / 4 + 2 * problem.regularisation

@@ -1,0 +1,335 @@
+"""What linear models share: features scaled by their declared bounds, clipped row by row, an ℓ2 term, and the loss as a
+function of one number per row."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from dpviz.datasets.base import NO_TABLES, Dataset, DatasetSpecification
+from dpviz.datasets.synthetic import UniformLogistic
+from dpviz.numbers import short
+from dpviz.privacy.batches import Batch
+from dpviz.privacy.events import Laplace
+from dpviz.privacy.queries import Norm, Query
+from dpviz.problems.base import ProblemSpecification, SmoothFacts, SmoothProblem
+from dpviz.specification import choice, number
+
+# Passes over the data work on blocks of about this many elements (rows × replicates): they stay in the cache, and no
+# (n, R) array is returned to the system and faulted in again at every iteration.
+BLOCK = 16_000
+
+
+class LinearModel(ProblemSpecification):
+    """F(x) = (1/n) Σ φ(⟨vᵢ, x⟩ - oᵢ) + λ‖x‖²: a convex loss φ of one number per row, its argument.
+
+    vᵢ is the row uᵢ of features, scaled by their declared bounds, or -uᵢ. Features of categories stay 0 and 1. Note
+    λ‖x‖² without ½: strong convexity is μ = 2λ (Kuru et al. 2022, section 5). φ ≥ 0, and clipping lowers it.
+
+    curvature : largest second derivative of φ, so that L = curvature · R² + 2λ for rows of ℓ2 norm at most R.
+    """
+
+    curvature: ClassVar[float] = 1.0
+    data: DatasetSpecification = UniformLogistic()
+    regularisation: float = number(
+        0.01, 1e-5, 1.0, label="Regularisation", symbol="λ", scale="log", help="Weight of λ‖x‖²; μ = 2λ."
+    )
+    scaling: Literal["unit", "centred"] = choice(
+        "unit",
+        {"unit": "[0, 1]", "centred": "[-½, ½]"},
+        label="Feature scaling",
+        help="Declared bounds are mapped to this interval. Centring halves the sensitivity and quarters L.",
+    )
+    intercept: Literal["no", "yes"] = choice(
+        "no", {"no": "No", "yes": "Yes"}, label="Constant column", help="Adds a column of 1 (½ if centred)."
+    )
+    clip: float | None = number(
+        None,
+        0.01,
+        1000.0,
+        label="Gradient clip",
+        symbol="C",
+        scale="log",
+        help="Largest norm of one row's gradient. Empty: the bound that the declared features imply (clips nothing).",
+    )
+    clip_norm: Literal["l1", "l2"] = choice(
+        "l1", {"l1": "L1", "l2": "L2"}, label="Clip norm", help="The norm in which the clip C is meant."
+    )
+    clipping: Literal["gradients", "rows"] = choice(
+        "gradients",
+        {"gradients": "Gradients", "rows": "Feature rows"},
+        label="What is clipped",
+        help="Clipping gradients minimises a Huberised loss; clipping rows keeps the loss of scaled rows.",
+    )
+    smoothness: float | None = number(
+        None,
+        1e-4,
+        1000.0,
+        label="Smoothness",
+        symbol="L",
+        scale="log",
+        help="Empty: what the declared bounds imply.",
+    )
+    smoothness_source: Literal["bounds", "declared", "estimated", "released"] = choice(
+        "bounds",
+        {
+            "bounds": "From the declared bounds",
+            "declared": "My own value",
+            "estimated": "Estimated from data (not private)",
+            "released": "Released privately",
+        },
+        label="Smoothness L",
+        help="Where L comes from. An estimate from the data is not private; a private release spends budget.",
+    )
+    smoothness_cost: float | None = number(
+        None, 1e-6, 50.0, label="Cost of L", symbol="ε_L", scale="log", help="Pure ε that the private release spent."
+    )
+    start: float = number(0.0, -100.0, 100.0, label="Start", symbol="x₀", help="Every coordinate starts here.")
+    initial_gap: float | None = number(
+        None,
+        1e-6,
+        1e6,
+        label="Initial gap",
+        symbol="E₀",
+        scale="log",
+        help="A guess of F(x₀) - F*. Empty: the bound that holds for every data set (V₀ ≤ ln 2 at x₀ = 0).",
+    )
+
+    @model_validator(mode="after")
+    def _smoothness_is_stated(self) -> Self:
+        if (self.smoothness is None) != (self.smoothness_source == "bounds"):
+            raise ValueError("a smoothness that does not follow from the bounds needs its value, and only then")
+        if (self.smoothness_cost is None) != (self.smoothness_source != "released"):
+            raise ValueError("a privately released smoothness needs its cost ε_L, and only then")
+        if self.smoothness is not None and self.smoothness < 2 * self.regularisation:
+            raise ValueError(
+                f"smoothness L = {short(self.smoothness, 6)} is below μ = 2λ = {short(2 * self.regularisation, 6)}"
+            )
+        return self
+
+    @abstractmethod
+    def largest_loss(self, prediction: float) -> float:
+        """Largest φ of a row with |⟨u, x⟩| ≤ prediction, whatever the row."""
+
+    @abstractmethod
+    def gradient_bound(self, norm: Norm) -> float:
+        """Largest norm of one row's clipped gradient, without the regulariser."""
+
+    @property
+    def public(self) -> bool:
+        return self.data.public
+
+    def feature_radius(self, norm: Norm) -> float:
+        """The declared bound on a scaled row's norm, and the clip where rows are clipped."""
+        data, half = self.data.facts(), 0.5 if self.scaling == "centred" else 1.0
+        # One of the features of a categorical column is 1, the others are 0: each such column adds 1 to either norm.
+        scaled, columns = data.numeric + (self.intercept == "yes"), len(data.blocks)
+        radius = half * scaled + columns if norm == "l1" else math.sqrt(half**2 * scaled + columns)
+        return min(radius, self.clip_in(norm)) if self.clipping == "rows" else radius
+
+    @property
+    def _dimension(self) -> int:
+        return self.data.facts().d + (self.intercept == "yes")
+
+    def clip_in(self, norm: Norm) -> float:
+        """The clip as a bound in this norm; inf if there is none."""
+        if self.clip is None:
+            return math.inf
+        # ‖g‖₂ ≤ ‖g‖₁ ≤ √d ‖g‖₂: a clip in one norm bounds the other.
+        return self.clip * (math.sqrt(self._dimension) if (norm, self.clip_norm) == ("l1", "l2") else 1.0)
+
+    def facts(self) -> SmoothFacts:
+        data, d = self.data.facts(), self._dimension
+        smoothness = self.smoothness_of(self.feature_radius("l2") ** 2)
+        gap, lyapunov = self._initial_error(d)
+        return SmoothFacts(
+            n=data.n,
+            d=d,
+            released=() if self.smoothness_cost is None else (Laplace(self.smoothness_cost),),
+            gradient_bound_l1=self.gradient_bound("l1"),
+            gradient_bound_l2=self.gradient_bound("l2"),
+            smoothness=smoothness if self.smoothness is None else self.smoothness,
+            strong_convexity=2 * self.regularisation,
+            start=self.start,
+            initial_gap=gap,
+            lyapunov=lyapunov,
+        )
+
+    def smoothness_of(self, largest: float) -> float:
+        """L = curvature · λ + 2λ_reg, where λ bounds the eigenvalues of the rows' second moment UᵀU/n."""
+        return self.curvature * largest + 2 * self.regularisation
+
+    def _initial_error(self, d: int) -> tuple[float, float]:
+        """Bounds on E₀ and V₀ that hold for every data set, or those that follow from the user's guess of E₀."""
+        if self.initial_gap is not None:
+            return self.initial_gap, 2 * self.initial_gap
+        # |⟨u, x₀⟩| ≤ R₁|x₀|, so F(x₀) ≤ largest_loss(R₁|x₀|) + λ‖x₀‖²; clipping only lowers φ, and φ ≥ 0. With
+        # λ‖x*‖² ≤ F* ≤ F(0) ≤ largest_loss(0) and (μ/2)‖x₀ - x*‖² ≤ 2λ‖x₀‖² + 2λ‖x*‖²,
+        # V₀ ≤ F(x₀) + 2λ‖x₀‖² + λ‖x*‖²; at x₀ = 0 it is F(0) - F* + λ‖x*‖² ≤ F(0).
+        square = self.regularisation * d * self.start**2
+        gap = self.largest_loss(self.feature_radius("l1") * abs(self.start)) + square
+        return gap, gap if self.start == 0 else gap + 2 * square + self.largest_loss(0.0)
+
+    def rows(self, data: Dataset) -> tuple[np.ndarray, np.ndarray]:
+        """The scaled rows u (n, d), and for each C over its norm (n,): how far the clip lets φ' go, inf without one.
+
+        Where rows are clipped, they are scaled down to norm C, and no slope is clipped.
+        """
+        numeric = data.facts.numeric
+        low, high = np.array(data.facts.bounds).T
+        features = data.features - low  # the one copy; what follows works in place
+        features /= high - low
+        np.clip(features, 0.0, 1.0, out=features)  # rounding must not leave the declared box
+        constant = 1.0
+        if self.scaling == "centred":
+            features[:, :numeric] -= 0.5
+            constant = 0.5
+        if self.intercept == "yes":
+            features = np.column_stack([features, np.full(len(features), constant)])
+        caps = (self.clip or math.inf) / norms(features, self.clip_norm)
+        if self.clipping == "rows":
+            features *= np.minimum(caps, 1.0)[:, None]
+            caps = np.full(len(features), math.inf)
+        return features, caps
+
+    @abstractmethod
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LinearProblem": ...
+
+
+class LinearProblem(SmoothProblem):
+    """See `LinearModel`.
+
+    rows : (n, d) the rows v, whose products with x, less the offsets (n,), are the arguments of the loss.
+    caps : (n,) largest allowed |φ'| of each row, or None if the clip is never active. Clipping a linear model keeps
+        convexity: it is gradient descent on the loss that continues linearly where its slope has reached the cap.
+    steep : a row can reach the clip if its cap is below this; the largest |φ'| of any row at x = 0 if φ' is unbounded.
+    """
+
+    def __init__(
+        self,
+        specification: LinearModel,
+        rows: np.ndarray,
+        caps: np.ndarray | None,
+        offsets: np.ndarray | None = None,
+        steep: float = 1.0,
+    ) -> None:
+        self.facts = specification.facts()
+        self._radius = specification.feature_radius("l2")
+        self._regularisation = specification.regularisation
+        self._rows, self._caps, self._offsets, self._steep = rows, caps, offsets, steep
+
+    @staticmethod
+    @abstractmethod
+    def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+        """-φ' at the arguments, clipped to the caps; may work in place."""
+
+    @staticmethod
+    @abstractmethod
+    def curvatures(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+        """φ'' at the arguments, 0 where the slope is clipped."""
+
+    @abstractmethod
+    def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """F(x) (R,), its gradient (R, d) and the last of `metrics` (R,), in one pass."""
+
+    def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
+        x = np.clip(np.nan_to_num(x), -1e100, 1e100)  # a diverged replicate must not turn an argument into NaN
+        m = batch.divisor(self.facts.n)
+        with np.errstate(over="ignore"):
+            total = self._table_sum(x) if batch.indices is None else self._batch_sum(x, batch.indices, batch.taken)
+        sensitivity = self.facts.gradient_sensitivity(norm, m, batch.relation)
+        return Query(total / -m, sensitivity, norm, batch, batch.relation)
+
+    def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
+        return 2 * self._regularisation * x
+
+    def curvature(self) -> Query:
+        """λ_max(UᵀU/n), (1,): replacing a row changes it by at most R₂²/n (Weyl, difference of two rank-one PSD)."""
+        largest = np.linalg.eigvalsh(self._rows.T @ self._rows / self.facts.n)[-1]
+        return Query(np.array([largest]), self._radius**2 / self.facts.n, "l1")
+
+    @property
+    def clipped_share(self) -> float:
+        """Share of rows whose gradient can reach the clip; a diagnostic."""
+        return 0.0 if self._caps is None else float((self._caps < self._steep).mean())
+
+    def _table_sum(self, x: np.ndarray) -> np.ndarray:
+        total = np.zeros_like(x)
+        for rows, arguments, caps in self._blocks(x):
+            total += self.slopes(arguments, caps) @ rows
+        return total
+
+    def _blocks(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
+        """Blocks of the table: rows (b, d), their arguments (R, b) in a buffer that is reused, caps (b,)."""
+        size = max(1, BLOCK // len(x))
+        buffer = np.empty((len(x), min(size, self.facts.n)))
+        for start in range(0, self.facts.n, size):
+            rows = self._rows[start : start + size]
+            arguments = np.matmul(x, rows.T, out=buffer[:, : len(rows)])
+            if self._offsets is not None:
+                arguments -= self._offsets[start : start + size]
+            yield rows, arguments, None if self._caps is None else self._caps[start : start + size]
+
+    def _batch_sum(self, x: np.ndarray, indices: np.ndarray, taken: np.ndarray | None) -> np.ndarray:
+        total = np.zeros_like(x)
+        size = max(1, BLOCK // len(x))
+        for start in range(0, indices.shape[1], size):
+            chosen = indices[:, start : start + size]
+            rows = self._rows[chosen]  # (R, b, d): every replicate has a batch of its own
+            arguments = np.matmul(rows, x[:, :, None])[:, :, 0]
+            if self._offsets is not None:
+                arguments -= self._offsets[chosen]
+            slopes = self.slopes(arguments, None if self._caps is None else self._caps[chosen])
+            if taken is not None:
+                slopes *= taken[:, start : start + size]
+            total += np.matmul(slopes[:, None, :], rows)[:, 0]
+        return total
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        x = output["x"]
+        with np.errstate(over="ignore", invalid="ignore"):
+            objective, gradient, last = self.sums(x)
+            return {
+                "objective_gap": objective - self.optimum,
+                "objective": objective,
+                "gradient_norm": np.linalg.norm(gradient, axis=1),
+                self.metrics[-1].name: last,
+            }
+
+    @cached_property
+    def optimum(self) -> float:
+        """F*, by Newton's method with backtracking; a diagnostic."""
+        x = np.zeros((1, self.facts.d))
+        value, gradient, _ = self.sums(x)
+        for _ in range(100):
+            step = np.linalg.solve(self._hessian(x), gradient[0])
+            decrease = float(gradient[0] @ step)
+            if decrease <= 1e-16 * value[0]:
+                break
+            length = 1.0
+            while True:
+                moved = x - length * step
+                new_value, new_gradient, _ = self.sums(moved)
+                if new_value[0] <= value[0] - 1e-4 * length * decrease or length < 1e-6:
+                    break
+                length /= 2
+            if length < 1e-6:
+                break  # no measurable decrease is left
+            x, value, gradient = moved, new_value, new_gradient
+        return float(value[0])
+
+    def _hessian(self, x: np.ndarray) -> np.ndarray:
+        """(d, d) Hessian at one point x (1, d)."""
+        total = np.zeros((self.facts.d, self.facts.d))
+        for rows, arguments, caps in self._blocks(x):
+            total += (rows.T * self.curvatures(arguments, caps)) @ rows
+        return total / self.facts.n + 2 * self._regularisation * np.eye(self.facts.d)
+
+
+def norms(rows: np.ndarray, norm: Norm) -> np.ndarray:
+    """The norm (n,) of every row; positive, so that it can be divided by."""
+    return np.maximum(np.linalg.norm(rows, 1 if norm == "l1" else 2, axis=1), 1e-300)

@@ -1,0 +1,141 @@
+"""Linear models for a target that is a number: squared and Huber loss, clipped row by row."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from dpviz.datasets.base import NO_TABLES, DatasetSpecification
+from dpviz.datasets.synthetic import UniformLinear
+from dpviz.privacy.queries import Norm
+from dpviz.problems.base import Metric
+from dpviz.problems.linear_base import LinearModel, LinearProblem, norms
+from dpviz.specification import number
+
+
+class LeastSquares(LinearModel):
+    """F(x) = (1/n) Σ ½ (uᵢᵀx - tᵢ)² + λ‖x‖²; tᵢ is the target, its declared range mapped to [-1, 1].
+
+    Two classes are the targets -1 and +1. The slope of this loss is unbounded, so a clip is always there: without one
+    of your own, no gradient may be longer than the longest at x = 0, R₁ in the ℓ1 and R₂ in the ℓ2 norm.
+    """
+
+    kind: ClassVar[str] = "problems.regression.least_squares"
+    title: ClassVar[str] = "Least squares"
+    data: DatasetSpecification = UniformLinear()
+    clip: float | None = number(
+        None,
+        0.01,
+        1000.0,
+        label="Gradient clip",
+        symbol="C",
+        scale="log",
+        help="Largest norm of one row's gradient. Empty: the largest that any row can have at x = 0.",
+    )
+
+    def largest_loss(self, prediction: float) -> float:
+        return (prediction + 1) ** 2 / 2
+
+    def gradient_bound(self, norm: Norm) -> float:
+        if self.clip is None or self.clipping == "rows":
+            return self.feature_radius(norm)
+        return self.clip_in(norm)
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "RegressionProblem":
+        rows, targets, caps = _regression(self, tables)
+        if self.clip is None or self.clipping == "rows":
+            both = (self.feature_radius(norm) / norms(rows, norm) for norm in ("l1", "l2"))
+            caps = np.minimum(*both)
+        return RegressionProblem(self, rows, caps, targets)
+
+
+class HuberRegression(LinearModel):
+    """F(x) = (1/n) Σ h(uᵢᵀx - tᵢ) + λ‖x‖² with h(r) = ½ r² up to |r| = δ and δ (|r| - δ/2) beyond (Huber 1964).
+
+    tᵢ is the target, its declared range mapped to [-1, 1]; two classes are -1 and +1. No slope exceeds δ, so that no
+    gradient is longer than δ R, whatever the row.
+    """
+
+    kind: ClassVar[str] = "problems.regression.huber"
+    title: ClassVar[str] = "Huber regression"
+    data: DatasetSpecification = UniformLinear()
+    threshold: float = number(
+        0.25,
+        0.01,
+        2.0,
+        label="Huber threshold",
+        symbol="δ",
+        scale="log",
+        help="Residuals beyond it count linearly, in half widths of the target's range. The sensitivity grows with it.",
+    )
+
+    def largest_loss(self, prediction: float) -> float:
+        return float(_huber(np.array(prediction + 1), np.array(self.threshold)))
+
+    def gradient_bound(self, norm: Norm) -> float:
+        radius = self.threshold * self.feature_radius(norm)
+        return radius if self.clipping == "rows" else min(radius, self.clip_in(norm))
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "HuberProblem":
+        rows, targets, caps = _regression(self, tables)
+        return HuberProblem(self, rows, np.minimum(caps, self.threshold), targets, self.threshold)
+
+
+class RegressionProblem(LinearProblem):
+    """See `LeastSquares`; the arguments of the loss are the residuals uᵢᵀx - tᵢ.
+
+    Clipping makes it a Huber loss, whose threshold is each row's cap; that of `HuberRegression` is at most δ.
+    """
+
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("objective_gap", "Excess squared loss F(x_t) - F*", scale="log", headline=1),
+        Metric("objective", "Squared loss F(x_t)", headline=6),
+        Metric("gradient_norm", "Gradient norm ‖∇F(x_t)‖", scale="log"),
+        Metric("absolute_error", "Mean absolute error, as a share of the target's range", headline=7),
+    )
+
+    @staticmethod
+    def slopes(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+        np.negative(residuals, out=residuals)
+        return residuals if caps is None else np.clip(residuals, -caps, caps, out=residuals)
+
+    @staticmethod
+    def curvatures(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+        return np.ones_like(residuals) if caps is None else np.where(np.abs(residuals) <= caps, 1.0, 0.0)
+
+    def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """F(x) (R,), its gradient (R, d) and mean |uᵀx - t| / 2 (R,), a share of the target's range; one pass."""
+        loss, error, total = np.zeros(len(x)), np.zeros(len(x)), np.zeros_like(x)
+        for rows, residuals, caps in self._blocks(x):
+            loss += _huber(residuals, caps).sum(axis=1)
+            error += np.abs(residuals).sum(axis=1)
+            total += self.slopes(residuals, caps) @ rows
+        n, regulariser = self.facts.n, self._regularisation * (x**2).sum(axis=1)
+        return loss / n + regulariser, self.regulariser_gradient(x) - total / n, error / n / 2
+
+
+class HuberProblem(RegressionProblem):
+    """See `HuberRegression`."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("objective_gap", "Excess Huber loss F(x_t) - F*", scale="log", headline=1),
+        Metric("objective", "Huber loss F(x_t)", headline=6),
+        *RegressionProblem.metrics[2:],
+    )
+
+
+def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows and caps as `LinearModel.rows` makes them, and targets (n,) in [-1, 1]."""
+    data = model.data.load(tables)
+    rows, caps = model.rows(data)
+    if data.facts.target is None:
+        return rows, data.labels, caps
+    low, high = data.facts.target
+    return rows, np.clip((data.labels - (low + high) / 2) / ((high - low) / 2), -1.0, 1.0), caps
+
+
+def _huber(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+    """½ r², continued linearly from |r| = cap on."""
+    size = np.abs(residuals)
+    bent = size if caps is None else np.minimum(size, caps)
+    return np.asarray(bent * (size - bent / 2))
