@@ -15,7 +15,8 @@ from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Lane, Trace, recording_grid
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.budgets import Budget, NoPrivacy, PureDP
+from dpviz.privacy.accounting.currencies import UNITS
+from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
 from dpviz.problems.base import Metric, Problem, ProblemSpecification, check_facts
@@ -143,7 +144,7 @@ class Experiment(Specification):
         plans = self.plans()
         problem = self.problem.build(tables)
         check_facts(problem, self.problem.facts())
-        references = {label for label, plan in plans.items() if isinstance(plan.budget, NoPrivacy)}
+        references = {label for label, plan in plans.items() if not plan.budget.private}
         metrics = {arm.label: recorded_metrics(problem, arm.algorithm) for arm in self.arms}
         trace = Trace(metrics, references, self.problem.public)
         for label, lane in trace.lanes.items():
@@ -218,7 +219,7 @@ class _Run:
             return None
         if not self.plan.stops:
             return np.full(self._mechanisms.replicates, self._planned[iteration])
-        power = 2 if currency == "mu" else 1
+        power = UNITS[currency].power
         before = accountants.total(self.plan.facts.released, currency) ** power
         return np.asarray((before + self._mechanisms.spent(currency) ** power) ** (1 / power))
 

@@ -17,7 +17,6 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.budgets import delta_of
 
 NOT_PRIVATE = "_nonprivate"
 _INDEX = ("algorithm", "replicate", "iteration")
@@ -89,7 +88,7 @@ def _header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], del
 
 def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
     """ε at δ of one run of a method, to more digits than the page shows; nothing where none is proven."""
-    at = delta_of(plan.budget, delta)
+    at = plan.budget.own_delta(delta)
     found = accountants.tightest(plan.events, at, before=plan.facts.released, precision="fine")
     if math.isfinite(found.epsilon):
         method = accountants.METHOD_NAMES[found.method]

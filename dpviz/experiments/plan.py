@@ -8,13 +8,13 @@ from typing import Self
 import numpy as np
 
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP
-from dpviz.privacy.events import Event, Gaussian, StatedPureDP, StatedZCDP
+from dpviz.privacy.accounting.currencies import Currency
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import Event
 from dpviz.privacy.ledger import SLACK, Filter, FixedEvents
 from dpviz.problems.base import Facts
 
 NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
-SYMBOLS: Mapping[accountants.Currency, str] = MappingProxyType({"epsilon": "ε", "rho": "ρ", "mu": "μ"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +150,7 @@ class Plan:
     @property
     def private(self) -> bool:
         """Whether it has a budget; nothing of a run without one is released."""
-        return not isinstance(self.budget, NoPrivacy)
+        return self.budget.private
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -160,7 +160,7 @@ class Plan:
         return (_ceiling(self.terms, self.terms.cap),)
 
     @property
-    def currency(self) -> accountants.Currency | None:
+    def currency(self) -> Currency | None:
         """The currency in which its steps add up: that of a filter, or the budget's own; ρ where the budget has none.
 
         None without privacy.
@@ -169,9 +169,9 @@ class Plan:
             return None
         if isinstance(self.terms, Filter):
             return self.terms.currency
-        return "epsilon" if isinstance(self.budget, PureDP) else "mu" if isinstance(self.budget, GaussianDP) else "rho"
+        return self.budget.currency or "rho"
 
-    def spent(self, currency: accountants.Currency) -> np.ndarray:
+    def spent(self, currency: Currency) -> np.ndarray:
         """(T+1,) privacy spent after each iteration, at most, in a currency that composes by itself.
 
         Entry 0 is what was spent before the run, to learn one of its facts.
@@ -194,6 +194,4 @@ def _ascending(values: np.ndarray, low: float, high: float) -> bool:
 
 def _ceiling(terms: Filter, amount: float) -> Event:
     """The one event that is at least as bad as all that a filter with this cap allows."""
-    stated: dict[str, type[StatedPureDP | StatedZCDP | Gaussian]]
-    stated = {"epsilon": StatedPureDP, "rho": StatedZCDP, "mu": Gaussian}
-    return stated[terms.currency](amount)
+    return UNITS[terms.currency].stated(amount)

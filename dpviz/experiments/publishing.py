@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from dpviz.experiments.plan import SYMBOLS, Plan
+from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.accounting.accountants import Currency
+from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.accounting.rounding import MOST_GROUPS, rounded_up
-from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP, delta_of
+from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Repeat
 
 
@@ -45,7 +45,7 @@ def costs(plans: Mapping[str, Plan], shown: Collection[str], budget: Budget, rep
     plans : of a run, by label. shown : labels; those without privacy have no guarantee and are not counted.
     delta : at which ε is read, unless the budget has a δ of its own.
     """
-    private = [plan for label, plan in plans.items() if label in shown and not isinstance(plan.budget, NoPrivacy)]
+    private = [plan for label, plan in plans.items() if label in shown and plan.budget.private]
     return [_cost(private, times, budget, delta) for times in sorted({1, repeats})] if private else []
 
 
@@ -55,8 +55,7 @@ def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost
     counts = Counter(event for plan in plans for event in plan.events)
     runs = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
     events = tuple(Repeat(event, count * repeats) for event, count in runs)
-    at = delta_of(budget, delta)
-    currency = _currency(budget)
+    at, currency = budget.own_delta(delta), budget.currency
     paid = accountants.total(before, "epsilon")
     # Of hundreds of runs a loss distribution would tell little more, and be large.
     methods = [method for method in accountants.METHODS if repeats == 1 or method != "pld"]
@@ -65,7 +64,7 @@ def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost
     return Cost(
         len(plans),
         repeats,
-        SYMBOLS[currency] if currency else "ε",
+        UNITS[currency or "epsilon"].symbol,
         _spent(plans, repeats, currency) if currency else None,
         found[best],
         at,
@@ -76,18 +75,9 @@ def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost
 def _spent(plans: list[Plan], repeats: int, currency: Currency) -> float:
     """In a currency that adds up; what was released before the run, for all methods, once."""
     before = accountants.total(plans[0].facts.released, currency)
-    power = 2 if currency == "mu" else 1
+    power = UNITS[currency].power
     each = math.fsum(float(plan.spent(currency)[-1]) ** power - before**power for plan in plans)
     return float((before**power + repeats * each) ** (1 / power))
-
-
-def _currency(budget: Budget) -> Currency | None:
-    """The currency of a budget, where it adds up."""
-    if isinstance(budget, PureDP):
-        return "epsilon"
-    if isinstance(budget, ZeroConcentratedDP):
-        return "rho"
-    return "mu" if isinstance(budget, GaussianDP) else None
 
 
 def sentences(found: Collection[Cost]) -> Iterator[str]:

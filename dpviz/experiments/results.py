@@ -8,20 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpviz.experiments.plan import SYMBOLS, Plan
+from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
-from dpviz.privacy import calibration
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.budgets import (
-    ApproximateDP,
-    GaussianDP,
-    NoPrivacy,
-    PureDP,
-    RenyiDP,
-    TradeOff,
-    ZeroConcentratedDP,
-)
+from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.events import Event
 
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
@@ -100,20 +91,7 @@ def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
 
     Pure ε, ρ and μ compose by themselves. For (ε, δ) it is the tightest ε at the budget's δ.
     """
-    budget = plan.budget
-    if isinstance(budget, PureDP):
-        return float(plan.spent("epsilon")[iteration]), "ε"
-    if isinstance(budget, ZeroConcentratedDP):
-        return float(plan.spent("rho")[iteration]), "ρ"
-    if isinstance(budget, GaussianDP):
-        return float(plan.spent("mu")[iteration]), "μ"
-    if isinstance(budget, ApproximateDP):
-        return reading(plan, iteration, budget.delta).epsilon, f"ε at δ = {short(budget.delta, 4)}"
-    if isinstance(budget, RenyiDP | TradeOff):
-        released = (*plan.facts.released, *_released(plan, iteration))
-        symbol = type(budget).controls()[0].symbol
-        return calibration.cost(released, type(budget), calibration.parameter(budget)), symbol
-    return math.inf, NoPrivacy.name.lower()
+    return plan.budget.spent(_released(plan, iteration), plan.facts.released), plan.budget.symbol
 
 
 def reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
@@ -171,11 +149,11 @@ def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
         "median_stop": float(np.median(ended)) if len(ended) else math.nan,
     }
     if len(charged):
-        row["used"] = f"{short(float(np.median(charged[-1])))} {SYMBOLS[plan.currency or 'rho']}"
+        row["used"] = f"{short(float(np.median(charged[-1])))} {UNITS[plan.currency or 'rho'].symbol}"
     return row
 
 
-def spent_curve(trace: Trace, label: str, plan: Plan, currency: accountants.Currency) -> np.ndarray:
+def spent_curve(trace: Trace, label: str, plan: Plan, currency: Currency) -> np.ndarray:
     """(T+1,) spent after each iteration: the median of what the replicates were charged, where they stop by themselves
     and the currency is theirs; else what the plan spends."""
     recorded, charged = trace.spent(label)

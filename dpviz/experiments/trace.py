@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from dpviz.experiments.algorithm import Snapshot
-from dpviz.privacy.accounting.accountants import Currency
+from dpviz.privacy.accounting.currencies import Currency
 from dpviz.problems.base import Metric
 
 ROWS = 2_000  # the most rows that a trace keeps per arm

@@ -13,7 +13,8 @@ from dpviz.plots import style
 from dpviz.plots.lines import Limit, Line, Mark, line_figure
 from dpviz.plots.style import ArmStyle
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.accounting.accountants import Currency, Method
+from dpviz.privacy.accounting.accountants import Method
+from dpviz.privacy.accounting.currencies import Currency
 from dpviz.privacy.budgets import ApproximateDP, PureDP
 from dpviz.privacy.events import Gaussian, Laplace, inner_events
 from dpviz.privacy.ledger import Filter

@@ -11,44 +11,26 @@ from scipy.optimize import brentq
 
 from dpviz.errors import UserError
 from dpviz.privacy import mechanisms, noisy_means
-from dpviz.privacy.accounting import accountants, closed_forms
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.events import (
-    Event,
-    ExpMech,
-    Gaussian,
-    Laplace,
-    Parallel,
-    Seq,
-    StatedApproximateDP,
-    StatedPureDP,
-    StatedZCDP,
-)
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.accounting.currencies import UNITS, Currency, Noise, release
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import Event, ExpMech, Parallel, Seq
 from dpviz.specification import Specification, choice, number
 
-Noise = Literal["laplace", "gaussian", "selection", "any"]
 Rule = Literal["optimal", "proportional"]
-Unit = accountants.Currency
 
-_KINDS: Mapping[str, type[Laplace] | type[Gaussian] | type[ExpMech]] = MappingProxyType(
-    {"laplace": Laplace, "gaussian": Gaussian, "selection": ExpMech}
-)
 # Variance of the noise for a cost of 1 at sensitivity 1: it falls like 1/ε², 1/ρ or 1/μ². Exact for pure ε and for
 # Gaussian noise, otherwise to leading order. A selection adds Gumbel noise to the utilities.
 _GUMBEL = math.pi**2 / 6
-_VARIANCE: Mapping[Unit, Mapping[Noise, float]] = MappingProxyType(
+_VARIANCE: Mapping[Currency, Mapping[Noise, float]] = MappingProxyType(
     {
         "epsilon": {"laplace": 2.0, "selection": _GUMBEL},
         "rho": {"laplace": 1.0, "gaussian": 0.5, "selection": _GUMBEL / 8},
         "mu": {"laplace": math.pi, "gaussian": 1.0, "selection": _GUMBEL * math.pi / 8},
     }
 )
-# Small releases cost so much times the square of their ε or η, and no release costs more.
-_PRICE_OF_SMALL: Mapping[Unit, Mapping[Noise, float]] = MappingProxyType(
-    {"rho": {"laplace": 1 / 2, "selection": 1 / 8}, "mu": {"laplace": math.pi / 2, "selection": math.pi / 8}}
-)
 _VARIANCE_OF_SCALE: Mapping[Noise, float] = MappingProxyType({"laplace": 2.0, "gaussian": 1.0, "selection": _GUMBEL})
-_NONE: Mapping[Unit, str] = MappingProxyType({"epsilon": "no pure ε", "rho": "no ρ", "mu": "no μ"})
+_NONE: Mapping[Currency, str] = MappingProxyType({"epsilon": "no pure ε", "rho": "no ρ", "mu": "no μ"})
 
 
 class Analysis(Specification):
@@ -117,19 +99,18 @@ def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") 
 
     Raises UserError if a mechanism does not exist in the currency, or if nothing is left.
     """
-    if isinstance(budget, NoPrivacy):
-        raise UserError("Without a budget there is nothing to split. State a guarantee.", title="Nothing to split")
     paid = tuple(analysis for analysis in analyses if analysis.budget is not None)
     open_ = tuple(analysis for analysis in analyses if analysis.budget is None)
     for analysis in open_:
         _check_splittable(analysis, budget, rule)
-    if isinstance(budget, ApproximateDP):
-        found = _split_approximate(budget, paid, open_, rule) if open_ else []
+    _check_total(budget)
+    if budget.currency is None:
+        found = _split_composed(budget, paid, open_, rule) if open_ else []
     else:
-        unit, whole = _measured(budget)
+        unit, whole = budget.currency, budget.amount
         fractions, remaining = _fractions(open_, unit, rule), _remaining(whole, unit, paid) if open_ else 0.0
         found = [
-            Share(analysis, part * remaining / whole, _release(analysis.noise, unit, part * remaining))
+            Share(analysis, part * remaining / whole, release(analysis.noise, unit, part * remaining))
             for analysis, part in zip(open_, fractions, strict=True)
         ]
     shares = iter(found)
@@ -137,7 +118,7 @@ def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") 
 
 
 def _check_splittable(analysis: Analysis, budget: Budget, rule: Rule) -> None:
-    if analysis.noise == "gaussian" and isinstance(budget, PureDP):
+    if analysis.noise == "gaussian" and not budget.allows_gaussian:
         raise UserError(
             f"{analysis.name}: Gaussian noise never gives pure ε-DP. Choose another mechanism, or state the total as "
             "(ε, δ), ρ or μ.",
@@ -151,21 +132,18 @@ def _check_splittable(analysis: Analysis, budget: Budget, rule: Rule) -> None:
         )
 
 
-def _measured(budget: Budget) -> tuple[Unit, float]:
-    """The unit in which a budget adds up, and how much it is."""
-    if isinstance(budget, PureDP):
-        return "epsilon", budget.epsilon
-    if isinstance(budget, ZeroConcentratedDP):
-        return "rho", budget.rho
-    if isinstance(budget, GaussianDP):
-        return "mu", budget.mu**2
-    raise UserError(
-        f"Budgets are split and added up in pure ε, (ε, δ), ρ and μ, not as {budget.name}. State it in one of these.",
-        title="This currency does not add up",
-    )
+def _check_total(budget: Budget) -> None:
+    if not budget.private:
+        raise UserError("Without a budget there is nothing to split. State a guarantee.", title="Nothing to split")
+    if budget.currency is None and budget.total_rho is None:
+        raise UserError(
+            f"Budgets are split and added up in pure ε, (ε, δ), ρ and μ, not as {budget.name}. State it in one of "
+            "these.",
+            title="This currency does not add up",
+        )
 
 
-def _remaining(whole: float, unit: Unit, paid: Sequence[Analysis]) -> float:
+def _remaining(whole: float, unit: Currency, paid: Sequence[Analysis]) -> float:
     """What analyses with a guarantee of their own leave. Raises UserError if nothing, or if nobody can tell."""
     used = _price(composed([(a, stated_event(a)) for a in paid]), unit)
     if used == math.inf:
@@ -186,17 +164,16 @@ def _used_up() -> UserError:
     )
 
 
-def _price(events: Sequence[Event], unit: Unit) -> float:
-    total = accountants.total(events, unit)
-    return total**2 if unit == "mu" else total
+def _price(events: Sequence[Event], unit: Currency) -> float:
+    return accountants.total(events, unit) ** UNITS[unit].power
 
 
-def _without(analyses: Sequence[Analysis], unit: Unit) -> str:
+def _without(analyses: Sequence[Analysis], unit: Currency) -> str:
     names = [a.name for a in analyses if accountants.total([stated_event(a)], unit) == math.inf]
     return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} {_NONE[unit]}"
 
 
-def _fractions(analyses: Sequence[Analysis], unit: Unit, rule: Rule) -> list[float]:
+def _fractions(analyses: Sequence[Analysis], unit: Currency, rule: Rule) -> list[float]:
     """The share of each, which sum to 1 over those on all rows and those on any one of the disjoint sets of rows.
 
     The errors a/x^p of analyses with shares x of y are least in sum for x ∝ a^(1/(p+1)), and are then b/y^p with
@@ -223,47 +200,24 @@ def _fractions(analyses: Sequence[Analysis], unit: Unit, rule: Rule) -> list[flo
     ]
 
 
-def _coefficient(analysis: Analysis, unit: Unit) -> float:
+def _coefficient(analysis: Analysis, unit: Currency) -> float:
     return analysis.weight * _VARIANCE[unit][analysis.noise] * analysis.sensitivity**2
 
 
-def _release(noise: Noise, unit: Unit, amount: float) -> Event:
-    """The release of that kind that costs `amount` of ε, ρ or μ², to rounding errors."""
-    if noise == "any":
-        if unit == "epsilon":
-            return StatedPureDP(amount)
-        return StatedZCDP(amount) if unit == "rho" else Gaussian(math.sqrt(amount))
-    kind = _KINDS[noise]
-    if unit == "epsilon":
-        return kind(amount)
-    if kind is Gaussian:
-        return Gaussian(math.sqrt(2 * amount if unit == "rho" else amount))
-
-    def excess(log_parameter: float) -> float:
-        return math.log(_price([kind(math.exp(log_parameter))], unit) / amount)
-
-    low = high = math.log(amount / _PRICE_OF_SMALL[unit][noise]) / 2  # small ones are the dearest for their square
-    while excess(high) < 0:
-        high += 1.0
-    return kind(math.exp(brentq(excess, low - 1e-9, high, xtol=1e-13)))
-
-
-def _split_approximate(
-    budget: ApproximateDP, paid: Sequence[Analysis], open_: Sequence[Analysis], rule: Rule
-) -> list[Share]:
+def _split_composed(budget: Budget, paid: Sequence[Analysis], open_: Sequence[Analysis], rule: Rule) -> list[Share]:
     """In shares of ρ, as large as the best accountant allows, or of ε, added up."""
     prior = [(a, stated_event(a)) for a in paid]
     fractions = _fractions(open_, "rho", rule)
 
     def shares(rho: float) -> list[Share]:
-        return [Share(a, f, _release(a.noise, "rho", f * rho)) for a, f in zip(open_, fractions, strict=True)]
+        return [Share(a, f, release(a.noise, "rho", f * rho)) for a, f in zip(open_, fractions, strict=True)]
 
     def excess(log_rho: float) -> float:
         events = composed([*prior, *((share.analysis, share.event) for share in shares(math.exp(log_rho)))])
-        spent = accountants.tightest(events, budget.delta).epsilon
-        return math.log(max(spent, 1e-300) / budget.epsilon) if spent < math.inf else 100.0
+        spent = budget.spent(events)
+        return math.log(max(spent, 1e-300) / budget.limit) if spent < math.inf else 100.0
 
-    high = math.log(closed_forms.zcdp_rho(budget.epsilon, budget.delta))
+    high = math.log(budget.about_rho(budget.amount))
     while excess(high) <= 0:
         high += 0.5
     low = high - 0.5
@@ -272,12 +226,12 @@ def _split_approximate(
         if low < high - 60:
             raise _used_up()
     candidates = [shares(math.exp(brentq(excess, low, high, xtol=1e-6) - 1e-6))]
-    used = _price(composed(prior), "epsilon")
-    if used < budget.epsilon * (1 - 1e-9) and all(a.noise in ("laplace", "selection") for a in open_):
-        left = budget.epsilon - used
+    used, total = _price(composed(prior), "epsilon"), budget.total_epsilon or 0.0
+    if used < total * (1 - 1e-9) and all(a.noise in ("laplace", "selection") for a in open_):
+        left = total - used
         candidates.append(
             [
-                Share(a, f * left / budget.epsilon, _release(a.noise, "epsilon", f * left))
+                Share(a, f * left / total, release(a.noise, "epsilon", f * left))
                 for a, f in zip(open_, _fractions(open_, "epsilon", rule), strict=True)
             ]
         )
@@ -303,27 +257,16 @@ def stated_event(analysis: Analysis) -> Event:
     nothing is stated, or if the mechanism cannot have such a guarantee.
     """
     budget, noise = analysis.budget, analysis.noise
-    if budget is None or isinstance(budget, NoPrivacy):
+    if budget is None or not budget.private:
         raise UserError(f"State the guarantee of {analysis.name}, or leave it out.", title="A guarantee is missing")
-    if not isinstance(budget, ApproximateDP):
-        if noise == "gaussian" and isinstance(budget, PureDP):
-            raise UserError(
-                f"{analysis.name}: Gaussian noise never gives pure ε-DP. State its guarantee in another currency, or "
-                "choose another mechanism.",
-                title="This guarantee does not exist",
-            )
-        return _release(noise, *_measured(budget))
-    epsilon, delta = budget.epsilon, budget.delta
-    if noise == "any":
-        return StatedApproximateDP(epsilon, delta)
-    if noise == "laplace":
-        return Laplace(epsilon - 2 * math.log1p(-delta))  # δ(ε) = 1 - e^((ε - ε₀)/2)
-    if noise == "gaussian":
-        return Gaussian(closed_forms.gdp_mu(epsilon, delta))
-    high = epsilon
-    while float(closed_forms.exponential_delta(high, epsilon)) <= delta:
-        high += 0.1
-    return ExpMech(brentq(lambda eta: float(closed_forms.exponential_delta(eta, epsilon)) - delta, epsilon, high))
+    if noise == "gaussian" and not budget.allows_gaussian:
+        raise UserError(
+            f"{analysis.name}: Gaussian noise never gives pure ε-DP. State its guarantee in another currency, or "
+            "choose another mechanism.",
+            title="This guarantee does not exist",
+        )
+    _check_total(budget)
+    return budget.release(noise)
 
 
 def composed(parts: Sequence[tuple[Analysis, Event]]) -> tuple[Event, ...]:

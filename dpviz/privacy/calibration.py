@@ -1,30 +1,19 @@
-"""The planner: budgets to events. How much of a budget each step gets, and the noise that follows."""
+"""Calibration: budgets to events. How much of a budget each step gets, and the noise that follows."""
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Literal, NoReturn
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtri
 
 from dpviz.errors import UserError
-from dpviz.privacy import rare_batches, tradeoffs
-from dpviz.privacy.accounting import accountants, closed_forms, per_event
+from dpviz.privacy import rare_batches
+from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.budgets import (
-    ApproximateDP,
-    Budget,
-    GaussianDP,
-    NoPrivacy,
-    PureDP,
-    RenyiDP,
-    TradeOff,
-    ZeroConcentratedDP,
-)
-from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Repeat, Sub
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import Event, Gaussian, Laplace, Repeat, Sub
 from dpviz.privacy.staircase import LEVELS, MANY_LEVELS, levelled
 
 Sampling = Literal["wor", "poisson"]
@@ -67,12 +56,12 @@ def calibrate_laplace(
     prior : events charged before; the budget covers them, too. Raises UserError if they leave nothing, and where noise
     on rare batches would hide nobody in them (`rare_batches`).
     """
-    if isinstance(budget, NoPrivacy):
+    if not budget.private:
         return np.full(len(weights), math.inf)
     shares = np.asarray(weights, dtype=float) / np.sum(weights)
-    target = left(budget, prior)
+    target = budget.left(prior)
     most = math.inf if m == n else float(closed_forms.amplify(rare_batches.most_inner("laplace", budget), m, n))
-    if isinstance(budget, PureDP):
+    if budget.pure:
         if target * shares.max() > most:
             rare_batches.refuse()
         return shares * target
@@ -87,18 +76,12 @@ def calibrate_gaussian(
     Raises UserError under pure ε, which Gaussian noise never gives, for batches under ρ or μ, which sampling does not
     shrink, and where noise on rare batches would hide nobody in them (`rare_batches`).
     """
-    if isinstance(budget, NoPrivacy):
+    if not budget.private:
         return np.full(len(weights), math.inf)
-    if isinstance(budget, PureDP):
-        raise UserError(
-            "Gaussian noise never gives pure ε-DP. State the budget as (ε, δ), ρ or μ, or choose another noise.",
-            title="This budget does not exist for Gaussian noise",
-        )
     shares = np.asarray(weights, dtype=float) / np.sum(weights)
-    remaining = left(budget, prior)
-    if m == n:
-        return shares * _gaussian_rho(budget, remaining)
-    if not isinstance(budget, ApproximateDP | TradeOff | RenyiDP):
+    if m == n or not budget.allows_gaussian:
+        return shares * budget.gaussian_rho(budget.left(prior))
+    if not budget.amplifies_gaussian:
         raise UserError(
             "Random batches do not shrink the ρ or the μ of Gaussian noise: both promise something for every attack, "
             "also for those that are almost never wrong, and these find a row that is in the batch as if all rows "
@@ -106,19 +89,9 @@ def calibrate_gaussian(
             "an attack bound.",
             title="No amplification in this currency",
         )
+    remaining = budget.left(prior)
     most = rare_batches.most_inner("gaussian", budget) ** 2 / 2
     return shares * _largest_multiple("gaussian", tuple(shares.tolist()), m, n, sampling, budget, remaining, most)
-
-
-def _gaussian_rho(budget: Budget, remaining: float) -> float:
-    """The ρ = μ²/2 of Gaussian noise on all rows that uses up what remains of a budget, in the unit of `left`."""
-    if isinstance(budget, ApproximateDP):
-        return closed_forms.gdp_mu(remaining, budget.delta) ** 2 / 2
-    if isinstance(budget, RenyiDP):
-        return remaining / budget.order
-    if isinstance(budget, TradeOff):
-        return budget.gaussian**2 / 2
-    return remaining if isinstance(budget, ZeroConcentratedDP) else remaining / 2
 
 
 def calibrated_events(
@@ -135,9 +108,9 @@ def calibrated_events(
     Where no closed form tells the noise, long schedules are first rounded to few levels (`staircase`): to LEVELS where
     it is dear to tell what an event costs, to MANY_LEVELS where closed forms add up.
     """
-    closed_form = isinstance(budget, NoPrivacy | PureDP) or (noise == "gaussian" and m == n)
+    closed_form = budget.pure or not budget.private or (noise == "gaussian" and m == n)
     if not closed_form and len(set(weights.tolist())) > accountants.MOST_EXACT:
-        dear = isinstance(budget, ApproximateDP | TradeOff) or noise == "gaussian"
+        dear = not budget.adds_up or noise == "gaussian"
         weights = levelled(weights, LEVELS if dear else MANY_LEVELS)
     if noise == "laplace":
         return laplace_events(calibrate_laplace(budget, weights, m, n, prior, sampling), m, n, sampling)
@@ -150,89 +123,26 @@ def calibrate_selections(
     """The largest s for which selections of bounded range s · ranges[i], `times` each, cost at most the budget.
 
     Under (ε, δ) the cost is the smaller of basic composition and Rényi divergences. Raises UserError if `prior` leaves
-    nothing.
+    nothing, and for attack bounds.
     """
-    if isinstance(budget, NoPrivacy):
+    if not budget.private:
         return math.inf
-    if isinstance(budget, TradeOff):
-        raise UserError(
-            "Selections cannot be planned for an attack bound here. State the guarantee in another currency.",
-            title="Not available in this currency",
-        )
-    target = left(budget, prior)
     sizes, where = np.unique(np.asarray(ranges, dtype=float), return_inverse=True)
     counts = np.zeros(len(sizes))
     np.add.at(counts, where, times)
     counts, sizes = counts[sizes > 0], sizes[sizes > 0]
-    if isinstance(budget, PureDP):
-        return target / float(counts @ sizes)
+    target = budget.left(prior)
+    if budget.pure:
+        return target / budget.selection_cost(sizes, counts)
 
     def excess(log_multiple: float) -> float:
-        cost = _selection_cost(math.exp(log_multiple) * sizes, counts, budget)
+        cost = budget.selection_cost(math.exp(log_multiple) * sizes, counts)
         return math.log(max(cost, 1e-300) / target)
 
-    if isinstance(budget, ApproximateDP):
-        rho = closed_forms.zcdp_rho(target, budget.delta)
-        guess = max(math.log(8 * rho / float(counts @ sizes**2)) / 2, math.log(target / float(counts @ sizes)))
-    else:
-        rho = _gaussian_rho(budget, target)
-        guess = math.log(8 * rho / float(counts @ sizes**2)) / 2
+    guess = math.log(8 * budget.about_rho(target) / float(counts @ sizes**2)) / 2
+    if budget.total_epsilon is not None:
+        guess = max(guess, math.log(target / float(counts @ sizes)))
     return math.exp(_largest_feasible(excess, guess, _WASTE))
-
-
-def _selection_cost(eta: Floats, counts: Floats, budget: Budget) -> float:
-    """The cost of counts[i] selections of range eta[i], in the unit of `left`."""
-    if isinstance(budget, ZeroConcentratedDP):
-        return float(counts @ closed_forms.exponential_rho(eta))
-    if isinstance(budget, GaussianDP):
-        return float(counts @ np.array([closed_forms.exponential_mu(value) for value in eta.tolist()]) ** 2)
-    if isinstance(budget, RenyiDP):
-        return float(counts @ closed_forms.exponential_rdp(eta, np.full(len(eta), budget.order)))
-    assert isinstance(budget, ApproximateDP)
-    # Every order gives a valid ε. The best one is near that of zCDP, where (α-1)² ρ = ln(1/δ) roughly.
-    rho = float(counts @ closed_forms.exponential_rho(eta))
-    centre = math.sqrt(math.log(1 / budget.delta) / max(rho, 1e-12))
-    orders = 1 + centre * np.geomspace(0.3, 3.0, 24)
-    divergence = counts @ closed_forms.exponential_rdp(eta[:, None], orders)
-    log_delta = math.log(budget.delta)
-    epsilons = divergence + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
-    return min(float(counts @ eta), max(float(epsilons.min()), 0.0))
-
-
-def parameter(budget: Budget) -> float | None:
-    """What a currency needs beside its amount: the δ of (ε, δ), the order of Rényi DP, the false positive rate."""
-    if isinstance(budget, ApproximateDP):
-        return budget.delta
-    if isinstance(budget, RenyiDP):
-        return budget.order
-    return budget.false_positive_rate if isinstance(budget, TradeOff) else None
-
-
-def left(budget: Budget, prior: tuple[Event, ...]) -> float:
-    """What prior events leave of a budget, in a unit that adds up: ε, ρ, μ², or a Rényi divergence. An attack bound
-    adds up in no unit: its true positive rate is returned, and nothing may have been released before.
-
-    The run may depend on what those events released, and pure ε adds up to (ε, δ) even then: basic composition.
-    Raises UserError if nothing is left.
-    """
-    if isinstance(budget, (PureDP, ApproximateDP)):
-        whole, used = budget.epsilon, accountants.total(prior, "epsilon")
-    elif isinstance(budget, ZeroConcentratedDP):
-        whole, used = budget.rho, accountants.total(prior, "rho")
-    elif isinstance(budget, RenyiDP):
-        whole, used = budget.epsilon, _divergence(prior, budget.order)
-    elif isinstance(budget, TradeOff):
-        whole, used = budget.true_positive_rate, math.inf if prior else 0.0
-    else:
-        assert isinstance(budget, GaussianDP)
-        whole, used = budget.mu**2, accountants.total(prior, "mu") ** 2
-    if not whole - used > 1e-9 * whole:  # the rest would be a rounding error
-        raise UserError(
-            "What was released before the run has used up the whole budget. Raise the budget, or go back to constants "
-            "that cost nothing.",
-            title="Nothing is left for the run",
-        )
-    return whole - used
 
 
 @lru_cache(128)
@@ -252,19 +162,19 @@ def _largest_multiple(
     if less than `target` is spent there.
     """
     build = laplace_events if noise == "laplace" else gaussian_events
-    weights, currency, at = np.array(shares), type(budget), parameter(budget)
+    weights = np.array(shares)
 
     def excess(distinct: Floats, counts: np.ndarray, log_multiple: float) -> float:
         steps = build(distinct * math.exp(log_multiple), m, n, sampling)
         # What all cost together does not depend on their order.
         events = tuple(Repeat(e, k) if k > 1 else e for e, k in zip(steps, counts.tolist(), strict=True))
-        spent = cost(events, currency, at)
+        spent = budget.cost(events)
         return math.log(max(spent, 1e-300) / target) if spent < math.inf else 100.0
 
     exact = partial(excess, *np.unique(weights, return_counts=True))
     highest = math.log(most / weights.max())
-    guess, slope = _first_guess(noise, weights, m / n, currency, at, target), None
-    if currency not in (ApproximateDP, TradeOff):
+    guess, slope = _first_guess(noise, weights, m / n, budget, target), None
+    if budget.adds_up:
         return math.exp(_largest_feasible(exact, guess, _WASTE, highest))
     if len(set(shares)) > 2 * _ROUGH_LEVELS:  # a cheap look at fewer different shares first
         rough = levelled(weights, _ROUGH_LEVELS, 2.0 if noise == "laplace" else 1.0)
@@ -289,22 +199,11 @@ def _first_guess(
     noise: Literal["laplace", "gaussian"],
     shares: Floats,
     fraction: float,
-    currency: type[Budget],
-    at: float | None,
+    budget: Budget,
     target: float,
 ) -> float:
     """About the logarithm of the multiple that uses up the budget; fraction = m/n."""
-    if currency is ApproximateDP:
-        assert at is not None
-        rho = closed_forms.zcdp_rho(target, at)
-    elif currency is RenyiDP:
-        assert at is not None
-        rho = target / at
-    elif currency is TradeOff:
-        assert at is not None
-        rho = float(ndtri(target) - ndtri(at)) ** 2 / 2
-    else:
-        rho = target if currency is ZeroConcentratedDP else target / 2
+    rho = budget.about_rho(target)
     if noise == "gaussian":
         # All have μ² = (m/n)² Σ (e^μ_t² - 1) together, in the limit (Bu, Dong, Long, Su 2020). The losses of noise far
         # too small would take long to compose.
@@ -317,7 +216,9 @@ def _first_guess(
         largest = math.log1p(2 * rho / fraction**2) / float(distinct[-1])  # all of it in the largest share
         return float(brentq(excess, math.log(largest) - 20, math.log(largest) + 1e-9, xtol=1e-3))
     # Laplace noise has a ρ of about ε²/2, and at most ε. Without amplification.
-    return max(math.log(2 * rho / float(shares @ shares)) / 2, math.log(target if currency is ApproximateDP else rho))
+    return max(
+        math.log(2 * rho / float(shares @ shares)) / 2, math.log(rho if budget.total_epsilon is None else target)
+    )
 
 
 def _largest_feasible(
@@ -369,32 +270,3 @@ def _refuse(too_dear: bool) -> NoReturn:
             title="The budget cannot be planned",
         )
     rare_batches.refuse()
-
-
-def cost(events: tuple[Event, ...], currency: type[Budget], at: float | None) -> float:
-    """The cost of events in the unit of `left`, of a budget in this currency with this `parameter`."""
-    if currency is PureDP:
-        return accountants.total(events, "epsilon")
-    if currency is ZeroConcentratedDP:
-        return accountants.total(events, "rho")
-    if currency is GaussianDP:
-        return accountants.total(events, "mu") ** 2
-    assert at is not None
-    if currency is RenyiDP:
-        return _divergence(events, at)
-    if currency is TradeOff:
-        return 1 - float(tradeoffs.tradeoff(events, at))
-    found = [accountants.total(events, "epsilon"), accountants.pld_epsilon(events, at)]
-    if found[1] == math.inf:
-        found.append(accountants.epsilon(events, at, "rdp"))
-    if {type(event) for event in events} <= {Gaussian, Parallel}:  # exact for these; losses are rounded to a grid
-        found.append(accountants.epsilon(events, at, "gdp"))
-    return min(found)
-
-
-def _divergence(events: tuple[Event, ...], order: float) -> float:
-    """Rényi divergence of one order of all events: those of single events add up, even if chosen adaptively."""
-    orders = np.array([order])
-    different = {id(event): event for event in events}  # a uniform schedule repeats one object: no need to compare it
-    times = Counter(map(id, events))
-    return math.fsum(times[key] * float(per_event.rdp(event, orders)[0]) for key, event in different.items())

@@ -1,20 +1,9 @@
 """Conversions: what one guarantee, of which nothing else is known, implies in the other currencies."""
 
-import math
 from dataclasses import dataclass
 from types import MappingProxyType
 
-import numpy as np
-
-from dpviz.privacy.accounting import closed_forms
-from dpviz.privacy.budgets import (
-    ApproximateDP,
-    Budget,
-    GaussianDP,
-    PureDP,
-    RenyiDP,
-    ZeroConcentratedDP,
-)
+from dpviz.privacy.budgets import Budget
 
 
 @dataclass(frozen=True)
@@ -30,7 +19,7 @@ class Implied:
     why: str = ""
 
 
-CURRENCIES = ("epsilon", "epsilon_at_delta", "rho", "mu", "renyi")
+READINGS = ("epsilon", "epsilon_at_delta", "rho", "mu", "renyi")
 _NOTHING = MappingProxyType(
     {
         "epsilon": "Pure ε does not follow from this guarantee: algorithms that have it may exceed every ε.",
@@ -43,38 +32,16 @@ _NOTHING = MappingProxyType(
 
 
 def implied(budget: Budget, delta: float, order: float = 8.0) -> dict[str, Implied]:
-    """What a bare budget implies in every currency of CURRENCIES (THEORY.md, section 3).
+    """What a bare budget implies in every one of READINGS (THEORY.md, section 3).
 
     delta : at which (ε, δ) is read; order : of the Rényi divergence.
     """
-    found = convert(budget, delta) | {"renyi": _renyi(budget, order)}
-    own = {PureDP: "epsilon", ZeroConcentratedDP: "rho", GaussianDP: "mu", ApproximateDP: "epsilon_at_delta"}
-    same = {own.get(type(budget), "")}
-    if isinstance(budget, ZeroConcentratedDP):
-        same.add("renyi")  # of a divergence that is linear in the order, one order tells all
-    if isinstance(budget, GaussianDP):
-        same.add("epsilon_at_delta")  # of the curve δ(ε) of a Gaussian, one point tells all
-    if isinstance(budget, ApproximateDP) and delta != budget.delta:
-        same = set()
-    if isinstance(budget, RenyiDP) and order == budget.order:
-        same = {"renyi"}
+    found = convert(budget, delta) | {"renyi": budget.to_renyi(order)}
+    same = budget.tells(delta, order)
     return {
         name: Implied(None, why=_NOTHING[name]) if value is None else Implied(value, name in same)
         for name, value in found.items()
     }
-
-
-def _renyi(budget: Budget, order: float) -> float | None:
-    """D_order of any algorithm with the guarantee; None where it may be infinite."""
-    at = np.array([order])
-    if isinstance(budget, PureDP):
-        return float(closed_forms.pure_rdp(budget.epsilon, at)[0])
-    if isinstance(budget, ZeroConcentratedDP):
-        return order * budget.rho
-    if isinstance(budget, GaussianDP):
-        return order * budget.mu**2 / 2
-    # Divergences grow with the order, so one of a larger order bounds those of smaller ones.
-    return budget.epsilon if isinstance(budget, RenyiDP) and order <= budget.order else None
 
 
 def convert(budget: Budget, delta: float) -> dict[str, float | None]:
@@ -82,25 +49,9 @@ def convert(budget: Budget, delta: float) -> dict[str, float | None]:
 
     Keys: epsilon (pure), epsilon_at_delta, rho, mu. Upper bounds; a plan's own events usually read tighter.
     """
-    nothing: dict[str, float | None] = {"epsilon": None, "epsilon_at_delta": None, "rho": None, "mu": None}
-    if isinstance(budget, PureDP):
-        return {
-            "epsilon": budget.epsilon,
-            "epsilon_at_delta": closed_forms.pure_epsilon(budget.epsilon, delta),
-            "rho": closed_forms.pure_to_rho(budget.epsilon),
-            "mu": closed_forms.pure_to_mu(budget.epsilon),
-        }
-    if isinstance(budget, ZeroConcentratedDP):
-        return nothing | {"epsilon_at_delta": closed_forms.zcdp_epsilon(budget.rho, delta), "rho": budget.rho}
-    if isinstance(budget, GaussianDP):
-        at_delta = closed_forms.gdp_epsilon(budget.mu, delta)
-        return nothing | {"epsilon_at_delta": at_delta, "rho": budget.mu**2 / 2, "mu": budget.mu}
-    if isinstance(budget, RenyiDP):
-        a = budget.order
-        at_delta = budget.epsilon + math.log1p(-1 / a) - (math.log(delta) + math.log(a)) / (a - 1)
-        return nothing | {"epsilon_at_delta": max(0.0, at_delta)}
-    if isinstance(budget, ApproximateDP) and delta >= budget.delta:
-        # The worst case fails openly with probability budget.delta and is ε-DP otherwise (Kairouz, Oh, Viswanath 2015).
-        at_delta = closed_forms.pure_epsilon(budget.epsilon, (delta - budget.delta) / (1 - budget.delta))
-        return nothing | {"epsilon_at_delta": at_delta}
-    return nothing
+    return {
+        "epsilon": budget.to_epsilon(),
+        "epsilon_at_delta": budget.to_epsilon_at(delta),
+        "rho": budget.to_rho(),
+        "mu": budget.to_mu(),
+    }

@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Literal
 
 import numpy as np
 
-from dpviz.privacy.accounting import per_event
+from dpviz.privacy.accounting.currencies import UNITS, Currency, price
 from dpviz.privacy.events import Event, Relation, relation
 
-Additive = Literal["epsilon", "rho", "mu"]
 SLACK = 1e-9  # relative, for sums of rounded costs
 
 
@@ -41,7 +39,7 @@ class Filter:
     allowed : the events, by name; they and the cap are public and fixed in advance.
     """
 
-    currency: Additive
+    currency: Currency
     cap: float
     allowed: Mapping[str, Event]
 
@@ -52,14 +50,7 @@ class Filter:
     @property
     def ceiling(self) -> float:
         """The largest sum: ε, ρ, or μ²."""
-        return self.cap**2 if self.currency == "mu" else self.cap
-
-
-def price(event: Event, currency: Additive) -> float:
-    """What an event adds in a currency that composes by addition, even if it was chosen adaptively: ε, ρ, or μ²."""
-    if currency == "mu":
-        return per_event.mu(event) ** 2
-    return per_event.pure(event) if currency == "epsilon" else per_event.rho(event)
+        return self.cap ** UNITS[self.currency].power
 
 
 class Ledger:
@@ -95,11 +86,11 @@ class Ledger:
         with self._lock:
             return self._accounts.affordable(event, times)
 
-    def spent(self, currency: Additive) -> np.ndarray:
+    def spent(self, currency: Currency) -> np.ndarray:
         """(R,) what each replicate has been charged so far: ε, ρ, or μ."""
         with self._lock:
             total = self._accounts.sums(currency)
-        return np.sqrt(total) if currency == "mu" else total
+        return np.sqrt(total) if UNITS[currency].power == 2 else total
 
     def booked(self, replicate: int) -> tuple[Event, ...]:
         """The events charged to one replicate so far, in order."""
@@ -140,7 +131,7 @@ class _Fixed:
         self._left_at[(self._left_at < 0) & (times == 0)] = self._next
         self._complete = not (self._left_at >= 0).any()
 
-    def sums(self, currency: Additive) -> np.ndarray:
+    def sums(self, currency: Currency) -> np.ndarray:
         """(R,) the costs charged so far, added up."""
         prices = {event: price(event, currency) for event in set(self._events[: self._next])}
         spent = np.cumsum([0.0, *(prices[event] for event in self._events[: self._next])])
@@ -175,7 +166,7 @@ class _Filtered:
     def affordable(self, event: Event, times: int | np.ndarray) -> np.ndarray:
         return self._after(event, np.broadcast_to(times, self._sum.shape)) <= self._limit
 
-    def sums(self, currency: Additive) -> np.ndarray:
+    def sums(self, currency: Currency) -> np.ndarray:
         """(R,) the costs charged so far, added up."""
         total = np.zeros(len(self._sum))
         for event, counts in self._counts.items():

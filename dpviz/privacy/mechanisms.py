@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from dpviz.privacy import batches
+from dpviz.privacy.accounting.currencies import Currency
 from dpviz.privacy.batches import Batch, Replicates, require_finite, require_relation, require_sensitivity
 from dpviz.privacy.events import (
     Event,
@@ -22,7 +23,7 @@ from dpviz.privacy.events import (
     has_blocks,
     inner_events,
 )
-from dpviz.privacy.ledger import Additive, Ledger, LedgerError, times_of
+from dpviz.privacy.ledger import Ledger, LedgerError, times_of
 from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.queries import Query
 from dpviz.privacy.running_sums import Leaves, PrefixSums
@@ -277,7 +278,7 @@ class Mechanisms:
         """(R,) bool: which replicates may still be charged `event` so many times."""
         return self._ledger.affordable(event, times)
 
-    def spent(self, currency: Additive) -> np.ndarray:
+    def spent(self, currency: Currency) -> np.ndarray:
         """(R,) what each replicate has been charged so far: ε, ρ, or μ."""
         return self._ledger.spent(currency)
 

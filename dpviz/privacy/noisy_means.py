@@ -12,7 +12,7 @@ from dpviz.errors import UserError
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting import accountants, per_event, textbook
 from dpviz.privacy.accounting.accountants import Reading
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, TradeOff
+from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Relation, Sub, inner_events
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.specification import Specification, choice, number
@@ -116,23 +116,21 @@ class NoisyMeans(Specification):
     def affordable_steps(self, budget: Budget, scale: float) -> int:
         """The most steps with noise of this scale that the budget covers, counted up to STEPS_LIMIT; 0 if none."""
         inner = self._inner(scale)
-        at = calibration.parameter(budget)
-        target = calibration.left(budget, ()) * (1 + 1e-9)
+        target = budget.left(()) * (1 + 1e-9)
 
         def price(steps: int) -> float:
-            return calibration.cost(self._charged(inner, steps), type(budget), at) / target
+            return budget.cost(self._charged(inner, steps)) / target
 
         return _most_steps(price, self.iterations)
 
     def spent(self, budget: Budget, scale: float, steps: Sequence[int]) -> np.ndarray:
         """(len(steps),) what so many means with noise of this scale cost, in the number that the budget limits: its ε,
         ρ, μ or Rényi divergence, or the true positive rate of an attack bound. Infinite where there is none."""
-        inner, at, kind = self._inner(scale), calibration.parameter(budget), type(budget)
+        inner = self._inner(scale)
         charged = [self._charged(inner, count) for count in steps]
-        if not isinstance(budget, ApproximateDP | TradeOff):  # equal releases add up
-            found = np.array([len(events) * calibration.cost(events[:1], kind, at) for events in charged])
-            return np.sqrt(found) if isinstance(budget, GaussianDP) else found
-        return np.array([calibration.cost(events, kind, at) for events in charged])
+        if budget.adds_up:  # equal releases do
+            return np.array([budget.stated(len(events) * budget.cost(events[:1])) for events in charged])
+        return np.array([budget.cost(events) for events in charged])
 
     def rows_needed(self, budget: Budget, scale: float) -> int:
         """The fewest rows at which T steps have noise of at most this scale, at the same m/n: noise falls like 1/n."""

@@ -8,11 +8,10 @@ accept such a plan, and nobody should run it: whoever is drawn is not protected 
 import math
 from typing import Literal, NoReturn
 
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from dpviz.errors import UserError
-from dpviz.privacy import tradeoffs
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import Budget
 
 ALMOST_SURELY = 0.9999  # the advantage (TPR - FPR) from which a release tells a row of its batch almost surely
 _LEAST_DOUBT = 2 * math.exp(-100.0)  # no currency leaves less within its declared range
@@ -24,21 +23,9 @@ def most_inner(noise: Literal["laplace", "gaussian"], budget: Budget) -> float:
     Beyond it, one release gives an attacker who knows the batch an advantage above ALMOST_SURELY, and above what the
     budget itself grants to anybody: a budget that promises nothing needs no guard.
     """
-    doubt = max(min(1 - ALMOST_SURELY, _doubt(budget)), _LEAST_DOUBT)
+    doubt = max(min(1 - ALMOST_SURELY, budget.doubt()), _LEAST_DOUBT)
     # The advantage is 1 - e^(-ε/2) for Laplace noise and 2 Φ(μ/2) - 1 for Gaussian noise.
     return -2 * math.log(doubt) if noise == "laplace" else -2 * float(ndtri(doubt / 2))
-
-
-def _doubt(budget: Budget) -> float:
-    """1 - the largest advantage that the budget allows, where possible without the rounding of advantages near 1."""
-    if isinstance(budget, PureDP | ApproximateDP):
-        certain = 1 - budget.delta if isinstance(budget, ApproximateDP) else 1.0
-        return certain * 2 / (1 + math.exp(budget.epsilon))
-    if isinstance(budget, GaussianDP):
-        return 2 * float(ndtr(-budget.mu / 2))
-    if isinstance(budget, ZeroConcentratedDP) and budget.rho > 10:  # 1 - tanh(ε/2) where ρ = ε tanh(ε/2) is nearly ε
-        return 2 * math.exp(-budget.rho)
-    return 1 - tradeoffs.budget_advantage(budget)
 
 
 def refuse() -> NoReturn:

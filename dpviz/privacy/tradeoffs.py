@@ -1,4 +1,7 @@
-"""What a guarantee means to an attacker: trade-off curves of tests, and their largest advantage."""
+"""What releases mean to an attacker: the trade-off curve of the best tests, and their largest advantage.
+
+What a bare guarantee means to one is a method of its Budget.
+"""
 
 import math
 from collections.abc import Sequence
@@ -9,16 +12,7 @@ from numpy.typing import ArrayLike
 
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, pld
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.accounting.rdp_tradeoffs import rdp_tradeoff, zcdp_advantage, zcdp_tradeoff
-from dpviz.privacy.budgets import (
-    ApproximateDP,
-    Budget,
-    GaussianDP,
-    PureDP,
-    RenyiDP,
-    TradeOff,
-    ZeroConcentratedDP,
-)
+from dpviz.privacy.accounting.rdp_tradeoffs import zcdp_advantage, zcdp_tradeoff
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
 
 
@@ -93,54 +87,3 @@ def _composed_profiles(events: tuple[Event, ...]) -> tuple[per_event.Profile, ..
         return (per_event.mirrored(composed[0].delta),)
     remove, add = composed
     return per_event.mirrored(remove.delta, add.delta), per_event.mirrored(add.delta, remove.delta)
-
-
-def budget_tradeoff(budget: Budget, false_positive_rates: ArrayLike) -> Floats:
-    """Smallest false negative rate that a guarantee leaves an attacker at each false positive rate, for any algorithm.
-
-    Exact worst case for pure ε, (ε, δ) and μ; for ρ a lower bound. Without a guarantee it is 0.
-    """
-    alpha = np.asarray(false_positive_rates, dtype=float)
-    if isinstance(budget, PureDP):
-        return closed_forms.pure_tradeoff(budget.epsilon, alpha)
-    if isinstance(budget, GaussianDP):
-        return closed_forms.gdp_tradeoff(budget.mu, alpha)
-    if isinstance(budget, ApproximateDP):
-        grows, falls = math.exp(budget.epsilon), math.exp(-budget.epsilon)
-        left = 1 - budget.delta
-        return np.maximum(0.0, np.maximum(left - grows * alpha, falls * (left - alpha)))
-    if isinstance(budget, ZeroConcentratedDP):
-        return zcdp_tradeoff(budget.rho, alpha)
-    if isinstance(budget, RenyiDP):
-        return rdp_tradeoff(np.array([budget.epsilon]), np.array([budget.order]), alpha)
-    return _through_point(budget, alpha) if isinstance(budget, TradeOff) else np.zeros_like(alpha)
-
-
-def _through_point(budget: TradeOff, alpha: Floats) -> Floats:
-    """The lowest that a trade-off function can be that is at least β₀ at α₀: it is convex, so it lies above the lines
-    from (1, 0) and from (0, 1) through that point where they are extended, and it is its own inverse."""
-    a, b = budget.false_positive_rate, 1 - budget.true_positive_rate
-
-    def one_way(a: float, b: float) -> Floats:
-        return np.maximum(0.0, np.where(alpha <= a, b * (1 - alpha) / (1 - a), 1 - alpha * (1 - b) / a))
-
-    return np.maximum(one_way(a, b), one_way(b, a))
-
-
-@lru_cache(64)
-def budget_advantage(budget: Budget) -> float:
-    """The largest TPR - FPR that a guarantee leaves any test between two neighbouring data sets: the worst δ(0)."""
-    if isinstance(budget, PureDP):
-        return float(closed_forms.pure_delta(budget.epsilon, 0.0))
-    if isinstance(budget, GaussianDP):
-        return float(closed_forms.gdp_delta(budget.mu, 0.0))
-    if isinstance(budget, ApproximateDP):
-        return budget.delta + (1 - budget.delta) * float(closed_forms.pure_delta(budget.epsilon, 0.0))
-    if isinstance(budget, ZeroConcentratedDP):
-        return zcdp_advantage(budget.rho)
-    if isinstance(budget, RenyiDP | TradeOff):
-        # f falls, so between two grid points a < b the advantage is at most that at b plus b - a.
-        alpha = np.concatenate([[0.0], np.geomspace(1e-9, 1e-3, 400), np.linspace(1e-3, 1.0, 4000)[1:]])
-        heights = 1 - alpha - budget_tradeoff(budget, alpha)
-        return float(np.clip((heights[1:] + np.diff(alpha)).max(), 0.0, 1.0))
-    return 1.0

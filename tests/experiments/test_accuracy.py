@@ -9,7 +9,6 @@ from dpviz import specification
 from dpviz.errors import UserError
 from dpviz.experiments.accuracy import MOST_ROWS, Best, ErrorBound, levers, required_budget
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.calibration import left
 from dpviz.specification import number
 
 START = 100.0
@@ -29,7 +28,7 @@ class PowerLaw(ErrorBound):
     def best(self, budget: Budget) -> Best:
         if isinstance(budget, NoPrivacy):
             return Best(self.floor, 7)
-        bound = self.floor + self.dimension * (self.rows * left(budget, ())) ** -self.power
+        bound = self.floor + self.dimension * (self.rows * budget.left(())) ** -self.power
         return Best(bound, 7) if bound < START else Best(START, 0)
 
     def without_privacy(self) -> float:

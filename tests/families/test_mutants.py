@@ -28,7 +28,7 @@ class Descent(Algorithm[SmoothProblem, SmoothFacts]):
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
         if not isinstance(budget, PureDP):
             raise calibration.UserError("This method exists for pure epsilon only; state the budget so.")
-        each = np.full(self.iterations, calibration.left(budget, facts.released) / self.iterations)
+        each = np.full(self.iterations, budget.left(facts.released) / self.iterations)
         events = calibration.laplace_events(each, facts.n, facts.n)
         scales = [noise_scale(event, facts.gradient_sensitivity("l1", facts.n)) for event in events]
         return Plan.fixed(

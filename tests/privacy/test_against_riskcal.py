@@ -22,14 +22,14 @@ def test_gaussian_dp(mu: float) -> None:
     for ours in (
         closed_forms.gdp_tradeoff(mu, ALPHA),
         tradeoffs.tradeoff([Gaussian(mu / 2)] * 4, ALPHA),
-        tradeoffs.budget_tradeoff(GaussianDP(mu=mu), ALPHA),
+        GaussianDP(mu=mu).tradeoff(ALPHA),
     ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9)
         np.testing.assert_allclose(1 - ours, 1 - theirs, rtol=1e-9)  # the true positive rates
     advantage = float(analysis.get_advantage_from_gdp(mu))
     assert float(closed_forms.gdp_delta(mu, 0.0)) == pytest.approx(advantage, rel=1e-9)
     assert tradeoffs.advantage([Gaussian(mu)]) == pytest.approx(advantage, rel=1e-9)
-    assert tradeoffs.budget_advantage(GaussianDP(mu=mu)) == pytest.approx(advantage, rel=1e-9)
+    assert GaussianDP(mu=mu).advantage() == pytest.approx(advantage, rel=1e-9)
 
 
 @pytest.mark.parametrize("delta", [1e-10, 1e-5, 1e-3])
@@ -37,11 +37,9 @@ def test_gaussian_dp(mu: float) -> None:
 def test_approximate_dp(epsilon: float, delta: float) -> None:
     """TV47 at (1, 1e-5)."""
     budget = ApproximateDP(epsilon=epsilon, delta=delta)
-    np.testing.assert_allclose(
-        tradeoffs.budget_tradeoff(budget, ALPHA), analysis.get_beta_from_adp(epsilon, delta, ALPHA), rtol=1e-9
-    )
+    np.testing.assert_allclose(budget.tradeoff(ALPHA), analysis.get_beta_from_adp(epsilon, delta, ALPHA), rtol=1e-9)
     theirs = analysis.get_advantage_from_adp(epsilon, delta)
-    assert tradeoffs.budget_advantage(budget) == pytest.approx(theirs, rel=1e-9)
+    assert budget.advantage() == pytest.approx(theirs, rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 6.0])
@@ -49,7 +47,7 @@ def test_pure_dp(epsilon: float) -> None:
     theirs = analysis.get_beta_from_adp(epsilon, 0.0, ALPHA)
     np.testing.assert_allclose(closed_forms.pure_tradeoff(epsilon, ALPHA), theirs, rtol=1e-9)
     theirs = analysis.get_advantage_from_adp(epsilon, 0.0)
-    assert tradeoffs.budget_advantage(PureDP(epsilon=epsilon)) == pytest.approx(theirs, rel=1e-9)
+    assert PureDP(epsilon=epsilon).advantage() == pytest.approx(theirs, rel=1e-9)
 
 
 @pytest.mark.parametrize("rho", [0.1, 0.5, 2.0])
@@ -60,7 +58,7 @@ def test_zcdp(rho: float) -> None:
     """
     theirs, ours = analysis.get_beta_from_zcdp(rho, ALPHA), rdp_tradeoffs.zcdp_tradeoff(rho, ALPHA)
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-5 if rho < 1 else 1e-4)
-    np.testing.assert_array_equal(ours, tradeoffs.budget_tradeoff(ZeroConcentratedDP(rho=rho), ALPHA))
+    np.testing.assert_array_equal(ours, ZeroConcentratedDP(rho=rho).tradeoff(ALPHA))
     assert rdp_tradeoffs.zcdp_advantage(rho) == pytest.approx(analysis.get_advantage_from_zcdp(rho), abs=1e-4)
 
 

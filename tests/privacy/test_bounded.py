@@ -45,6 +45,19 @@ def composed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Composed]:
     assert max(found.windows, default=0) <= pld.LARGEST_WINDOW and max(found.cells, default=0) <= pld.MOST_MEMORY
 
 
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many different events there were at each look that a search takes at a cost."""
+    looks: list[int] = []
+    for kind in (ApproximateDP, TradeOff):
+
+        def watched(budget: Budget, events: tuple[Event, ...], cost: Callable[..., float] = kind.cost) -> float:
+            looks.append(len(set(events)))
+            return cost(budget, events)
+
+        monkeypatch.setattr(kind, "cost", watched)
+    return looks
+
+
 def peak(work: Callable[[], object]) -> float:
     """MiB that were in use at most, beyond what was before."""
     tracemalloc.start()
@@ -108,10 +121,7 @@ def test_a_coarser_grid_is_still_an_upper_bound(kind: str, monkeypatch: pytest.M
 def test_an_optimal_schedule_is_calibrated_in_few_looks(
     composed: Composed, monkeypatch: pytest.MonkeyPatch, method, fraction: float, noise: str, budget: Budget
 ) -> None:
-    looks, cost = [], calibration.cost
-    monkeypatch.setattr(
-        calibration, "cost", lambda events, *rest: looks.append(len(set(events))) or cost(events, *rest)
-    )
+    looks = looked_at(monkeypatch)
     chosen = method(iterations=400, schedule="optimal", noise=noise, batch_fraction=fraction, horizon="fixed")
     assert peak(lambda: chosen.plan(FACTS, budget)) < 100
     assert composed.windows and max(looks) <= LEVELS
@@ -121,8 +131,7 @@ def test_an_optimal_schedule_is_calibrated_in_few_looks(
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("sampling", ["wor", "poisson"])
 def test_equal_releases_are_calibrated_in_few_looks(monkeypatch: pytest.MonkeyPatch, noise: str, sampling: str) -> None:
-    looks, cost = [], calibration.cost
-    monkeypatch.setattr(calibration, "cost", lambda *args: looks.append(1) or cost(*args))
+    looks = looked_at(monkeypatch)
     for budget, fraction, steps in itertools.product(
         (ApproximateDP(epsilon=0.013, delta=3e-9), ApproximateDP(epsilon=40.0, delta=1e-5), TradeOff()),
         (1e-3, 0.03, 0.5),

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpviz.privacy.accounting import per_event
+from dpviz.privacy.accounting.currencies import Currency, price
 from dpviz.privacy.events import (
     Event,
     ExpMech,
@@ -22,23 +23,23 @@ from dpviz.privacy.events import (
     StatedZCDP,
     Sub,
 )
-from dpviz.privacy.ledger import SLACK, Additive, BudgetExceeded, Filter, Ledger, LedgerError, price
+from dpviz.privacy.ledger import SLACK, BudgetExceeded, Filter, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 
-CURRENCIES: tuple[Additive, ...] = ("epsilon", "rho", "mu")
+CURRENCIES: tuple[Currency, ...] = ("epsilon", "rho", "mu")
 E, G, L = ExpMech(0.3), Gaussian(0.2), Laplace(0.25)
 
 
-def terms(currency: Additive, cap: float, *events: Event) -> Filter:
+def terms(currency: Currency, cap: float, *events: Event) -> Filter:
     return Filter(currency, cap, {str(event): event for event in events})
 
 
-def ledger(currency: Additive, cap: float, *events: Event, replicates: int = 3) -> Ledger:
+def ledger(currency: Currency, cap: float, *events: Event, replicates: int = 3) -> Ledger:
     return Ledger(terms(currency, cap, *events), replicates)
 
 
-def mechanisms(currency: Additive, cap: float, *events: Event, replicates: int = 3) -> Mechanisms:
+def mechanisms(currency: Currency, cap: float, *events: Event, replicates: int = 3) -> Mechanisms:
     return Mechanisms(ledger(currency, cap, *events, replicates=replicates), seed=3)
 
 
@@ -94,7 +95,7 @@ def test_the_ceiling_of_a_gaussian_filter_is_the_square_of_its_cap() -> None:
     ],
     ids=str,
 )
-def test_a_cap_buys_as_many_events_as_fit(currency: Additive, cap: float, event: Event, count: int) -> None:
+def test_a_cap_buys_as_many_events_as_fit(currency: Currency, cap: float, event: Event, count: int) -> None:
     one_by_one, at_once = (ledger(currency, cap, event) for _ in range(2))
     for _ in range(count):
         assert one_by_one.affordable(event).all()
@@ -200,7 +201,7 @@ histories = st.lists(st.sampled_from(PURE), max_size=12)
 @pytest.mark.parametrize("currency", CURRENCIES)
 @given(history=histories, data=st.data())
 @settings(max_examples=60, deadline=None, derandomize=True)
-def test_the_order_of_events_does_not_matter(currency: Additive, history: list[Event], data: st.DataObject) -> None:
+def test_the_order_of_events_does_not_matter(currency: Currency, history: list[Event], data: st.DataObject) -> None:
     """What is spent in total is the same, and an order is accepted if and only if every other one is."""
     again = data.draw(st.permutations(history))
     total = math.fsum(price(event, currency) for event in history)
@@ -222,7 +223,7 @@ def test_the_order_of_events_does_not_matter(currency: Additive, history: list[E
 
 
 @pytest.mark.parametrize("currency", CURRENCIES)
-def test_ten_thousand_random_histories_stay_within_the_cap_and_use_it_up(currency: Additive) -> None:
+def test_ten_thousand_random_histories_stay_within_the_cap_and_use_it_up(currency: Currency) -> None:
     """Greedy buyers in random order: sums that are found again from the books, replicate by replicate."""
     replicates, generator = 10_000, np.random.default_rng(5)
     cap, sold = (
@@ -282,7 +283,7 @@ def test_what_has_no_price_in_the_currency_is_never_affordable() -> None:
 
 
 @pytest.mark.parametrize("currency", CURRENCIES)
-def test_without_a_cap_releases_without_noise_go_on_for_ever(currency: Additive) -> None:
+def test_without_a_cap_releases_without_noise_go_on_for_ever(currency: Currency) -> None:
     free = [Laplace(math.inf), Gaussian(math.inf), ExpMech(math.inf), Repeat(ExpMech(math.inf), 3)]
     book = ledger(currency, math.inf, *free, L)
     for _, event in itertools.product(range(10), free):
@@ -309,7 +310,7 @@ def noisy(source: Mechanisms, kind: str, rows: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "exponential"])
 def test_every_replicate_goes_on_until_its_own_budget_is_used_up(kind: str) -> None:
     event: Event = {"laplace": L, "gaussian": G, "exponential": E}[kind]
-    currency: Additive = "rho" if kind == "gaussian" else "epsilon"
+    currency: Currency = "rho" if kind == "gaussian" else "epsilon"
     source = mechanisms(currency, 2.0, event, replicates=6)
     generator, rounds = np.random.default_rng(0), 0
     while (left := np.flatnonzero(source.affordable(event))).size:

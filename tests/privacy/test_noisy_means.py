@@ -44,7 +44,7 @@ def test_ends() -> None:
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.name)
 def test_tradeoff_of_a_guarantee_is_below_that_of_noise_that_meets_it(budget: Budget) -> None:
     rates = np.linspace(0.001, 0.999, 41)
-    bound = tradeoffs.budget_tradeoff(budget, rates)
+    bound = budget.tradeoff(rates)
     means = NoisyMeans(noise="laplace" if isinstance(budget, PureDP) else "gaussian", iterations=40)
     assert (bound <= tradeoffs.tradeoff(means.events(budget), rates) + 1e-9).all()
     assert ((bound >= 0) & (bound <= 1 - rates + 1e-12)).all() and (np.diff(bound) <= 1e-12).all()
@@ -52,19 +52,19 @@ def test_tradeoff_of_a_guarantee_is_below_that_of_noise_that_meets_it(budget: Bu
 
 def test_tradeoff_of_zcdp_is_a_valid_and_useful_bound() -> None:
     """THEORY.md, section 5: f(0.05) = 0.66442 at ρ = 0.5; the Gaussian with this ρ has 0.740489."""
-    found = float(tradeoffs.budget_tradeoff(ZeroConcentratedDP(rho=0.5), [0.05])[0])
+    found = float(ZeroConcentratedDP(rho=0.5).tradeoff([0.05])[0])
     assert found == pytest.approx(0.66442, abs=1e-5) and found < float(closed_forms.gdp_tradeoff(1.0, [0.05])[0])
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.name)
 def test_advantage_is_the_largest_gap_of_the_tradeoff(budget: Budget) -> None:
     """TV47: (1, 1e-5) gives 0.462122536088; a fine grid reaches the largest 1 - α - f(α) from below."""
-    assert tradeoffs.budget_advantage(ApproximateDP(epsilon=1.0, delta=1e-5)) == pytest.approx(0.462122536088)
+    assert ApproximateDP(epsilon=1.0, delta=1e-5).advantage() == pytest.approx(0.462122536088)
     rates = np.linspace(0, 1, 20_001)
-    gap = float((1 - rates - tradeoffs.budget_tradeoff(budget, rates)).max())
-    assert gap <= tradeoffs.budget_advantage(budget) + 1e-9
+    gap = float((1 - rates - budget.tradeoff(rates)).max())
+    assert gap <= budget.advantage() + 1e-9
     if not isinstance(budget, ZeroConcentratedDP):  # whose bounds at different ε do not belong to one algorithm
-        assert gap == pytest.approx(tradeoffs.budget_advantage(budget), rel=1e-3)
+        assert gap == pytest.approx(budget.advantage(), rel=1e-3)
 
 
 @pytest.mark.parametrize("rho", [1e-5, 0.01, 0.5, 10.0, 100.0])

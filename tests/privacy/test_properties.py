@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dpviz.privacy import conversions, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, textbook
+from dpviz.privacy.accounting.currencies import Currency
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import (
     Event,
@@ -27,7 +28,7 @@ from dpviz.privacy.events import (
 
 steady = settings(derandomize=True, deadline=None, max_examples=40)
 PESSIMISM = 2e-3  # a loss distribution on its grid may overestimate ε by so much, more for few unequal losses
-CURRENCIES: tuple[accountants.Currency, ...] = ("epsilon", "rho", "mu")
+CURRENCIES: tuple[Currency, ...] = ("epsilon", "rho", "mu")
 
 sizes = st.floats(-1.5, 0.3).map(lambda x: 10**x)
 deltas = st.floats(-9, -3).map(lambda x: 10**x)

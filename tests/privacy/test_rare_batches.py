@@ -91,7 +91,7 @@ def test_a_plan_hides_a_row_of_the_batch_or_is_refused(budget: Budget, noise: st
                 except UserError:
                     continue
                 planned += 1
-                least = min(1 - rare_batches.ALMOST_SURELY, rare_batches._doubt(budget))
+                least = min(1 - rare_batches.ALMOST_SURELY, budget.doubt())
                 assert told(event) >= max(least, 1e-80) * (1 - 1e-6), (means, event)
     exists = noise == "laplace" or isinstance(budget, ApproximateDP | TradeOff)
     assert planned > 0 if exists else True

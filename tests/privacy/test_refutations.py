@@ -18,7 +18,6 @@ from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families import mirror_descent
 from dpviz.families.mirror_descent import BiasReduced, MultiplicativeWeights, SyntheticData, VertexSampling
-from dpviz.privacy import calibration
 from dpviz.privacy.accounting import accountants, closed_forms, per_event
 from dpviz.privacy.budgets import ApproximateDP, Budget, RenyiDP, TradeOff, ZeroConcentratedDP
 from dpviz.privacy.events import (
@@ -132,8 +131,8 @@ def test_a_renyi_divergence_or_an_attack_bound_is_not_taken_for_rho(method: Algo
     except UserError:
         assert isinstance(budget, TradeOff)  # selections alone have no rule for attack bounds
         return
-    target = calibration.left(budget, ())
-    assert calibration.cost(plan.events, type(budget), calibration.parameter(budget)) <= target * (1 + 1e-6)
+    target = budget.left(())
+    assert budget.cost(plan.events) <= target * (1 + 1e-6)
 
 
 # ------------------------------------------------------------------------------ sensitivities that rounding would break

@@ -54,7 +54,7 @@ def test_a_plan_has_few_events_and_uses_up_its_budget(noise: str, budget) -> Non
     composed = isinstance(budget, ApproximateDP | TradeOff)
     if fraction < 1:
         assert len(set(plan.events)) <= (LEVELS if composed else MANY_LEVELS)
-    spent = calibration.cost(plan.events, type(budget), calibration.parameter(budget)) / calibration.left(budget, ())
+    spent = budget.cost(plan.events) / budget.left(())
     assert 1 - 2e-5 <= spent <= 1 + 1e-12
 
 

@@ -141,7 +141,7 @@ def test_tradeoff_of_selections_and_black_boxes():
     assert tradeoffs.advantage([ExpMech(1.5)]) == pytest.approx(math.tanh(1.5 / 4), rel=1e-12)
     assert tradeoffs.advantage([StatedPureDP(1.5)]) == pytest.approx(math.tanh(1.5 / 2), rel=1e-12)
     failing = tradeoffs.tradeoff([StatedApproximateDP(1.0, 1e-3)], ALPHA)
-    expected = tradeoffs.budget_tradeoff(ApproximateDP(epsilon=1.0, delta=1e-3), ALPHA)
+    expected = ApproximateDP(epsilon=1.0, delta=1e-3).tradeoff(ALPHA)
     np.testing.assert_allclose(failing, expected, rtol=0, atol=1e-9)
     assert tradeoffs.advantage([StatedApproximateDP(1.0, 1e-3)]) == pytest.approx(
         0.462117157 + 1e-3 * (1 - 0.462117157), rel=1e-8

@@ -1,6 +1,5 @@
 """What the error bounds of the accelerated methods guarantee for given public numbers, whatever the data."""
 
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar, Literal
@@ -10,8 +9,8 @@ import numpy as np
 from dpviz.experiments.accuracy import Best, ErrorBound, no_bound_in
 from dpviz.families.accelerated import planning, theory
 from dpviz.families.accelerated.algorithms import GradientDescent, GradientMethod, MultistageNesterov, Nesterov
-from dpviz.privacy.accounting.closed_forms import Floats, zcdp_rho
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.budgets import Budget, NoPrivacy
 from dpviz.problems.base import SmoothFacts
 from dpviz.specification import choice, number
 
@@ -96,20 +95,20 @@ class SmoothConvexBound(ErrorBound):
     def best(self, budget: Budget) -> Best:
         """Exact under pure ε and for Gaussian noise. For Laplace noise in other currencies, with a little more noise
         than the plan will have, so that the bound holds for every number of steps at once: see `_laplace_factor`."""
-        if not isinstance(budget, (PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP, NoPrivacy)):
+        if budget.private and budget.total_epsilon is None and budget.total_rho is None:
             raise no_bound_in(budget)
         method, facts = self.algorithm(), self.facts()
-        if self.noise == "gaussian" and not isinstance(budget, NoPrivacy):
+        if self.noise == "gaussian" and budget.private:
             return self._best_of(planning.bound_by_horizon(method, facts, budget)[1])
         recursion = method.recursion(facts, method.steps(facts, self.iterations))
         assert recursion is not None
-        if isinstance(budget, NoPrivacy):
+        if not budget.private:
             return self._best_of(theory.bound(recursion, 0.0)[1:])
         unit, bounds = self.dimension * facts.gradient_sensitivity("l1", self.rows) ** 2, []
-        if isinstance(budget, (PureDP, ApproximateDP)):
-            bounds.append(theory.bound_by_iterations(recursion, unit / budget.epsilon**2, self.schedule, "laplace"))
-        if not isinstance(budget, PureDP):
-            noise = unit / _sum_of_squares(budget) * _laplace_factor(recursion, self.schedule)
+        if (epsilon := budget.total_epsilon) is not None:
+            bounds.append(theory.bound_by_iterations(recursion, unit / epsilon**2, self.schedule, "laplace"))
+        if (rho := budget.total_rho) is not None:
+            noise = unit / (2 * rho) * _laplace_factor(recursion, self.schedule)
             bounds.append(recursion.initial * np.exp(recursion.log_contraction) + noise)
         return self._best_of(np.min(bounds, axis=0))
 
@@ -121,17 +120,6 @@ class SmoothConvexBound(ErrorBound):
         iterations = theory.best_iterations(bounds)
         bound = float(bounds[iterations - 1])
         return Best(bound, iterations) if bound < self.initial_gap else Best(self.initial_gap, 0)
-
-
-def _sum_of_squares(budget: Budget) -> float:
-    """The Σ ε_t² of Laplace releases that a budget surely pays for: their ρ is at most Σ ε_t²/2, their μ² at most
-    Σ ε_t² π/2, the slope of -2 Φ⁻¹(e^(-ε/2)/2) at 0 squared."""
-    if isinstance(budget, ApproximateDP):
-        return 2 * zcdp_rho(budget.epsilon, budget.delta)
-    if isinstance(budget, ZeroConcentratedDP):
-        return 2 * budget.rho
-    assert isinstance(budget, GaussianDP)
-    return 2 * budget.mu**2 / math.pi
 
 
 def _laplace_factor(recursion: theory.Recursion, schedule: theory.Schedule) -> Floats:

@@ -10,8 +10,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import quadratic, theory
 from dpviz.privacy import calibration
-from dpviz.privacy.accounting import closed_forms
-from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
+from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event
 from dpviz.problems.base import SmoothFacts
 
@@ -29,7 +28,7 @@ def split_budget(method: "GradientMethod", facts: SmoothFacts, budget: Budget) -
 
 def shares(method: "GradientMethod", facts: SmoothFacts, budget: Budget, iterations: int) -> np.ndarray:
     """(T,) share of the budget of each step, up to a common factor: of ε for Laplace, of ρ for Gaussian noise."""
-    if method.schedule == "uniform" or isinstance(budget, NoPrivacy):
+    if method.schedule == "uniform" or not budget.private:
         return np.ones(iterations)
     steps = method.steps(facts, iterations)
     if method.schedule == "envelope":
@@ -43,8 +42,8 @@ def shares(method: "GradientMethod", facts: SmoothFacts, budget: Budget, iterati
             title="No bound for this method",
         )
     m = method.batch_size(facts)
-    if method.noise == "laplace" and m < facts.n and isinstance(budget, PureDP):
-        return theory.sampled_split(recursion.log_weight, calibration.left(budget, facts.released), facts.n / m)
+    if method.noise == "laplace" and m < facts.n and budget.pure:
+        return theory.sampled_split(recursion.log_weight, budget.left(facts.released), facts.n / m)
     return theory.optimal_weights(recursion, method.noise)
 
 
@@ -57,7 +56,7 @@ def half_variance(method: "GradientMethod", facts: SmoothFacts, plan: Plan) -> n
 
 def best_iterations(method: "GradientMethod", facts: SmoothFacts, budget: Budget) -> int:
     """T at most `method.iterations` that minimises the error bound when the whole budget is spent over T steps."""
-    if isinstance(budget, NoPrivacy):
+    if not budget.private:
         return method.iterations
     _, _, best = bound_by_horizon(method, facts, budget)
     return best
@@ -83,7 +82,7 @@ def bound_by_horizon(
             "With Gaussian noise on batches no quick bound is known. Set the number of steps yourself or use all rows.",
             title="No bound to choose T by",
         )
-    if full_batch and (method.noise == "gaussian" or isinstance(budget, PureDP)):
+    if full_batch and (method.noise == "gaussian" or budget.pure):
         bounds = theory.bound_by_iterations(recursion, _unit(method, facts, budget), method.schedule, method.noise)
         return np.arange(1, limit + 1), bounds, theory.best_iterations(bounds)
     horizons, bounds = theory.bounds_by_search(recursion, _laplace_bound(method, facts, budget, recursion))
@@ -93,8 +92,7 @@ def bound_by_horizon(
 def _unit(method: "GradientMethod", facts: SmoothFacts, budget: Budget) -> float:
     """Half variance of a single step that gets the whole budget, all rows used."""
     if method.noise == "laplace":
-        assert isinstance(budget, PureDP)
-        return facts.d * (facts.gradient_sensitivity("l1", facts.n) / calibration.left(budget, facts.released)) ** 2
+        return facts.d * (facts.gradient_sensitivity("l1", facts.n) / budget.left(facts.released)) ** 2
     (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
     return facts.d * facts.gradient_sensitivity("l2", facts.n) ** 2 / (4 * rho)
 
@@ -112,8 +110,8 @@ def _laplace_bound(
     unit = facts.d * facts.gradient_sensitivity("l1", m) ** 2
     batch = theory.sampling_variance(facts.gradient_bound("l2"), m, facts.n)
     schedule: theory.Schedule = "uniform" if method.schedule == "uniform" else "optimal"
-    if isinstance(budget, PureDP):
-        epsilon = calibration.left(budget, facts.released)
+    if budget.pure:
+        epsilon = budget.left(facts.released)
         return lambda iterations: theory.sampled_bound(
             recursion.first(iterations), epsilon, ratio, unit, batch, schedule
         )
@@ -131,9 +129,9 @@ def _laplace_bound(
 
 def _quick_multiple(facts: SmoothFacts, budget: Budget) -> Callable[[np.ndarray], float]:
     """About the largest multiple of some weights that a budget affords as ε_t of Laplace steps."""
-    if isinstance(budget, ApproximateDP):
-        pure = calibration.left(budget, facts.released)
-        rho = closed_forms.zcdp_rho(pure, budget.delta)
+    if budget.total_epsilon is not None:
+        pure = budget.left(facts.released)
+        rho = budget.about_rho(pure)
         # Whichever is better at this number of steps; ρ of a Laplace step is about ε²/2.
         return lambda weights: max(pure / weights.sum(), math.sqrt(2 * rho / (weights**2).sum()))
     # One calibration against the budget's own accountant fixes the scale; small steps cost in proportion to ε².

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale
@@ -57,13 +57,10 @@ def released(
 
 def suggested_cost(budget: Budget, share: float = SHARE) -> float:
     """The ε of a release of L that uses about `share` of the budget, in the budget's own currency."""
-    if isinstance(budget, (PureDP, ApproximateDP)):
-        return share * budget.epsilon
-    if isinstance(budget, ZeroConcentratedDP):
-        return math.sqrt(2 * share * budget.rho)  # ρ of a Laplace release is at most ε²/2
-    if isinstance(budget, GaussianDP):
-        # μ of a Laplace release is at most ε √(2π)/2, the slope of -2 Φ⁻¹(e^(-ε/2)/2) at 0; μ² adds up.
-        return math.sqrt(share) * budget.mu * 2 / math.sqrt(2 * math.pi)
+    if budget.total_epsilon is not None:
+        return share * budget.total_epsilon
+    if budget.total_rho is not None:
+        return math.sqrt(2 * share * budget.total_rho)
     raise UserError("Without a budget there is nothing to spend on L.", title="No budget for L")
 
 

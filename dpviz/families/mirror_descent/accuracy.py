@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from dpviz.experiments.accuracy import Best, ErrorBound, no_bound_in
 from dpviz.families.mirror_descent import planning, theory
-from dpviz.privacy.accounting.closed_forms import Floats, zcdp_rho
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.budgets import Budget, NoPrivacy
 from dpviz.problems.games import GameFacts
 from dpviz.specification import number
 
@@ -81,7 +81,7 @@ class GameBound(ErrorBound):
         Σ η²/8 bounds the draws' ρ, and their μ² is at most π times as much, because μ ≤ η √(2π)/4. Under pure ε their η
         add up; (ε, δ) takes the better one of that and ρ. The plan's own accounting is tighter by about 1 %.
         """
-        if not planning.is_private(budget):
+        if not budget.private:
             return self._or_nothing(self.iterations, self._bound([math.inf] * 2, np.array([self.iterations])).item())
         rounds, bound = theory.optimal_rounds(lambda many: self._bounds(many, budget), self.iterations)
         return self._or_nothing(rounds, bound)
@@ -93,17 +93,19 @@ class GameBound(ErrorBound):
     def _bounds(self, rounds: Floats, budget: Budget) -> Floats:
         players, bounds = self._players(), []
         shares = theory.optimal_shares(players)
-        if isinstance(budget, (PureDP, ApproximateDP)):  # ranges in proportion to the roots of the shares of ρ
+        if (epsilon := budget.total_epsilon) is not None:  # ranges in proportion to the roots of the shares of ρ
             weights = self.draws * rounds * (rounds - 1) / (2 * self.rows)
             total = 2 * weights * sum(math.sqrt(share) for share in shares)
             caps = [
-                budget.epsilon * math.sqrt(share) / (player.oscillation * total)
+                epsilon * math.sqrt(share) / (player.oscillation * total)
                 for share, player in zip(shares, players, strict=True)
             ]
             bounds.append(self._bound(caps, rounds))
-        if not isinstance(budget, PureDP):
-            caps = list(theory.capped_steps(players, shares, _rho(budget), rounds, self.rows, "full_batch"))
+        if (rho := budget.total_rho) is not None:
+            caps = list(theory.capped_steps(players, shares, rho, rounds, self.rows, "full_batch"))
             bounds.append(self._bound(caps, rounds))
+        if not bounds:
+            raise no_bound_in(budget)
         return np.min(bounds, axis=0)
 
     def _bound(self, largest_steps: Sequence[ArrayLike], rounds: Floats) -> Floats:
@@ -120,13 +122,3 @@ class GameBound(ErrorBound):
         """At uniform strategies a player loses at most the spread of its gradient, less its part on the best vertex."""
         start = sum(player.spread * -math.expm1(-player.log_vertices) for player in self._players())
         return Best(bound, rounds) if bound < start else Best(start, 0)
-
-
-def _rho(budget: Budget) -> float:
-    if isinstance(budget, ApproximateDP):
-        return zcdp_rho(budget.epsilon, budget.delta)
-    if isinstance(budget, ZeroConcentratedDP):
-        return budget.rho
-    if isinstance(budget, GaussianDP):
-        return budget.mu**2 / math.pi
-    raise no_bound_in(budget)

@@ -19,8 +19,7 @@ import numpy as np
 from dpviz.datasets.categories import CategoricalBundled, CategoricalGenerator
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
-from dpviz.families.mirror_descent import planning
-from dpviz.privacy.budgets import Budget, PureDP
+from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games import GameFacts
 
@@ -73,9 +72,9 @@ def expectation(problem: ProblemSpecification, budget: Budget, rounds: int) -> E
     rounds : of the methods that take the page's number of rounds. Reads facts only.
     """
     facts = problem.facts()
-    currency = "pure" if isinstance(budget, PureDP) else "approximate"
+    currency = "pure" if budget.pure else "approximate"
     sizes = _table().get(key(problem), {}).get(currency, [])
-    signal = signal_of(facts, budget) if isinstance(facts, GameFacts) and planning.is_private(budget) else math.inf
+    signal = signal_of(facts, budget) if isinstance(facts, GameFacts) and budget.private else math.inf
     if not sizes or not isinstance(facts, GameFacts) or not math.isfinite(signal):
         return None
     here = max(facts.d_x, facts.d_y)
@@ -116,7 +115,7 @@ _DATA = LatentGame | GroupedSigns | GroupedLosses | CategoricalGenerator | Categ
 
 def signal_of(facts: GameFacts, budget: Budget) -> float:
     """What all methods' noise depends on: n √ρ, under pure ε n ε, by the range of one row's gradient."""
-    strength = budget.epsilon if isinstance(budget, PureDP) else math.sqrt(planning.rho_of(budget))
+    strength = budget.amount if budget.pure else math.sqrt(budget.about_rho(budget.amount))
     return facts.n * strength / max(facts.oscillation_x, facts.oscillation_y)
 
 

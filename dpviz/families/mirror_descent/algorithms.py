@@ -103,7 +103,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         rounds, draws, notes = self.size(facts, budget)
         batch = planning.batch_size(facts, rounds, self.batching)
         row_weights = planning.weights(facts, rounds, self.batching)
-        private = planning.is_private(budget)
+        private = budget.private
         split = planning.shares(facts, self.share_x)
         times = draws * (2 if self.output == "fresh" else 1)
         largest = [math.inf, math.inf]  # privacy sets no limit where nothing is paid
@@ -136,13 +136,13 @@ class VertexSampling(planning.GameAlgorithm[Game]):
 
     def size(self, facts: GameFacts, budget: Budget) -> tuple[int, int, tuple[str, ...]]:
         """Rounds T and draws K, and a note on each of them that is less than what was asked for."""
-        if self.parameters == "own" or not planning.is_private(budget):
+        if self.parameters == "own" or not budget.private:
             return self.iterations, self.draws, ()
         if self.parameters in ("practice", "bound"):
             split = tuple(share for share in planning.shares(facts, self.share_x) if share)
             paying = tuple(p for p in planning.players(facts, self.draws) if p.oscillation > 0)
             batching: theory.Batching = "full_batch" if self.batching == "full" else "single_pass"
-            best = theory.closed_form_optimum(paying, split, planning.rho_of(budget), facts.n, batching)
+            best = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, batching)
             wanted = best.practical_rounds if self.parameters == "practice" else round(best.rounds)
             rule, asked, asked_draws = "The bound", min(max(2, wanted), facts.n), self.draws
         else:
@@ -180,7 +180,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             played = []
             for p, (query, name) in enumerate(zip((scores.x(weight), scores.y(weight)), "xy", strict=True)):
                 logits = plan.schedule[f"step_size_{name}"][t - 1] * query.value
-                pays = plan.schedule[f"range_{name}"][t - 1] > 0 or not planning.is_private(plan.budget)
+                pays = plan.schedule[f"range_{name}"][t - 1] > 0 or not plan.budget.private
                 event = next(events) if pays and query.value.shape[1] > 1 else None
                 strategy = softmax(logits)
                 vertices, shown = self._play(mechanisms, query, logits, strategy, event, draws)

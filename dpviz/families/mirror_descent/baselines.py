@@ -14,7 +14,7 @@ from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import BATCHES, softmax
 from dpviz.privacy import calibration
 from dpviz.privacy.batches import Batch
-from dpviz.privacy.budgets import Budget, PureDP
+from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Seq
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.problems.base import Metric, check_facts
@@ -52,9 +52,9 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         """T: as set, or balanced and within 4 to 256."""
         if self.gradient_rounds is not None:
             return self.gradient_rounds
-        if not planning.is_private(budget):
+        if not budget.private:
             return 256
-        signal = facts.n * math.sqrt(planning.rho_of(budget)) / max(facts.change_x, facts.change_y, 1e-300)
+        signal = facts.n * math.sqrt(budget.about_rho(budget.amount)) / max(facts.change_x, facts.change_y, 1e-300)
         return round(min(256.0, max(4.0, self.balanced_rounds(max(facts.d_x, facts.d_y), signal))))
 
     @abstractmethod
@@ -251,9 +251,9 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
         _needs_marginals(facts)
         planning.refuse_without_privacy(budget, self.title)
         rounds = self.measured_queries
-        half = planning.half(budget, facts.released)
+        half = budget.share(0.5, facts.released)
         select = ExpMech(calibration.calibrate_selections(half, np.ones(1), rounds))
-        if isinstance(budget, PureDP):
+        if budget.pure:
             measure: Event = Laplace(select.eta)
         else:
             (*_, rho) = calibration.calibrate_gaussian(half, np.ones(rounds), facts.n, facts.n)

@@ -41,7 +41,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         count = self.count()
         turns = self._turns(facts)
-        private = planning.is_private(budget)
+        private = budget.private
         eta = calibration.calibrate_selections(budget, np.ones(1), count, facts.released) if private else 0.0
         event: Event = ExpMech(eta) if private else Laplace(math.inf)
         return Plan.fixed(

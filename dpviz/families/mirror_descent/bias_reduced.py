@@ -11,9 +11,10 @@ from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
 from dpviz.families.mirror_descent.algorithms import ACCOUNTING, frequencies, softmax
-from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
+from dpviz.privacy.accounting.currencies import UNITS, price
+from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech
-from dpviz.privacy.ledger import Additive, Filter, price
+from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Metric, check_facts
 from dpviz.problems.games import Game, GameFacts, Scores
@@ -82,7 +83,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             tau = min(float(largest), 1 / (facts.lipschitz * math.sqrt(self.stop_level)))
             steps = [self.relative_step * tau if share else 0.0 for share in split]
         else:
-            paid_for = planning.additive(budget, facts.released)
+            paid_for = budget.additive(facts.released)
             largest_steps = planning.private_steps(facts, paid_for, np.array([weight]), draws, split, "tight", 1)
             steps = [self.relative_step * step for step in largest_steps]
         allowed: dict[str, Event] = {
@@ -90,13 +91,13 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             for name, osc, tau in zip("xy", oscillations, steps, strict=True)
             if tau > 0
         }
-        currency = _currency(planning.additive(budget))
+        currency = budget.additive().currency or "rho"
         cap = draws * sum(price(event, currency) for event in allowed.values())
         rounds = self.stop_level
         return Plan.filtered(
             facts,
             budget,
-            Filter(currency, math.sqrt(cap) if currency == "mu" else cap, allowed),
+            Filter(currency, UNITS[currency].root(cap), allowed),
             rounds,
             resolved={"rows_per_draw": unit, "level": level, "step_size_x": steps[0], "step_size_y": steps[1]},
             step_size_x=np.full(rounds, steps[0] or planning.free_step(facts, rounds, 0)),
@@ -188,8 +189,3 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             active=active,
             status=tuple("running" if on else "exhausted" for on in active),
         )
-
-
-def _currency(budget: Budget) -> Additive:
-    """The currency of the filter, for a budget that adds up (`planning.additive`)."""
-    return "epsilon" if isinstance(budget, PureDP) else "mu" if isinstance(budget, GaussianDP) else "rho"

@@ -32,7 +32,7 @@ def gap_bound(algorithm: VertexSampling, plan: Plan) -> np.ndarray | None:
     facts = plan.facts
     assert isinstance(facts, GameFacts)
     players = planning.players(facts, int(plan.resolved["draws"]))
-    if not planning.is_private(plan.budget):
+    if not plan.budget.private:
         players = tuple(player._replace(smoothness=0.0) for player in players)
     steps = [plan.schedule[f"step_size_{name}"][0] for name, d in (("x", facts.d_x), ("y", facts.d_y)) if d > 1]
     rounds, batch = np.arange(1.0, plan.iterations + 1), plan.rows[0]

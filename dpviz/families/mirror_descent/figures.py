@@ -103,12 +103,12 @@ def bound_by_rounds(
     loose."""
     title = _bounded(facts.d_y == 1)
     empty = "Without privacy, more rounds are always better."
-    if not planning.is_private(budget):
+    if not budget.private:
         return line_figure([], x_title="Rounds T", y_title=title, log_y=True, if_empty=empty, height=height)
     paying = tuple(player for player in planning.players(facts, draws) if player.oscillation > 0)
     split = tuple(share for share in planning.shares(facts, share_x) if share)
     full: theory.Batching = "full_batch" if batching == "full" else "single_pass"
-    best = theory.closed_form_optimum(paying, split, planning.rho_of(budget), facts.n, full)
+    best = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, full)
     longest = min(facts.n, LONGEST, max(1024, round(4 * best.rounds)))
     chosen = {
         "T*": (max(2, round(best.balanced_rounds)), style.PALETTE["spent"]),

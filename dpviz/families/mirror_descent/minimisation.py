@@ -188,7 +188,7 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         one_player(facts, self.title)
         rounds = self.chosen_vertices
-        if planning.is_private(budget):
+        if budget.private:
             eta = calibration.calibrate_selections(budget, np.ones(1), rounds, facts.released)
             events = (ExpMech(eta),) * rounds
         else:

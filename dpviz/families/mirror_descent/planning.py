@@ -10,17 +10,10 @@ from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import rates, theory
 from dpviz.privacy import calibration
-from dpviz.privacy.accounting import accountants
-from dpviz.privacy.accounting.closed_forms import Floats, zcdp_rho
+from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import (
     ApproximateDP,
     Budget,
-    GaussianDP,
-    NoPrivacy,
-    PureDP,
-    RenyiDP,
-    TradeOff,
-    ZeroConcentratedDP,
 )
 from dpviz.privacy.events import Event, ExpMech, Repeat
 from dpviz.problems.games import Game, GameFacts
@@ -58,44 +51,6 @@ def shares(facts: GameFacts, share_x: float) -> tuple[float, float]:
     return (1.0, 0.0) if pays_x else (0.0, 1.0)
 
 
-def rho_of(budget: Budget) -> float:
-    """About the ρ that a budget buys, for formulas that choose rounds; events are calibrated exactly elsewhere."""
-    if isinstance(budget, ApproximateDP):
-        return zcdp_rho(budget.epsilon, budget.delta)
-    if isinstance(budget, ZeroConcentratedDP):
-        return budget.rho
-    if isinstance(budget, PureDP):
-        return budget.epsilon**2 / 8  # of a single draw; many draws are dearer under pure ε
-    if isinstance(budget, RenyiDP):
-        return budget.epsilon / budget.order
-    return budget.gaussian**2 / 2 if isinstance(budget, TradeOff) else getattr(budget, "mu", math.inf) ** 2 / 2
-
-
-def additive(budget: Budget, prior: tuple[Event, ...] = ()) -> Budget:
-    """The budget itself if it is ε, ρ or μ; else the largest ρ or μ that implies it.
-
-    prior : what was released before the run. Its pure ε comes off an (ε, δ) before the conversion, because that is how
-        the guarantee is read (`accountants.tightest`); so the result less the ρ of `prior` is what the run may spend.
-    """
-    if isinstance(budget, ApproximateDP):
-        rest = calibration.left(budget, prior) if prior else budget.epsilon
-        return ZeroConcentratedDP.model_construct(rho=zcdp_rho(rest, budget.delta) + accountants.total(prior, "rho"))
-    if isinstance(budget, RenyiDP):
-        return ZeroConcentratedDP.model_construct(rho=budget.epsilon / budget.order)
-    return GaussianDP.model_construct(mu=budget.gaussian) if isinstance(budget, TradeOff) else budget
-
-
-def half(budget: Budget, prior: tuple[Event, ...]) -> Budget:
-    """Half of what `prior` leaves of a budget, in the currency of `additive`: half the ε, ρ, or μ²."""
-    whole = additive(budget)
-    part = calibration.left(whole, prior) / 2
-    if isinstance(whole, PureDP):
-        return PureDP.model_construct(epsilon=part)
-    if isinstance(whole, GaussianDP):
-        return GaussianDP.model_construct(mu=math.sqrt(part))
-    return ZeroConcentratedDP.model_construct(rho=part)
-
-
 def sizes(facts: GameFacts, budget: ApproximateDP) -> rates.Sizes:
     """The numbers that the paper's table depends on."""
     return rates.Sizes(
@@ -123,7 +78,7 @@ def stated_for_approximate(budget: Budget, what: str, facts: GameFacts) -> Appro
         )
     if not facts.released:
         return budget
-    return ApproximateDP.model_construct(epsilon=calibration.left(budget, facts.released), delta=budget.delta)
+    return ApproximateDP.model_construct(epsilon=budget.left(facts.released), delta=budget.delta)
 
 
 def cut_short(rule: str, symbol: str, asked: int, given: int, limit: str) -> tuple[str, ...]:
@@ -238,14 +193,9 @@ def once(scale: float, rounds: int) -> np.ndarray:
     return np.concatenate([[scale], np.zeros(rounds - 1)])
 
 
-def is_private(budget: Budget) -> bool:
-    """Whether the budget asks for noise."""
-    return not isinstance(budget, NoPrivacy)
-
-
 def refuse_without_privacy(budget: Budget, title: str) -> None:
     """Raise UserError for a method that makes no sense without noise."""
-    if not is_private(budget):
+    if not budget.private:
         raise UserError(
             f"{title} exists only with privacy. Compare it with mirror descent without privacy.",
             title="No non-private version",

@@ -36,7 +36,7 @@ class TunedReference(planning.GameAlgorithm[Game]):
     rounds: int = number(256, 1, 4096, label="Rounds of the reference", scale="log", help="Of every run that is tried.")
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
-        if planning.is_private(budget):
+        if budget.private:
             raise UserError(
                 "The tuned reference chooses by the data, so it exists without privacy only. Choose a private method.",
                 title="No private version",

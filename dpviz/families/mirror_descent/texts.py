@@ -218,7 +218,7 @@ def recommend(found: Expectation | None, budget: Budget, chosen: Collection[str]
 
     found : what the methods that have a plan may be expected to reach. chosen : labels of those that will run.
     """
-    if not planning.is_private(budget):
+    if not budget.private:
         return "Without privacy there is nothing to pay for: play the weights themselves."
     if found is None or not found.medians:
         return ""

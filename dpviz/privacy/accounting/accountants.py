@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from dpviz.privacy.accounting import closed_forms, fine, per_event, pld, textbook
 from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.accounting.rounding import merged_runs, releases_of, rounded_up
 from dpviz.privacy.events import (
     Event,
@@ -32,7 +33,6 @@ from dpviz.privacy.events import (
     relation,
 )
 
-Currency = Literal["epsilon", "rho", "mu"]
 Method = Literal["basic", "advanced", "optimal", "zcdp", "rdp", "gdp", "pld"]
 METHODS: tuple[Method, ...] = get_args(Method)
 METHOD_NAMES = MappingProxyType(
@@ -71,20 +71,20 @@ class Reading:
 def spent(events: Sequence[Event], currency: Currency) -> Floats:
     """(len(events) + 1,) spent after each event, 0 first; infinite where the currency does not exist.
 
-    epsilon : basic composition of pure DP; rho : zCDP; both add up. mu : Gaussian DP, whose squares add up. Raises
-    ValueError, as everything here, for batches that hold under different neighbouring relations.
+    epsilon : basic composition of pure DP; rho : zCDP; mu : Gaussian DP. Raises ValueError, as everything here, for
+    batches that hold under different neighbouring relations.
     """
-    price: Callable[[Event], float] = {"epsilon": per_event.pure, "rho": per_event.rho, "mu": per_event.mu}[currency]
-    each = np.zeros(len(events) + 1)
+    unit = UNITS[currency]
+    each = np.zeros(len(events))
     different: list[Event] = []
     value = 0.0
-    for i, event in enumerate(events, 1):
+    for i, event in enumerate(events):
         if not different or event is not different[-1]:  # a uniform schedule repeats one object
             different.append(event)
-            value = price(event)
+            value = unit.cost(event)
         each[i] = value
     _one_relation(different)
-    return np.sqrt(np.cumsum(each**2)) if currency == "mu" else np.cumsum(each)
+    return unit.added(each)
 
 
 def _one_relation(events: Sequence[Event]) -> None:

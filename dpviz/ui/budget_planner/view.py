@@ -73,9 +73,9 @@ def of_events(found: Guarantee) -> None:
 
 def consequences(budget: Budget, relation: Relation) -> None:
     """The guarantee in words: the best attacker's success, and what a suspicion can become."""
-    missed = tradeoffs.budget_tradeoff(budget, [FALSE_ALARMS])
+    missed = budget.tradeoff([FALSE_ALARMS])
     detected = 1 - float(missed[0])
-    advantage = tradeoffs.budget_advantage(budget)
+    advantage = budget.advantage()
     posterior = detected / (detected + FALSE_ALARMS)
     exchanged = relation == "replace-one"
     asked = "which of two rows was used" if exchanged else "whether the row was in the data"
@@ -96,7 +96,7 @@ def attack_chart(budget: Budget, means: NoisyMeans) -> Shown:
     rates, plan = guarantee_figures.RATES, None
     with suppress(UserError):  # said where the noise is shown
         plan = tradeoffs.tradeoff(means.events(budget), rates)
-    figure = guarantee_figures.tradeoff(tradeoffs.budget_tradeoff(budget, rates), plan)
+    figure = guarantee_figures.tradeoff(budget.tradeoff(rates), plan)
     unit = "one row replaced" if means.relation == "replace-one" else "one row added or removed"
     return show(
         figure,

@@ -7,7 +7,7 @@ import streamlit as st
 
 from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
-from dpviz.privacy.accounting.accountants import Currency
+from dpviz.privacy.accounting.currencies import Currency
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.ui import charts
 

@@ -10,6 +10,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import Nesterov, smoothness
 from dpviz.privacy.accounting import accountants
+from dpviz.privacy.accounting.currencies import Currency
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
 from dpviz.problems.linear_models import LogisticRegression
@@ -75,9 +76,7 @@ def test_the_release_is_paid_from_the_budget_of_the_plan(budget: Budget) -> None
     ],
     ids=lambda value: str(value),
 )
-def test_the_suggested_cost_is_five_percent_at_most(
-    budget: Budget, currency: accountants.Currency, whole: float
-) -> None:
+def test_the_suggested_cost_is_five_percent_at_most(budget: Budget, currency: Currency, whole: float) -> None:
     spent = accountants.total((Laplace(smoothness.suggested_cost(budget)),), currency)
     share = (spent**2 if currency == "mu" else spent) / whole
     assert 0.04 < share <= 0.05 + 1e-12

@@ -1,0 +1,18 @@
+"""Budgets: the privacy guarantee that is asked for, in the currency in which it is asked; one class per currency."""
+
+from dpviz.privacy.budgets.additive import GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
+from dpviz.privacy.budgets.base import Budget, NoPrivacy, delta_of, require
+from dpviz.privacy.budgets.composed import ApproximateDP, TradeOff
+
+__all__ = [
+    "ApproximateDP",
+    "Budget",
+    "GaussianDP",
+    "NoPrivacy",
+    "PureDP",
+    "RenyiDP",
+    "TradeOff",
+    "ZeroConcentratedDP",
+    "delta_of",
+    "require",
+]

@@ -1,0 +1,278 @@
+"""Currencies that add up over releases: pure ε, ρ, the squares of μ, and Rényi divergences of one order."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+
+from dpviz.errors import UserError
+from dpviz.privacy.accounting import accountants, closed_forms, per_event, rdp_tradeoffs
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.accounting.currencies import Currency, Noise, release
+from dpviz.privacy.budgets.base import Budget
+from dpviz.privacy.events import Event
+from dpviz.specification import number
+
+
+class PureDP(Budget):
+    """Pure ε-differential privacy (Dwork, McSherry, Nissim, Smith 2006)."""
+
+    kind: ClassVar[str] = "privacy.budgets.pure"
+    name: ClassVar[str] = "Pure ε"
+    direction: ClassVar[str] = "Smaller ε = more privacy, more noise."
+    currency: ClassVar[Currency] = "epsilon"
+    remark: ClassVar[str] = "Costs of the steps add up (basic composition)."
+    pure: ClassVar[bool] = True
+    allows_gaussian: ClassVar[bool] = False
+    epsilon: float = number(
+        2.0, 0.01, 50.0, label="Privacy budget", symbol="ε", scale="log", help="Smaller = more privacy, more noise."
+    )
+
+    @property
+    def amount(self) -> float:
+        return self.epsilon
+
+    @classmethod
+    def of(cls, amount: float) -> "PureDP":
+        return cls.model_construct(epsilon=amount)
+
+    def cost(self, events: tuple[Event, ...]) -> float:
+        return accountants.total(events, "epsilon")
+
+    @property
+    def total_epsilon(self) -> float:
+        return self.epsilon
+
+    def gaussian_rho(self, amount: float) -> float:
+        raise UserError(
+            "Gaussian noise never gives pure ε-DP. State the budget as (ε, δ), ρ or μ, or choose another noise.",
+            title="This budget does not exist for Gaussian noise",
+        )
+
+    def about_rho(self, amount: float) -> float:
+        return amount**2 / 8  # of a single selection; many are dearer under pure ε
+
+    def release(self, noise: Noise) -> Event:
+        return release(noise, "epsilon", self.amount)
+
+    def selection_cost(self, ranges: Floats, counts: Floats) -> float:
+        return float(counts @ ranges)
+
+    def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
+        return closed_forms.pure_tradeoff(self.epsilon, false_positive_rates)
+
+    def advantage(self) -> float:
+        return float(closed_forms.pure_delta(self.epsilon, 0.0))
+
+    def doubt(self) -> float:
+        return 2 / (1 + math.exp(self.epsilon))
+
+    def to_epsilon(self) -> float:
+        return self.epsilon
+
+    def to_epsilon_at(self, delta: float) -> float:
+        return closed_forms.pure_epsilon(self.epsilon, delta)
+
+    def to_rho(self) -> float:
+        return closed_forms.pure_to_rho(self.epsilon)
+
+    def to_mu(self) -> float:
+        return closed_forms.pure_to_mu(self.epsilon)
+
+    def to_renyi(self, order: float) -> float:
+        return float(closed_forms.pure_rdp(self.epsilon, np.array([order]))[0])
+
+    def tells(self, delta: float, order: float) -> frozenset[str]:
+        return frozenset({"epsilon"})
+
+    def limit_at(self, delta: float) -> float:
+        return self.epsilon
+
+
+class ZeroConcentratedDP(Budget):
+    """ρ-zero-concentrated differential privacy (Bun and Steinke 2016)."""
+
+    kind: ClassVar[str] = "privacy.budgets.zero_concentrated"
+    name: ClassVar[str] = "ρ-zCDP"
+    direction: ClassVar[str] = "Smaller ρ = more privacy, more noise."
+    currency: ClassVar[Currency] = "rho"
+    remark: ClassVar[str] = "Costs of the steps add up (zCDP)."
+    rho: float = number(
+        0.1, 1e-5, 100.0, label="Privacy budget", symbol="ρ", scale="log", help="Smaller = more privacy, more noise."
+    )
+
+    @property
+    def amount(self) -> float:
+        return self.rho
+
+    @classmethod
+    def of(cls, amount: float) -> "ZeroConcentratedDP":
+        return cls.model_construct(rho=amount)
+
+    def cost(self, events: tuple[Event, ...]) -> float:
+        return accountants.total(events, "rho")
+
+    @property
+    def total_rho(self) -> float:
+        return self.rho
+
+    def gaussian_rho(self, amount: float) -> float:
+        return amount
+
+    def release(self, noise: Noise) -> Event:
+        return release(noise, "rho", self.amount)
+
+    def selection_cost(self, ranges: Floats, counts: Floats) -> float:
+        return float(counts @ closed_forms.exponential_rho(ranges))
+
+    def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
+        return rdp_tradeoffs.zcdp_tradeoff(self.rho, np.asarray(false_positive_rates, dtype=float))
+
+    def advantage(self) -> float:
+        return rdp_tradeoffs.zcdp_advantage(self.rho)
+
+    def doubt(self) -> float:
+        # 1 - tanh(ε/2), where ρ = ε tanh(ε/2) is nearly ε if it is large.
+        return 2 * math.exp(-self.rho) if self.rho > 10 else 1 - self.advantage()
+
+    def to_epsilon_at(self, delta: float) -> float:
+        return closed_forms.zcdp_epsilon(self.rho, delta)
+
+    def to_rho(self) -> float:
+        return self.rho
+
+    def to_renyi(self, order: float) -> float:
+        return order * self.rho
+
+    def tells(self, delta: float, order: float) -> frozenset[str]:
+        return frozenset({"rho", "renyi"})  # of a divergence that is linear in the order, one order tells all
+
+
+class GaussianDP(Budget):
+    """μ-Gaussian differential privacy (Dong, Roth, Su 2019)."""
+
+    kind: ClassVar[str] = "privacy.budgets.gaussian"
+    name: ClassVar[str] = "μ-GDP"
+    direction: ClassVar[str] = "Smaller μ = more privacy, more noise."
+    currency: ClassVar[Currency] = "mu"
+    remark: ClassVar[str] = "The squares of the costs add up (Gaussian DP)."
+    mu: float = number(
+        0.5, 0.01, 20.0, label="Privacy budget", symbol="μ", scale="log", help="Smaller = more privacy, more noise."
+    )
+
+    @property
+    def amount(self) -> float:
+        return self.mu**2
+
+    @property
+    def limit(self) -> float:
+        return self.mu
+
+    def stated(self, amount: float) -> float:
+        return math.sqrt(amount)
+
+    @classmethod
+    def of(cls, amount: float) -> "GaussianDP":
+        return cls.model_construct(mu=math.sqrt(amount))
+
+    def cost(self, events: tuple[Event, ...]) -> float:
+        return accountants.total(events, "mu") ** 2
+
+    def spent(self, events: Sequence[Event], before: Sequence[Event] = ()) -> float:
+        return accountants.total((*before, *events), "mu")
+
+    @property
+    def total_rho(self) -> float:
+        return self.mu**2 / math.pi
+
+    def gaussian_rho(self, amount: float) -> float:
+        return amount / 2
+
+    def release(self, noise: Noise) -> Event:
+        return release(noise, "mu", self.amount)
+
+    def selection_cost(self, ranges: Floats, counts: Floats) -> float:
+        return float(counts @ np.array([closed_forms.exponential_mu(value) for value in ranges.tolist()]) ** 2)
+
+    def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
+        return closed_forms.gdp_tradeoff(self.mu, false_positive_rates)
+
+    def advantage(self) -> float:
+        return float(closed_forms.gdp_delta(self.mu, 0.0))
+
+    def doubt(self) -> float:
+        return 2 * float(ndtr(-self.mu / 2))
+
+    def to_epsilon_at(self, delta: float) -> float:
+        return closed_forms.gdp_epsilon(self.mu, delta)
+
+    def to_rho(self) -> float:
+        return self.mu**2 / 2
+
+    def to_mu(self) -> float:
+        return self.mu
+
+    def to_renyi(self, order: float) -> float:
+        return order * self.mu**2 / 2
+
+    def tells(self, delta: float, order: float) -> frozenset[str]:
+        return frozenset({"mu", "epsilon_at_delta"})  # of the curve δ(ε) of a Gaussian, one point tells all
+
+
+class RenyiDP(Budget):
+    """(α, ε)-Rényi differential privacy (Mironov 2017): the Rényi divergence of one order is at most ε."""
+
+    kind: ClassVar[str] = "privacy.budgets.renyi"
+    name: ClassVar[str] = "Rényi (α, ε)"
+    direction: ClassVar[str] = "Smaller ε or larger α = more privacy, more noise."
+    amplifies_gaussian: ClassVar[bool] = True
+    epsilon: float = number(
+        1.0, 1e-4, 100.0, label="Privacy budget", symbol="ε", scale="log", help="Smaller = more privacy, more noise."
+    )
+    order: float = number(
+        8.0,
+        1.01,
+        1000.0,
+        label="Order",
+        symbol="α",
+        scale="log",
+        help="Larger = more privacy, more noise: larger orders come closer to pure ε.",
+    )
+
+    @property
+    def amount(self) -> float:
+        return self.epsilon
+
+    def cost(self, events: tuple[Event, ...]) -> float:
+        """Divergences of single events add up, even if these are chosen adaptively."""
+        orders = np.array([self.order])
+        different = {id(event): event for event in events}  # a uniform schedule repeats one object
+        times = Counter(map(id, events))
+        return math.fsum(times[key] * float(per_event.rdp(event, orders)[0]) for key, event in different.items())
+
+    def additive(self, prior: tuple[Event, ...] = ()) -> ZeroConcentratedDP:
+        return ZeroConcentratedDP.of(self.epsilon / self.order)
+
+    def gaussian_rho(self, amount: float) -> float:
+        return amount / self.order
+
+    def selection_cost(self, ranges: Floats, counts: Floats) -> float:
+        return float(counts @ closed_forms.exponential_rdp(ranges, np.full(len(ranges), self.order)))
+
+    def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
+        return rdp_tradeoffs.rdp_tradeoff([self.epsilon], [self.order], false_positive_rates)
+
+    def to_epsilon_at(self, delta: float) -> float:
+        a = self.order
+        return max(0.0, self.epsilon + math.log1p(-1 / a) - (math.log(delta) + math.log(a)) / (a - 1))
+
+    def to_renyi(self, order: float) -> float | None:
+        # Divergences grow with the order, so one of a larger order bounds those of smaller ones.
+        return self.epsilon if order <= self.order else None
+
+    def tells(self, delta: float, order: float) -> frozenset[str]:
+        return frozenset({"renyi"} if order == self.order else ())

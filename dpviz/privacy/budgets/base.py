@@ -1,0 +1,267 @@
+"""What every currency knows about itself, and the budget that is none."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpviz.errors import UserError
+from dpviz.numbers import short
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.accounting.currencies import Currency, Noise
+from dpviz.privacy.events import Event
+from dpviz.specification import Specification
+
+_NOTHING_LEFT = 1e-9  # of a budget: the rest would be a rounding error
+
+
+class Budget(Specification):
+    """A privacy guarantee to be met by the whole run, under replace-one neighbours: one class per currency.
+
+    All that is known of a currency is an attribute or a method here, so nobody has to ask of which class a budget is.
+    An *amount* is counted in the unit in which releases add up: ε, ρ, μ², or a Rényi divergence of one order. (ε, δ)
+    and attack bounds add up in none; their amounts are the ε at δ, and the true positive rate.
+
+    name : what the currency is called. direction : in a sentence, which way its numbers lead to more privacy.
+    currency : the one in which costs add up and this guarantee is stated; None where it is stated in none.
+    remark : in a sentence, how the costs of steps add up.
+    private : whether anything is promised. pure : whether it is pure ε, in which Laplace noise and selections cost
+        their own parameter. adds_up : whether equal releases cost equal amounts.
+    allows_gaussian : whether Gaussian noise can meet it. amplifies_gaussian : whether random batches shrink its cost.
+    """
+
+    name: ClassVar[str] = ""
+    direction: ClassVar[str] = ""
+    currency: ClassVar[Currency | None] = None
+    remark: ClassVar[str] = "(ε, δ) does not add up step by step, ρ does; the tab on accounting shows ε at δ."
+    private: ClassVar[bool] = True
+    pure: ClassVar[bool] = False
+    adds_up: ClassVar[bool] = True
+    allows_gaussian: ClassVar[bool] = True
+    amplifies_gaussian: ClassVar[bool] = False
+
+    # ------------------------------------------------------------------------------------------------------- in words
+
+    def describe(self) -> str:
+        """The guarantee in symbols, for instance "ε = 1, δ = 10⁻⁶"."""
+        return ", ".join(f"{control.symbol} = {short(getattr(self, control.name), 4)}" for control in self.controls())
+
+    @property
+    def symbol(self) -> str:
+        """Of the number that `spent` is compared with: "ρ", "ε at δ = 10⁻⁶"."""
+        return self.controls()[0].symbol
+
+    # ---------------------------------------------------------------------------------------------- costs and amounts
+
+    @property
+    def amount(self) -> float:
+        """The whole budget as an amount."""
+        raise NotImplementedError
+
+    @property
+    def limit(self) -> float:
+        """The whole budget as the number that is stated: ε, ρ, μ, a divergence, a rate."""
+        return self.stated(self.amount)
+
+    def stated(self, amount: float) -> float:
+        """An amount as the number that is stated: only μ is the root of its amount."""
+        return amount
+
+    @classmethod
+    def of(cls, amount: float) -> "Budget":
+        """A budget of so much, however small or large. Only where `currency` is not None."""
+        raise NotImplementedError
+
+    def cost(self, events: tuple[Event, ...]) -> float:
+        """The amount that events cost together; infinite where this currency has no number for them."""
+        raise NotImplementedError
+
+    def spent(self, events: Sequence[Event], before: Sequence[Event] = ()) -> float:
+        """What releases cost together, as the number that is stated.
+
+        before : releases on whose outcome the choice of `events` depends.
+        """
+        return self.stated(self.cost((*before, *events)))
+
+    def left(self, prior: tuple[Event, ...]) -> float:
+        """The amount that prior events leave. The run may depend on what they released.
+
+        Raises UserError if nothing is left.
+        """
+        whole, used = self.amount, self._paid(prior)
+        if not whole - used > _NOTHING_LEFT * whole:
+            raise UserError(
+                "What was released before the run has used up the whole budget. Raise the budget, or go back to "
+                "constants that cost nothing.",
+                title="Nothing is left for the run",
+            )
+        return whole - used
+
+    def _paid(self, prior: tuple[Event, ...]) -> float:
+        return self.cost(prior)
+
+    def additive(self, prior: tuple[Event, ...] = ()) -> "Budget":
+        """The budget itself if it is ε, ρ or μ; else the largest ρ or μ that implies it.
+
+        prior : what was released before the run. Its pure ε comes off an (ε, δ) before the conversion, because that is
+            how the guarantee is read (`accountants.tightest`); so the result less the ρ of `prior` is what is left.
+        """
+        return self
+
+    def share(self, fraction: float, prior: tuple[Event, ...] = ()) -> "Budget":
+        """So much of what `prior` leaves, in a currency that adds up: of the ε, the ρ, or the μ²."""
+        whole = self.additive()
+        return whole.of(whole.left(prior) * fraction)
+
+    # ----------------------------------------------------------------------------------------------- what it pays for
+
+    @property
+    def total_epsilon(self) -> float | None:
+        """The sum of ε of pure releases that it pays for by basic composition; None where that is not allowed."""
+        return None
+
+    @property
+    def total_rho(self) -> float | None:
+        """The Σ ε²/2 of Laplace releases, or Σ η²/8 of selections, that it surely pays for; None under pure ε.
+
+        Such a release has a ρ of at most ε²/2 (η²/8), and a μ² of at most π times as much: the slopes of
+        -2 Φ⁻¹(e^(-ε/2)/2) and -2 Φ⁻¹(1/(1 + e^(η/2))) at 0 are √(π/2) and √(π/8).
+        """
+        return None
+
+    def gaussian_rho(self, amount: float) -> float:
+        """The ρ = μ²/2 of Gaussian noise on all rows that costs this amount. Raises UserError where there is none."""
+        raise NotImplementedError
+
+    def about_rho(self, amount: float) -> float:
+        """About the ρ that an amount pays for, where releases are many and small; events are calibrated exactly."""
+        return self.gaussian_rho(amount)
+
+    def release(self, noise: Noise) -> Event:
+        """The worst release of one kind that has exactly this guarantee; "any": of which only that is known.
+
+        Only where costs can be told from the guarantee alone: in ε, ρ, μ and (ε, δ); not of Gaussian noise in pure ε.
+        """
+        raise NotImplementedError
+
+    def selection_cost(self, ranges: Floats, counts: Floats) -> float:
+        """The amount that counts[i] selections of bounded range ranges[i] cost together.
+
+        Raises UserError where that cannot be told.
+        """
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------- what it says to an attacker
+
+    def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
+        """Smallest false negative rate that it leaves an attacker at each false positive rate, for any algorithm.
+
+        Exact worst case for pure ε, (ε, δ), μ and attack bounds; for ρ and Rényi divergences a lower bound.
+        """
+        raise NotImplementedError
+
+    def advantage(self) -> float:
+        """The largest TPR - FPR that it leaves any test between two neighbouring data sets: the worst δ(0)."""
+        return _advantage(self)
+
+    def doubt(self) -> float:
+        """1 - advantage, where possible without the rounding of advantages near 1."""
+        return 1 - self.advantage()
+
+    # --------------------------------------------------------------- what it implies, for every algorithm that has it
+
+    def to_epsilon(self) -> float | None:
+        """Pure ε; None where nothing follows."""
+        return None
+
+    def to_epsilon_at(self, delta: float) -> float | None:
+        """ε at δ, a bound for every algorithm that has the guarantee; None where nothing follows."""
+        return None
+
+    def to_rho(self) -> float | None:
+        """ρ of zCDP; None where nothing follows."""
+        return None
+
+    def to_mu(self) -> float | None:
+        """μ of Gaussian DP; None where nothing follows."""
+        return None
+
+    def to_renyi(self, order: float) -> float | None:
+        """Rényi divergence of one order; None where it may be infinite."""
+        return None
+
+    def tells(self, delta: float, order: float) -> frozenset[str]:
+        """The readings of `conversions.READINGS`, at this δ and order, that say as much as the guarantee itself."""
+        return frozenset()
+
+    def own_delta(self, delta: float) -> float:
+        """The δ at which a run with this budget is read: its own; the given one where it has none."""
+        return delta
+
+    def limit_at(self, delta: float) -> float | None:
+        """The ε that curves of ε at this δ must stay below; None where the budget is no such ε."""
+        return None
+
+
+@lru_cache(64)
+def _advantage(budget: Budget) -> float:
+    """From the trade-off curve f. It falls, so between two grid points a < b the advantage is at most that at b plus
+    b - a."""
+    alpha = np.concatenate([[0.0], np.geomspace(1e-9, 1e-3, 400), np.linspace(1e-3, 1.0, 4000)[1:]])
+    heights = 1 - alpha - budget.tradeoff(alpha)
+    return float(np.clip((heights[1:] + np.diff(alpha)).max(), 0.0, 1.0))
+
+
+class NoPrivacy(Budget):
+    """No guarantee: the reference run. Its events cost infinity and draw nothing."""
+
+    kind: ClassVar[str] = "privacy.budgets.none"
+    name: ClassVar[str] = "No privacy"
+    private: ClassVar[bool] = False
+
+    def describe(self) -> str:
+        return self.symbol
+
+    @property
+    def amount(self) -> float:
+        return math.inf
+
+    @property
+    def symbol(self) -> str:
+        return self.name.lower()
+
+    def cost(self, events: tuple[Event, ...]) -> float:
+        return math.inf
+
+    def left(self, prior: tuple[Event, ...]) -> float:
+        return math.inf
+
+    def gaussian_rho(self, amount: float) -> float:
+        return math.inf
+
+    def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
+        return np.zeros_like(np.asarray(false_positive_rates, dtype=float))
+
+    def advantage(self) -> float:
+        return 1.0
+
+
+B = TypeVar("B", bound=Budget)
+
+
+def require(budget: Budget, kind: type[B]) -> B:
+    """The budget itself, if it is stated in the currency `kind`; raises UserError otherwise."""
+    if not isinstance(budget, kind):
+        raise UserError(
+            f"This method needs its budget as {kind.name}, but it was given as {budget.name}. Choose another currency.",
+            title="This budget does not fit the method",
+        )
+    return budget
+
+
+def delta_of(budget: Budget, delta: float) -> float:
+    """The δ at which a run with this budget is read: its own; the given one where it has none."""
+    return budget.own_delta(delta)

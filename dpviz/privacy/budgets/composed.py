@@ -1,0 +1,215 @@
+"""Currencies that do not add up: (ε, δ), and a point of the trade-off curve. Releases are composed as a whole."""
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import model_validator
+from scipy.optimize import brentq
+from scipy.special import ndtri
+
+from dpviz.errors import UserError
+from dpviz.numbers import short
+from dpviz.privacy import tradeoffs
+from dpviz.privacy.accounting import accountants, closed_forms
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.accounting.currencies import Noise
+from dpviz.privacy.budgets.additive import GaussianDP, ZeroConcentratedDP
+from dpviz.privacy.budgets.base import Budget
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, StatedApproximateDP
+from dpviz.specification import number
+
+
+class ApproximateDP(Budget):
+    """Approximate (ε, δ)-differential privacy."""
+
+    kind: ClassVar[str] = "privacy.budgets.approximate"
+    name: ClassVar[str] = "(ε, δ)"
+    direction: ClassVar[str] = "Smaller ε or δ = more privacy, more noise."
+    adds_up: ClassVar[bool] = False
+    amplifies_gaussian: ClassVar[bool] = True
+    epsilon: float = number(
+        2.0, 0.01, 50.0, label="Privacy budget", symbol="ε", scale="log", help="Smaller = more privacy, more noise."
+    )
+    delta: float = number(
+        1e-6,
+        1e-10,
+        1e-3,
+        label="Excess",
+        symbol="δ",
+        scale="log",
+        help="ε may be exceeded with total excess probability δ. Keep it far below 1/n. Smaller = more privacy, more "
+        "noise.",
+    )
+
+    @property
+    def symbol(self) -> str:
+        return f"ε at δ = {short(self.delta, 4)}"
+
+    @property
+    def amount(self) -> float:
+        return self.epsilon
+
+    def cost(self, events: tuple[Event, ...]) -> float:
+        """By basic composition or loss distributions, whichever is less; or by divergences where these say nothing."""
+        found = [accountants.total(events, "epsilon"), accountants.pld_epsilon(events, self.delta)]
+        if found[1] == math.inf:
+            found.append(accountants.epsilon(events, self.delta, "rdp"))
+        if {type(event) for event in events} <= {Gaussian, Parallel}:  # exact for these; losses are rounded to a grid
+            found.append(accountants.epsilon(events, self.delta, "gdp"))
+        return min(found)
+
+    def spent(self, events: Sequence[Event], before: Sequence[Event] = ()) -> float:
+        return accountants.tightest(events, self.delta, before).epsilon
+
+    def _paid(self, prior: tuple[Event, ...]) -> float:
+        return accountants.total(prior, "epsilon")  # pure ε adds up to (ε, δ) even adaptively: basic composition
+
+    def additive(self, prior: tuple[Event, ...] = ()) -> ZeroConcentratedDP:
+        rest = self.left(prior) if prior else self.epsilon
+        return ZeroConcentratedDP.of(closed_forms.zcdp_rho(rest, self.delta) + accountants.total(prior, "rho"))
+
+    @property
+    def total_epsilon(self) -> float:
+        return self.epsilon
+
+    @property
+    def total_rho(self) -> float:
+        return self.about_rho(self.epsilon)
+
+    def gaussian_rho(self, amount: float) -> float:
+        return closed_forms.gdp_mu(amount, self.delta) ** 2 / 2
+
+    def about_rho(self, amount: float) -> float:
+        return closed_forms.zcdp_rho(amount, self.delta)
+
+    def release(self, noise: Noise) -> Event:
+        if noise == "any":
+            return StatedApproximateDP(self.epsilon, self.delta)
+        if noise == "laplace":
+            return Laplace(self.epsilon - 2 * math.log1p(-self.delta))  # δ(ε) = 1 - e^((ε - ε₀)/2)
+        if noise == "gaussian":
+            return Gaussian(closed_forms.gdp_mu(self.epsilon, self.delta))
+
+        def excess(eta: float) -> float:
+            return float(closed_forms.exponential_delta(eta, self.epsilon)) - self.delta
+
+        high = self.epsilon
+        while excess(high) <= 0:
+            high += 0.1
+        return ExpMech(brentq(excess, self.epsilon, high))
+
+    def selection_cost(self, ranges: Floats, counts: Floats) -> float:
+        """The smaller of basic composition and Rényi divergences."""
+        # Every order gives a valid ε. The best one is near that of zCDP, where (α-1)² ρ = ln(1/δ) roughly.
+        rho = float(counts @ closed_forms.exponential_rho(ranges))
+        centre = math.sqrt(math.log(1 / self.delta) / max(rho, 1e-12))
+        orders = 1 + centre * np.geomspace(0.3, 3.0, 24)
+        divergence = counts @ closed_forms.exponential_rdp(ranges[:, None], orders)
+        log_delta = math.log(self.delta)
+        epsilons = divergence + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
+        return min(float(counts @ ranges), max(float(epsilons.min()), 0.0))
+
+    def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
+        alpha = np.asarray(false_positive_rates, dtype=float)
+        grows, falls, left = math.exp(self.epsilon), math.exp(-self.epsilon), 1 - self.delta
+        return np.maximum(0.0, np.maximum(left - grows * alpha, falls * (left - alpha)))
+
+    def advantage(self) -> float:
+        return self.delta + (1 - self.delta) * float(closed_forms.pure_delta(self.epsilon, 0.0))
+
+    def doubt(self) -> float:
+        return (1 - self.delta) * 2 / (1 + math.exp(self.epsilon))
+
+    def to_epsilon_at(self, delta: float) -> float | None:
+        """The worst case fails openly with probability δ and is ε-DP otherwise (Kairouz, Oh, Viswanath 2015)."""
+        if delta < self.delta:
+            return None
+        return closed_forms.pure_epsilon(self.epsilon, (delta - self.delta) / (1 - self.delta))
+
+    def tells(self, delta: float, order: float) -> frozenset[str]:
+        return frozenset({"epsilon_at_delta"} if delta == self.delta else ())
+
+    def own_delta(self, delta: float) -> float:
+        return self.delta
+
+    def limit_at(self, delta: float) -> float | None:
+        return self.epsilon if delta == self.delta else None
+
+
+class TradeOff(Budget):
+    """One point of the trade-off function (f-DP; Dong, Roth, Su 2019): no test whose false positive rate is at most
+    `false_positive_rate` has a true positive rate above `true_positive_rate`, between any two neighbouring data sets.
+    """
+
+    kind: ClassVar[str] = "privacy.budgets.trade_off"
+    name: ClassVar[str] = "Attack bound"
+    direction: ClassVar[str] = "Smaller TPR or larger FPR = more privacy, more noise."
+    adds_up: ClassVar[bool] = False
+    amplifies_gaussian: ClassVar[bool] = True
+    true_positive_rate: float = number(
+        0.05,
+        0.0002,
+        0.999,
+        label="Detection",
+        symbol="TPR",
+        scale="log",
+        help="The largest rate at which any attacker may notice a row, at these false alarms. Smaller = more privacy, "
+        "more noise.",
+    )
+    false_positive_rate: float = number(
+        0.01,
+        0.0001,
+        0.5,
+        label="False alarms",
+        symbol="FPR",
+        scale="log",
+        help="The rate of false alarms that the attacker accepts; guessing alone detects as often. Larger, at the same "
+        "detection = more privacy, more noise.",
+    )
+
+    @model_validator(mode="after")
+    def _above_guessing(self) -> "TradeOff":
+        if self.true_positive_rate <= self.false_positive_rate:
+            raise ValueError("the detection rate must be larger than the rate of false alarms, which guessing reaches")
+        return self
+
+    @property
+    def gaussian(self) -> float:
+        """The μ of the Gaussian mechanism whose trade-off curve goes through the point: Φ⁻¹(TPR) - Φ⁻¹(FPR)."""
+        return float(ndtri(self.true_positive_rate) - ndtri(self.false_positive_rate))
+
+    @property
+    def amount(self) -> float:
+        return self.true_positive_rate
+
+    def cost(self, events: tuple[Event, ...]) -> float:
+        return 1 - float(tradeoffs.tradeoff(events, self.false_positive_rate))
+
+    def _paid(self, prior: tuple[Event, ...]) -> float:
+        return math.inf if prior else 0.0  # rates add up in no unit, so nothing may have been released before
+
+    def additive(self, prior: tuple[Event, ...] = ()) -> GaussianDP:
+        return GaussianDP.model_construct(mu=self.gaussian)
+
+    def gaussian_rho(self, amount: float) -> float:
+        return float(ndtri(amount) - ndtri(self.false_positive_rate)) ** 2 / 2
+
+    def selection_cost(self, ranges: Floats, counts: Floats) -> float:
+        raise UserError(
+            "Selections cannot be planned for an attack bound here. State the guarantee in another currency.",
+            title="Not available in this currency",
+        )
+
+    def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
+        """The lowest that a trade-off function can be that is at least β₀ at α₀: it is convex, so it lies above the
+        lines from (1, 0) and from (0, 1) through that point where they are extended, and it is its own inverse."""
+        alpha = np.asarray(false_positive_rates, dtype=float)
+        a, b = self.false_positive_rate, 1 - self.true_positive_rate
+
+        def one_way(a: float, b: float) -> Floats:
+            return np.maximum(0.0, np.where(alpha <= a, b * (1 - alpha) / (1 - a), 1 - alpha * (1 - b) / a))
+
+        return np.maximum(one_way(a, b), one_way(b, a))
