@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from dpviz.errors import UserError
+from dpviz.numbers import short
 from dpviz.privacy.budgets import (
     ApproximateDP,
     Budget,
@@ -31,7 +32,7 @@ def test_a_budget_survives_its_text_and_describes_itself(budget: Budget) -> None
     assert Budget.from_json(budget.to_json()) == budget
     for control in budget.controls():
         assert control.symbol in budget.describe()
-        assert f"{getattr(budget, control.name):.4g}" in budget.describe()
+        assert short(getattr(budget, control.name), 4) in budget.describe()
         assert control.scale == "log", "budgets span decades"
     assert budget.name and budget.describe()
     assert len({stated.name for stated in STATED}) == len(STATED)

@@ -161,7 +161,7 @@ def test_a_measured_size_gives_its_own_numbers_and_between_them_lines_are_straig
 
 
 def test_the_same_noise_gets_the_same_advice_in_every_currency_and_currencies_that_differ_do_not() -> None:
-    rho = advice.BUDGET.about_rho(BUDGET.amount)
+    rho = BUDGET.about_rho(BUDGET.amount)
     for budget in (ZeroConcentratedDP(rho=rho), GaussianDP(mu=float(np.sqrt(2 * rho)))):
         assert known(Portfolio(), budget).medians == pytest.approx(dict(known(Portfolio()).medians))
     assert "DP-SGDA" not in known(Portfolio(), PureDP(epsilon=1.0)).medians
