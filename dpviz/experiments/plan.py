@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.accounting.currencies import Currency
+from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event
 from dpviz.privacy.ledger import SLACK, Filter, FixedEvents
