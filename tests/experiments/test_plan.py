@@ -9,6 +9,7 @@ import pytest
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import budget_spent, reading
 from dpviz.privacy.accounting import accountants
+from dpviz.privacy.accounting.currencies import Currency
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Repeat, StatedPureDP, StatedZCDP, Sub
 from dpviz.privacy.ledger import Filter, FixedEvents, Ledger
@@ -250,7 +251,7 @@ def test_a_worst_case_is_what_a_filter_has_spent_at_most(currency: str, cap: flo
         assert known.spent(wanted) == pytest.approx(expected)
 
 
-def _cost(currency: str, amount: float, wanted: accountants.Currency) -> float:
+def _cost(currency: str, amount: float, wanted: Currency) -> float:
     event: Event = {"epsilon": StatedPureDP, "rho": StatedZCDP, "mu": Gaussian}[currency](amount)
     return accountants.total((event,), wanted)
 
