@@ -122,6 +122,12 @@ def test_readme_commands_are_single_lines_that_install_what_they_need() -> None:
     assert "-r tests/requirements.txt" in test and "python -m pytest" in test
 
 
+def test_every_test_has_a_marker_that_chooses_it(request: pytest.FixtureRequest) -> None:
+    chosen = {item.nodeid: {mark.name for mark in item.iter_markers()} for item in request.session.items}
+    assert [test for test, marks in chosen.items() if not marks & {"unit", "pages", "browser", "slow"}] == []
+    assert [test for test, marks in chosen.items() if {"unit", "slow"} <= marks] == []
+
+
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)

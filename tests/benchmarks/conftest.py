@@ -1,4 +1,4 @@
-"""Benchmarks measure and report; no time is asserted. Leave the machine alone meanwhile:
+"""Benchmarks measure and report; only test_ratios.py asserts. Leave the machine alone meanwhile:
 
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python -m pytest tests/benchmarks --benchmark-only
 
@@ -21,6 +21,10 @@ LINES = pytest.StashKey[list[str]]()
 def threads() -> str:
     """The number of BLAS threads that the environment asks for."""
     return os.environ.get("OPENBLAS_NUM_THREADS", "unset: all cores")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--store-ratios", action="store_true", help="write what test_ratios.py measures to ratios.json")
 
 
 def pytest_configure(config: pytest.Config) -> None:

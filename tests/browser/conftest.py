@@ -15,12 +15,6 @@ SCREENSHOTS = Path(__file__).parent / "screenshots"
 Visit = Callable[..., Page]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.browser)
-
-
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     with serve() as server:

@@ -1,0 +1,211 @@
+"""How long the layers take beside plain work of the same machine, against the stored ratios in `ratios.json`.
+
+    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python -m pytest tests/benchmarks/test_ratios.py [--store-ratios]
+
+Work and baseline take turns, and the processor time of this process is counted, so a busy machine slows both alike. A
+ratio is the least of the medians of several blocks of rounds: what disturbs one block is no regression, what is slower
+in all of them is. It fails beyond the stored ratio times (1 + noise); `noise` is stored with it, and is chosen so that
+the largest of many repetitions on a busy machine stays well below.
+"""
+
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpviz.datasets.games import LatentGame
+from dpviz.datasets.synthetic import UniformLogistic
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.families.accelerated import GradientDescent, MultistageNesterov, Nesterov
+from dpviz.families.mirror_descent import VertexSampling
+from dpviz.plots.run_figures import convergence
+from dpviz.plots.style import arm_styles
+from dpviz.privacy.accounting import pld
+from dpviz.privacy.budgets import ApproximateDP, PureDP
+from dpviz.privacy.events import Laplace, Sub
+from dpviz.privacy.ledger import FixedEvents, Ledger
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.queries import Query
+from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.quadratic_games import QuadraticGame
+from tests.benchmarks.conftest import LINES
+
+STORED = Path(__file__).with_name("ratios.json")
+BLOCKS, ROUNDS = 4, 5
+REPLICATES, DIMENSION = 20, 20
+Act = Callable[[], object]
+
+
+def products(rows: int) -> Act:
+    """The two matrix products of a gradient step at n = rows, and one exponential per element."""
+    source = np.random.default_rng(0)
+    table, x = source.standard_normal((rows, DIMENSION)), source.standard_normal((REPLICATES, DIMENSION))
+    margins, gradient = np.empty((REPLICATES, rows)), np.empty((REPLICATES, DIMENSION))
+
+    def both() -> None:
+        np.matmul(x, table.T, out=margins)
+        np.exp(margins, out=margins)
+        np.matmul(margins, table, out=gradient)
+
+    return both
+
+
+def interpreter() -> None:
+    """Dictionaries, tuples, text and short arrays: what Python itself takes."""
+    found: dict[str, float] = {}
+    for i in range(3000):
+        key = f"{i % 97}:{i % 89}"
+        found[key] = found.get(key, 0.0) + float(np.sqrt(i))
+    sorted((value, key) for key, value in found.items())
+
+
+def transforms() -> None:
+    """Fourier transforms there and back of 2¹⁶ numbers."""
+    values = np.linspace(0.0, 1.0, 2**16)
+    for _ in range(3):
+        values = np.fft.irfft(np.fft.rfft(values) ** 2, 2**16)
+        values /= values.max()
+
+
+def steps(method: Nesterov, rows: int) -> Act:
+    """One step of all replicates per call."""
+    problem = LogisticRegression(data=UniformLogistic(rows=rows, dimension=DIMENSION))
+    plan = method.plan(problem.facts(), PureDP(epsilon=2.0))
+    running = method.run(problem.build(), plan, Mechanisms(Ledger(plan.terms, REPLICATES), 0))
+    next(running)
+    return lambda: next(running)
+
+
+def diagnostics() -> Act:
+    problem = LogisticRegression(data=UniformLogistic(rows=20_000, dimension=DIMENSION)).build()
+    x = np.random.default_rng(0).standard_normal((REPLICATES, DIMENSION))
+    return lambda: problem.evaluate({"x": x})
+
+
+def releases() -> Act:
+    """A hundred releases: query, charge, draw."""
+    events, value = tuple(Laplace(0.01 + 1e-5 * t) for t in range(100)), np.zeros((REPLICATES, DIMENSION))
+
+    def released() -> None:
+        mechanisms = Mechanisms(Ledger(FixedEvents(events), REPLICATES), 0)
+        for event in events:
+            batch = mechanisms.batch(event)
+            batch.laplace(Query(value, 0.1, "l1", batch))
+
+    return released
+
+
+def slider_move() -> Act:
+    """Rebuild, plan and hash six arms of 1,000 different events each, at a budget that no cache knows."""
+    methods = (GradientDescent, Nesterov, MultistageNesterov)
+    arms = tuple(
+        Arm(label=f"{method.title} {half}", algorithm=method(iterations=1000, schedule="optimal"))
+        for method in methods
+        for half in (1, 2)
+    )
+    base, epsilon = Experiment(problem=LogisticRegression(), arms=arms), itertools.count(1.0, 1e-4)
+
+    def moved() -> None:
+        experiment = base.replaced(budget=PureDP(epsilon=next(epsilon)))
+        experiment.plans()
+        experiment.content_hash()
+
+    return moved
+
+
+def loss_distributions() -> Act:
+    """ε of 20 different kinds of subsampled releases that no cache knows, composed exactly."""
+    shift = itertools.count(0.5, 1e-5)
+
+    def composed() -> None:
+        least = next(shift)
+        pld.epsilon_at([(Sub("wor", 100, 10_000, Laplace(least + 0.01 * t)), 20) for t in range(20)], 1e-6)
+
+    return composed
+
+
+def streamed() -> Act:
+    """A short run with its records, from the click to the end."""
+    arms = (Arm(label="a", algorithm=Nesterov(iterations=50)), Arm(label="b", algorithm=GradientDescent(iterations=50)))
+    data = UniformLogistic(rows=500, dimension=5)
+    return Experiment(problem=LogisticRegression(data=data), arms=arms, replicates=4).run
+
+
+def game() -> Act:
+    """A short private game against its certified gaps."""
+    arm = Arm(label="a", algorithm=VertexSampling(iterations=16))
+    data = LatentGame(strategies_x=60, strategies_y=60)
+    return Experiment(problem=QuadraticGame(data=data), arms=(arm,), budget=ApproximateDP(), replicates=4).run
+
+
+def figure() -> Act:
+    arms = (Arm(label="a", algorithm=Nesterov(iterations=200)),)
+    data = UniformLogistic(rows=500, dimension=5)
+    experiment = Experiment(problem=LogisticRegression(data=data), arms=arms, replicates=20)
+    trace, styles = experiment.run(), arm_styles(arms)
+    return lambda: convergence(trace, "objective_gap", styles).to_json()
+
+
+WORK: dict[str, tuple[Callable[[], Act], Callable[[], Act]]] = {
+    "step_on_all_rows": (lambda: steps(Nesterov(iterations=10_000), 20_000), lambda: products(20_000)),
+    "step_on_a_batch": (
+        lambda: steps(Nesterov(iterations=10_000, batch_fraction=0.05), 20_000),
+        lambda: interpreter,
+    ),
+    "diagnostics": (diagnostics, lambda: products(20_000)),
+    "releases": (releases, lambda: interpreter),
+    "slider_move": (slider_move, lambda: interpreter),
+    "loss_distributions": (loss_distributions, lambda: transforms),
+    "streamed_run": (streamed, lambda: interpreter),
+    "game": (game, lambda: interpreter),
+    "figure": (figure, lambda: interpreter),
+}
+
+
+def clocked(act: Act, calls: int) -> float:
+    began = time.process_time()
+    for _ in range(calls):
+        act()
+    return time.process_time() - began
+
+
+def measured(work: Act, baseline: Act) -> float:
+    """Processor time of the work over that of the baseline; each is called as often as fills 20 ms."""
+    acts = (work, baseline)
+    for act in acts:
+        act()
+    calls = [max(1, round(0.02 / max(clocked(act, 1), 1e-6))) for act in acts]
+    blocks = []
+    for _ in range(BLOCKS):
+        seconds: tuple[list[float], list[float]] = ([], [])
+        for _ in range(ROUNDS):
+            for found, act, times in zip(seconds, acts, calls, strict=True):
+                found.append(clocked(act, times) / times)
+        blocks.append(statistics.median(seconds[0]) / statistics.median(seconds[1]))
+    return min(blocks)
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_no_layer_has_become_slower_than_its_stored_ratio(name: str, pytestconfig: pytest.Config) -> None:
+    ratio = measured(*(make() for make in WORK[name]))
+    stored = json.loads(STORED.read_text()) if STORED.exists() else {}
+    if pytestconfig.getoption("--store-ratios"):
+        stored[name] = {"noise": 0.5} | stored.get(name, {}) | {"ratio": float(f"{ratio:.3g}")}
+        STORED.write_text(json.dumps(dict(sorted(stored.items())), indent=2) + "\n")
+    limit = stored[name]["ratio"] * (1 + stored[name]["noise"])
+    pytestconfig.stash[LINES].append(f"{name}: {ratio:.3g} (stored {stored[name]['ratio']:.3g}, at most {limit:.3g})")
+    assert ratio <= limit, f"{name} takes {ratio:.3g} times its baseline; {limit:.3g} is the most that noise explains"
+
+
+@pytest.mark.parametrize("baseline", [interpreter, transforms, products(20_000)], ids=["python", "fft", "products"])
+def test_work_done_twice_is_noticed(baseline: Act) -> None:
+    assert 1.5 < measured(lambda: (baseline(), baseline()), baseline) < 2.5
+
+
+def test_every_stored_ratio_is_measured() -> None:
+    assert set(json.loads(STORED.read_text())) == set(WORK)

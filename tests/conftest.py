@@ -1,0 +1,18 @@
+"""Markers: every test is `unit`, `pages` or `browser` by where it stands, or else `slow`."""
+
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0]
+        if folder in ("pages", "browser"):
+            item.add_marker(folder)
+        elif folder == "benchmarks":
+            item.add_marker("slow")
+        elif item.get_closest_marker("slow") is None:
+            item.add_marker("unit")
