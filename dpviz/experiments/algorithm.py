@@ -10,12 +10,11 @@ import numpy as np
 from dpviz.experiments.plan import Plan
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.base import Facts, Metric, Problem
+from dpviz.problems.base import Cost, Facts, Metric, Problem
 from dpviz.specification import Specification
 
-# Rough cost of one pass, per element (row × replicate) and per product (row × replicate × parameter), measured on one
-# 2-core machine; only used to say in advance how long a run will take. Rows of a batch are drawn and gathered.
-SECONDS_PER_ELEMENT, SECONDS_PER_PRODUCT, SECONDS_PER_STEP, SECONDS_PER_DRAWN = 4e-9, 0.25e-9, 2e-4, 50e-9
+SECONDS_PER_STEP = 1.5e-4  # of any step, whatever the size of the data; measured as `problems.base` says
+SECONDS_PER_RECORD = 5e-5
 
 P = TypeVar("P", bound=Problem)
 F = TypeVar("F", bound=Facts)
@@ -25,7 +24,8 @@ F = TypeVar("F", bound=Facts)
 class Snapshot:
     """What all R replicates would release after an iteration; arrays are valid until the next step.
 
-    iteration : 0 is the starting point, which is yielded first.
+    iteration : 0 is the starting point, which is yielded first. Inside a step that takes long, the last snapshot is
+        yielded again, so that whoever listens can stop the run; it is recorded and counted once.
     output : (R, ...) arrays, {"x": (R, d)} for a minimiser.
     released : (R,) functions of releases, one per metric of the algorithm.
     internal : (R, ...) arrays of the same names that are *not* released, such as an average of secret iterates; for
@@ -40,6 +40,11 @@ class Snapshot:
     internal: Mapping[str, np.ndarray] = field(default_factory=dict)
     active: np.ndarray | None = None
     status: tuple[str, ...] | None = None
+
+    @property
+    def replicates(self) -> int:
+        """R."""
+        return len(next(iter(self.output.values())))
 
 
 DIVERGED = 1e100  # a number beyond this marks a replicate; decided from public values only
@@ -71,13 +76,19 @@ class Algorithm(Specification, ABC, Generic[P, F]):
         """Whether its snapshots carry internal outputs for this problem."""
         return False
 
-    def estimated_seconds(self, plan: Plan, replicates: int, recorded: int) -> float:
-        """About how long a run will take on one core, with diagnostics at `recorded` iterations."""
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        """About how long the steps of a run take on one core, without diagnostics; from declared sizes alone."""
         sizes, n = plan.rows, plan.facts.n
-        rows = float(sizes.sum()) + 1.5 * n * recorded
-        drawn = float(sizes[sizes < n].sum()) * replicates * SECONDS_PER_DRAWN
-        passes = rows * replicates * (SECONDS_PER_ELEMENT + SECONDS_PER_PRODUCT * plan.facts.d)
-        return drawn + passes + plan.iterations * SECONDS_PER_STEP
+        whole, drawn = int((sizes >= n).sum()), float(sizes[sizes < n].sum())
+        return replicates * (whole * cost.evaluation + drawn * cost.batch_row) + plan.iterations * SECONDS_PER_STEP
+
+    def diagnostic_seconds(self, cost: Cost) -> float:
+        """About how long the diagnostics of one output of one replicate take, without those that are declared dear."""
+        return cost.diagnostic
+
+    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        """About how much memory a run needs beside the problem."""
+        return replicates * cost.replicate
 
     @classmethod
     def facts_type(cls) -> type[Facts]:

@@ -11,9 +11,9 @@ from pydantic import Field, model_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
+from dpviz.experiments.algorithm import SECONDS_PER_RECORD, AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.trace import Lane, Trace, recording_grid
+from dpviz.experiments.trace import Lane, Trace, recorded_points, recording_grid
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import Budget, PureDP
@@ -61,6 +61,19 @@ class Planned:
         if self.experiment is None:
             raise next(iter(self.refused.values()))
         return self.experiment
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The iterations of an arm that are recorded, ascending; those of them with dear diagnostics; and what that takes.
+
+    once : seconds of one record without dear diagnostics; seconds : of all.
+    """
+
+    iterations: np.ndarray
+    dear: np.ndarray
+    once: float
+    seconds: float
 
 
 class Experiment(Specification):
@@ -121,10 +134,34 @@ class Experiment(Specification):
         """What an arm releases, as text: its algorithm, its effective budget and the problem; not label nor repeats."""
         return "\n".join(part.to_json() for part in (arm.algorithm, arm.budget or self.budget, self.problem))
 
+    def recorded(self, arm: Arm, plan: Plan) -> "Recorded":
+        """What is recorded of an arm, by declared costs: diagnostics shall take a small part of a run."""
+        cost, internal = self.problem.cost(plan.facts), arm.algorithm.has_internal(plan.facts)
+        steps = arm.algorithm.estimated_seconds(plan, self.replicates, cost)
+        each = arm.algorithm.diagnostic_seconds(cost) + (cost.diagnostic if internal else 0.0)
+        one, dear = self.replicates * each + SECONDS_PER_RECORD, self.replicates * cost.dear * (1 + internal)
+        share = steps / 2 if dear else steps
+        grid = recording_grid(plan.iterations, recorded_points(share, one))
+        if plan.record_at is not None:
+            grid = np.union1d(grid, plan.record_at)
+        few = min(len(grid), recorded_points(share, one + dear)) if dear else len(grid)
+        chosen = grid[np.linspace(0, len(grid) - 1, few).round().astype(int)]
+        return Recorded(grid, chosen, one, len(grid) * one + len(chosen) * dear)
+
     def estimated_seconds(self, plans: Mapping[str, Plan]) -> float:
-        """About how long the run will take on one core, diagnostics included."""
-        return sum(
-            arm.algorithm.estimated_seconds(plan, self.replicates, len(recording_grid(plan.iterations)))
+        """About how long the run will take on one core: loading, steps, and diagnostics."""
+        cost = self.problem.cost(self.problem.facts())
+        return cost.preparation + sum(
+            arm.algorithm.estimated_seconds(plan, self.replicates, cost) + self.recorded(arm, plan).seconds
+            for arm in self.arms
+            if (plan := plans.get(arm.label)) is not None
+        )
+
+    def estimated_bytes(self, plans: Mapping[str, Plan]) -> float:
+        """About how much memory the run will need: the table, and what every method keeps beside it."""
+        cost = self.problem.cost(self.problem.facts())
+        return cost.table + sum(
+            arm.algorithm.estimated_bytes(plan, self.replicates, cost)
             for arm in self.arms
             if (plan := plans.get(arm.label)) is not None
         )
@@ -185,7 +222,8 @@ class _Run:
     def __init__(self, arm: Arm, problem: Problem, plan: Plan, experiment: Experiment, seed: int, lane: Lane) -> None:
         self.label, self.seconds, self.iteration, self.finished = arm.label, 0.0, -1, False
         self.plan, self._problem, self._lane = plan, problem, lane
-        self._grid = set(recording_grid(plan.iterations).tolist())
+        recorded = experiment.recorded(arm, plan)
+        self._grid, self._dear = set(recorded.iterations.tolist()), set(recorded.dear.tolist())
         ledger = Ledger(plan.terms, experiment.replicates)
         self._mechanisms = Mechanisms(ledger, seed, release=experiment.release(arm))
         self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)
@@ -198,17 +236,19 @@ class _Run:
         if snapshot is None:
             self.close()
             return None
-        self._latest, self.iteration = snapshot, snapshot.iteration
-        self._lane.follow(snapshot)
-        if snapshot.iteration in self._grid:
-            self._record(snapshot)
+        if snapshot.iteration > self.iteration:  # inside a long step the same one comes again
+            self._latest, self.iteration = snapshot, snapshot.iteration
+            self._lane.follow(snapshot)
+            if snapshot.iteration in self._grid:
+                self._record(snapshot, snapshot.iteration in self._dear)
         self.seconds += time.perf_counter() - began
         return snapshot
 
-    def _record(self, snapshot: Snapshot) -> None:
-        diagnostics = self._problem.evaluate(snapshot.output)
+    def _record(self, snapshot: Snapshot, dear: bool) -> None:
+        evaluate = self._problem.evaluate if dear else self._problem.evaluate_cheap
+        diagnostics = evaluate(snapshot.output)
         if snapshot.internal:
-            found = self._problem.evaluate(snapshot.internal)
+            found = evaluate(snapshot.internal)
             diagnostics |= {INTERNAL + name: value for name, value in found.items()}
         self._lane.append(snapshot, diagnostics, self.seconds, self._spent(snapshot.iteration))
 
@@ -240,7 +280,7 @@ class _Run:
 
     def close(self) -> None:
         """Record the last state, also of a run that was stopped in between."""
-        if not self.finished and self._latest is not None:
-            self._record(self._latest)
+        if not self.finished and self._latest is not None and self.iteration not in self._dear:
+            self._record(self._latest, dear=True)
         self.finished = True
         self._snapshots.close()  # type: ignore[attr-defined]  # algorithms are generators

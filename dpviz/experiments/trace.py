@@ -11,6 +11,7 @@ from dpviz.privacy.accounting.currencies import Currency
 from dpviz.problems.base import Metric
 
 ROWS = 2_000  # the most rows that a trace keeps per arm
+UNNOTICED = 0.02  # seconds
 PATH = 40_000  # numbers of the largest output whose path is kept
 
 
@@ -21,6 +22,16 @@ def recording_grid(iterations: int, points: int = 100) -> np.ndarray:
     linear = np.linspace(0, iterations, points // 2)
     logarithmic = np.geomspace(1, iterations, points - points // 2)
     return np.unique(np.concatenate([linear, logarithmic]).round().astype(int))
+
+
+def recorded_points(steps: float, diagnostic: float) -> int:
+    """How many iterations a run records, from declared seconds: `steps` of all its steps, `diagnostic` of one record.
+
+    As many as take 30 % of the steps' time; or 20, if these take no longer than the steps do; or as many as nobody
+    notices. At most 100, and never fewer than 8: a picture needs some.
+    """
+    affordable, unnoticed = steps / max(diagnostic, 1e-12), UNNOTICED / max(diagnostic, 1e-12)
+    return int(min(100.0, max(8.0, 0.3 * affordable, min(20.0, affordable), unnoticed)))
 
 
 @dataclass
@@ -72,10 +83,19 @@ class Lane:
         seconds: float,
         spent: np.ndarray | None = None,
     ) -> None:
-        """Record one iteration. The iteration number comes last: readers take the length of that list once."""
+        """Record one iteration. The iteration number comes last: readers take the length of that list once.
+
+        diagnostics : dear ones may be missing. Of an iteration that was recorded before they are filled in.
+        """
+        if self.iterations and self.iterations[-1] == snapshot.iteration:
+            for name, value in diagnostics.items():
+                self.values[name][-1] = np.array(value, dtype=float)
         if len(self.iterations) >= ROWS or (self.iterations and self.iterations[-1] >= snapshot.iteration):
             return
-        for name, value in {**snapshot.released, **diagnostics}.items():
+        left_out = {
+            metric.name: np.full(snapshot.replicates, np.nan) for metric in self.metrics if metric.cost == "dear"
+        }
+        for name, value in {**left_out, **snapshot.released, **diagnostics}.items():
             self.values.setdefault(name, []).append(np.array(value, dtype=float))
         self.output = {name: np.array(value) for name, value in snapshot.output.items()}
         for name, value in self.output.items():
@@ -125,11 +145,18 @@ class Trace:
         return all(lane.released(metric) for lane in self.lanes.values() if metric in lane.metrics)
 
     def series(self, arm: str, metric: str) -> tuple[np.ndarray, np.ndarray]:
-        """Iterations (k,) and values (k, R) recorded so far; empty if the arm does not record the metric."""
+        """Iterations (k,) and values (k, R) recorded so far; empty if the arm does not record the metric.
+
+        Of a dear metric, those iterations at which it was computed.
+        """
         lane = self.lanes[arm]
         rows = len(lane.iterations)
-        values = lane.values.get(metric, [])[:rows]
-        return np.array(lane.iterations[: len(values)], dtype=int), np.array(values)
+        values = np.array(lane.values.get(metric, [])[:rows])
+        iterations = np.array(lane.iterations[: len(values)], dtype=int)
+        if any(other.name == metric and other.cost == "dear" for other in lane.metrics) and len(values):
+            computed = ~np.isnan(values).all(axis=1)
+            return iterations[computed], values[computed]
+        return iterations, values
 
     def spent(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
         """Iterations (k,) and what each replicate had been charged (k, R), in the lane's currency; empty without."""

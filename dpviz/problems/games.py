@@ -7,7 +7,7 @@ gradients at points that were released, summed up by `Scores`, which also knows 
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -15,23 +15,41 @@ import numpy as np
 from dpviz.numbers import short
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Query
-from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification
+from dpviz.problems.base import Cost, Facts, Metric, Problem, ProblemSpecification
 
 Pair = tuple[np.ndarray, np.ndarray]
 Player = Literal["x", "y"]
 
 DUALITY_GAP = Metric("duality_gap", "Duality gap", scale="log", headline=2)
+DEAR_GAP = replace(DUALITY_GAP, cost="dear")  # where it is the result of a minimisation
+
+
+# Per multiplication; measured on one core with one BLAS thread, as CPU time of whole runs at d = 100 to 10⁴.
+SECONDS_PER_PRODUCT = 0.5e-9
 
 
 class Work(NamedTuple):
-    """Multiplications of one gradient at a mixed strategy and at a few vertices, and of building the problem."""
+    """Multiplications of one gradient at a mixed strategy and at a few vertices, and of building the problem; and the
+    bytes that the problem then holds."""
 
     mixed: float = 0.0
     vertices: float = 0.0
     preparation: float = 0.0
+    bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class GameCost(Cost):
+    """at_vertices, diagnostic_at_vertices : seconds of a gradient and of diagnostics where few vertices have weight."""
+
+    at_vertices: float = 0.0
+    diagnostic_at_vertices: float = 0.0
 
 
 NO_WORK = Work()
+# About how many gradients a certified minimum takes, and how many seconds beside them, of one in twenty at once.
+MINIMISATION, SECONDS_PER_MINIMUM = 12, 2e-5
+_ARRAYS = 12  # of all vertices, that a method holds at the same time
 
 
 @dataclass(frozen=True)
@@ -89,7 +107,28 @@ class GameFacts(Facts):
 
 
 class GameSpecification(ProblemSpecification):
-    """A game as it is set: it also says what its vertices are called."""
+    """A game as it is set: it also says what its vertices are called.
+
+    gap_is_dear : whether the duality gap is the result of a minimisation.
+    """
+
+    gap_is_dear: ClassVar[bool] = False
+
+    def cost(self, facts: Facts) -> GameCost:
+        """From the multiplications that the facts state. Of what is evaluated again and again, columns are kept."""
+        assert isinstance(facts, GameFacts)
+        mixed, vertices = facts.work.mixed * SECONDS_PER_PRODUCT, facts.work.vertices * SECONDS_PER_PRODUCT
+        return GameCost(
+            evaluation=mixed,
+            batch_row=mixed / facts.n,
+            diagnostic=2 * mixed,
+            dear=MINIMISATION * mixed + SECONDS_PER_MINIMUM if self.gap_is_dear else 0.0,
+            preparation=facts.work.preparation * SECONDS_PER_PRODUCT,
+            table=facts.work.bytes,
+            replicate=_ARRAYS * 8.0 * facts.d,
+            at_vertices=vertices,
+            diagnostic_at_vertices=0.1 * vertices,
+        )
 
     def vertex(self, player: Player, index: int) -> str:
         """What the vertex of this number, from 0, stands for, in the words of the data's declarations; public."""

@@ -148,7 +148,7 @@ class MarginalQueries(GameSpecification):
             smoothness=1.0,
             tables=len(marginals.tables),
             largest_gap=2.0,  # F is within ±1
-            work=Work(cells, cells, data.n),
+            work=Work(cells, cells, data.n, 8 * (data.n + d_x + d_y)),
         )
 
     def vertex(self, player: Player, index: int) -> str:

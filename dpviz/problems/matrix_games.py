@@ -178,10 +178,11 @@ def affordable(n: int, d: int, d_other: int) -> bool:
 
 def work(n: int, d_x: int, d_y: int) -> Work:
     """The work of a game on the (d_x, d_y) matrix of mean products over n rows."""
-    if affordable(n, d_x, d_y):  # products of whole matrices are 25 times as fast as those with one vector
-        return Work(d_x * d_y, d_x + d_y, n * d_x * d_y / 25)
     passes = n * (d_x + d_y)
-    return Work(4 * passes, passes / 64, 4 * passes)
+    loaded = 6 * passes  # signs are drawn and packed
+    if affordable(n, d_x, d_y):  # products of whole matrices are 25 times as fast as those with one vector, of a few 5
+        return Work(d_x * d_y / 5, d_x + d_y, n * d_x * d_y / 25 + loaded, passes / 8 + 16 * d_x * d_y)
+    return Work(4 * passes, passes / 64, 4 * passes + loaded, passes / 8 + 2 * _CACHE_BYTES)
 
 
 class MeanProducts:
@@ -197,9 +198,22 @@ class MeanProducts:
         self._own, self._other, self.columns = own, other, columns
         self._kept: OrderedDict[int, np.ndarray] = OrderedDict()
         self._lock = threading.Lock()
+        self._common = (np.empty(0), np.empty((0, own.d)))  # weights that all replicates had, and their product
 
     def __call__(self, weights: np.ndarray, rows: slice | None = None) -> np.ndarray:
-        """M w over the given rows (None = all) for weights (R, d'); (R, d)."""
+        """M w over the given rows (None = all) for weights (R, d'); (R, d).
+
+        Where all replicates play the same, as at the start of every method, it is computed once, and kept.
+        """
+        if rows is None and (weights == weights[0]).all():
+            played, product = self._common
+            if not np.array_equal(played, weights[0]):
+                product = self._product(weights[:1], None)
+                self._common = (weights[0].copy(), product)
+            return np.repeat(product, len(weights), axis=0)
+        return self._product(weights, rows)
+
+    def _product(self, weights: np.ndarray, rows: slice | None) -> np.ndarray:
         used = np.flatnonzero((weights != 0).any(axis=0))
         if rows is None and self.columns is not None:
             few = 2 * len(used) < len(self.columns)

@@ -8,7 +8,15 @@ import numpy as np
 from dpviz.datasets.base import NO_TABLES
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
-from dpviz.problems.base import Metric, ProblemSpecification, SmoothFacts, SmoothProblem
+from dpviz.problems.base import (
+    SECONDS_PER_DRAWN_ROW,
+    Cost,
+    Facts,
+    Metric,
+    ProblemSpecification,
+    SmoothFacts,
+    SmoothProblem,
+)
 from dpviz.specification import choice, number
 
 
@@ -59,6 +67,11 @@ class Quadratic(ProblemSpecification):
             lyapunov=gap + 0.5 * spectrum[0] * self.start**2 * self.dimension,
             eigenvalues=tuple(spectrum),
         )
+
+    def cost(self, facts: Facts) -> Cost:
+        """There is no table: a row of a batch is only drawn."""
+        seconds = 1e-8 * facts.d
+        return Cost(seconds, batch_row=SECONDS_PER_DRAWN_ROW, diagnostic=seconds, replicate=64.0 * facts.d)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "QuadraticProblem":
         return QuadraticProblem(self.facts())

@@ -9,7 +9,7 @@ from pydantic import model_validator
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.problems.base import Metric
-from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair
+from dpviz.problems.games import DEAR_GAP, DUALITY_GAP, Game, GameFacts, GameSpecification, Pair
 from dpviz.problems.matrix_games import POPULATION_GAP, MeanProducts, Payoffs, affordable, work
 from dpviz.problems.simplex import minimise, project
 from dpviz.specification import number
@@ -126,6 +126,7 @@ class CurvedGame(GameSpecification):
 
     kind: ClassVar[str] = "problems.quadratic_games.curved"
     title: ClassVar[str] = "Quadratic game, private curvature"
+    gap_is_dear: ClassVar[bool] = True
     data: LatentGame = LatentGame()
 
     @model_validator(mode="after")
@@ -169,7 +170,7 @@ class CurvedGame(GameSpecification):
 class CurvedGameProblem(Game):
     """See `CurvedGame`; curved : the signs p (n, d_x) and q (n, d_y); the rest as in `MatrixGameProblem`."""
 
-    metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP, POPULATION_GAP)
+    metrics: ClassVar[tuple[Metric, ...]] = (DEAR_GAP, POPULATION_GAP)
 
     def __init__(
         self, facts: GameFacts, records: tuple[Signs, Signs], curved: tuple[Signs, Signs], population: Pair
@@ -194,8 +195,11 @@ class CurvedGameProblem(Game):
         against_y, against_x = self._payoffs(x, y)
         best_y = 0.5 * (x * (x @ self._moments[0])).sum(axis=1) - self._smallest(1, -against_x)
         best_x = self._smallest(0, against_y) - 0.5 * (y * (y @ self._moments[1])).sum(axis=1)
-        population = quadratic_gap(x, y, self._payoffs.population(x, y), (1.0, 1.0))
-        return {DUALITY_GAP.name: best_y - best_x, POPULATION_GAP.name: population}
+        return {DEAR_GAP.name: best_y - best_x} | self.evaluate_cheap(output)
+
+    def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        x, y = output["x"], output["y"]
+        return {POPULATION_GAP.name: quadratic_gap(x, y, self._payoffs.population(x, y), (1.0, 1.0))}
 
     def _smallest(self, player: int, slopes: np.ndarray) -> np.ndarray:
         """Certified lower bounds on the minima over u of ½ uᵀMu + ⟨slopes, u⟩, M the player's moments; (R,).

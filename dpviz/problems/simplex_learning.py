@@ -189,7 +189,12 @@ class PolytopeRegression(GameSpecification):
             smoothness=smoothness,
             smoothness_x=smoothness,
             largest_gap=min(bound**2 / 2, oscillation),  # the range of F; a convex F over the diameter
-            work=Work(m * body.vertices.shape[1], m * body.vertices.shape[1], self.rows * body.vertices.shape[1]),
+            work=Work(
+                m * body.vertices.shape[1],
+                m * body.vertices.shape[1],
+                self.rows * body.vertices.shape[1],
+                16 * self.rows * body.vertices.shape[1],
+            ),
         )
 
     def vertex(self, player: Player, index: int) -> str:
@@ -306,7 +311,7 @@ def _facts(n: int, d_x: int, lipschitz: float, smoothness: float, largest: float
         smoothness=smoothness,
         smoothness_x=smoothness,
         largest_gap=largest,
-        work=Work(d_x**2 / 2, d_x**2 / 2, n * d_x**2 / 25),
+        work=Work(d_x**2 / 2, d_x**2 / 2, n * d_x**2 / 25, 16 * n * d_x),
     )
 
 

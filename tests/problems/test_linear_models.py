@@ -14,6 +14,7 @@ from dpviz.privacy.events import Gaussian, Laplace, Seq, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Batch, Mechanisms
 from dpviz.privacy.queries import Query
+from dpviz.problems import linear_models
 from dpviz.problems.linear_base import BLOCK
 from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
 
@@ -311,6 +312,26 @@ def test_results_do_not_depend_on_how_many_replicates_share_a_pass() -> None:
         assert sampled.value[r] == pytest.approx(-(slopes @ rows) / (n - 1), rel=1e-11, abs=1e-15)
     crowd = np.tile(x[:1], (BLOCK + 1, 1))  # more replicates than elements in a block
     assert gradient(problem, crowd).value[-1] == pytest.approx(full.value[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("rows", [20, 799, 1600, 4003])
+def test_diagnostics_from_one_exponential_are_those_from_three(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where margins cannot overflow; loss, gradient and accuracy, up to margins of 600 and ties."""
+    generator = np.random.default_rng(rows)
+    problem = built(np.column_stack([generator.uniform(-1, 1, (rows, D)), np.ones(rows)]))
+    directions = generator.standard_normal((20, D))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    for size in (0.0, 1e-3, 1.0, 30.0, 300.0):
+        x = size * directions
+        assert problem._radius * size < linear_models._SHARED
+        quick = problem.sums(x)
+        with monkeypatch.context() as patched:
+            patched.setattr(linear_models, "_SHARED", 0.0)
+            general = problem.sums(x)
+        for one, other in zip(quick, general, strict=True):
+            assert one == pytest.approx(other, rel=1e-13, abs=1e-14 * (1 + size))
+    far = np.full((2, D), 1e3)
+    assert np.isfinite(problem.evaluate({"x": far})["objective"]).all(), "beyond, no exponential is shared"
 
 
 def test_accuracy_counts_rows_on_the_right_side_and_ties_half() -> None:

@@ -17,7 +17,7 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Seq
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
-from dpviz.problems.base import Metric, check_facts
+from dpviz.problems.base import Cost, Metric, check_facts
 from dpviz.problems.games import Game, GameFacts, Pair
 from dpviz.problems.marginals import MarginalGame
 from dpviz.problems.matrix_games import MAX_ENTRIES, MatrixGameProblem
@@ -216,6 +216,12 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
             step_size_x=np.full(rounds, steps[0]),
             step_size_y=np.full(rounds, steps[1]),
         )
+
+    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        """Every replicate has a noisy matrix of its own, and needs another one while it is drawn."""
+        facts = plan.facts
+        assert isinstance(facts, GameFacts)
+        return super().estimated_bytes(plan, replicates, cost) + 24.0 * replicates * facts.d_x * facts.d_y
 
     def run(self, problem: MatrixGameProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)

@@ -16,7 +16,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import ExpMech, Laplace
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
-from dpviz.problems.base import check_facts
+from dpviz.problems.base import Cost, check_facts
 from dpviz.problems.games import Game, GameFacts, Scores
 from dpviz.specification import choice, number
 
@@ -132,6 +132,12 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         rounds = min(setting.rounds, self.iterations)
         notes = planning.cut_short(setting.theorem, "T", setting.rounds, rounds, "the rounds that are set end at")
         return rounds, setting.draws, setting.refresh, setting.output_draws, notes
+
+    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        """The scores of all rounds are kept."""
+        facts = plan.facts
+        assert isinstance(facts, GameFacts)
+        return super().estimated_bytes(plan, replicates, cost) + 8.0 * plan.iterations * replicates * facts.d_x
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)

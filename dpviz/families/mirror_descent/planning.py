@@ -16,10 +16,10 @@ from dpviz.privacy.budgets import (
     Budget,
 )
 from dpviz.privacy.events import Event, ExpMech, Repeat
-from dpviz.problems.games import Game, GameFacts
+from dpviz.problems.base import Cost
+from dpviz.problems.games import Game, GameCost, GameFacts
 
-# Measured on one 2-core machine, like those of `Algorithm`: per multiplication, per vertex drawn from, per round.
-SECONDS_PER_PRODUCT, SECONDS_PER_VERTEX, SECONDS_PER_ROUND = 0.5e-9, 40e-9, 5e-4
+SECONDS_PER_VERTEX, SECONDS_PER_ROUND = 40e-9, 5e-4  # per vertex drawn from, and per round; measured as in `problems`
 
 AFFORDABLE = 3e7  # multiplications of one gradient at a mixed strategy
 
@@ -214,12 +214,13 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
         """Averages of secret weights are evaluated where a mixed strategy is cheap to evaluate."""
         return self.sparse and facts.work.mixed <= AFFORDABLE
 
-    def estimated_seconds(self, plan: Plan, replicates: int, recorded: int) -> float:
-        facts = plan.facts
-        assert isinstance(facts, GameFacts)
-        asked = facts.work.vertices if self.sparse else facts.work.mixed
-        evaluated = asked * (0.1 if self.sparse else 2.0)  # the columns of drawn vertices are kept
-        share = float(plan.rows[0]) / facts.n
-        products = replicates * (plan.iterations * asked * share + recorded * evaluated) + facts.work.preparation
-        elements = plan.iterations * replicates * facts.d
-        return products * SECONDS_PER_PRODUCT + elements * SECONDS_PER_VERTEX + plan.iterations * SECONDS_PER_ROUND
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        assert isinstance(cost, GameCost)
+        asked = cost.at_vertices if self.sparse else cost.evaluation
+        share = float(plan.rows[0]) / plan.facts.n
+        each = replicates * (asked * share + plan.facts.d * SECONDS_PER_VERTEX) + SECONDS_PER_ROUND
+        return plan.iterations * each
+
+    def diagnostic_seconds(self, cost: Cost) -> float:
+        assert isinstance(cost, GameCost)
+        return cost.diagnostic_at_vertices if self.sparse else cost.diagnostic

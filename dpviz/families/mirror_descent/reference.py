@@ -15,7 +15,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
-from dpviz.problems.base import check_facts
+from dpviz.problems.base import Cost, check_facts
 from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, Pair
 from dpviz.specification import number
 
@@ -90,17 +90,12 @@ class TunedReference(planning.GameAlgorithm[Game]):
             shown[name] = value
         return shown
 
-    def estimated_seconds(self, plan: Plan, replicates: int, recorded: int) -> float:
-        facts = plan.facts
-        assert isinstance(facts, GameFacts)
-        compared = 4 * len(STEPS) * math.log2(2 * plan.iterations)
-        products = (plan.iterations * len(STEPS) + 2 * (compared + recorded * replicates)) * facts.work.mixed
-        elements = plan.iterations * len(STEPS) * facts.d
-        return (
-            (products + facts.work.preparation) * planning.SECONDS_PER_PRODUCT
-            + elements * planning.SECONDS_PER_VERTEX
-            + plan.iterations * planning.SECONDS_PER_ROUND
-        )
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        """All replicates are one."""
+        compared = 2 * len(STEPS) * math.log2(2 * plan.iterations)
+        evaluated = plan.iterations * len(STEPS) * cost.evaluation + compared * (cost.diagnostic + cost.dear)
+        vertices = plan.iterations * len(STEPS) * plan.facts.d
+        return evaluated + vertices * planning.SECONDS_PER_VERTEX + plan.iterations * planning.SECONDS_PER_ROUND
 
 
 class _Best:

@@ -95,5 +95,9 @@ def test_its_ledger_is_its_plan_and_nothing_is_drawn(problem: ProblemSpecificati
 def test_how_long_it_takes_is_about_what_is_said() -> None:
     """By the arithmetic: ten times the rounds take about ten times as long, and larger games longer."""
     method = TunedReference()
-    plans = [method.plan(QuadraticGame(data=LatentGame(strategies_x=d)).facts(), NoPrivacy()) for d in (30, 3000)]
-    assert method.estimated_seconds(plans[1], 8, 50) > 5 * method.estimated_seconds(plans[0], 8, 50)
+    games = [QuadraticGame(data=LatentGame(strategies_x=d)) for d in (30, 3000)]
+    plans = [method.plan(game.facts(), NoPrivacy()) for game in games]
+    few, many = (
+        method.estimated_seconds(plan, 8, game.cost(plan.facts)) for plan, game in zip(plans, games, strict=True)
+    )
+    assert many > 5 * few

@@ -1,0 +1,161 @@
+"""What is recorded, and when: by declared costs; nothing is evaluated twice; dear diagnostics at few iterations."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pytest
+
+from dpviz.datasets import UniformLogistic
+from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.trace import recorded_points
+from dpviz.families.accelerated import GradientDescent, Nesterov
+from dpviz.families.accelerated import presets as accelerated_presets
+from dpviz.privacy.budgets import Budget, PureDP
+from dpviz.privacy.events import Laplace
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.problems.base import Cost, Facts, Metric, Problem, ProblemSpecification
+from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
+
+
+class Scale(Problem):
+    """A value that is cheap and one that is dear; counts how often each is asked for, and of how many replicates."""
+
+    metrics = (Metric("value", "Value"), Metric("depth", "Depth", cost="dear"))
+
+    def __init__(self) -> None:
+        self.facts = Facts(n=10, d=1)
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        CALLS.append(("dear", int(output["x"][0, 0])))
+        return {"value": output["x"][:, 0], "depth": 10 * output["x"][:, 0]}
+
+    def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        CALLS.append(("cheap", int(output["x"][0, 0])))
+        return {"value": output["x"][:, 0]}
+
+
+CALLS: list[tuple[str, int]] = []
+
+
+class Weighing(ProblemSpecification):
+    title = "Weighing"
+    dear: float = 0.0
+
+    def facts(self) -> Facts:
+        return Facts(n=10, d=1)
+
+    def cost(self, facts: Facts) -> Cost:
+        return Cost(evaluation=1e-3, batch_row=1e-3, diagnostic=1e-4, dear=self.dear)
+
+    def build(self, tables: Mapping[str, np.ndarray] = {}) -> Scale:
+        return Scale()
+
+
+class Counting(Algorithm[Problem, Facts]):
+    """Releases t; yields every snapshot `repeats` times."""
+
+    title = "Counting"
+    iterations: int = 200
+    repeats: int = 1
+
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        t = self.iterations
+        return Plan.fixed(facts, budget, (Laplace(0.1),) * t, batch_size=np.full(t, facts.n))
+
+    def run(self, problem: Problem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        for t in range(plan.iterations + 1):
+            if t:
+                mechanisms.batch(plan.events[t - 1])
+            snapshot = Snapshot(t, {"x": np.full((mechanisms.replicates, 1), float(t))})
+            for _ in range(self.repeats):
+                yield snapshot
+
+
+def weighing(dear: float = 0.0, **settings: int) -> Experiment:
+    CALLS.clear()
+    arm = Arm(label="it", algorithm=Counting(**settings))
+    return Experiment(problem=Weighing(dear=dear), arms=(arm,), replicates=3, budget=PureDP(epsilon=1.0))
+
+
+@pytest.mark.parametrize(
+    ("steps", "diagnostic", "points"),
+    [
+        (100.0, 1.0, 30),  # 30 % of the steps' time
+        (1000.0, 1.0, 100),  # never more than 100
+        (50.0, 1.0, 20),  # at least 20, as long as they take no longer than the steps
+        (12.0, 1.0, 12),  # never longer than the steps
+        (0.5, 1.0, 8),  # but a picture needs some
+        (0.0, 2e-4, 100),  # what nobody notices is free
+    ],
+)
+def test_the_number_of_records_follows_from_declared_seconds(steps: float, diagnostic: float, points: int) -> None:
+    assert recorded_points(steps, diagnostic) == points
+
+
+def test_diagnostics_take_at_most_30_percent_of_the_default_run_and_less_than_a_batch_run() -> None:
+    """Declared seconds, which the benchmarks compare with measured ones."""
+    of = accelerated_presets.PRESETS[0].experiment
+    plans = of.plans()
+    recorded = sum(of.recorded(arm, plans[arm.label]).seconds for arm in of.arms)
+    assert recorded <= 0.3 * of.estimated_seconds(plans)
+    for iterations in (100, 1000):
+        method = Nesterov(iterations=iterations, batch_fraction=0.01)
+        problem = LogisticRegression(data=UniformLogistic(rows=100_000, dimension=20))
+        batches = Experiment(problem=problem, arms=(Arm(label="it", algorithm=method),), replicates=20)
+        plan = batches.plans()["it"]
+        found, cost = batches.recorded(batches.arms[0], plan), problem.cost(plan.facts)
+        assert found.seconds <= method.estimated_seconds(plan, 20, cost)
+        assert len(found.iterations) >= (8 if iterations == 100 else 18)
+        assert found.iterations[[0, -1]].tolist() == [0, iterations]
+
+
+def test_a_state_is_evaluated_once_and_the_last_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    true = LogisticProblem.evaluate
+    monkeypatch.setattr(LogisticProblem, "evaluate", lambda self, output: calls.append(1) or true(self, output))
+    problem = LogisticRegression(data=UniformLogistic(rows=500, dimension=2))
+    arms = (Arm(label="it", algorithm=GradientDescent(iterations=6)),)
+    Experiment(problem=problem, arms=arms, replicates=2).run()
+    assert len(calls) == 7, "the start and six steps"
+
+
+def test_dear_diagnostics_are_computed_at_few_iterations_and_at_both_ends() -> None:
+    of = weighing(dear=0.02)
+    trace = of.run()
+    recorded = of.recorded(of.arms[0], of.plans()["it"])
+    iterations, values = trace.series("it", "value")
+    assert iterations.tolist() == recorded.iterations.tolist() and set(iterations) <= set(range(201))
+    few, depths = trace.series("it", "depth")
+    assert few.tolist() == recorded.dear.tolist() and {0, 200} <= set(few.tolist())
+    assert 2 < len(few) < len(iterations) / 2 and set(few.tolist()) <= set(iterations.tolist())
+    assert np.array_equal(depths, 10.0 * np.tile(few[:, None], 3)) and values.shape == (len(iterations), 3)
+    asked = [t for kind, t in CALLS if kind == "dear"]
+    assert asked == few.tolist() and len(CALLS) == len(iterations), "no state is evaluated twice"
+    assert len(trace.lanes["it"].values["depth"]) == len(iterations), "nan between"
+    assert not trace.to_frame()["value"].isna().any()
+
+
+def test_a_run_that_is_stopped_has_its_last_state_with_everything() -> None:
+    of = weighing(dear=0.02)
+    recorded = of.recorded(of.arms[0], of.plans()["it"])
+    (cheap, *_) = sorted(set(recorded.iterations.tolist()) - set(recorded.dear.tolist()))
+    stream = of.stream()
+    step = next(step for step in stream if step.snapshot.iteration == cheap)
+    stream.close()  # type: ignore[attr-defined]
+    for name in ("value", "depth"):
+        iterations, values = step.trace.series("it", name)
+        assert iterations[-1] == step.snapshot.iteration and np.isfinite(values[-1]).all()
+
+
+def test_a_snapshot_that_comes_again_is_recorded_and_counted_once() -> None:
+    plain, slow = weighing(iterations=30).run(), weighing(iterations=30, repeats=4)
+    steps = list(slow.stream())
+    assert len(steps) == 4 * 31
+    assert len(CALLS) == 31
+    assert (np.diff([step.progress for step in steps]) >= 0).all()
+    for name in ("value", "depth"):
+        for one, other in zip(plain.series("it", name), steps[-1].trace.series("it", name), strict=True):
+            assert np.array_equal(one, other)
+    assert [len(spent) for spent in steps[-1].trace.spent("it")] == [31, 31]
