@@ -88,18 +88,16 @@ def in_order(label: str) -> tuple[bool, float, str]:
 
 def likely_positive(series: pd.Series) -> str | None:
     """The class to offer as the positive one, by its name alone: of two classes the last in order (1 of 0 and 1, "yes"
-    of "no" and "yes"), of more the first of `AFFIRMATIVE` that is among them, else None. How frequent it is does not
-    matter, except that a class of a single row does not count where others have more.
+    of "no" and "yes"), of more the first of `AFFIRMATIVE` that is among them, or else the last. How frequent it is does
+    not matter, except that a class of a single row does not count where others have more. None if there is no class.
     """
     codes, labels = classes(series)
     counts = np.bincount(codes[codes >= 0], minlength=len(labels))
     named = [(label, count) for label, count in zip(labels, counts, strict=True) if len(label) <= MAX_NAME]
     repeated = [label for label, count in named if count > 1]
     offered = sorted(repeated or [label for label, _ in named], key=in_order)
-    if len(offered) <= 2:
-        return offered[-1] if offered else None
-    spelt = {label.lower(): label for label in reversed(offered)}
-    return next((spelt[word] for word in AFFIRMATIVE if word in spelt), None)
+    spelt = {label.lower(): label for label in reversed(offered)} if len(offered) > 2 else {}
+    return next((spelt[word] for word in AFFIRMATIVE if word in spelt), offered[-1] if offered else None)
 
 
 def encode_target(series: pd.Series, positive: str | None = None) -> np.ndarray:

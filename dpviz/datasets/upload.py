@@ -318,10 +318,7 @@ def prepare(
     if target_range is None and positive is None:
         positive = likely_positive(frame[target])
         if positive is None:
-            raise UserError(
-                "It must have two classes, or one that counts as positive must be named.",
-                title=f"Column {shown(target)} has no class",
-            )
+            raise UserError("It is empty. Choose another column.", title=f"Column {shown(target)} has no class")
     if target_range is not None and not is_range(*target_range):
         raise _no_range(target, target_range)
     declared = tuple((float(bounds[name][0]), float(bounds[name][1])) for name in features)

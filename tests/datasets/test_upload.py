@@ -74,7 +74,7 @@ BAD_CHOICES = {
         "below the highest",
     ),
     "empty range": (frame(), {"bounds": BOUNDS | {"age": (3, 3)}}, "Column 'age' needs a range", "below the highest"),
-    "endless range": (frame(), {"bounds": BOUNDS | {"age": (0, math.inf)}}, "Column 'age' needs a range", "1e+100"),
+    "endless range": (frame(), {"bounds": BOUNDS | {"age": (0, math.inf)}}, "Column 'age' needs a range", "10¹⁰⁰"),
     "too few": (frame().iloc[:19], {}, "Only 19 rows", "At least 20"),
 }
 
@@ -147,9 +147,8 @@ def test_of_several_classes_only_a_name_that_says_yes_is_offered_whatever_is_fre
     for often in ("no", "unknown", "yes"):
         series = pd.Series([*["no", "unknown", "yes"] * 3, *[often] * 20])
         assert likely_positive(series) == "yes"
-    assert likely_positive(pd.Series(["a", "b", "c"] * 5)) is None
+        assert likely_positive(series.replace("yes", "known")) == "unknown"  # the last in order
     assert likely_positive(pd.Series(["b"] * 30 + ["a"] * 3)) == "b" == likely_positive(pd.Series(["a", "b"]))
-    assert refused(frame(label=["a", "b", "c", "d"] * 10), positive=None)[0] == "Column 'label' has no class"
 
 
 def test_a_text_with_two_values_is_offered_as_the_target_before_any_number() -> None:

@@ -182,3 +182,100 @@ def test_choices_survive_a_wrong_one(app: AppTest) -> None:
     app.multiselect(key="p_upload_features").set_value(["age", "height"]).run()
     assert not app.exception and not app.error
     assert app.session_state["dataset"].bounds == ((0.0, 6.0), (0.0, 10.0))
+
+
+def choose_number(app: AppTest, target: str) -> AppTest:
+    app.selectbox(key="p_upload_target").set_value(target)
+    next(control for control in app.segmented_control if control.key == "p_upload_kind").set_value("number")
+    app.run()
+    assert not app.exception
+    return app
+
+
+def type_into(app: AppTest, name: str, rows: dict[str, dict[str, object]]) -> AppTest:
+    """Declare something of columns, in the table to fill in whose key contains the name."""
+    editor = next(editor for editor in app.data_editor if f"_{name}_" in editor.key)
+    places = list(editor.value.index)
+    app.session_state[editor.key] = {
+        "edited_rows": {places.index(column): cells for column, cells in rows.items()},
+        "added_rows": [],
+        "deleted_rows": [],
+    }
+    app.run()
+    assert not app.exception
+    return app
+
+
+def test_the_first_target_offered_is_a_text_with_two_values(app: AppTest) -> None:
+    upload(app, csv(table().assign(flag=np.arange(60) % 2)))
+    assert app.selectbox(key="p_upload_target").value == "sick"
+    assert app.selectbox(key="p_upload_positive").value == "yes"
+    upload(app, csv(table().drop(columns="sick").assign(flag=np.arange(60) % 2)))
+    assert app.selectbox(key="p_upload_target").value == "flag"
+
+
+def test_a_number_can_be_the_target_and_its_range_is_declared_too(app: AppTest) -> None:
+    choose_number(upload(app, csv(table())), "height")
+    assert "'age' needs a range" in said(app) and not app.error
+    assert not any(widget.key == "p_upload_positive" for widget in app.selectbox)
+    type_into(app, "ranges", {"height": {"lowest": 1.0, "highest": 8.0}, "age": {"lowest": 0.0, "highest": 6.0}})
+    dataset, tables = app.session_state["dataset"], app.session_state["tables"]
+    assert not app.error and dataset.names == ("age",) and dataset.target_range == (1.0, 8.0)
+    loaded = dataset.load(tables)
+    assert np.array_equal(loaded.labels, np.clip(np.arange(60) % 11, 1, 8)) and loaded.facts.target == (1.0, 8.0)
+    assert "not private" not in " ".join(markdown.value for markdown in app.markdown)
+    type_into(app, "ranges", {"height": {"lowest": 9.0, "highest": 8.0}, "age": {"lowest": 0.0, "highest": 6.0}})
+    assert "'height' needs a range" in said(app) and app.session_state["dataset"] is None
+
+
+def test_a_missing_number_to_predict_is_filled_or_dropped(app: AppTest) -> None:
+    frame = table()
+    frame.loc[[2, 5], "height"] = np.nan
+    fill(choose_number(upload(app, csv(frame)), "height"))
+    assert app.session_state["dataset"].target_range == (0.0, 10.0)
+    assert "the middle of the declared range: 2 in 'height'" in captions(app)
+    assert app.toggle(key="p_upload_drop").label == "Drop the 2 rows with missing values"
+    app.toggle(key="p_upload_drop").set_value(True).run()
+    assert not app.exception and app.session_state["dataset"].n == 58
+
+
+def test_texts_become_features_by_declared_categories(app: AppTest) -> None:
+    frame = table().assign(area=np.resize(["north", "south", "east"], 60), code=np.arange(60) % 5)
+    fill(upload(app, csv(frame)))
+    assert app.session_state["dataset"].names == ("age", "height", "code")
+    app.multiselect(key="p_upload_features").set_value(["age"])
+    app.run()
+    app.multiselect(key="p_upload_lists").set_value(["area", "code"]).run()
+    assert not app.exception and "categories of column 'area' cannot be used" in said(app)
+    type_into(app, "lists", {"area": {"categories": "north, south"}, "code": {"categories": "bins: 2, 4"}})
+    dataset = app.session_state["dataset"]
+    assert not app.error and dataset.facts().names == (
+        *("age", "area: north", "area: south", "area: other"),
+        *("code: below 2", "code: 2 to below 4", "code: 4 or more", "code: other"),
+    )
+    assert "8 features from 3 columns" in app.success[0].value and "“other”: 20 in 'area'" in captions(app)
+    rows = dataset.load(app.session_state["tables"]).features
+    assert rows[:3, 1:4].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]] and (rows[:, 4:].sum(axis=1) == 1).all()
+
+
+def test_categories_may_be_filled_with_a_warning_and_a_wrong_list_is_named(app: AppTest) -> None:
+    frame = table().assign(area=np.resize(["north", "south", "east"], 60))
+    upload(app, csv(frame))
+    app.multiselect(key="p_upload_features").set_value([])
+    app.multiselect(key="p_upload_lists").set_value(["area"]).run()
+    app.button(key="p_upload_fill_lists").click().run()
+    assert not app.exception and not app.error
+    assert app.session_state["dataset"].categories == (("area", ("east", "north", "south", "other")),)
+    assert "categories taken from the data: not private" in " ".join(markdown.value for markdown in app.markdown)
+    type_into(app, "lists", {"area": {"categories": "north, north"}})
+    assert "'north' is listed twice" in said(app) and app.session_state["dataset"] is None
+    type_into(app, "lists", {"area": {"categories": "bins: a, b"}})
+    assert "are no numbers" in said(app) and "Some categories cannot be read" in said(app)
+
+
+def test_a_column_of_categories_that_becomes_the_target_is_none_any_more(app: AppTest) -> None:
+    frame = table().assign(area=np.resize(["north", "south"], 60))
+    upload(app, csv(frame))
+    app.multiselect(key="p_upload_lists").set_value(["area"]).run()
+    app.selectbox(key="p_upload_target").set_value("area").run()
+    assert not app.exception and app.multiselect(key="p_upload_lists").value == []

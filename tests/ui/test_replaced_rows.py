@@ -61,22 +61,33 @@ def type_into(app: AppTest, name: str, changes: dict[str, object]) -> None:
 
 def prepared(kind: str, data: bytes) -> tuple[object, np.ndarray]:
     """What the panel makes of a file by its own proposals and the same declarations, without its identity."""
-    app = AppTest.from_function(script, kwargs={"kind": kind}, default_timeout=30).run()
+    number = kind == "number"
+    app = AppTest.from_function(script, kwargs={"kind": "plain" if number else kind}, default_timeout=30).run()
     app.file_uploader[0].upload("table.csv", data, "text/csv")
     app.run()
     assert not app.exception and not app.error
+    if number:
+        app.selectbox(key="p_upload_target").set_value("height")
+        next(control for control in app.segmented_control if control.key == "p_upload_kind").set_value("number")
+        app.run()
+        app.multiselect(key="p_upload_lists").set_value(["sick", "region"]).run()
+        typed = {0: {"categories": "yes, no"}, 1: {"categories": "north, south"}}
+        type_into(app, "lists", {"edited_rows": typed})
+        app.run()
+        assert not app.exception and not app.error
     ranges = {0: {"lowest": 0.0, "highest": 10.0}, 1: {"lowest": -5.0, "highest": 5.0}}
     lists = {2: {"used": True, "categories": "yes"}, 3: {"used": True, "categories": "north, south"}}
     type_into(app, "ranges", {"edited_rows": ranges})
     type_into(app, "members", {"added_rows": [{"group": "north", "share": 0.25}, {"group": "south", "share": 0.5}]})
-    type_into(app, "lists", {"edited_rows": lists | {0: {"used": True, "categories": "bins: 2, 4"}}})
+    if not number:
+        type_into(app, "lists", {"edited_rows": lists | {0: {"used": True, "categories": "bins: 2, 4"}}})
     app.run()
     assert not app.exception and not app.error
     dataset = app.session_state["dataset"]
     return dataset.replaced(identity="0" * 32), app.session_state["tables"][dataset.identity]
 
 
-@pytest.mark.parametrize("kind", ["plain", "groups", "losses", "categories"])
+@pytest.mark.parametrize("kind", ["plain", "number", "groups", "losses", "categories"])
 def test_proposals_and_declarations_do_not_move_with_one_row(kind: str) -> None:
     dataset, table = prepared(kind, content())
     moved = 0

@@ -21,6 +21,7 @@ from dpviz.problems.quadratic import Quadratic
 from dpviz.specification import Specification
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment.controls import fields_of
+from dpviz.ui.uploads import file as upload_file
 from dpviz.ui.uploads import table as data_panel
 
 QUADRATIC = "quadratic"
@@ -106,7 +107,7 @@ def _computed(
     """Buttons that compute L from the data; the fields to use, none as long as there is no L."""
     source = fields.get("smoothness_source")
     about = problem.to_json()  # all that the eigenvalue depends on is in there
-    paid: list[float] = [] if problem.public else _paid(data_panel.known_as(panel.page))
+    paid: list[float] = [] if problem.public else _paid(upload_file.known_as(panel.page))
     if source == "estimated":
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(smoothness.estimated, problem, tables)

@@ -9,7 +9,7 @@ from dpviz.problems.linear_models import LogisticRegression
 from dpviz.ui.accelerated import released_model
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.uploads import table as data_panel
+from dpviz.ui.uploads.file import plain
 
 CONSTANT = "(constant)"
 NAMED = 3  # of the coefficients, in words
@@ -41,6 +41,6 @@ def _words(trace: Trace, label: str, lane: Lane, names: list[str]) -> str:
     """The released model in one sentence."""
     x, distance = lane.output["x"][0], trace.last(label, "distance")
     heaviest = np.argsort(-np.abs(x), kind="stable")[:NAMED]
-    named = ", ".join(f"{data_panel.plain(names[j])} {x[j]:+.3g}" for j in heaviest)
+    named = ", ".join(f"{plain(names[j])} {x[j]:+.3g}" for j in heaviest)
     travelled = f"it has travelled {short(float(distance[0]))} from the start; " if len(distance) else ""
     return f"{travelled}largest coefficients: {named}."

@@ -18,7 +18,7 @@ from dpviz.ui.accelerated import released_model
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.results import Shown
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.uploads import table as data_panel
+from dpviz.ui.uploads.file import plain
 
 ALL = "all rows"
 WEIGHTS = "Groups: the weight that the other player put on each of them."
@@ -59,8 +59,8 @@ def _words(problem: GroupLoss | LossMatrix, lane: Lane) -> str:
     facts, values, y = problem.data.facts(), _vector(problem, lane), lane.output["y"][0]
     heaviest = np.argsort(-np.abs(values), kind="stable")[:NAMED]
     sign = "+" if isinstance(problem, GroupLoss) else ""
-    named = ", ".join(f"{data_panel.plain(facts.names[j])} {values[j]:{sign}.3f}" for j in heaviest if values[j])
-    group = f"the game weights {data_panel.plain(facts.groups[int(np.argmax(y))])} most ({y.max():.0%})"
+    named = ", ".join(f"{plain(facts.names[j])} {values[j]:{sign}.3f}" for j in heaviest if values[j])
+    group = f"the game weights {plain(facts.groups[int(np.argmax(y))])} most ({y.max():.0%})"
     if not isinstance(problem, GroupLoss):
         return f"plays {named}; {group}."
     size = float(np.abs(values).sum())
@@ -103,14 +103,14 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
         "groups_of", "Losses of", {name: name for name in lanes}, next(iter(lanes)), "Whose model is compared."
     )
     label = label if label in lanes else next(iter(lanes))
-    names = [data_panel.plain(name) for name in game.groups]
+    names = [plain(name) for name in game.groups]
     mine, (average, fairest, in_game) = measured[label], (measured[name] for name in REFERENCES)
     medians = np.median(mine.means[:, :-1], axis=0), np.median(mine.weighed, axis=0)
     warning = group_texts.shares_differ(names, game.counts, game.declared, CLOSE)
     if warning:
         st.warning(f"{warning} **Not private**: it counts the rows.", title="The game's shares are not the real ones")
     st.info(
-        group_texts.worst(data_panel.plain(label), names, *medians, game.counts, game.shares),
+        group_texts.worst(plain(label), names, *medians, game.counts, game.shares),
         icon=":material/balance:",
     )
     figure = group_figures.group_losses(
@@ -126,7 +126,7 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
     alt = "Loss of every group: mean, as the game weighs it, and of two models without privacy"
     charts.show(figure, panel.key("chart_groups"), heading, alt, caption, "not private")
     wrong_shares = None if game.shares_are_right else in_game.losses
-    st.markdown(group_texts.prices(data_panel.plain(label), average.losses, fairest.losses, wrong_shares, mine.losses))
+    st.markdown(group_texts.prices(plain(label), average.losses, fairest.losses, wrong_shares, mine.losses))
     _tables(game, measured, privacy)
     return [(heading, figure, caption)]
 

@@ -21,7 +21,7 @@ from dpviz.specification import Control
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel, in_place, mistake
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.uploads import table as data_panel
+from dpviz.ui.uploads.file import NOTICE
 
 ROWS = Control(
     "table_rows",
@@ -190,13 +190,10 @@ def _may_leave(experiment: Experiment) -> str:
     if experiment.problem.public:
         return "It may leave this page: the data are public."
     if experiment.seed is None:
-        return (
-            "As far as the guarantee goes it may leave this page: nobody knows the seed of its noise. "
-            f"{data_panel.NOTICE}"
-        )
+        return f"As far as the guarantee goes it may leave this page: nobody knows the seed of its noise. {NOTICE}"
     return (
         "**It must not leave this page**: who knows the fixed seed can subtract the noise. Switch “Fixed seed” off and "
-        f"run again. {data_panel.NOTICE}"
+        f"run again. {NOTICE}"
     )
 
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,71 +17,79 @@ from dpviz.datasets.files import shown
 from dpviz.datasets.lists import OTHER, Bins, Declared
 from dpviz.errors import UserError
 from dpviz.ui.controls import in_place
-from dpviz.ui.uploads import table as data_panel
+from dpviz.ui.uploads import file
+from dpviz.ui.uploads.file import File
 
 BINS = "bins:"  # what a list of edges starts with
 
 
 @dataclass
-class CategoricalFile(data_panel.Upload):
-    """A file, with what was declared of its columns so far: whether each is used, and its categories as typed."""
+class CategoricalFile(File):
+    """A file, with the columns that are used so far."""
 
-    declared: dict[str, tuple[bool, str]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
 
 
-def uploaded(page: str) -> tuple[CategoricalUpload | None, dict[str, np.ndarray]]:
+def uploaded(page: str) -> tuple[CategoricalUpload | None, Mapping[str, np.ndarray]]:
     """The panel for a user's categorical file; the data set and its table, or None as long as something is missing."""
-    file = data_panel.chosen_file(_prefix(page), CategoricalFile)
-    if file is not None:
-        with in_place():
-            prepared = _chosen(file)
-            return prepared.specification, {prepared.specification.identity: prepared.table}
-    return None, {}
+    return file.uploaded(_prefix(page), CategoricalFile, _chosen)
 
 
 def from_data(page: str) -> tuple[str, ...]:
-    """See `data_panel.from_data`."""
-    return data_panel.from_data(_prefix(page))
+    """See `file.from_data`."""
+    return file.from_data(_prefix(page))
 
 
 def _prefix(page: str) -> str:
     return f"{page}_categories"
 
 
-def _chosen(file: CategoricalFile) -> PreparedCategories:
+def _chosen(upload: CategoricalFile) -> PreparedCategories:
     """The table that the user's choices make. Raises UserError."""
-    used = _declare_categories(file)
-    declared: dict[str, Declared] = {}
-    for name, text in used.items():
-        with in_place():  # a mistake in one column must hide none in another
-            declared[name] = parse_categories(name, text)
+    names = [column.name for column in upload.columns]
+    edited = _edited(upload, names, (), pd.Series([name in upload.used for name in names], dtype=bool))
+    upload.used = {name for name, used in zip(names, edited["used"], strict=True) if used}
+    help = "Lists for the columns in use that have none; if none is in use, for as many as fit."
+    file.fill_button(upload, "categories", _fill, (upload, upload.used), help)
+    declared = _parsed(upload, [name for name in names if name in upload.used])
     if declared:
         combinations = math.prod(_size(categories) for categories in declared.values())
         count = f"{combinations:,}" if combinations < 10**9 else f"about 10^{len(str(combinations)) - 1}"
         st.caption(f"|Z| = {count} combinations of categories so far, of at most {MAX_DOMAIN:,}.")
-    if len(declared) < len(used):
-        raise UserError("Correct them, or leave the columns out.", title="Some categories cannot be read")
+    _all_read(declared, upload.used)
     choice = tuple(declared.items())
-    prepared = file.once(choice, lambda name: prepare_categories(file.frame, declared, name, file.reading))
-    data_panel.ready(len(prepared.table), 0, f"{len(declared)} columns")
+    prepared = upload.once(choice, lambda name: prepare_categories(upload.frame, declared, name, upload.reading))
+    file.ready(len(prepared.table), 0, f"{len(declared)} columns")
     most = sorted(prepared.unlisted.items(), key=lambda item: -item[1])[:8]
     unlisted = ", ".join(f"{count:,} in {shown(name)}" for name, count in most if count)
-    data_panel.counted([f"rows that went to “{OTHER}”: {unlisted or 'none'}"])
+    file.counted([f"rows that went to “{OTHER}”: {unlisted or 'none'}"])
     return prepared
 
 
-def _declare_categories(file: CategoricalFile) -> dict[str, str]:
-    """The columns that are used and their categories as typed, from a table to fill in."""
+def declare(upload: File, columns: Sequence[str]) -> dict[str, Declared]:
+    """The declared categories of chosen columns, from a table to fill in. Raises UserError if one cannot be read."""
+    _edited(upload, columns, tuple(columns))
+    help = "The most frequent categories, or ranges, of columns that have no list yet."
+    file.fill_button(upload, "categories", _fill, (upload, set(columns)), help, name="fill_lists")
+    declared = _parsed(upload, columns)
+    _all_read(declared, columns)
+    return declared
+
+
+def _edited(upload: File, names: Sequence[str], rows: Hashable, used: pd.Series | None = None) -> pd.DataFrame:
+    """The categories of columns as typed, from a table to fill in; used : whether each is, where that is asked."""
     st.markdown("**Declared categories of each column.** Whatever is not listed, and what is missing, becomes “other”.")
-    names = [column.name for column in file.columns]
-    edited = file.editor(
+
+    def start() -> pd.DataFrame:
+        lists = pd.DataFrame({"categories": [upload.lists.get(name, "") for name in names]}, dtype=str)
+        if used is not None:
+            lists.insert(0, "used", used)
+        return lists.set_index(pd.Index(names, name="column"))
+
+    edited = upload.editor(
         "lists",
-        (),
-        lambda: pd.DataFrame(
-            [file.declared.get(name, (False, "")) for name in names],
-            columns=["used", "categories"],
-            index=pd.Index(names, name="column"),
-        ).astype({"used": bool, "categories": str}),
+        rows,
+        start,
         column_config={
             "column": st.column_config.TextColumn("Column", disabled=True),
             "used": st.column_config.CheckboxColumn("Use", width="small"),
@@ -95,22 +103,24 @@ def _declare_categories(file: CategoricalFile) -> dict[str, str]:
         height=min(320, 38 + 35 * len(names)),
         alt="Columns to use, and the categories that you declare for each",
     )
-    file.declared = {
-        name: (bool(used), "" if pd.isna(text) else str(text))
-        for name, used, text in zip(names, edited["used"], edited["categories"], strict=True)
-    }
+    typed = ("" if pd.isna(text) else str(text) for text in edited["categories"])
+    upload.lists |= dict(zip(names, typed, strict=True))
     st.caption('Separate categories by commas; write "New York, NY" in quotes. For numbers, write bins: 0, 10, 20.')
-    st.button(
-        data_panel.FILL,
-        key=f"{file.page}_upload_fill",
-        on_click=_fill,
-        args=(file,),
-        help="Lists for the columns in use that have none; if none is in use, for as many as fit. "
-        "They reveal something that no budget accounts for.",
-    )
-    if file.filled:
-        data_panel.taken_from_data(file, "categories")
-    return {name: text for name, (used, text) in file.declared.items() if used}
+    return edited
+
+
+def _parsed(upload: File, names: Sequence[str]) -> dict[str, Declared]:
+    """What was typed for each column, without those in which a mistake has just been shown."""
+    declared: dict[str, Declared] = {}
+    for name in names:
+        with in_place():  # a mistake in one column must hide none in another
+            declared[name] = parse_categories(name, upload.lists[name])
+    return declared
+
+
+def _all_read(declared: Collection[str], used: Collection[str]) -> None:
+    if len(declared) < len(used):
+        raise UserError("Correct them, or leave the columns out.", title="Some categories cannot be read")
 
 
 def parse_categories(name: str, text: str) -> Declared:
@@ -148,15 +158,14 @@ def _size(declared: Declared) -> int:
     return len({*listed, OTHER})
 
 
-def _fill(file: CategoricalFile) -> None:
-    suggested = suggest_categories(file.frame)
-    if not any(used for used, _ in file.declared.values()):
-        for name in _fitting(suggested):
-            file.declared[name] = (True, file.declared[name][1])
-    for name, (used, text) in file.declared.items():
-        if used and not text.strip() and name in suggested:
-            file.declared[name] = (used, categories_text(suggested[name]))
-    file.filled, file.edition = True, file.edition + 1
+def _fill(upload: File, used: set[str]) -> None:
+    """Lists for the columns used that have none, from the data; of none at all, for as many as fit."""
+    suggested = suggest_categories(upload.frame)
+    if not used and isinstance(upload, CategoricalFile):
+        upload.used = used = set(_fitting(suggested))
+    for name in used & suggested.keys():
+        if not upload.lists.get(name, "").strip():
+            upload.lists[name] = categories_text(suggested[name])
 
 
 def _fitting(suggested: Mapping[str, Declared]) -> list[str]:

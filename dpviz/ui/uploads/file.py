@@ -1,17 +1,232 @@
-"""How an uploaded text file was read: shown, asked about where the file leaves it open, and changeable."""
+"""A visitor's own file, as every panel has it: read, kept in the session, asked about, made a table once."""
 
-from collections.abc import Callable
-from typing import Any
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
+import numpy as np
+import pandas as pd
 import streamlit as st
 
-from dpviz.datasets import Reading
+from dpviz.datasets import ColumnInfo, Prepared, Reading, Upload, describe_columns, detect_reading, read_table
+from dpviz.datasets.files import MAX_ROWS, is_parquet
 from dpviz.datasets.reading import SEPARATORS
+from dpviz.datasets.upload import new_identity
+from dpviz.errors import UserError
 from dpviz.specification import sentences
+from dpviz.ui.controls import in_place
 
 NAMES = ("separator", "decimal", "header", "missing")  # of the widgets; a new file resets them
 _SEPARATORS = {",": "Comma", ";": "Semicolon", "\t": "Tab", "|": "Vertical bar"}
 _DECIMALS = {".": "Point: 1.234 is 1.234, and 1,234 is 1234", ",": "Comma: 1,234 is 1.234, and 1.234 is 1234"}
+CHOICES = ("target", "positive", "features", "drop", "group", "lowest", "highest")  # keys that a new file resets
+FILL = "Fill from the data (not private)"
+NOTICE = (
+    "For learning and planning. Not a release tool: seeded pseudo-random noise and floating-point arithmetic do not "
+    "protect real data."
+)
+
+Made = TypeVar("Made")
+Kind = TypeVar("Kind", bound="File")
+U = TypeVar("U", bound=Upload)
+
+
+@dataclass
+class File:
+    """A file as it was read: its table, or what was wrong with it. Kept in the session, never on disk."""
+
+    page: str  # prefix of the panel's keys
+    name: str
+    serial: int  # of the files that this panel read
+    frame: pd.DataFrame = field(default_factory=pd.DataFrame)
+    columns: tuple[ColumnInfo, ...] = ()
+    reading: Reading | None = None  # how it was read
+    questions: tuple[str, ...] | None = None  # what a text file leaves open; None of a Parquet file
+    error: UserError | None = None
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # of columns, as declared so far
+    lists: dict[str, str] = field(default_factory=dict)  # categories of columns, as typed so far
+    filled: set[str] = field(default_factory=set)  # what was taken from the data so far: "ranges", "categories"
+    taken: list[str] = field(default_factory=list)  # what the panel, as it is drawn now, says was taken from the data
+    edition: int = 0  # of the tables to fill in; a new one starts from what was declared
+    starts: dict[str, pd.DataFrame] = field(default_factory=dict)  # of the tables to fill in, by key
+    made: tuple[Hashable, Any] | None = None  # the choice that it was made for, and the result
+    identities: dict[Hashable, str] = field(default_factory=dict)  # of the choices made so far
+    counts: dict[Hashable, Any] = field(default_factory=dict)  # what was counted in the rows so far
+
+    @property
+    def known_as(self) -> Hashable:
+        """What a file is known by when it comes again: name, columns and number of rows, which are public. Not its
+        rows: whether two files have the same ones must not enter a plan."""
+        return self.name, tuple(self.frame.columns), len(self.frame)
+
+    def once(self, choice: Hashable, make: Callable[[str], Made]) -> Made:
+        """What `make` returns for a choice, given its identity; made again only when the choice changes."""
+        if self.made is None or self.made[0] != choice:
+            # A choice that comes back is the same data set: a run of it was not made with other settings.
+            self.made = (choice, make(self.identities.setdefault(choice, new_identity())))
+        return self.made[1]
+
+    def count(self, what: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` finds in the rows, looked up when it is asked for again: a page is drawn often."""
+        if what not in self.counts:
+            self.counts[what] = make()
+        found: Made = self.counts[what]
+        return found
+
+    def column(self, name: str) -> ColumnInfo:
+        """What a column holds."""
+        return next(column for column in self.columns if column.name == name)
+
+    def editor(self, name: str, rows: Hashable, start: Callable[[], pd.DataFrame], **options: Any) -> pd.DataFrame:
+        """A table to fill in, as edited. It starts from `start()`, again after a fill and wherever it was hidden."""
+        key = f"{self.page}_{name}_{self.serial}_{self.edition}_{hash(rows)}"
+        # What is edited is kept by the widget as changes to its start; so that changes only when the widget is new.
+        if key not in self.starts or key not in st.session_state:
+            self.starts[key] = start()
+        return st.data_editor(self.starts[key], key=key, **options)
+
+
+def uploaded(
+    page: str, kind: type[Kind], make: Callable[[Kind], Prepared[U]]
+) -> tuple[U | None, Mapping[str, np.ndarray]]:
+    """A panel for a file: the data set that its choices make, and its table; or None as long as something is missing.
+
+    page : prefix of the panel's keys. kind : what the file is kept as.
+    make : draws what is declared of the file, and returns what `once` keeps of that. May raise UserError.
+    """
+    file = chosen_file(page, kind)
+    if file is not None:
+        with in_place():
+            prepared = make(file)
+            return prepared.specification, {prepared.specification.identity: prepared.table}
+    return None, {}
+
+
+def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
+    """The part of a panel that reads a file, to be kept as a `kind`; None as long as none can be used."""
+    st.info(NOTICE, icon=":material/info:")
+    st.file_uploader(
+        "CSV or Parquet file, at most 50 MB",
+        type=["csv", "txt", "tsv", "parquet", "pq"],
+        key=f"{page}_file",
+        max_upload_size=50,
+        on_change=_read,
+        args=(page, kind),
+    )
+    upload: Kind | None = st.session_state.get(f"{page}_upload")
+    if upload is None:
+        st.caption("The file stays in the memory of this server. It is never written to disk nor put into a link.")
+        return None
+    if upload.error is not None:
+        st.error(str(upload.error), title=upload.error.title)
+        # Only this error can be mended by a sample.
+        if upload.error.title == f"More than {MAX_ROWS:,} rows":
+            st.button(f"Use a random sample of {MAX_ROWS:,} rows", on_click=_read, args=(page, kind, MAX_ROWS))
+    else:
+        st.caption(f"**{upload.name}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
+    if upload.reading is not None and upload.questions is not None:
+        how_it_was_read(page, upload.reading, upload.questions, _read_again, (page, kind))
+    if upload.error is not None:
+        return None
+    upload.taken.clear()
+    return upload
+
+
+def from_data(page: str) -> tuple[str, ...]:
+    """What was taken from the file itself instead of being declared, as the panel has just said: "ranges", "groups"."""
+    upload: File | None = st.session_state.get(f"{page}_upload")
+    return () if upload is None else tuple(upload.taken)
+
+
+def known_as(page: str) -> Hashable:
+    """What tells the file of a panel from others in this session; None without a file."""
+    upload: File | None = st.session_state.get(f"{page}_upload")
+    return None if upload is None else upload.known_as
+
+
+def _read(page: str, kind: type[File], sample_rows: int | None = None) -> None:
+    """Read the file that was just chosen; forget the table if it was removed."""
+    for name in NAMES:
+        st.session_state.pop(f"{page}_upload_{name}", None)
+    _read_as(page, kind, lambda found: found.replaced(sample_rows=sample_rows))
+
+
+def _read_again(page: str, kind: type[File]) -> None:
+    """Read the file as the panel now says."""
+    _read_as(page, kind, lambda found: chosen_reading(page, st.session_state[f"{page}_upload"].reading or found))
+
+
+def _read_as(page: str, kind: type[File], reading: Callable[[Reading], Reading]) -> None:
+    """Read the file in the way that `reading` makes of the one that it suggests."""
+    file = st.session_state.get(f"{page}_file")
+    if file is None:
+        st.session_state.pop(f"{page}_upload", None)
+        return
+    serial = st.session_state[f"{page}_upload_serial"] = st.session_state.get(f"{page}_upload_serial", 0) + 1
+    data = file.getvalue()
+    upload = kind(page, file.name, serial)
+    try:
+        found = detect_reading(data, file.name)
+        upload.reading = found.reading
+        upload.questions = None if is_parquet(data, file.name) else found.questions
+        upload.reading = reading(found.reading)
+        upload.frame = read_table(data, file.name, reading=upload.reading)
+        upload.columns = describe_columns(upload.frame)
+    except UserError as error:
+        upload.error = error
+    st.session_state[f"{page}_upload"] = upload
+    for name in CHOICES:
+        st.session_state.pop(f"{page}_upload_{name}", None)
+
+
+def counted(notes: Sequence[str], said: Sequence[str] = ()) -> None:
+    """What looks odd in the file, for the uploader's eyes: notes as plain text, and what is Markdown already."""
+    # Quotes, and colons before a blank, mean nothing in Markdown.
+    found = [re.sub(r"([\\`*_\[\]<>$~#|!]|:(?=\S))", r"\\\1", note) for note in notes]
+    if found or said:
+        st.caption(f"**Not private**, counted in the file: {'; '.join([*found, *said])}.")
+
+
+def plain(text: str) -> str:
+    """Text for Markdown, in which nothing of a file may be a link, an image or a formula."""
+    return re.sub(r"([^\w\s])", r"\\\1", text, flags=re.ASCII)
+
+
+def ready(rows: int, dropped: int, contents: str) -> None:
+    """Say that the table can be used, and what is in it."""
+    left_out = f", {dropped:,} dropped" if dropped else ""
+    st.success(f"Ready: {rows:,} rows{left_out}, {contents}.", icon=":material/check:")
+
+
+def taken_from_data(upload: File, *what: str) -> None:
+    """Marks declarations that were taken from the file itself."""
+    upload.taken.extend(what)
+    st.badge(f"{' and '.join(what)} taken from the data: not private", icon=":material/visibility:", color="orange")
+
+
+def fill_button(
+    file: File, what: str, fill: Callable[..., None], args: tuple[Any, ...], help: str, name: str = "fill"
+) -> None:
+    """A button that declares from the file itself what should be declared from elsewhere, and the mark that it leaves.
+
+    what : that is taken from the data then. fill(*args) : does it; for callbacks.
+    """
+    st.button(
+        FILL,
+        key=f"{file.page}_upload_{name}",
+        on_click=_filled,
+        args=(file, what, fill, args),
+        help=f"{help} They reveal something that no budget accounts for.",
+    )
+    if what in file.filled:
+        taken_from_data(file, what)
+
+
+def _filled(file: File, what: str, fill: Callable[..., None], args: tuple[Any, ...]) -> None:
+    fill(*args)
+    file.filled.add(what)
+    file.edition += 1
 
 
 def how_it_was_read(

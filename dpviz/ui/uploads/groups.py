@@ -1,6 +1,6 @@
 """A user's own file whose rows belong to groups: a label to predict in each, or the losses of strategies."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import streamlit as st
@@ -11,73 +11,67 @@ from dpviz.datasets.groups_base import MAX_GROUPS
 from dpviz.datasets.lists import OTHER
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
-from dpviz.ui.controls import in_place
-from dpviz.ui.mirror_descent import group_shares
-from dpviz.ui.uploads import table as data_panel
+from dpviz.ui.uploads import file, shares, table
+from dpviz.ui.uploads.shares import GroupedFile, Shares
 
 
-def uploaded(page: str, loss_columns: bool = False) -> tuple[GroupedUpload | None, dict[str, np.ndarray]]:
+def uploaded(page: str, loss_columns: bool = False) -> tuple[GroupedUpload | None, Mapping[str, np.ndarray]]:
     """The panel for a user's file with groups; the data set and its table, or None as long as something is missing.
 
     loss_columns : every chosen column holds the loss of one strategy, all within one declared range; no target.
     """
-    file = data_panel.chosen_file(_prefix(page, loss_columns), group_shares.GroupedFile)
-    if file is not None:
-        with in_place():
-            prepared = _losses(file) if loss_columns else _learning(file)
-            return prepared.specification, {prepared.specification.identity: prepared.table}
-    return None, {}
+    return file.uploaded(_prefix(page, loss_columns), GroupedFile, _losses if loss_columns else _learning)
 
 
 def from_data(page: str, loss_columns: bool = False) -> tuple[str, ...]:
-    """See `data_panel.from_data`."""
-    return data_panel.from_data(_prefix(page, loss_columns))
+    """See `file.from_data`."""
+    return file.from_data(_prefix(page, loss_columns))
 
 
 def _prefix(page: str, loss_columns: bool) -> str:
     return f"{page}_{'losses' if loss_columns else 'groups'}"
 
 
-def _learning(file: group_shares.GroupedFile) -> Prepared[GroupedUpload]:
+def _learning(upload: GroupedFile) -> Prepared[GroupedUpload]:
     """The table that the user's choices make, where a model learns a target. Raises UserError."""
-    target, positive = data_panel.choose_target(file)
-    group = _group_column(file, target)
-    features = data_panel.choose_features(file, {target, group})
-    bounds = data_panel.declare_ranges(file, features)
-    declared = group_shares.declare(file, group)
-    drop = data_panel.choose_dropping(file, [target], features)
-    return _prepared(file, (target, positive), group, features, bounds, declared, drop)
+    target, positive = table.choose_target(upload)
+    group = _group_column(upload, target)
+    features = table.choose_features(upload, {target, group})
+    bounds = table.declare_ranges(upload, features)
+    declared = shares.declare(upload, group)
+    drop = table.choose_dropping(upload, [target], features)
+    return _prepared(upload, (target, positive), group, features, bounds, declared, drop)
 
 
-def _losses(file: group_shares.GroupedFile) -> Prepared[GroupedUpload]:
+def _losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
     """The same, where every chosen column is the loss of a strategy."""
-    group = _group_column(file, None)
+    group = _group_column(upload, None)
     help = "Each holds, row by row, the loss of one strategy."
-    losses = data_panel.choose_features(file, {group}, "Loss columns", help)
-    bounds = dict.fromkeys(losses, _loss_range(file, losses))
-    declared = group_shares.declare(file, group)
-    drop = data_panel.choose_dropping(file, [], losses)
-    return _prepared(file, (None, None), group, losses, bounds, declared, drop)
+    losses = table.choose_features(upload, {group}, "Loss columns", help)
+    bounds = dict.fromkeys(losses, _loss_range(upload, losses))
+    declared = shares.declare(upload, group)
+    drop = table.choose_dropping(upload, [], losses)
+    return _prepared(upload, (None, None), group, losses, bounds, declared, drop)
 
 
 def _prepared(
-    file: group_shares.GroupedFile,
+    upload: GroupedFile,
     target: tuple[str | None, str | None],
     group: str,
     features: list[str],
     bounds: dict[str, tuple[float, float]],
-    declared: group_shares.Shares,
+    declared: Shares,
     drop: bool,
 ) -> Prepared[GroupedUpload]:
-    groups, shares, costs = declared
-    choice = (target, group, tuple(features), tuple(bounds.items()), tuple(groups), tuple(shares), costs, drop)
-    chosen = (file.frame, *target, group, features, bounds, groups, shares, costs, drop)
-    prepared = file.once(choice, lambda name: prepare_groups(*chosen, name, file.reading))
+    groups, found, costs = declared
+    choice = (target, group, tuple(features), tuple(bounds.items()), tuple(groups), tuple(found), costs, drop)
+    chosen = (upload.frame, *target, group, features, bounds, groups, found, costs, drop)
+    prepared = upload.once(choice, lambda name: prepare_groups(*chosen, name, upload.reading))
     facts = prepared.specification.facts()
     columns = f"{len(features)} {'features' if target[0] else 'strategies'}"
-    data_panel.ready(facts.n, prepared.dropped, f"{columns}, {len(facts.groups)} groups")
+    file.ready(facts.n, prepared.dropped, f"{columns}, {len(facts.groups)} groups")
     listed = ", ".join(
-        f"{data_panel.plain(name)} {short(share)}" for name, share in zip(facts.groups, facts.shares, strict=True)
+        f"{file.plain(name)} {short(share)}" for name, share in zip(facts.groups, facts.shares, strict=True)
     )
     st.caption(f"Shares in the game: {listed}. The smallest decides the noise: a row of its group weighs 1/share.")
     _diagnostics(prepared)
@@ -89,17 +83,17 @@ def _diagnostics(prepared: Prepared[GroupedUpload]) -> None:
     facts = prepared.specification.facts()
     counts = np.bincount(prepared.table[:, -1].astype(np.int64), minlength=len(facts.groups))
     rows = list(zip(facts.groups, counts, strict=True))
-    empty = [data_panel.plain(shown(name)) for name, count in rows if not count and name != OTHER]
+    empty = [file.plain(shown(name)) for name, count in rows if not count and name != OTHER]
     found = [f"no row belongs to {', '.join(empty)}"] if empty else []
     others = [f"{count:,} rows belong to “{OTHER}”" for name, count in rows if name == OTHER]
-    data_panel.counted(prepared.notes, [*found, *others])
+    file.counted(prepared.notes, [*found, *others])
 
 
-def _group_column(file: group_shares.GroupedFile, target: str | None) -> str:
-    names, key = [column.name for column in file.columns if column.name != target], f"{file.page}_upload_group"
+def _group_column(upload: GroupedFile, target: str | None) -> str:
+    names, key = [column.name for column in upload.columns if column.name != target], f"{upload.page}_upload_group"
     if st.session_state.get(key) not in names:  # it has become the target
         st.session_state.pop(key, None)
-    first = likely_group(file.columns, target)
+    first = likely_group(upload.columns, target)
     group = st.selectbox(
         "Group column",
         names,
@@ -113,7 +107,7 @@ def _group_column(file: group_shares.GroupedFile, target: str | None) -> str:
     return str(group)
 
 
-def _loss_range(file: group_shares.GroupedFile, losses: Sequence[str]) -> tuple[float, float]:
+def _loss_range(upload: GroupedFile, losses: Sequence[str]) -> tuple[float, float]:
     """One range for all loss columns: ranges of their own would put strategies on different scales."""
     st.markdown("**Declared range of all losses.** Values outside are clipped to it, so that the guarantee holds.")
     declared = []
@@ -123,29 +117,22 @@ def _loss_range(file: group_shares.GroupedFile, losses: Sequence[str]) -> tuple[
                 f"{name.capitalize()} loss",
                 value=value,
                 format="%.10g",
-                key=f"{file.page}_upload_{name}",
+                key=f"{upload.page}_upload_{name}",
                 persist_state="session",
                 help="Declare what you know, not what you see.",
             )
         )
-    st.button(
-        data_panel.FILL,
-        key=f"{file.page}_upload_fill",
-        on_click=_fill_losses,
-        args=(file, list(losses)),
-        help="Smallest and largest loss, rounded outwards. They reveal something that no budget accounts for.",
+    file.fill_button(
+        upload, "range", _fill_losses, (upload, list(losses)), "Smallest and largest loss, rounded outwards."
     )
-    if file.filled:
-        data_panel.taken_from_data(file, "range")
     low, high = declared
     if not low < high:
         raise UserError("The lowest loss must be below the highest.", title="The losses need a range")
     return low, high
 
 
-def _fill_losses(file: group_shares.GroupedFile, losses: Sequence[str]) -> None:
-    found = suggested_bounds(file.frame, losses).values()
+def _fill_losses(upload: GroupedFile, losses: Sequence[str]) -> None:
+    found = suggested_bounds(upload.frame, losses).values()
     if found:
-        st.session_state[f"{file.page}_upload_lowest"] = min(low for low, _ in found)
-        st.session_state[f"{file.page}_upload_highest"] = max(high for _, high in found)
-        file.filled = True
+        st.session_state[f"{upload.page}_upload_lowest"] = min(low for low, _ in found)
+        st.session_state[f"{upload.page}_upload_highest"] = max(high for _, high in found)

@@ -9,9 +9,10 @@ import pytest
 from dpviz.datasets import GroupedUpload
 from dpviz.errors import UserError
 from dpviz.experiments.results import budget_spent
-from dpviz.families.mirror_descent import BiasReduced, VertexSampling, planning, presets, shares
+from dpviz.families.mirror_descent import BiasReduced, VertexSampling, planning, presets
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
+from dpviz.problems import group_shares as shares
 from dpviz.problems.group_loss import GroupLoss
 
 GROUPS = np.repeat([0, 1], [360, 40])  # of three; nobody is in the last one

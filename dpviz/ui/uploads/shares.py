@@ -15,9 +15,9 @@ from dpviz.datasets.groups import group_positions
 from dpviz.datasets.groups_base import MAX_GROUPS, MIN_SHARE
 from dpviz.datasets.lists import OTHER
 from dpviz.errors import NotYet, UserError
-from dpviz.families.mirror_descent import shares as bought_shares
 from dpviz.numbers import short
-from dpviz.ui.uploads import table as data_panel
+from dpviz.problems import group_shares as bought_shares
+from dpviz.ui.uploads.file import File, taken_from_data
 
 DECLARED, BOUGHT = "declared", "bought"
 SOURCES = {DECLARED: "Declared", BOUGHT: "Bought with a part of the budget"}
@@ -45,7 +45,7 @@ class Shares(NamedTuple):
 
 
 @dataclass
-class GroupedFile(data_panel.Upload):
+class GroupedFile(File):
     """A file, with the groups declared so far: by column, names and shares as typed (NaN: none)."""
 
     groups: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
@@ -98,7 +98,7 @@ def declare(file: GroupedFile, group: str) -> Shares:
         "accounts for.",
     )
     if group in file.proposed:
-        data_panel.taken_from_data(file, *taken)
+        taken_from_data(file, *taken)
     names = _names(group, [name for name, _ in rows])
     if source == BOUGHT:
         return _bought(file, group, names)
