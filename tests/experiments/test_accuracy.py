@@ -10,6 +10,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.accuracy import MOST_ROWS, Best, ErrorBound, levers, required_budget
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.specification import number
+from tests.pairs import all_pairs
 
 START = 100.0
 
@@ -39,6 +40,7 @@ BUDGETS = [PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP]
 UNITS = {PureDP: "epsilon", ApproximateDP: "epsilon", ZeroConcentratedDP: "rho", GaussianDP: "mu"}
 
 
+@all_pairs
 @pytest.mark.parametrize("currency", BUDGETS, ids=lambda currency: currency.name)
 @pytest.mark.parametrize("power", [0.25, 1.0, 2.0])
 @pytest.mark.parametrize("floor", [0.0, 0.05])

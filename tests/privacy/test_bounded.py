@@ -15,6 +15,7 @@ from dpviz.privacy.events import Event, Gaussian, Laplace, Sub
 from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.privacy.staircase import LEVELS
 from dpviz.problems.linear_models import LogisticRegression
+from tests.pairs import all_pairs
 
 MIB = 2**20
 FACTS = LogisticRegression().facts()
@@ -68,6 +69,7 @@ def peak(work: Callable[[], object]) -> float:
         tracemalloc.stop()
 
 
+@all_pairs
 @pytest.mark.parametrize("kind", ["wor", "poisson"])
 @pytest.mark.parametrize("iterations", [2, 10, 100, 10_000])
 @pytest.mark.parametrize(
@@ -105,6 +107,7 @@ def test_a_coarser_grid_is_still_an_upper_bound(kind: str, monkeypatch: pytest.M
         pld.epsilon_at(events, 1e-6)
 
 
+@all_pairs
 @pytest.mark.parametrize(
     ("budget", "fraction"),
     [

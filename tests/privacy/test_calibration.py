@@ -13,6 +13,7 @@ from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.privacy.accounting import per_event as event_costs
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event, Gaussian, Laplace, Sub, inner_events
+from tests.pairs import all_pairs
 
 steady = settings(derandomize=True, deadline=None, max_examples=30)
 
@@ -48,6 +49,7 @@ def used(budget: Budget, events: tuple[Event, ...], before: tuple[Event, ...] = 
 # ------------------------------------------------------------------------------------------- the budget, and all of it
 
 
+@all_pairs
 @pytest.mark.parametrize("prior", [(), PRIOR], ids=["nothing before", "releases before"])
 @pytest.mark.parametrize(("m", "n"), BATCHES.values(), ids=BATCHES)
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
@@ -131,6 +133,7 @@ def test_more_budget_buys_less_noise_and_more_steps_or_rows_cost_noise(epsilon, 
     assert base >= float(closed_forms.amplified_inverse(pure, m, 1000)) * (1 - 1e-5)  # δ never costs anything
 
 
+@all_pairs
 @pytest.mark.parametrize("steps", [1, 100, 10_000])
 @pytest.mark.parametrize(("m", "n"), BATCHES.values(), ids=BATCHES)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])

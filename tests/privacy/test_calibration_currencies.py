@@ -28,6 +28,7 @@ from dpviz.privacy.budgets import (
     ZeroConcentratedDP,
 )
 from dpviz.privacy.events import Event, Gaussian, Laplace, Sub, inner_events
+from tests.pairs import all_pairs
 
 steady = settings(derandomize=True, deadline=None, max_examples=25)
 
@@ -73,6 +74,7 @@ def detected(p: np.ndarray, q: np.ndarray, false_alarms: float) -> float:
 # --------------------------------------------------------------------------------------------- plans that meet a budget
 
 
+@all_pairs
 @pytest.mark.parametrize("budget", RENYI, ids=lambda budget: budget.describe())
 @pytest.mark.parametrize(("m", "n", "sampling"), SCHEMES.values(), ids=SCHEMES)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
@@ -102,6 +104,7 @@ def test_a_larger_order_asks_for_more_noise() -> None:
     assert scales[-1] == pytest.approx(0.1, rel=0.01)  # D_∞ is pure ε
 
 
+@all_pairs
 @pytest.mark.parametrize("budget", ATTACKS, ids=lambda budget: budget.describe())
 @pytest.mark.parametrize(("m", "n", "sampling"), SCHEMES.values(), ids=SCHEMES)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
@@ -121,6 +124,7 @@ def test_an_attack_bound_is_met_by_a_single_release(
         assert found == pytest.approx(limit, rel=2e-3)
 
 
+@all_pairs
 @pytest.mark.parametrize("budget", ATTACKS[:3], ids=lambda budget: budget.describe())
 @pytest.mark.parametrize(("m", "n", "sampling"), SCHEMES.values(), ids=SCHEMES)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])

@@ -11,6 +11,7 @@ from dpviz.privacy.accounting import accountants, per_event
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Laplace, Parallel, StatedApproximateDP, Sub, relation
 from dpviz.privacy.noisy_means import SAVINGS, SCHEMES, STEPS_LIMIT, NoisyMeans, guarantee, savings
+from tests.pairs import all_pairs
 
 DELTA = 1e-6
 SMALL = NoisyMeans(rows=1000, batch_fraction=0.1, iterations=100)
@@ -31,6 +32,7 @@ def spent(means: NoisyMeans, budget: Budget) -> float:
 # ----------------------------------------------------------------------------------------------------- sampling schemes
 
 
+@all_pairs
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.name)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("sampling", list(SCHEMES))

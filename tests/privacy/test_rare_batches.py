@@ -20,6 +20,7 @@ from dpviz.privacy.budgets import (
 from dpviz.privacy.events import Event, Gaussian, Laplace, inner_events
 from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.problems.linear_models import LogisticRegression
+from tests.pairs import all_pairs
 
 RARE = "only because the batch is rare.*larger m/n or a smaller budget"
 
@@ -33,6 +34,7 @@ def told(event: Event) -> float:
     return math.erfc(inner.mu / math.sqrt(8))
 
 
+@all_pairs
 @pytest.mark.parametrize("iterations", [1, 2, 3, 10, 50, 100])
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("sampling", ["wor", "poisson"])

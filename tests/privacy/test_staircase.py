@@ -10,6 +10,7 @@ from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, TradeOff, Z
 from dpviz.privacy.events import Gaussian, Laplace, inner_events
 from dpviz.privacy.staircase import LEVELS, MANY_LEVELS, levelled
 from dpviz.problems.linear_models import LogisticRegression
+from tests.pairs import all_pairs
 
 FACTS = LogisticRegression().facts()
 
@@ -27,6 +28,7 @@ def test_order_and_ties_are_kept() -> None:
     assert len(set(found.tolist())) <= LEVELS and found.min() >= weights.min() and found.max() <= weights.max()
 
 
+@all_pairs
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("method", [GradientDescent, Nesterov, MultistageNesterov])
 @pytest.mark.parametrize("steps", [100, 1000, 10_000])

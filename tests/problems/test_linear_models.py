@@ -17,6 +17,7 @@ from dpviz.privacy.queries import Query
 from dpviz.problems import linear_models
 from dpviz.problems.linear_base import BLOCK
 from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
+from tests.pairs import all_pairs
 
 KEY = "f" * 32
 N, D = 24, 3
@@ -123,6 +124,7 @@ def test_no_neighbour_moves_the_gradient_of_a_batch_by_more_than_declared(chosen
     assert largest > 0.3, "the neighbours were too tame to test anything"
 
 
+@all_pairs
 @pytest.mark.parametrize("m", [None, N, N - 1, 1])
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 @pytest.mark.parametrize("scaling", ["unit", "centred"])

@@ -14,6 +14,7 @@ from dpviz.problems.base import check_facts
 from dpviz.problems.games import Game, GameFacts, Pair, Scores
 from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, bilinear_gap, equilibrium
 from dpviz.specification import Specification
+from tests.pairs import all_pairs
 
 SMALL = LatentGame(structure="hide_seek", rows=203, strategies_x=14, strategies_y=11, seed=3)
 
@@ -59,6 +60,7 @@ def test_facts_need_no_data_and_are_those_of_the_built_game() -> None:
     assert game.public and Specification.from_json(game.to_json()) == game
 
 
+@all_pairs
 @pytest.mark.parametrize("rows", [None, slice(0, 5), slice(61, 190)], ids=str)
 @pytest.mark.parametrize("of_y", ["vertex", "few", "dense"])
 @pytest.mark.parametrize("of_x", ["vertex", "few", "dense"])

@@ -11,6 +11,7 @@ from dpviz.errors import UserError
 from dpviz.problems.linear_base import LinearModel, norms
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.regression import HuberRegression, LeastSquares, RegressionProblem
+from tests.pairs import all_pairs
 from tests.problems import test_linear_models as logistic
 from tests.problems.test_linear_models import KEY, D, N, gradient, opened, points
 
@@ -90,6 +91,7 @@ def test_no_neighbour_moves_the_gradient_by_more_than_declared(
     assert largest > 0.2, "the neighbours were too tame to test anything"
 
 
+@all_pairs
 @pytest.mark.parametrize("cls", [LeastSquares, HuberRegression])
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 @pytest.mark.parametrize("chosen", CLIPS[:4], ids=str)

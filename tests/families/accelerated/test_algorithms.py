@@ -19,6 +19,7 @@ from dpviz.privacy.queries import Query
 from dpviz.problems.base import ProblemSpecification, SmoothFacts
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic
+from tests.pairs import all_pairs
 
 DEFAULT = LogisticRegression().facts()
 KEY = "d" * 32
@@ -327,6 +328,7 @@ def self_gap(experiment: Experiment) -> np.ndarray:
     return experiment.run().series("A", "objective_gap")[1]
 
 
+@all_pairs
 @pytest.mark.parametrize("schedule", ["uniform", "optimal", "envelope"])
 @pytest.mark.parametrize("fraction", [1.0, 0.05])
 @pytest.mark.parametrize("method", [GradientDescent(), Nesterov(), MultistageNesterov()], ids=lambda m: m.title)

@@ -16,6 +16,7 @@ from dpviz.privacy.events import Gaussian, Laplace, Sub, inner_events
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic
+from tests.pairs import all_pairs
 
 DEFAULT = LogisticRegression().facts()
 METHODS: list[type[GradientMethod]] = [GradientDescent, HeavyBall, Nesterov, MultistageNesterov]
@@ -194,6 +195,7 @@ def test_a_release_that_uses_up_the_budget_leaves_no_run(budget: Budget) -> None
 # --------------------------------------------------------------------------------------------------- is it a good plan?
 
 
+@all_pairs
 @pytest.mark.parametrize("budget", BUDGETS[:-1], ids=lambda budget: budget.kind.split(".")[-1])
 @pytest.mark.parametrize("fraction", [1.0, 0.1])
 @pytest.mark.parametrize("schedule", ["uniform", "optimal"])

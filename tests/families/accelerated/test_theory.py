@@ -8,6 +8,7 @@ import pytest
 from dpviz.errors import UserError
 from dpviz.families.accelerated import theory
 from dpviz.families.accelerated.quadratic import expected_gap
+from tests.pairs import all_pairs
 
 # The default problem: n = 10 000, d = 10, ridge 0.01, S1 = 20, epsilon = 2, started at zero.
 MU, L, INITIAL = 0.02, 2.52, np.log(2)
@@ -205,6 +206,7 @@ def test_sampled_split_of_four_steps() -> None:
     assert split.sum() == pytest.approx(1.0, abs=1e-10)
 
 
+@all_pairs
 @pytest.mark.parametrize("ratio", [1.0, 3.0, 100.0, 1e4])
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0])
 @pytest.mark.parametrize("iterations", [1, 2, 60, 1000])

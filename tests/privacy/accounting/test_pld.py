@@ -17,6 +17,7 @@ from dpviz.privacy.accounting.closed_forms import gdp_epsilon
 from dpviz.privacy.accounting.per_event import mu, profile
 from dpviz.privacy.accounting.rounding import rounded_up
 from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
+from tests.pairs import all_pairs
 
 
 def sampled(m: int, n: int, inner: Event) -> Sub:
@@ -57,6 +58,7 @@ def test_what_laplace_steps_really_cost(epsilon, count, at_1e5, at_1e6):
         assert -5e-4 <= pld.epsilon_at([(step, count)], delta) / expected - 1 <= 2e-3
 
 
+@all_pairs
 @pytest.mark.parametrize("mu", [0.05, 0.5, 2.0])
 @pytest.mark.parametrize("count", [2, 19, 20, 100, 10_000])
 @pytest.mark.parametrize("delta", [1e-4, 1e-6, 1e-9])
