@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,9 @@ P = TypeVar("P", bound=Problem)
 F = TypeVar("F", bound=Facts)
 
 
+Status = Literal["running", "converged", "budget", "exhausted", "diverged"]
+
+
 @dataclass(slots=True)
 class Snapshot:
     """What all R replicates would release after an iteration; arrays are valid until the next step.
@@ -31,7 +34,9 @@ class Snapshot:
     internal : (R, ...) arrays of the same names that are *not* released, such as an average of secret iterates; for
         diagnostics only, which are recorded under "internal_<metric>".
     active : (R,) bool, which replicates go on after this snapshot, None = all. Those that do not stay as they are.
-    status : one word per replicate: running, converged, budget, exhausted, diverged.
+    status : one word per replicate, None = all running; decided from released values only.
+        running : goes on; converged : met its goal; budget : cannot afford its next release; exhausted : has used up
+        its iterations or its rows; diverged : went beyond all bounds, which ends it for every purpose but the count.
     """
 
     iteration: int
@@ -39,7 +44,7 @@ class Snapshot:
     released: Mapping[str, np.ndarray] = field(default_factory=dict)
     internal: Mapping[str, np.ndarray] = field(default_factory=dict)
     active: np.ndarray | None = None
-    status: tuple[str, ...] | None = None
+    status: tuple[Status, ...] | None = None
 
     @property
     def replicates(self) -> int:
@@ -50,7 +55,7 @@ class Snapshot:
 DIVERGED = 1e100  # a number beyond this marks a replicate; decided from public values only
 
 
-def divergence_status(lost: np.ndarray) -> tuple[str, ...] | None:
+def divergence_status(lost: np.ndarray) -> tuple[Status, ...] | None:
     """The `status` of a snapshot whose diverged replicates are lost (R,) bool; None while there are none."""
     return tuple("diverged" if broken else "running" for broken in lost) if lost.any() else None
 

@@ -235,6 +235,7 @@ class _Run:
         snapshot = next(self._snapshots, None)
         if snapshot is None:
             self.close()
+            self._lane.finish()
             return None
         if snapshot.iteration > self.iteration:  # inside a long step the same one comes again
             self._latest, self.iteration = snapshot, snapshot.iteration

@@ -33,9 +33,10 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     Header lines start with "#": version, settings as JSON, and what the columns mean. Columns that read raw data end in
     _nonprivate, and so does every value of an arm without privacy; give `trace.visible(False)` to leave them out. The
     privacy spent is what each replicate was charged: spent_epsilon, spent_mu or spent_rho, by the budget; of methods
-    that stop by themselves, with the ceiling, which is the guarantee. What publishing several of them costs stands in
-    the header, with ε at `delta` where the budget has no δ, and so does ε of one run of each, on a finer grid than the
-    page's.
+    that stop by themselves, with the ceiling, which is the guarantee. status says whether a replicate was running,
+    converged, out of budget, exhausted or diverged, and stopped_at after which iteration it stopped by itself. What
+    publishing several of them costs stands in the header, with ε at `delta` where the budget has no δ, and so does ε of
+    one run of each, on a finer grid than the page's.
     """
     parts = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]
     columns = dict.fromkeys([*_INDEX, *(name for part in parts for name in part)])
@@ -66,6 +67,10 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
         table[f"spent_{lane.currency}"] = charged[:count].ravel()
         if plan.stops:
             table[f"ceiling_{lane.currency}"] = plan.spent(lane.currency)[-1]
+    outcome = {"status": np.array(lane.statuses[:count]).ravel()}
+    if len(lane.stopped_at):
+        outcome["stopped_at"] = np.tile(np.where(lane.stopped_at < 0, np.nan, lane.stopped_at), count)
+    table |= {name + ("" if lane.private else NOT_PRIVATE): values for name, values in outcome.items()}
     for name, scale in plan.noise.items():
         table[f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"] = np.append(np.nan, scale)[iterations]
     for metric, (_, found) in series.items():

@@ -14,6 +14,7 @@ from dpviz.privacy.events import Event
 from dpviz.privacy.ledger import SLACK, Filter, FixedEvents
 from dpviz.problems.base import Facts
 
+MOST_RECORDED = 1_000  # iterations that a plan may ask to be recorded
 NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
@@ -59,8 +60,9 @@ class Plan:
         steps, count = self.iterations, len(self.events)
         if self.charged_at.shape != (count,) or not _ascending(self.charged_at, 1, steps):
             raise ValueError(f"{count} events are charged in ascending order at 1 to {steps}, not at {self.charged_at}")
-        if self.record_at is not None and not _ascending(self.record_at, 0, steps):
-            raise ValueError(f"iterations to record ascend from 0 to {steps}; {self.record_at} do not")
+        asked = np.empty(0) if self.record_at is None else self.record_at
+        if len(asked) > MOST_RECORDED or not _ascending(asked, 0, steps):
+            raise ValueError(f"at most {MOST_RECORDED} iterations to record ascend from 0 to {steps}, not {asked}")
         if self.worst_case is not None:
             self._check_worst_case(self.worst_case)
         each = (*self.noise.values(), *self.schedule.values(), *([] if self.batch_size is None else [self.batch_size]))

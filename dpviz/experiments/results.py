@@ -1,15 +1,18 @@
 """What came out of a run: summaries over the replicates, and the table of final numbers."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from dpviz.experiments.algorithm import Status
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.trace import Trace
+from dpviz.experiments.trace import Lane, Trace
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
@@ -37,7 +40,9 @@ COLUMNS: Mapping[str, Column] = {
     "finished": Column("Finished", True, "Repeats that ended by themselves, by a rule that reads released values."),
     "median_stop": Column("Median stop", True, "Median step after which those ended."),
     "spent": Column("Budget spent", True, "After the last step, in the budget's own currency."),
-    "used": Column("Used", True, "Median of what the repeats were charged; the guarantee is the whole budget."),
+    "status": Column("Ended", True, "How the repeats ended: by their goal, for want of budget, or of steps and rows."),
+    "used": Column("Used", True, "Median of what the repeats were charged."),
+    "ceiling": Column("Ceiling", True, "What a repeat may be charged at most: the guarantee of a method that stops."),
     "currency": Column("Currency", True),
     "epsilon_at_delta": Column("ε at δ", True, "By the tightest accountant."),
     "accountant": Column("Accountant", True, "The one that proves this ε."),
@@ -46,7 +51,7 @@ COLUMNS: Mapping[str, Column] = {
 }
 
 
-STOPS = ("finished", "median_stop", "used")  # of methods that stop by themselves
+STOPS = ("finished", "median_stop", "status", "used", "ceiling")  # of methods that stop by themselves
 
 
 def headlined(trace: Trace) -> tuple[str, ...]:
@@ -127,11 +132,10 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
     row: dict[str, Any] = {"algorithm": label, "steps": steps}
     for position, name in enumerate(names):
         row |= _metric(trace, label, name, with_band=position == 0)
-    row |= {"spent": spent, "currency": currency}
-    if len(lane.stopped_at):
-        row |= _stops(trace, label, plan)
+    row |= {"spent": spent, "currency": currency, **_stops(trace, label, plan)}
     if delta is not None:
-        found = reading(plan, steps, delta)
+        # When a run that stops by itself ends depends on its releases: what it guarantees is its ceiling.
+        found = reading(plan, plan.iterations if plan.stops else steps, delta)
         proven = math.isfinite(found.epsilon)
         row |= {
             "epsilon_at_delta": found.epsilon,
@@ -140,17 +144,68 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
     return row | {"diverged": lane.status.count("diverged"), "seconds": lane.seconds}
 
 
-def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
-    """Of a method that stops by itself: how many replicates did, when, and what they were charged."""
-    stopped, (_, charged) = trace.lanes[label].stopped_at, trace.spent(label)
-    ended = stopped[stopped >= 0]
-    row: dict[str, Any] = {
-        "finished": f"{len(ended)} of {len(stopped)}",
-        "median_stop": float(np.median(ended)) if len(ended) else math.nan,
+@dataclass(frozen=True)
+class Endings:
+    """How the replicates of a method that stops by itself ended; functions of released values alone.
+
+    finished : how many stopped before the end of the plan, of `replicates`. median_stop : the median iteration after
+    which those stopped; nan without any. status : how many have each word, the most frequent first.
+    """
+
+    finished: int
+    replicates: int
+    median_stop: float
+    status: Mapping[Status, int]
+
+    def describe(self) -> str:
+        """In words: "3 of 5 runs ended, median step 40"."""
+        when = f", median step {short(self.median_stop, 4)}" if self.finished else ""
+        return f"{self.finished} of {self.replicates} runs ended{when}"
+
+    def reasons(self) -> str:
+        """The status of the replicates in words: "3 converged, 2 running"."""
+        return ", ".join(f"{count} {WORDS[word]}" for word, count in self.status.items())
+
+
+WORDS: Mapping[Status, str] = MappingProxyType(
+    {
+        "running": "running",
+        "converged": "converged",
+        "budget": "out of budget",
+        "exhausted": "used all steps or rows",
+        "diverged": "diverged",
     }
-    if len(charged):
-        row["used"] = f"{short(float(np.median(charged[-1])))} {UNITS[plan.currency or 'rho'].symbol}"
+)
+
+
+def endings(lane: Lane) -> Endings | None:
+    """How the replicates of an arm ended so far; None for a method that never says who goes on."""
+    if not len(lane.stopped_at):
+        return None
+    ended = lane.stopped_at[lane.stopped_at >= 0]
+    median = float(np.median(ended)) if len(ended) else math.nan
+    return Endings(len(ended), len(lane.stopped_at), median, dict(Counter(lane.status).most_common()))
+
+
+def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
+    """Of a method that stops by itself: how many replicates did, when and why, what they were charged and may be."""
+    found, (_, charged) = endings(trace.lanes[label]), trace.spent(label)
+    if found is None:
+        return {}
+    row: dict[str, Any] = {
+        "finished": f"{found.finished} of {found.replicates}",
+        "median_stop": found.median_stop,
+        "status": found.reasons(),
+    }
+    if len(charged) and plan.currency is not None:
+        amounts = {"used": np.median(charged[-1]), "ceiling": plan.spent(plan.currency)[-1]}
+        row |= {name: f"{short(float(amount))} {UNITS[plan.currency].symbol}" for name, amount in amounts.items()}
     return row
+
+
+def ceilings(plans: Mapping[str, Plan], currency: Currency) -> dict[str, float]:
+    """What each private method that stops by itself may be charged at most: its guarantee, in a currency."""
+    return {label: float(plan.spent(currency)[-1]) for label, plan in plans.items() if plan.private and plan.stops}
 
 
 def spent_curve(trace: Trace, label: str, plan: Plan, currency: Currency) -> np.ndarray:

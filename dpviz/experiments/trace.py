@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.algorithm import Snapshot, Status
 from dpviz.privacy.accounting.currencies import Currency
 from dpviz.problems.base import Metric
 
 ROWS = 2_000  # the most rows that a trace keeps per arm
 UNNOTICED = 0.02  # seconds
 PATH = 40_000  # numbers of the largest output whose path is kept
+RUNNING: Status = "running"
 
 
 def recording_grid(iterations: int, points: int = 100) -> np.ndarray:
@@ -41,7 +42,7 @@ class Lane:
     private : whether the arm has a budget. Nothing of an arm without one is released, whatever its metrics say.
     spent : k arrays (R,), what each replicate had been charged in `currency`, before the run included; empty without.
     stopped_at : (R,) the iteration after which a replicate did not go on; -1 while it does, and where the end of the
-        plan ends it. status : the last word on each replicate.
+        plan ends it. statuses : k times a word on each replicate; status : the last ones.
     path : the outputs of the first replicate at each recorded iteration, k arrays (d,) float32 per name; released, if
         the arm is private. Empty where they are too large to keep, and where `keeps_path` is False.
     """
@@ -54,10 +55,20 @@ class Lane:
     values: dict[str, list[np.ndarray]] = field(default_factory=dict)
     output: Mapping[str, np.ndarray] = field(default_factory=dict)
     path: dict[str, list[np.ndarray]] = field(default_factory=dict)
-    status: tuple[str, ...] = ()
+    statuses: list[tuple[Status, ...]] = field(default_factory=list)
     spent: list[np.ndarray] = field(default_factory=list)
     stopped_at: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
     seconds: float = 0.0
+
+    @property
+    def status(self) -> tuple[Status, ...]:
+        """The last word on each replicate; empty before the first."""
+        return self.statuses[-1] if self.statuses else ()
+
+    def finish(self) -> None:
+        """Note that the run has come to its own end: who was running until then has used all iterations."""
+        if self.statuses:
+            self.statuses[-1] = tuple("exhausted" if word == "running" else word for word in self.status)
 
     def released(self, metric: Metric) -> bool:
         """Whether the recorded values of a metric are functions of private releases: the one place that decides it."""
@@ -104,7 +115,8 @@ class Lane:
                 kept.append(value[0].astype(np.float32))
         if spent is not None:
             self.spent.append(np.array(spent, dtype=float))
-        self.status = snapshot.status or ("running",) * len(next(iter(self.output.values())))
+        replicates = len(next(iter(self.output.values())))
+        self.statuses.append((RUNNING,) * replicates if snapshot.status is None else snapshot.status)
         self.seconds = seconds
         self.iterations.append(snapshot.iteration)
 

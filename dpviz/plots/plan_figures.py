@@ -96,7 +96,8 @@ def privacy_spent(
     """Privacy spent after each step in a currency that adds up by itself, with the budget's limit drawn and labelled.
 
     Left out: arms without privacy, and arms whose events cost infinity in this currency. Starts at what was released
-    before the run, to learn one of the problem's constants.
+    before the run, to learn one of the problem's constants. Of methods that stop by themselves, the most that they
+    spend, which a note says.
     """
     symbol, title = _SPENT[currency]
     lines = []
@@ -105,12 +106,14 @@ def privacy_spent(
             spent = plan.spent(currency)
             if np.isfinite(spent[-1]):
                 lines.append(Line(np.arange(len(spent)), spent, label, styles[label]))
+    stopping = [line.name for line in lines if plans[line.name].stops]
     return line_figure(
         lines,
         x_title=STEP,
         y_title=title,
         log_y=False,
         from_zero=True,
+        notes=[f"at most; stops by itself: {', '.join(stopping)}"] if stopping else [],
         limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {short(limit, 4)}")],
         if_empty=f"No method has a finite {symbol}.",
         height=height,

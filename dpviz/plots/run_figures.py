@@ -7,14 +7,14 @@ from typing import Literal
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.experiments.results import quantiles
+from dpviz.experiments.results import endings, quantiles
 from dpviz.experiments.trace import Lane, Trace
-from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Line, Mark, line_figure
 from dpviz.plots.style import ArmStyle
 
 NONE: Mapping[str, np.ndarray] = MappingProxyType({})
+NO_CEILINGS: Mapping[str, float] = MappingProxyType({})
 
 
 def convergence(
@@ -25,6 +25,7 @@ def convergence(
     x: Literal["iteration", "spent"] = "iteration",
     spent: Mapping[str, np.ndarray] = NONE,
     spent_title: str = "Privacy spent",
+    ceilings: Mapping[str, float] = NO_CEILINGS,
     log_y: bool | None = None,
     overlays: Mapping[str, np.ndarray] = NONE,
     overlay_name: str = "bound",
@@ -35,11 +36,13 @@ def convergence(
     With one replicate there is no band, and a note says so. Diverged replicates count with their last value.
 
     x, spent : draw against the privacy spent, (T+1,) per arm, instead of the step; arms without a finite one are left
-    out. log_y : as the metric declares, if None. overlays (T+1,) per arm: thin lines, such as a bound or an exact
-    curve, called overlay_name.
+    out. ceilings : the most that methods that stop by themselves may be charged: against the privacy spent, a thin
+    level line leads there from what was charged. log_y : as the metric declares, if None. overlays (T+1,) per arm: thin
+    lines, such as a bound or an exact curve, called overlay_name.
     """
     metric = trace.metrics.get(metric_name)
     lines: list[Line] = []
+    reserves: list[Line] = []
     marks: list[Mark] = []
     alone = False
     for label in trace.lanes:
@@ -50,13 +53,16 @@ def convergence(
         if len(iterations):
             lines.append(_median(iterations, values, axis, label, styles[label]))
             marks += _stops(trace.lanes[label], lines[-1], iterations)
+            if axis is not None and label in ceilings:
+                reserves.append(_up_to(ceilings[label], lines[-1]))
         if label in overlays:
             lines.append(_overlay(overlays[label], axis, label, overlay_name, styles[label]))
         alone |= len(iterations) > 0 and values.shape[1] == 1
     notes = [f"thin lines: {overlay_name}"] if any(not line.legend for line in lines) else []
     notes += ["one run; results vary"] if alone else []
+    notes += ["thin level lines: up to the ceiling, which is the guarantee"] if reserves else []
     return line_figure(
-        lines,
+        [*lines, *reserves],
         x_title="Step t" if x == "iteration" else spent_title,
         y_title=_title(metric_name if metric is None else metric.label, metric is None or trace.released(metric)),
         log_y=(metric is not None and metric.scale == "log") if log_y is None else log_y,
@@ -68,13 +74,18 @@ def convergence(
 
 def _stops(lane: Lane, line: Line, iterations: np.ndarray) -> list[Mark]:
     """Where the median replicate of a method that stops by itself stopped, on its line."""
-    ended = lane.stopped_at[lane.stopped_at >= 0]
-    if not len(ended) or not np.isfinite(line.y).any():
+    found = endings(lane)
+    if found is None or not found.finished or not np.isfinite(line.y).any():
         return []
-    median = float(np.median(ended))
-    place = min(int(np.searchsorted(iterations, median)), len(iterations) - 1)
-    text = f"{line.name}: {len(ended)} of {len(lane.stopped_at)} runs ended, median step {short(median, 4)}"
+    place = min(int(np.searchsorted(iterations, found.median_stop)), len(iterations) - 1)
+    text = f"{line.name}: {found.describe()}"
     return [Mark(float(line.x[place]), float(line.y[place]), text, line.style.color)]
+
+
+def _up_to(ceiling: float, line: Line) -> Line:
+    """From the last point of a line, level, to the most that the method may be charged."""
+    ends, name = np.array([line.x[-1], max(ceiling, line.x[-1])]), f"{line.name}, ceiling"
+    return Line(ends, np.full(2, line.y[-1]), name, line.style, width=1.0, group=line.name, legend=False)
 
 
 def _title(label: str, released: bool) -> str:

@@ -58,10 +58,13 @@ def ran(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProce
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8")
 
 
+TEXTS = ("algorithm", "status")
+
+
 def read_exactly(text: str) -> pd.DataFrame:
     """The table below the header; pandas 2.2 rounds the last digit of a number unless Python reads it."""
     names = pd.read_csv(io.StringIO(text), comment="#", nrows=0).columns
-    number = {name: lambda cell: float(cell or "nan") for name in names.drop("algorithm")}
+    number = {name: lambda cell: float(cell or "nan") for name in names if name.split("_")[0] not in TEXTS}
     whole = dict.fromkeys(("replicate", "iteration"), int)
     return pd.read_csv(io.StringIO(text), comment="#", converters=number | whole)
 
@@ -85,10 +88,12 @@ def test_the_csv_tells_raw_data_columns_and_privacy_spent(experiment: Experiment
         *("algorithm", "replicate", "iteration", "spent_epsilon", "spent_mu", "noise_scale"),
         *("distance", "noisy_gradient_norm", "objective_gap_nonprivate", "gradient_norm_nonprivate"),
         *("distance_nonprivate", "noisy_gradient_norm_nonprivate"),  # of the arm without privacy
+        *("status", "status_nonprivate"),
     }
     first, second, plain = (frame[frame["algorithm"] == arm.label] for arm in experiment.arms)
     plan = plans[experiment.arms[0].label]
     np.testing.assert_array_equal(first["spent_epsilon"], plan.spent("epsilon")[first["iteration"]])
+    assert set(first["status"]) == {"running", "exhausted"} and plain["status"].isna().all()
     assert first["spent_mu"].isna().all() and second["spent_mu"].max() == pytest.approx(1.0)
     assert plain["spent_epsilon"].isna().all() and (plain["noise_scale"].dropna() == 0).all()
     later = first[first["iteration"] > 0]

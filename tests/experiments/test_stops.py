@@ -1,5 +1,6 @@
 """Methods that stop by themselves: who stopped when, what each replicate was charged, progress, table, chart, file."""
 
+import dataclasses
 import io
 from collections.abc import Iterator
 
@@ -11,11 +12,11 @@ from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.export import to_csv
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.results import final_table, spent_curve
+from dpviz.experiments.results import endings, final_table, reading, spent_curve
 from dpviz.families.mirror_descent import BiasReduced
 from dpviz.plots.run_figures import convergence
 from dpviz.plots.style import arm_styles
-from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP
+from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.ledger import times_of
 from dpviz.privacy.mechanisms import Mechanisms
@@ -80,11 +81,17 @@ def test_table_and_file_show_used_and_ceiling() -> None:
     trace, plans = experiment.run(), experiment.plans()
     (row,) = final_table(trace, plans).to_dict("records")
     assert (row["finished"], row["median_stop"], row["used"]) == ("3 of 3", 4.0, "0.4 ε")
+    assert (row["status"], row["ceiling"]) == ("3 converged", "0.8 ε")
+    (guarantee,) = final_table(trace, plans, delta=1e-6)["epsilon_at_delta"]
+    assert guarantee == reading(plans["A"], ROUNDS, 1e-6).epsilon > reading(plans["A"], 6, 1e-6).epsilon
     assert row["spent"] == pytest.approx(ROUNDS * EPSILON * 6 / 8), "what the plan had spent by its last step"
     frame = pd.read_csv(io.StringIO(to_csv(trace, experiment, plans)), comment="#")
     last = frame[frame["iteration"] == 6].sort_values("replicate")
     np.testing.assert_allclose(last["spent_epsilon"], [0.2, 0.4, 0.6])
     np.testing.assert_allclose(last["ceiling_epsilon"], ROUNDS * EPSILON)
+    assert last["stopped_at"].tolist() == [2, 4, 6] and set(last["status"]) == {"converged"}
+    early = frame[frame["iteration"] == 3].sort_values("replicate")
+    assert early["status"].tolist() == ["converged", "running", "running"]
     np.testing.assert_allclose(
         spent_curve(trace, "A", plans["A"], "epsilon")[: 6 + 1], EPSILON * np.array([0, 1, 2, 3, 4, 4, 4])
     )
@@ -102,7 +109,8 @@ def test_methods_with_a_fixed_end_have_neither_columns_nor_marks() -> None:
     assert experiment.replaced(budget=ApproximateDP()).plans()["A"].stops
     fixed = leaving(1).replaced(arms=(Arm(label="A", algorithm=Staying()),))
     table = final_table(fixed.run(), fixed.plans())
-    assert "finished" not in table and "used" not in table
+    assert not {"finished", "used", "ceiling", "status"} & set(table)
+    assert fixed.run().lanes["A"].status == ("exhausted",), "it has done all its steps"
     figure = convergence(fixed.run(), "objective_gap", arm_styles(fixed.arms))
     assert not any(trace.text is not None for trace in figure.data)
 
@@ -137,3 +145,50 @@ def test_the_bias_reduced_oracle_ends_with_progress_one_and_every_replicate_exha
     _, charged = last.trace.spent("A")
     assert (np.diff(charged, axis=0) >= 0).all() and (charged[-1] <= plan.spent("rho")[-1] * (1 + 1e-9)).all()
     np.testing.assert_allclose(charged[-1], lane.values["rho_spent"][-1])
+
+
+def test_a_run_that_is_stopped_from_outside_leaves_its_replicates_running() -> None:
+    stream = leaving(3).stream()
+    trace = [next(stream) for _ in range(4)][-1].trace
+    stream.close()  # type: ignore[attr-defined]
+    lane = trace.lanes["A"]
+    assert lane.status == ("converged", "running", "running") and lane.stopped_at.tolist() == [2, -1, -1]
+    found = endings(lane)
+    assert found is not None and found.describe() == "1 of 3 runs ended, median step 2"
+    assert found.reasons() == "2 running, 1 converged"
+
+
+def test_who_outlives_the_plan_has_used_all_steps_and_did_not_stop_by_itself() -> None:
+    lane = leaving(6).run().lanes["A"]
+    assert lane.status == ("converged",) * 4 + ("exhausted",) * 2 and lane.stopped_at.tolist() == [2, 4, 6, 8, -1, -1]
+
+
+def test_a_method_that_stops_says_how_it_ended_also_without_privacy_but_not_as_released() -> None:
+    experiment = leaving(2).replaced(budget=NoPrivacy())
+    text = to_csv(experiment.run(), experiment, experiment.plans())
+    frame = pd.read_csv(io.StringIO(text), comment="#")
+    assert {"status_nonprivate", "stopped_at_nonprivate"} <= set(frame) and not {"status", "stopped_at"} & set(frame)
+
+
+class Marked(Algorithm[Problem, Facts]):
+    """Asks for two iterations to be recorded that no grid would choose."""
+
+    title = "Marked"
+
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        return Plan.fixed(facts, budget, (Laplace(1e-3),) * 400, record_at=np.array([137, 251]))
+
+    def run(self, problem: Problem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        x = np.zeros((mechanisms.replicates, plan.facts.d))
+        yield Snapshot(0, {"x": x})
+        for t, event in enumerate(plan.events, 1):
+            mechanisms.batch(event)
+            yield Snapshot(t, {"x": x})
+
+
+def test_what_a_plan_asks_for_is_recorded() -> None:
+    experiment = leaving(1).replaced(arms=(Arm(label="A", algorithm=Marked()),))
+    assert {137, 251} <= set(experiment.run().lanes["A"].iterations)
+    plans = experiment.plans()
+    few = {"A": dataclasses.replace(plans["A"], record_at=None)}
+    assert experiment.estimated_seconds(plans) > experiment.estimated_seconds(few)

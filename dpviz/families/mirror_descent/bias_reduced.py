@@ -92,13 +92,15 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             if tau > 0
         }
         currency = budget.additive().currency or "rho"
-        cap = draws * sum(price(event, currency) for event in allowed.values())
-        rounds = self.stop_level
+        each, rounds = sum(price(event, currency) for event in allowed.values()), self.stop_level
+        # In every round but the first, which needs no data, at most the oracle's draws at its highest level and one.
+        most = np.minimum(draws, (2 ** (level + 1) + 1) * np.maximum(np.arange(-1, rounds), 0))
         return Plan.filtered(
             facts,
             budget,
-            Filter(currency, UNITS[currency].root(cap), allowed),
+            Filter(currency, UNITS[currency].root(each * draws), allowed),
             rounds,
+            worst_case=(each * most) ** (1 / UNITS[currency].power),
             resolved={"rows_per_draw": unit, "level": level, "step_size_x": steps[0], "step_size_y": steps[1]},
             step_size_x=np.full(rounds, steps[0] or planning.free_step(facts, rounds, 0)),
             step_size_y=np.full(rounds, steps[1] or planning.free_step(facts, rounds, 1)),

@@ -17,7 +17,6 @@ from dpviz.numbers import short
 from dpviz.plots import run_figures
 from dpviz.plots.style import arm_styles
 from dpviz.privacy.accounting.currencies import Currency
-from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Metric
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
@@ -138,7 +137,7 @@ def _curve(
     spent = {
         label: results.spent_curve(trace, label, plan, options.currency)
         for label, plan in run.plans.items()
-        if label in trace.lanes and not isinstance(plan.budget, NoPrivacy)
+        if label in trace.lanes and plan.private
     }
     figure = run_figures.convergence(
         trace,
@@ -147,6 +146,7 @@ def _curve(
         x="spent" if axis == "spent" else "iteration",
         spent=spent,
         spent_title=options.currency_title,
+        ceilings=results.ceilings(run.plans, options.currency),
         overlays=overlays,
         overlay_name=overlay_name,
     )
