@@ -20,7 +20,7 @@ from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import Catalogue, Chosen
 from dpviz.ui.navigation import ensure_shell
-from dpviz.ui.uploads import file as upload_file
+from dpviz.ui.uploads import table as data_panel
 
 ensure_shell()
 
@@ -121,6 +121,6 @@ with st.expander("About this method", icon=":material/menu_book:"):
     st.markdown(texts.ABOUT)
     st.caption(texts.NOT_COVERED)
 if shown is not None:
-    accelerated_plan.assumptions(shown, upload_file.from_data("accel") if data.source == "upload" else ())
+    accelerated_plan.assumptions(shown, data_panel.from_data("accel") if data.source == "upload" else ())
 with st.expander("Where this tool and the paper differ", icon=":material/rule:"):
     explain.errata(texts.ERRATA)

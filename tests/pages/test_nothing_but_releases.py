@@ -18,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 from dpviz.experiments import experiment
 from dpviz.privacy.mechanisms import Batch, Mechanisms, PrefixSums
 from dpviz.privacy.queries import Query
-from dpviz.ui.uploads import table as data_panel
+from dpviz.ui.uploads import file as upload_file
 from tests.pages import mirror
 from tests.pages.test_mirror_uploads import KINDS, TABLES, declare, people
 from tests.pages.test_mirror_uploads import upload as mirror_upload
@@ -39,7 +39,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, Callable[[], 
         (PrefixSums, "add"),
     ):
         monkeypatch.setattr(owner, name, blinded(getattr(owner, name)))
-    monkeypatch.setattr(data_panel, "new_identity", lambda: "0" * 32)
+    monkeypatch.setattr(upload_file, "new_identity", lambda: "0" * 32)
     monkeypatch.setattr(experiment, "time", SimpleNamespace(perf_counter=lambda: 0.0))
     found: dict[str, tuple[str, Callable[[], bytes]]] = {}
 

@@ -68,6 +68,11 @@ def uploaded(page: str) -> tuple[UploadedTable | None, Mapping[str, np.ndarray]]
     return file.uploaded(page, File, _chosen)
 
 
+def from_data(page: str) -> tuple[str, ...]:
+    """See `file.from_data`."""
+    return file.from_data(page)
+
+
 def _chosen(upload: File) -> Prepared[UploadedTable]:
     """Target, features, ranges, categories and missing values: the table that they make. Raises UserError."""
     target, positive = choose_target(upload, tuple(TARGETS))
