@@ -12,7 +12,7 @@ import pandas as pd
 
 import dpviz
 from dpviz.datasets import Upload
-from dpviz.experiments import publishing
+from dpviz.experiments import publishing, results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
@@ -51,7 +51,7 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
 def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     """The columns of one arm, one entry per iteration and replicate."""
     lane = trace.lanes[label]
-    series = {metric: trace.series(label, metric.name) for metric in lane.metrics}
+    series = {metric: trace.series(label, metric.name, gaps=True) for metric in lane.metrics}
     series = {metric: found for metric, found in series.items() if len(found[0])}
     # A trace that is growing may have one more row of some metrics than of others.
     count = min((len(recorded) for recorded, _ in series.values()), default=len(lane.iterations))
@@ -71,6 +71,8 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     if len(lane.stopped_at):
         outcome["stopped_at"] = np.tile(np.where(lane.stopped_at < 0, np.nan, lane.stopped_at), count)
     table |= {name + ("" if lane.private else NOT_PRIVATE): values for name, values in outcome.items()}
+    if plan.passes is not None:
+        table[results.PASSES] = plan.passes[iterations]
     for name, scale in plan.noise.items():
         table[f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"] = np.append(np.nan, scale)[iterations]
     for metric, (_, found) in series.items():

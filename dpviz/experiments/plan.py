@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Self
 
@@ -153,6 +154,14 @@ class Plan:
     def private(self) -> bool:
         """Whether it has a budget; nothing of a run without one is released."""
         return self.budget.private
+
+    @cached_property
+    def passes(self) -> np.ndarray | None:
+        """(T+1,) how often the table has been read after each iteration, 0 first: what computing costs, whatever the
+        size of a batch. None where that is not known in advance, because rows are not counted or replicates stop."""
+        if self.batch_size is None or self.stops:
+            return None
+        return np.concatenate([[0.0], np.cumsum(self.batch_size)]) / self.facts.n
 
     @property
     def events(self) -> tuple[Event, ...]:

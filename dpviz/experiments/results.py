@@ -18,6 +18,7 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.events import Event
 
+PASSES = "passes"  # over the data
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
 _LARGEST = 1e300  # differences of values up to here are still finite
 
@@ -206,6 +207,36 @@ def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
 def ceilings(plans: Mapping[str, Plan], currency: Currency) -> dict[str, float]:
     """What each private method that stops by itself may be charged at most: its guarantee, in a currency."""
     return {label: float(plan.spent(currency)[-1]) for label, plan in plans.items() if plan.private and plan.stops}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What the series of a run can be drawn over, beside step and privacy spent.
+
+    curves : (t+1,) its value after every iteration, per method that has it.
+    """
+
+    title: str
+    curves: Mapping[str, np.ndarray]
+
+
+def axes(trace: Trace, plans: Mapping[str, Plan]) -> dict[str, Axis]:
+    """Passes over the data, which the plans know, and the released series that are declared as axes, by name.
+
+    Of the latter the median over the replicates, in straight lines between the recorded iterations.
+    """
+    passes = {label: plan.passes for label, plan in plans.items() if label in trace.lanes and plan.passes is not None}
+    found = {PASSES: Axis("Passes over the data", passes)} if passes else {}
+    for metric in trace.metrics.values():
+        recorded = {label: trace.series(label, metric.name) for label in trace.lanes if metric.axis}
+        curves = {
+            label: np.interp(np.arange(iterations[-1] + 1), iterations, np.median(values, axis=1))
+            for label, (iterations, values) in recorded.items()
+            if len(iterations)
+        }
+        if curves:
+            found[metric.name] = Axis(metric.label, curves)
+    return found
 
 
 def spent_curve(trace: Trace, label: str, plan: Plan, currency: Currency) -> np.ndarray:

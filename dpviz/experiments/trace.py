@@ -156,16 +156,17 @@ class Trace:
         """Whether every arm that records a metric releases it."""
         return all(lane.released(metric) for lane in self.lanes.values() if metric in lane.metrics)
 
-    def series(self, arm: str, metric: str) -> tuple[np.ndarray, np.ndarray]:
+    def series(self, arm: str, metric: str, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Iterations (k,) and values (k, R) recorded so far; empty if the arm does not record the metric.
 
-        Of a dear metric, those iterations at which it was computed.
+        Of a dear metric, those iterations at which it was computed; with `gaps` the others too, as nan.
         """
         lane = self.lanes[arm]
         rows = len(lane.iterations)
         values = np.array(lane.values.get(metric, [])[:rows])
         iterations = np.array(lane.iterations[: len(values)], dtype=int)
-        if any(other.name == metric and other.cost == "dear" for other in lane.metrics) and len(values):
+        dear = any(other.name == metric and other.cost == "dear" for other in lane.metrics)
+        if dear and not gaps and len(values):
             computed = ~np.isnan(values).all(axis=1)
             return iterations[computed], values[computed]
         return iterations, values

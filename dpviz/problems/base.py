@@ -22,7 +22,7 @@ class Metric:
     released : True if it is a function of what the mechanisms release; False for a diagnostic, which reads raw data.
     headline : its place among the numbers that the final table shows, 1 first; 0 is not in the table.
     cost : "dear" if a diagnostic is worth a grid of its own, with fewer points than those beside it.
-    axis : whether the others can be drawn over it: a released series that only grows, such as passes over the data.
+    axis : whether the others can be drawn over it: a released series that only grows, such as function evaluations.
     """
 
     name: str
@@ -33,9 +33,6 @@ class Metric:
     headline: int = 0
     cost: Literal["cheap", "dear"] = "cheap"
     axis: bool = False
-
-
-PASSES = Metric("passes", "Passes over the data", released=True, axis=True)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def test_the_csv_tells_raw_data_columns_and_privacy_spent(experiment: Experiment
     plans = experiment.plans()
     frame = read_exactly(to_csv(experiment.run(), experiment, plans))
     assert set(frame.columns) == {
-        *("algorithm", "replicate", "iteration", "spent_epsilon", "spent_mu", "noise_scale"),
+        *("algorithm", "replicate", "iteration", "spent_epsilon", "spent_mu", "passes", "noise_scale"),
         *("distance", "noisy_gradient_norm", "objective_gap_nonprivate", "gradient_norm_nonprivate"),
         *("distance_nonprivate", "noisy_gradient_norm_nonprivate"),  # of the arm without privacy
         *("status", "status_nonprivate"),

@@ -1,22 +1,28 @@
 """What is recorded, and when: by declared costs; nothing is evaluated twice; dear diagnostics at few iterations."""
 
+import io
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpviz.datasets import UniformLogistic
+from dpviz.datasets.games import LatentGame
+from dpviz.experiments import export, results
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import recorded_points
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.accelerated import presets as accelerated_presets
-from dpviz.privacy.budgets import Budget, PureDP
+from dpviz.families.mirror_descent import BiasReduced, NoisyPayoffs
+from dpviz.privacy.budgets import Budget, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Cost, Facts, Metric, Problem, ProblemSpecification
 from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
+from dpviz.problems.matrix_games import MatrixGame
 
 
 class Scale(Problem):
@@ -159,3 +165,45 @@ def test_a_snapshot_that_comes_again_is_recorded_and_counted_once() -> None:
         for one, other in zip(plain.series("it", name), steps[-1].trace.series("it", name), strict=True):
             assert np.array_equal(one, other)
     assert [len(spent) for spent in steps[-1].trace.spent("it")] == [31, 31]
+
+
+def test_passes_over_the_data_are_a_released_axis_that_follows_from_the_plan() -> None:
+    problem = LogisticRegression(data=UniformLogistic(rows=1000, dimension=2))
+    arms = (
+        Arm(label="all", algorithm=GradientDescent(iterations=8)),
+        Arm(label="batches", algorithm=GradientDescent(iterations=12, batch_fraction=0.25)),
+    )
+    of = Experiment(problem=problem, arms=arms, replicates=2)
+    trace, plans = of.run(), of.plans()
+    found = results.axes(trace, plans)
+    assert list(found) == ["passes"] and list(found["passes"].curves) == ["all", "batches"]
+    for label, each in (("all", 1.0), ("batches", 0.25)):
+        assert found["passes"].curves[label] == pytest.approx(each * np.arange(plans[label].iterations + 1))
+    table = pd.read_csv(io.StringIO(export.to_csv(trace, of, plans)), comment="#")
+    assert table[table["algorithm"] == "batches"]["passes"].max() == 3.0
+    once = NoisyPayoffs(matrix_rounds=5).plan(MatrixGame().facts(), ZeroConcentratedDP(rho=0.1))
+    assert once.passes is not None and once.passes.tolist() == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    used = BiasReduced().plan(MatrixGame().facts(), ZeroConcentratedDP(rho=0.1))
+    assert used.passes is None, "how many rows it uses is random"
+
+
+def test_a_released_series_that_is_declared_as_an_axis_is_one() -> None:
+    method = BiasReduced(stop_level=8)
+    game = MatrixGame(data=LatentGame(rows=100, strategies_x=4, strategies_y=5))
+    budget = ZeroConcentratedDP(rho=0.1)
+    of = Experiment(problem=game, arms=(Arm(label="it", algorithm=method),), budget=budget, replicates=3)
+    trace, plans = of.run(), of.plans()
+    (axis,) = results.axes(trace, plans).values()
+    iterations, values = trace.series("it", "rows_used")
+    assert axis.title == "Rows used so far" and (np.diff(axis.curves["it"]) >= 0).all()
+    assert axis.curves["it"][iterations] == pytest.approx(np.median(values, axis=1))
+
+
+def test_a_csv_has_gaps_where_a_dear_diagnostic_was_not_computed() -> None:
+    of = weighing(dear=0.02)
+    trace = of.run()
+    table = pd.read_csv(io.StringIO(export.to_csv(trace, of, of.plans())), comment="#")
+    found = table[table["replicate"] == 0]
+    assert found["value_nonprivate"].notna().all() and len(found) == len(trace.series("it", "value")[0])
+    computed = found[found["depth_nonprivate"].notna()]
+    assert computed["iteration"].tolist() == trace.series("it", "depth")[0].tolist()

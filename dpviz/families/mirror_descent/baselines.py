@@ -210,7 +210,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
             (event,),
             charged_at=np.ones(1, dtype=int),
             iterations=rounds,
-            batch_size=np.full(rounds, facts.n),
+            batch_size=np.append(facts.n, np.zeros(rounds - 1, dtype=int)),  # the matrix is read off once
             noise={"payoffs": planning.once(scale, rounds)},
             resolved={"rounds": rounds},
             step_size_x=np.full(rounds, steps[0]),
@@ -330,7 +330,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
             (event,),
             charged_at=np.ones(1, dtype=int),
             iterations=self.fitting_rounds,
-            batch_size=np.full(self.fitting_rounds, facts.n),
+            batch_size=np.append(facts.n, np.zeros(self.fitting_rounds - 1, dtype=int)),  # the tables are read off once
             noise={"tables": planning.once(scale, self.fitting_rounds)},
             resolved={"rounds": self.fitting_rounds},
         )

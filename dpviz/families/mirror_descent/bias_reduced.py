@@ -34,7 +34,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
     sparse: ClassVar[bool] = True
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("rho_spent", "ρ spent so far", released=True),
-        Metric("rows_used", "Rows used so far", released=True),
+        Metric("rows_used", "Rows used so far", released=True, axis=True),
     )
     stop_level: int = number(
         64, 4, 1024, label="Stop level", symbol="U", scale="log", help="Rounds end before Σ 2^N exceeds U; U B rows."
