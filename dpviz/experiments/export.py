@@ -154,7 +154,7 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
     of the user's file, and makes the table from it by the declarations in its settings.
     """
     parts = dict.fromkeys(("argument", "file", "imports", "load", "tables"), "")
-    if isinstance(getattr(experiment.problem, "data", None), Upload):
+    if isinstance(experiment.problem.dataset, Upload):
         parts = {"argument": " FILE", "file": _FILE, "imports": _IMPORTS, "load": _LOAD, "tables": "tables"}
     return _SCRIPT.format(
         version=dpviz.__version__,

@@ -190,8 +190,9 @@ class Plan:
         before = self.facts.released
         if isinstance(self.terms, Filter) and self.worst_case is not None:
             sums, at = np.unique(self.worst_case, return_inverse=True)
-            whole = [(*before, *([_ceiling(self.terms, amount)] if amount else [])) for amount in sums.tolist()]
-            return np.array([accountants.total(events, currency) for events in whole])[at]
+            unit, earlier = UNITS[currency], accountants.total(before, currency)
+            own = np.array([unit.cost(_ceiling(self.terms, amount)) if amount else 0.0 for amount in sums.tolist()])
+            return np.asarray((earlier**unit.power + own[at] ** unit.power) ** (1 / unit.power))
         cumulative = accountants.spent((*before, *self.events), currency)
         counts = np.searchsorted(self.charged_at, np.arange(self.iterations + 1), side="right")
         return cumulative[len(before) + counts]
@@ -199,7 +200,7 @@ class Plan:
 
 def _ascending(values: np.ndarray, low: float, high: float) -> bool:
     """Whether values (k,) ascend, weakly, from `low` at least to `high` at most."""
-    path = np.array([low, *values.ravel(), high])
+    path = np.concatenate([[low], values.ravel(), [high]])
     return values.ndim == 1 and bool((path[1:] >= path[:-1]).all())
 
 

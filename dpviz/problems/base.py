@@ -147,6 +147,12 @@ class ProblemSpecification(Specification, ABC):
         """Load and clip the data. Raises UserError if an uploaded table is missing or does not fit the facts."""
 
     @property
+    def dataset(self) -> Specification | None:
+        """The settings of its data, which a problem keeps in its field `data`; None for one that has no data."""
+        found: Specification | None = getattr(self, "data", None)
+        return found
+
+    @property
     def public(self) -> bool:
         """Whether raw-data curves may be shown without asking (synthetic or published data)."""
         return True

@@ -89,8 +89,9 @@ def expectation(problem: ProblemSpecification, budget: Budget, rounds: int) -> E
 
 def key(problem: ProblemSpecification) -> str:
     """The problem's name in the table: its kind, and the choice that makes it another game."""
+    data = problem.dataset
     choices = (
-        getattr(getattr(problem, "data", None), "structure", ""),
+        data.structure if isinstance(data, LatentGame) else "",
         *(getattr(problem, name, "") for name in _KINDS),
     )
     return "_".join(filter(None, (problem.kind.rpartition(".")[2], *choices)))
@@ -98,7 +99,7 @@ def key(problem: ProblemSpecification) -> str:
 
 def _as_measured(problem: ProblemSpecification) -> bool:
     """Whether the data are generated, and no setting but sizes, seeds and those of `key` differs from its default."""
-    data = getattr(problem, "data", None)
+    data = problem.dataset
     parts = [problem] if data is None else [problem, data]
     return isinstance(data, _DATA | None) and all(
         getattr(part, name) == field.default
