@@ -5,7 +5,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -174,11 +174,8 @@ class LinearModel(ProblemSpecification):
         gap = self.largest_loss(self.feature_radius("l1") * abs(self.start)) + square
         return gap, gap if self.start == 0 else gap + 2 * square + self.largest_loss(0.0)
 
-    def rows(self, data: Dataset) -> tuple[np.ndarray, np.ndarray]:
-        """The scaled rows u (n, d), and for each C over its norm (n,): how far the clip lets φ' go, inf without one.
-
-        Where rows are clipped, they are scaled down to norm C, and no slope is clipped.
-        """
+    def rows(self, data: Dataset) -> "Rows":
+        """The rows of the data, scaled by their declared bounds, and clipped if that is what is clipped."""
         numeric = data.facts.numeric
         low, high = np.array(data.facts.bounds).T
         features = data.features - low  # the one copy; what follows works in place
@@ -191,13 +188,26 @@ class LinearModel(ProblemSpecification):
         if self.intercept == "yes":
             features = np.column_stack([features, np.full(len(features), constant)])
         caps = (self.clip or math.inf) / norms(features, self.clip_norm)
-        if self.clipping == "rows":
-            features *= np.minimum(caps, 1.0)[:, None]
-            caps = np.full(len(features), math.inf)
-        return features, caps
+        if self.clipping == "gradients":
+            return Rows(features, caps)
+        shortened = float((caps < 1).mean())
+        features *= np.minimum(caps, 1.0)[:, None]
+        return Rows(features, np.full(len(features), math.inf), shortened)
 
     @abstractmethod
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LinearProblem": ...
+
+
+class Rows(NamedTuple):
+    """The rows of a linear model.
+
+    features : (n, d) scaled rows u. caps : (n,) C over the norm of each, how far the clip lets |φ'| go; inf without one
+    and where rows are clipped. shortened : share of rows that were scaled down to norm C there; a diagnostic.
+    """
+
+    features: np.ndarray
+    caps: np.ndarray
+    shortened: float = 0.0
 
 
 class LinearProblem(SmoothProblem):
@@ -207,6 +217,7 @@ class LinearProblem(SmoothProblem):
     caps : (n,) largest allowed |φ'| of each row, or None if the clip is never active. Clipping a linear model keeps
         convexity: it is gradient descent on the loss that continues linearly where its slope has reached the cap.
     steep : a row can reach the clip if its cap is below this; the largest |φ'| of any row at x = 0 if φ' is unbounded.
+    shortened : see `Rows`.
     """
 
     def __init__(
@@ -216,11 +227,13 @@ class LinearProblem(SmoothProblem):
         caps: np.ndarray | None,
         offsets: np.ndarray | None = None,
         steep: float = 1.0,
+        shortened: float = 0.0,
     ) -> None:
         self.facts = specification.facts()
         self._radius = specification.feature_radius("l2")
         self._regularisation = specification.regularisation
         self._rows, self._caps, self._offsets, self._steep = rows, caps, offsets, steep
+        self.shortened_share = shortened
 
     @staticmethod
     @abstractmethod

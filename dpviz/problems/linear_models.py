@@ -42,9 +42,9 @@ class LogisticRegression(LinearModel):
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LogisticProblem":
         data = self.data.load(tables)
-        rows, caps = self.rows(data)
+        rows, caps, shortened = self.rows(data)
         rows *= data.labels[:, None]
-        return LogisticProblem(self, rows, np.minimum(caps, 1.0) if (caps < 1).any() else None)
+        return LogisticProblem(self, rows, np.minimum(caps, 1.0) if (caps < 1).any() else None, shortened=shortened)
 
 
 class LogisticProblem(LinearProblem):

@@ -9,8 +9,10 @@ from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLinear
 from dpviz.privacy.queries import Norm
 from dpviz.problems.base import Metric
-from dpviz.problems.linear_base import LinearModel, LinearProblem, norms
+from dpviz.problems.linear_base import LinearModel, LinearProblem, Rows, norms
 from dpviz.specification import number
+
+BOTH: tuple[Norm, Norm] = ("l1", "l2")
 
 
 class LeastSquares(LinearModel):
@@ -42,11 +44,11 @@ class LeastSquares(LinearModel):
         return self.clip_in(norm)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "RegressionProblem":
-        rows, targets, caps = _regression(self, tables)
+        (rows, caps, shortened), targets = _regression(self, tables)
         if self.clip is None or self.clipping == "rows":
-            both = (self.feature_radius(norm) / norms(rows, norm) for norm in ("l1", "l2"))
-            caps = np.minimum(*both)
-        return RegressionProblem(self, rows, caps, targets)
+            radii = (self.feature_radius(norm) / norms(rows, norm) for norm in BOTH)
+            caps = np.maximum(np.minimum(*radii), 1.0)  # less than 1 by rounding only
+        return RegressionProblem(self, rows, caps, targets, shortened=shortened)
 
 
 class HuberRegression(LinearModel):
@@ -77,8 +79,8 @@ class HuberRegression(LinearModel):
         return radius if self.clipping == "rows" else min(radius, self.clip_in(norm))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "HuberProblem":
-        rows, targets, caps = _regression(self, tables)
-        return HuberProblem(self, rows, np.minimum(caps, self.threshold), targets, self.threshold)
+        (rows, caps, shortened), targets = _regression(self, tables)
+        return HuberProblem(self, rows, np.minimum(caps, self.threshold), targets, self.threshold, shortened)
 
 
 class RegressionProblem(LinearProblem):
@@ -124,14 +126,12 @@ class HuberProblem(RegressionProblem):
     )
 
 
-def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows and caps as `LinearModel.rows` makes them, and targets (n,) in [-1, 1]."""
+def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[Rows, np.ndarray]:
+    """The rows, and targets (n,) in [-1, 1]."""
     data = model.data.load(tables)
-    rows, caps = model.rows(data)
-    if data.facts.target is None:
-        return rows, data.labels, caps
-    low, high = data.facts.target
-    return rows, np.clip((data.labels - (low + high) / 2) / ((high - low) / 2), -1.0, 1.0), caps
+    low, high = data.facts.target or (-1.0, 1.0)
+    targets = (data.labels - (low + high) / 2) / ((high - low) / 2)
+    return model.rows(data), np.clip(targets, -1.0, 1.0)
 
 
 def _huber(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:

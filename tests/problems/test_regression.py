@@ -229,7 +229,7 @@ def test_a_column_of_categories_adds_one_to_the_norm_of_a_row(scaling: str) -> N
     assert model.feature_radius("l2") == pytest.approx(math.sqrt(2 * half**2 + 2))
     generator = np.random.default_rng(1)
     table = np.stack([hostile_row(generator, 4) for _ in range(N)])
-    rows, _ = model.rows(model.data.load({KEY: table}))
+    rows = model.rows(model.data.load({KEY: table})).features
     assert (rows[:, 2:5].sum(axis=1) == 1).all() and (rows[:, 5:].sum(axis=1) == 1).all()
     assert set(np.unique(rows[:, 2:])) == {0.0, 1.0}
     for norm in ("l1", "l2"):
@@ -256,3 +256,7 @@ def test_the_share_of_rows_that_the_clip_reaches() -> None:
     assert built(LeastSquares, mild_table(1), clip=0.01).clipped_share == 1.0
     assert 0 < built(LeastSquares, mild_table(1), clip=1.5).clipped_share < 1
     assert 0 < built(HuberRegression, mild_table(1), clip=0.4).clipped_share < 1
+    for cls in (LeastSquares, HuberRegression):
+        problem = built(cls, mild_table(1), clip=1.5, clipping="rows")
+        assert problem.clipped_share == 0.0 and 0 < problem.shortened_share < 1
+    assert built(LeastSquares, mild_table(1), clip=1.5).shortened_share == 0.0
