@@ -4,6 +4,7 @@ function of one number per row."""
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, Self
 
@@ -16,7 +17,7 @@ from dpviz.numbers import short
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.queries import Norm, Query
-from dpviz.problems.base import ProblemSpecification, SmoothFacts, SmoothProblem
+from dpviz.problems.base import SECONDS_PER_PRODUCT, Cost, Facts, ProblemSpecification, SmoothFacts, SmoothProblem
 from dpviz.specification import choice, number
 
 # Passes over the data work on blocks of about this many elements (rows × replicates): they stay in the cache, and no
@@ -158,6 +159,11 @@ class LinearModel(ProblemSpecification):
             initial_gap=gap,
             lyapunov=lyapunov,
         )
+
+    def cost(self, facts: Facts) -> Cost:
+        """A pass over the table per step, and for the optimum about ten Hessians."""
+        found = super().cost(facts)
+        return replace(found, preparation=found.preparation + 10 * facts.n * facts.d**2 * SECONDS_PER_PRODUCT)
 
     def smoothness_of(self, largest: float) -> float:
         """L = curvature · λ + 2λ_reg, where λ bounds the eigenvalues of the rows' second moment UᵀU/n."""
