@@ -11,9 +11,11 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache, cached_property
+from graphlib import TopologicalSorter
 from pathlib import Path
 from types import FunctionType
 
+import grimp
 import pytest
 import streamlit
 from packaging.requirements import Requirement
@@ -191,6 +193,13 @@ def test_every_public_method_says_what_it_does_there_or_where_it_is_declared() -
         if isinstance(value, described) and not member.startswith("_") and not documented(kind, member)
     ]
     assert sorted(found) == []
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Also not in a function, or for the type checker alone."""
+    graph = grimp.build_graph("dpviz", exclude_type_checking_imports=False)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names the modules
 
 
 def test_only_pages_and_ui_import_streamlit() -> None:

@@ -30,7 +30,6 @@ _VARIANCE: Mapping[Currency, Mapping[Noise, float]] = MappingProxyType(
     }
 )
 _VARIANCE_OF_SCALE: Mapping[Noise, float] = MappingProxyType({"laplace": 2.0, "gaussian": 1.0, "selection": _GUMBEL})
-_NONE: Mapping[Currency, str] = MappingProxyType({"epsilon": "no pure ε", "rho": "no ρ", "mu": "no μ"})
 
 
 class Analysis(Specification):
@@ -170,7 +169,7 @@ def _price(events: Sequence[Event], unit: Currency) -> float:
 
 def _without(analyses: Sequence[Analysis], unit: Currency) -> str:
     names = [a.name for a in analyses if accountants.total([stated_event(a)], unit) == math.inf]
-    return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} {_NONE[unit]}"
+    return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no {UNITS[unit].name}"
 
 
 def _fractions(analyses: Sequence[Analysis], unit: Currency, rule: Rule) -> list[float]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpviz.privacy.events import Event, Gaussian, Laplace, Relation, StatedPureDP, inner_events
 from dpviz.privacy.ledger import LedgerError
-from dpviz.privacy.queries import Norm, Query
+from dpviz.privacy.queries import Norm, Query, Sample
 
 E = TypeVar("E", Laplace, Gaussian, StatedPureDP)
 Replicates = Sequence[int] | np.ndarray
@@ -80,7 +80,7 @@ def require_sensitivity(query: Query, replicates: int) -> np.ndarray:
     return sensitivity
 
 
-class Batch:
+class Batch(Sample):
     """Rows of the table, and what was paid for: queries on them are released as declared, in order, or not at all.
 
     event : what was charged for the releases on these rows; None if they are released by running sums only.

@@ -8,7 +8,9 @@ without sampling may be read under either, whichever its sensitivity was compute
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
+
+from dpviz.numbers import short
 
 Relation = Literal["replace-one", "add/remove-one"]
 
@@ -155,11 +157,15 @@ def _positive(name: str, value: float) -> None:
 
 def parts(event: Event) -> tuple[Event, ...]:
     """The events directly inside a composite one; empty for a single release."""
-    if isinstance(event, Seq | Parallel):
-        return event.events
-    if isinstance(event, Repeat):
-        return (event.event,)
-    return (event.inner,) if isinstance(event, Sub) else ()
+    match event:
+        case Seq(events) | Parallel(events):
+            return events
+        case Repeat(part) | Sub(inner=part):
+            return (part,)
+        case Laplace() | Gaussian() | ExpMech() | StatedPureDP() | StatedZCDP() | StatedApproximateDP():
+            return ()
+        case _:
+            assert_never(event)
 
 
 def draws_batch(event: Event) -> bool:
@@ -206,23 +212,57 @@ def grouped(event: Event, k: int) -> Event:
 
     Add/remove-one to replace-one is a group of 2.
     """
-    if isinstance(event, Sub):
-        raise ValueError("a sampled event has no simple rule for groups; plan it with the group's sensitivity instead")
-    if isinstance(event, Laplace):
-        return Laplace(k * event.eps)
-    if isinstance(event, Gaussian):
-        return Gaussian(k * event.mu)
-    if isinstance(event, ExpMech):
-        return ExpMech(k * event.eta)
-    if isinstance(event, StatedPureDP):
-        return StatedPureDP(k * event.eps)
-    if isinstance(event, StatedZCDP):
-        return StatedZCDP(k**2 * event.rho)
-    if isinstance(event, StatedApproximateDP):
-        ratio = math.expm1(-k * event.eps) / math.expm1(-event.eps) if event.eps else k
-        growth = math.exp(min((k - 1) * event.eps, 700.0)) * ratio  # (e^(kε) - 1)/(e^ε - 1) without overflow
-        return StatedApproximateDP(k * event.eps, min(event.delta * growth, 1 - 1e-16))
-    if isinstance(event, Repeat):
-        return Repeat(grouped(event.event, k), event.times)
-    # The rows of a group may lie in several disjoint blocks; at worst all of them meet every block.
-    return Seq(tuple(grouped(part, k) for part in event.events))
+    match event:
+        case Sub():
+            raise ValueError(
+                f"{described(event)}: a sampled event has no simple rule for groups; plan it with the group's "
+                "sensitivity instead"
+            )
+        case Laplace(eps):
+            return Laplace(k * eps)
+        case Gaussian(mu):
+            return Gaussian(k * mu)
+        case ExpMech(eta):
+            return ExpMech(k * eta)
+        case StatedPureDP(eps):
+            return StatedPureDP(k * eps)
+        case StatedZCDP(rho):
+            return StatedZCDP(k**2 * rho)
+        case StatedApproximateDP(eps, delta):
+            ratio = math.expm1(-k * eps) / math.expm1(-eps) if eps else k
+            growth = math.exp(min((k - 1) * eps, 700.0)) * ratio  # (e^(kε) - 1)/(e^ε - 1) without overflow
+            return StatedApproximateDP(k * eps, min(delta * growth, 1 - 1e-16))
+        case Repeat(part, times):
+            return Repeat(grouped(part, k), times)
+        case Seq(events) | Parallel(events):
+            # The rows of a group may lie in several disjoint blocks; at worst all of them meet every block.
+            return Seq(tuple(grouped(part, k) for part in events))
+        case _:
+            assert_never(event)
+
+
+def described(event: Event) -> str:
+    """An event in words: "Laplace, ε = 0.2", "10 times Gaussian, μ = 0.1, on batches of 50 of 1,000 rows"."""
+    match event:
+        case Laplace(eps):
+            return f"Laplace, ε = {short(eps)}"
+        case Gaussian(mu):
+            return f"Gaussian, μ = {short(mu)}"
+        case ExpMech(eta):
+            return f"Selection, η = {short(eta)}"
+        case StatedPureDP(eps):
+            return f"Only known: ε = {short(eps)}"
+        case StatedZCDP(rho):
+            return f"Only known: ρ = {short(rho)}"
+        case StatedApproximateDP(eps, delta):
+            return f"Only known: ε = {short(eps)}, δ = {short(delta)}"
+        case Repeat(part, times):
+            return f"{times:,} times {described(part)}"
+        case Sub(m=m, n=n, inner=inner):
+            return f"{described(inner)}, on batches of {m:,} of {n:,} rows"
+        case Seq(events):
+            return "; then ".join(map(described, events))
+        case Parallel(events):
+            return f"disjoint blocks: {' | '.join(map(described, dict.fromkeys(events)))}"
+        case _:
+            assert_never(event)

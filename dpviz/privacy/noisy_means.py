@@ -12,6 +12,8 @@ from dpviz.errors import UserError
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting import accountants, per_event, textbook
 from dpviz.privacy.accounting.accountants import Reading
+from dpviz.privacy.accounting.currencies import UNITS
+from dpviz.privacy.accounting.refusals import refusals
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Relation, Sub, inner_events
 from dpviz.privacy.mechanisms import noise_scale
@@ -189,12 +191,7 @@ class Guarantee:
     reading: Reading
 
 
-_MISSING = {
-    "epsilon": "Pure ε does not exist for Gaussian noise, nor for what is known in ρ, μ or (ε, δ) only.",
-    "rho": "ρ does not exist for (ε, δ) guarantees, and Gaussian noise on random batches has none that is amplified.",
-    "mu": "μ is known for Gaussian noise on all rows and for pure ε only; what is stated in ρ or (ε, δ) has none.",
-    "epsilon_at_delta": "No accountant proves an ε at this δ. Raise δ: it must exceed the δ of all parts together.",
-}
+_UNPROVEN = "No accountant proves an ε at this δ. Raise δ: it must exceed the δ of all parts together."
 
 
 def guarantee(events: Sequence[Event], delta: float) -> Guarantee:
@@ -203,14 +200,13 @@ def guarantee(events: Sequence[Event], delta: float) -> Guarantee:
     Raises ValueError for batches that hold under different neighbouring relations.
     """
     reading = accountants.tightest(events, delta)
-    found = {
-        "epsilon": accountants.total(events, "epsilon"),
-        "epsilon_at_delta": reading.epsilon,
-        "rho": accountants.total(events, "rho"),
-        "mu": accountants.total(events, "mu"),
-    }
+    found: dict[str, float] = {name: accountants.total(events, name) for name in UNITS}
+    found["epsilon_at_delta"] = reading.epsilon
     values = {name: value if value < math.inf else None for name, value in found.items()}
-    missing = {name: _MISSING[name] for name, value in values.items() if value is None}
+    missing: dict[str, str]
+    missing = {name: " ".join(map(str, refusals(events, name))) for name in UNITS if values[name] is None}
+    if values["epsilon_at_delta"] is None:
+        missing["epsilon_at_delta"] = _UNPROVEN
     return Guarantee(tuple(events), delta, MappingProxyType(values), MappingProxyType(missing), reading)
 
 

@@ -1,15 +1,16 @@
 """Queries: values computed from data, with the sensitivity that their clipping enforces."""
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from dpviz.privacy.events import Relation
 
-if TYPE_CHECKING:
-    from dpviz.privacy.batches import Batch
-
 Norm = Literal["l1", "l2", "linf", "range"]
+
+
+class Sample:
+    """Rows that were opened for queries, as a query names them; what they are and may release, `Batch` says."""
 
 
 class Query(NamedTuple):
@@ -26,5 +27,5 @@ class Query(NamedTuple):
     value: np.ndarray
     sensitivity: float | np.ndarray
     norm: Norm
-    batch: "Batch | None" = None
+    batch: Sample | None = None
     relation: Relation = "replace-one"

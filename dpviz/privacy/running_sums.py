@@ -152,9 +152,10 @@ class PrefixSums:
     def _leaf(self, query: Query) -> Batch:
         if self._added == len(self._leaves):
             raise LedgerError(f"these running sums were opened for {self._added} queries; this is one more")
-        if query.batch is None or not self._leaves.is_leaf(query.batch, self._added):
+        leaf = query.batch
+        if not isinstance(leaf, Batch) or not self._leaves.is_leaf(leaf, self._added):
             raise LedgerError(f"query {self._added + 1} must be computed on leaf {self._added + 1} of the running sums")
-        return query.batch
+        return leaf
 
     def _check(self, query: Query, places: list[int]) -> None:
         if query.norm != "l2":

@@ -9,7 +9,16 @@ import pytest
 from dpviz.errors import UserError
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, textbook
 from dpviz.privacy.allocation import Analysis, Share, compose_stated, composed, split, stated_event, weighted_variance
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import (
+    ApproximateDP,
+    Budget,
+    GaussianDP,
+    NoPrivacy,
+    PureDP,
+    RenyiDP,
+    TradeOff,
+    ZeroConcentratedDP,
+)
 from dpviz.privacy.events import (
     ExpMech,
     Gaussian,
@@ -248,12 +257,15 @@ def test_disjoint_sets_of_rows_compose_in_parallel() -> None:
 
 
 def test_a_currency_that_does_not_add_up_is_refused() -> None:
-    class Unknown(Budget):
+    class Unknown(RenyiDP):
         name = "Unknown"
 
     for refused in (lambda: split(Unknown(), PAIR), lambda: stated_event(Analysis(noise="any", budget=Unknown()))):
         with pytest.raises(UserError, match="not as Unknown"):
             refused()
+    for budget in (RenyiDP(), TradeOff()):
+        with pytest.raises(UserError, match="not as"):
+            split(budget, PAIR)
 
 
 def test_an_analysis_keeps_its_budget_in_its_text() -> None:

@@ -4,10 +4,30 @@ import copy
 import dataclasses
 import math
 import pickle
+from typing import get_args
 
+import numpy as np
 import pytest
 
-from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub, inner_events
+from dpviz.privacy.accounting import per_event, rounding
+from dpviz.privacy.accounting.currencies import UNITS
+from dpviz.privacy.events import (
+    Event,
+    ExpMech,
+    Gaussian,
+    Laplace,
+    Parallel,
+    Repeat,
+    Seq,
+    StatedApproximateDP,
+    StatedPureDP,
+    StatedZCDP,
+    Sub,
+    described,
+    grouped,
+    inner_events,
+    parts,
+)
 
 EVENTS = [
     Laplace(0.5),
@@ -79,3 +99,31 @@ def test_inner_events_are_the_noise_releases_in_order() -> None:
     assert inner_events(a) == (a,)
     assert inner_events(Seq((a, Seq((b, c))))) == (a, b, c)
     assert inner_events(Sub("wor", 1, 2, Seq((c, a)))) == (c, a)
+
+
+WORDS: dict[Event, str] = {
+    Laplace(0.2): "Laplace, ε = 0.2",
+    Gaussian(0.1): "Gaussian, μ = 0.1",
+    ExpMech(0.5): "Selection, η = 0.5",
+    StatedPureDP(1.0): "Only known: ε = 1",
+    StatedZCDP(0.5): "Only known: ρ = 0.5",
+    StatedApproximateDP(1.0, 1e-6): "Only known: ε = 1, δ = 10⁻⁶",
+    Sub("wor", 50, 1000, Gaussian(0.1)): "Gaussian, μ = 0.1, on batches of 50 of 1,000 rows",
+    Repeat(Laplace(0.2), 2000): "2,000 times Laplace, ε = 0.2",
+    Seq((Laplace(0.2), Gaussian(0.1))): "Laplace, ε = 0.2; then Gaussian, μ = 0.1",
+    Parallel((Laplace(0.2), Laplace(0.2), Gaussian(0.1))): "disjoint blocks: Laplace, ε = 0.2 | Gaussian, μ = 0.1",
+}
+
+
+def test_every_kind_of_event_is_known_to_all_that_ask_of_which_kind_it_is() -> None:
+    """A kind that one of them forgot would be a type error; here it would be one when it runs."""
+    assert {type(event) for event in WORDS} == set(get_args(Event))
+    for event, words in WORDS.items():
+        assert described(event) == words
+        assert all(unit.cost(event) > 0 for unit in UNITS.values())
+        assert (per_event.rdp(event, np.array([2.0, 8.0])) > 0).all()
+        assert parts(rounding.simplified(event)) == () or isinstance(event, Sub | Parallel)
+        if not isinstance(event, Sub):
+            assert UNITS["epsilon"].cost(grouped(event, 2)) >= UNITS["epsilon"].cost(event)
+    with pytest.raises(AssertionError):
+        described(Event)  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -14,11 +14,40 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event
 from dpviz.problems.base import SmoothFacts
 
-if TYPE_CHECKING:
-    from dpviz.families.accelerated.algorithms import GradientMethod
+
+class Method(Protocol):
+    """What planning has to know of a `GradientMethod`: its settings, its steps, and the bound that holds for it."""
+
+    title: ClassVar[str]
+    dynamics: ClassVar[quadratic.Kind]
+
+    @property
+    def iterations(self) -> int:
+        """T, or the most that there may be."""
+
+    @property
+    def noise(self) -> Literal["laplace", "gaussian"]:
+        """Its kind."""
+
+    @property
+    def schedule(self) -> Literal["uniform", "optimal", "envelope"]:
+        """How the budget is spread over the steps."""
+
+    @property
+    def horizon(self) -> Literal["fixed", "bound"]:
+        """Whether T is set, or chosen by the bound."""
+
+    def batch_size(self, facts: SmoothFacts) -> int:
+        """m: rows in each gradient."""
+
+    def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
+        """The noise-free method."""
+
+    def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> theory.Recursion | None:
+        """The error bound, or None where none is known."""
 
 
-def split_budget(method: "GradientMethod", facts: SmoothFacts, budget: Budget) -> tuple[Event, ...]:
+def split_budget(method: Method, facts: SmoothFacts, budget: Budget) -> tuple[Event, ...]:
     """Choose T (if the method leaves it to the bound) and spread the budget over the steps: one event per step."""
     iterations = best_iterations(method, facts, budget) if method.horizon == "bound" else method.iterations
     m, n = method.batch_size(facts), facts.n
@@ -26,7 +55,7 @@ def split_budget(method: "GradientMethod", facts: SmoothFacts, budget: Budget) -
     return calibration.calibrated_events(method.noise, budget, weights, m, n, facts.released)
 
 
-def shares(method: "GradientMethod", facts: SmoothFacts, budget: Budget, iterations: int) -> np.ndarray:
+def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) -> np.ndarray:
     """(T,) share of the budget of each step, up to a common factor: of ε for Laplace, of ρ for Gaussian noise."""
     if method.schedule == "uniform" or not budget.private:
         return np.ones(iterations)
@@ -47,14 +76,14 @@ def shares(method: "GradientMethod", facts: SmoothFacts, budget: Budget, iterati
     return theory.optimal_weights(recursion, method.noise)
 
 
-def half_variance(method: "GradientMethod", facts: SmoothFacts, plan: Plan) -> np.ndarray:
+def half_variance(method: Method, facts: SmoothFacts, plan: Plan) -> np.ndarray:
     """(T,) half the expected squared norm of each step's gradient error: privacy noise plus batch noise."""
     variance_factor = 1.0 if method.noise == "laplace" else 0.5
     batch = theory.sampling_variance(facts.gradient_bound("l2"), method.batch_size(facts), facts.n)
     return variance_factor * facts.d * plan.noise["gradient"] ** 2 + batch / 2
 
 
-def best_iterations(method: "GradientMethod", facts: SmoothFacts, budget: Budget) -> int:
+def best_iterations(method: Method, facts: SmoothFacts, budget: Budget) -> int:
     """T at most `method.iterations` that minimises the error bound when the whole budget is spent over T steps."""
     if not budget.private:
         return method.iterations
@@ -62,9 +91,7 @@ def best_iterations(method: "GradientMethod", facts: SmoothFacts, budget: Budget
     return best
 
 
-def bound_by_horizon(
-    method: "GradientMethod", facts: SmoothFacts, budget: Budget
-) -> tuple[np.ndarray, np.ndarray, int]:
+def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tuple[np.ndarray, np.ndarray, int]:
     """Numbers of steps (k,), the error bound (k,) if the whole budget is spread over so many, and the best number.
 
     Raises UserError for a method without a bound, and where no quick bound is known (Gaussian noise on batches).
@@ -89,7 +116,7 @@ def bound_by_horizon(
     return horizons, bounds, int(horizons[np.argmin(bounds)])
 
 
-def _unit(method: "GradientMethod", facts: SmoothFacts, budget: Budget) -> float:
+def _unit(method: Method, facts: SmoothFacts, budget: Budget) -> float:
     """Half variance of a single step that gets the whole budget, all rows used."""
     if method.noise == "laplace":
         return facts.d * (facts.gradient_sensitivity("l1", facts.n) / budget.left(facts.released)) ** 2
@@ -98,7 +125,7 @@ def _unit(method: "GradientMethod", facts: SmoothFacts, budget: Budget) -> float
 
 
 def _laplace_bound(
-    method: "GradientMethod", facts: SmoothFacts, budget: Budget, recursion: theory.Recursion
+    method: Method, facts: SmoothFacts, budget: Budget, recursion: theory.Recursion
 ) -> Callable[[int], float]:
     """The bound after T' steps, for Laplace noise where no closed form covers all T' at once.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal, assert_never, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -337,12 +337,16 @@ def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Flo
 
 
 def _without_failure(event: Event) -> tuple[Event, float]:
-    if isinstance(event, StatedApproximateDP):
-        return StatedPureDP(max(event.eps, 1e-300)), math.log1p(-event.delta)
-    if isinstance(event, Seq | Parallel):
-        parts, logs = zip(*(_without_failure(part) for part in event.events), strict=True)
-        return type(event)(parts), sum(logs) if isinstance(event, Seq) else min(logs)
-    if isinstance(event, Repeat):
-        part, log = _without_failure(event.event)
-        return Repeat(part, event.times), event.times * log
-    return event, 0.0
+    match event:
+        case StatedApproximateDP(eps, delta):
+            return StatedPureDP(max(eps, 1e-300)), math.log1p(-delta)
+        case Seq(events) | Parallel(events):
+            parts, logs = zip(*(_without_failure(part) for part in events), strict=True)
+            return type(event)(parts), sum(logs) if isinstance(event, Seq) else min(logs)
+        case Repeat(inner, times):
+            part, log = _without_failure(inner)
+            return Repeat(part, times), times * log
+        case Laplace() | Gaussian() | ExpMech() | StatedPureDP() | StatedZCDP() | Sub():
+            return event, 0.0
+        case _:
+            assert_never(event)

@@ -34,11 +34,12 @@ _PRICE_OF_SMALL: Mapping[Currency, Mapping[Noise, float]] = MappingProxyType(
 class Unit:
     """How a currency counts.
 
-    symbol, label : "μ", "μ (Gaussian DP)". power : costs to this power add up.
+    symbol, name, label : "ε", "pure ε", "ε (pure DP)". power : costs to this power add up.
     cost : of one event; infinite where it has none. stated : the worst release of which only this number is known.
     """
 
     symbol: str
+    name: str
     label: str
     power: int
     cost: Callable[[Event], float]
@@ -56,9 +57,9 @@ class Unit:
 
 UNITS: Mapping[Currency, Unit] = MappingProxyType(
     {
-        "epsilon": Unit("ε", "ε (pure DP)", 1, per_event.pure, StatedPureDP),
-        "rho": Unit("ρ", "ρ (zCDP)", 1, per_event.rho, StatedZCDP),
-        "mu": Unit("μ", "μ (Gaussian DP)", 2, per_event.mu, Gaussian),
+        "epsilon": Unit("ε", "pure ε", "ε (pure DP)", 1, per_event.pure, StatedPureDP),
+        "rho": Unit("ρ", "ρ", "ρ (zCDP)", 1, per_event.rho, StatedZCDP),
+        "mu": Unit("μ", "μ", "μ (Gaussian DP)", 2, per_event.mu, Gaussian),
     }
 )
 

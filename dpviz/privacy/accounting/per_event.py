@@ -6,6 +6,7 @@ Sources as in `closed_forms`, which has the formulas of the single mechanisms; Z
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +26,7 @@ from dpviz.privacy.events import (
     StatedPureDP,
     StatedZCDP,
     Sub,
+    described,
     parts,
 )
 
@@ -33,84 +35,100 @@ Profile = Callable[[ArrayLike], Floats]
 
 def pure(event: Event) -> float:
     """ε of pure DP; infinite where noise is Gaussian or only ρ or (ε, δ) is known."""
-    if isinstance(event, Laplace | StatedPureDP):
-        return float(event.eps)
-    if isinstance(event, ExpMech):
-        return float(event.eta)
-    if isinstance(event, Seq):
-        return sum(pure(part) for part in event.events)
-    if isinstance(event, Repeat):
-        return event.times * pure(event.event)
-    if isinstance(event, Parallel):
-        return max(pure(part) for part in event.events)
-    if isinstance(event, Sub):  # `amplify` without the price of an array: plans ask this thousands of times
-        inner = pure(event.inner)
-        return math.log1p(math.expm1(min(inner, 700.0)) * (event.m / event.n)) + max(inner - 700.0, 0.0)
-    return math.inf
+    match event:
+        case Laplace(eps) | StatedPureDP(eps):
+            return float(eps)
+        case ExpMech(eta):
+            return float(eta)
+        case Sub(m=m, n=n, inner=inner):  # `amplify` without the price of an array: plans ask this thousands of times
+            size = pure(inner)
+            return math.log1p(math.expm1(min(size, 700.0)) * (m / n)) + max(size - 700.0, 0.0)
+        case Seq(events):
+            return sum(pure(part) for part in events)
+        case Repeat(part, times):
+            return times * pure(part)
+        case Parallel(events):
+            return max(pure(part) for part in events)
+        case Gaussian() | StatedZCDP() | StatedApproximateDP():
+            return math.inf
+        case _:
+            assert_never(event)
 
 
 def rho(event: Event) -> float:
     """Tight ρ of zCDP. Gaussian noise on a batch has none that is amplified, so infinity is returned for it."""
-    if isinstance(event, Laplace):
-        return float(closed_forms.exp_rest(-float(event.eps)))
-    if isinstance(event, Gaussian):
-        return float(event.mu) ** 2 / 2
-    if isinstance(event, ExpMech):
-        return float(closed_forms.exponential_rho(event.eta)) if event.eta < math.inf else math.inf
-    if isinstance(event, StatedZCDP):
-        return float(event.rho)
-    if isinstance(event, Seq):
-        return sum(rho(part) for part in event.events)
-    if isinstance(event, Repeat):
-        return event.times * rho(event.event)
-    if isinstance(event, Parallel):
-        return max(rho(part) for part in event.events)
-    epsilon = pure(event)
-    return closed_forms.pure_to_rho(epsilon) if epsilon < math.inf else math.inf
+    match event:
+        case Laplace(eps):
+            return float(closed_forms.exp_rest(-float(eps)))
+        case Gaussian(mu):
+            return float(mu) ** 2 / 2
+        case ExpMech(eta):
+            return float(closed_forms.exponential_rho(eta)) if eta < math.inf else math.inf
+        case StatedZCDP(stated):
+            return float(stated)
+        case Seq(events):
+            return sum(rho(part) for part in events)
+        case Repeat(part, times):
+            return times * rho(part)
+        case Parallel(events):
+            return max(rho(part) for part in events)
+        case StatedPureDP() | StatedApproximateDP() | Sub():
+            epsilon = pure(event)
+            return closed_forms.pure_to_rho(epsilon) if epsilon < math.inf else math.inf
+        case _:
+            assert_never(event)
 
 
 def mu(event: Event) -> float:
     """The smallest μ of Gaussian DP; infinite where no finite formula is known, as for Gaussian noise on a batch."""
-    if isinstance(event, Gaussian):
-        return float(event.mu)
-    if isinstance(event, Laplace):
-        size = float(event.eps)
-        if size < 1:  # ½ - ½ e^(-ε/2) would cancel
-            return math.sqrt(8) * float(erfinv(-math.expm1(-size / 2)))
-        return float(-2 * ndtri_exp(-size / 2 - math.log(2)))
-    if isinstance(event, ExpMech):
-        return closed_forms.exponential_mu(float(event.eta))
-    if isinstance(event, Seq):
-        return math.hypot(*(mu(part) for part in event.events))
-    if isinstance(event, Repeat):
-        return math.sqrt(event.times) * mu(event.event)
-    if isinstance(event, Parallel):
-        return max(mu(part) for part in event.events)
-    epsilon = pure(event)
-    return closed_forms.pure_to_mu(epsilon) if epsilon < math.inf else math.inf
+    match event:
+        case Gaussian(stated):
+            return float(stated)
+        case Laplace(eps):
+            size = float(eps)
+            if size < 1:  # ½ - ½ e^(-ε/2) would cancel
+                return math.sqrt(8) * float(erfinv(-math.expm1(-size / 2)))
+            return float(-2 * ndtri_exp(-size / 2 - math.log(2)))
+        case ExpMech(eta):
+            return closed_forms.exponential_mu(float(eta))
+        case Seq(events):
+            return math.hypot(*(mu(part) for part in events))
+        case Repeat(part, times):
+            return math.sqrt(times) * mu(part)
+        case Parallel(events):
+            return max(mu(part) for part in events)
+        case StatedPureDP() | StatedZCDP() | StatedApproximateDP() | Sub():
+            epsilon = pure(event)
+            return closed_forms.pure_to_mu(epsilon) if epsilon < math.inf else math.inf
+        case _:
+            assert_never(event)
 
 
 def rdp(event: Event, orders: Floats) -> Floats:
     """Rényi divergence at each order > 1, (k,); infinite where no bound is known."""
     orders = np.asarray(orders, dtype=float)
-    if isinstance(event, Gaussian | StatedZCDP):
-        return orders * rho(event)
-    if isinstance(event, Seq):
-        return sum((rdp(part, orders) for part in event.events), np.zeros_like(orders))
-    if isinstance(event, Repeat):
-        return event.times * rdp(event.event, orders)
-    if isinstance(event, Parallel):
-        return np.max([rdp(part, orders) for part in event.events], axis=0)
-    epsilon = pure(event)
-    found = np.full_like(orders, math.inf) if epsilon == math.inf else closed_forms.pure_rdp(epsilon, orders)
-    if isinstance(event, Sub) and isinstance(inner := dominating(event.inner), Gaussian):
-        mu = np.array([inner.mu])
-        return np.minimum(found, subsampled_rdp.gaussian(event.kind, event.m / event.n, mu, orders)[0])
-    if isinstance(event, Laplace):
-        return closed_forms.laplace_rdp(epsilon, orders)
-    if isinstance(event, ExpMech):
-        return closed_forms.exponential_rdp(epsilon, orders)
-    return found
+    match event:
+        case Gaussian() | StatedZCDP():
+            return orders * rho(event)
+        case Laplace(eps):
+            return closed_forms.laplace_rdp(float(eps), orders)
+        case ExpMech(eta):
+            return closed_forms.exponential_rdp(float(eta), orders)
+        case Seq(events):
+            return sum((rdp(part, orders) for part in events), np.zeros_like(orders))
+        case Repeat(part, times):
+            return times * rdp(part, orders)
+        case Parallel(events):
+            return np.asarray(np.max([rdp(part, orders) for part in events], axis=0))
+        case StatedPureDP() | StatedApproximateDP() | Sub():
+            epsilon = pure(event)
+            found = np.full_like(orders, math.inf) if epsilon == math.inf else closed_forms.pure_rdp(epsilon, orders)
+            if isinstance(event, Sub) and isinstance(inner := dominating(event.inner), Gaussian):
+                each = np.array([inner.mu])
+                return np.minimum(found, subsampled_rdp.gaussian(event.kind, event.m / event.n, each, orders)[0])
+            return found
+        case _:
+            assert_never(event)
 
 
 def dominating(event: Event) -> Event:
@@ -206,25 +224,29 @@ def mirrored(positive: Profile, reverse: Profile | None = None) -> Profile:
 
 def _profile_from_zero(event: Event) -> Profile:
     """The profile on ε ≥ 0 of an event that is not composite, of a symmetric pair."""
-    if isinstance(event, Laplace):
-        scale = float(event.eps)
-        return lambda epsilon: -np.expm1(np.minimum((np.asarray(epsilon) - scale) / 2, 0.0))
-    if isinstance(event, Gaussian):
-        parameter = float(event.mu)
-        return lambda epsilon: closed_forms.gdp_delta(parameter, epsilon)
-    if isinstance(event, ExpMech):
-        eta = float(event.eta)
-        return lambda epsilon: closed_forms.exponential_delta(eta, epsilon)
-    if isinstance(event, StatedPureDP):
-        eps = float(event.eps)
-        return lambda epsilon: closed_forms.pure_delta(eps, epsilon)
-    if isinstance(event, StatedApproximateDP):
-        eps, delta = float(event.eps), float(event.delta)
-        return lambda epsilon: delta + (1 - delta) * closed_forms.pure_delta(eps, epsilon)
-    if isinstance(event, Parallel):
-        blocks = [_profile_from_zero(block) for block in event.events]
-        return lambda epsilon: np.max([block(epsilon) for block in blocks], axis=0)
-    if not isinstance(event, Sub):
-        raise TypeError(f"{event} has no privacy profile")
-    q, m, n, inner = event.m / event.n, event.m, event.n, _profile_from_zero(event.inner)
-    return lambda epsilon: q * inner(closed_forms.amplified_inverse(epsilon, m, n))
+    match event:
+        case Laplace(eps):
+            scale = float(eps)
+            return lambda epsilon: -np.expm1(np.minimum((np.asarray(epsilon) - scale) / 2, 0.0))
+        case Gaussian(mu):
+            parameter = float(mu)
+            return lambda epsilon: closed_forms.gdp_delta(parameter, epsilon)
+        case ExpMech(eta):
+            width = float(eta)
+            return lambda epsilon: closed_forms.exponential_delta(width, epsilon)
+        case StatedPureDP(eps):
+            size = float(eps)
+            return lambda epsilon: closed_forms.pure_delta(size, epsilon)
+        case StatedApproximateDP(eps, delta):
+            size, failure = float(eps), float(delta)
+            return lambda epsilon: failure + (1 - failure) * closed_forms.pure_delta(size, epsilon)
+        case Parallel(events):
+            blocks = [_profile_from_zero(block) for block in events]
+            return lambda epsilon: np.max([block(epsilon) for block in blocks], axis=0)
+        case Sub(m=m, n=n, inner=inner):
+            q, inside = m / n, _profile_from_zero(inner)
+            return lambda epsilon: q * inside(closed_forms.amplified_inverse(epsilon, m, n))
+        case StatedZCDP() | Seq() | Repeat():
+            raise TypeError(f"{described(event)} has no privacy profile")
+        case _:
+            assert_never(event)

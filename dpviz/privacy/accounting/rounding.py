@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import assert_never
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from dpviz.privacy.events import (
     StatedPureDP,
     StatedZCDP,
     Sub,
+    described,
 )
 
 MOST_GROUPS = 120  # distinct events that a long schedule is rounded to
@@ -47,16 +49,21 @@ def simplified(event: Event) -> Event:
 
 
 def _with_float(event: Event) -> Event:
-    if isinstance(event, Sub):
-        inner = _with_float(event.inner)
-        return event if inner is event.inner else replace(event, inner=inner)
-    if isinstance(event, Parallel):
-        return Parallel(tuple(_with_float(block) for block in event.events))
-    if isinstance(event, StatedApproximateDP):
-        return StatedApproximateDP(max(parameter(event), _LEAST_BESIDE_DELTA), float(event.delta))
-    assert isinstance(event, Laplace | Gaussian | ExpMech | StatedPureDP | StatedZCDP)
-    number = _number(event)
-    return event if type(number) is float and number >= _LEAST else type(event)(max(float(number), _LEAST))
+    match event:
+        case Sub(inner=before):
+            inner = _with_float(before)
+            return event if inner is before else replace(event, inner=inner)
+        case Parallel(events):
+            return Parallel(tuple(_with_float(block) for block in events))
+        case StatedApproximateDP(delta=delta):
+            return StatedApproximateDP(max(parameter(event), _LEAST_BESIDE_DELTA), float(delta))
+        case Laplace() | Gaussian() | ExpMech() | StatedPureDP() | StatedZCDP():
+            number = _number(event)
+            return event if type(number) is float and number >= _LEAST else type(event)(max(float(number), _LEAST))
+        case Seq() | Repeat():
+            raise TypeError(f"{described(event)} is not simplified")
+        case _:
+            assert_never(event)
 
 
 def parameter(event: Event) -> float:
@@ -71,18 +78,19 @@ def blocks_of(event: Event) -> tuple[Event, ...]:
 
 
 def _number(event: Event) -> float:
-    if isinstance(event, Parallel):
-        return max(_number(block) for block in event.events)
-    if isinstance(event, Laplace | StatedPureDP | StatedApproximateDP):
-        return event.eps
-    if isinstance(event, Gaussian):
-        return event.mu
-    if isinstance(event, ExpMech):
-        return event.eta
-    if isinstance(event, StatedZCDP):
-        return event.rho
-    assert isinstance(event, Sub)
-    return _number(event.inner)
+    match event:
+        case Laplace(number) | StatedPureDP(number) | StatedApproximateDP(eps=number):
+            return number
+        case Gaussian(number) | ExpMech(number) | StatedZCDP(number):
+            return number
+        case Parallel(events):
+            return max(_number(block) for block in events)
+        case Sub(inner=inner):
+            return _number(inner)
+        case Seq() | Repeat():
+            raise TypeError(f"{described(event)} is not simplified")
+        case _:
+            assert_never(event)
 
 
 def log_strength(event: Event) -> float:

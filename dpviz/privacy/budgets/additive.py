@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from dpviz.errors import UserError
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, rdp_tradeoffs
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.accounting.currencies import Currency, Noise, release
+from dpviz.privacy.accounting.currencies import Currency
 from dpviz.privacy.budgets.base import Budget
 from dpviz.privacy.events import Event
 from dpviz.specification import number
@@ -55,9 +55,6 @@ class PureDP(Budget):
 
     def about_rho(self, amount: float) -> float:
         return amount**2 / 8  # of a single selection; many are dearer under pure ε
-
-    def release(self, noise: Noise) -> Event:
-        return release(noise, "epsilon", self.amount)
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
         return float(counts @ ranges)
@@ -122,9 +119,6 @@ class ZeroConcentratedDP(Budget):
 
     def gaussian_rho(self, amount: float) -> float:
         return amount
-
-    def release(self, noise: Noise) -> Event:
-        return release(noise, "rho", self.amount)
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
         return float(counts @ closed_forms.exponential_rho(ranges))
@@ -191,9 +185,6 @@ class GaussianDP(Budget):
 
     def gaussian_rho(self, amount: float) -> float:
         return amount / 2
-
-    def release(self, noise: Noise) -> Event:
-        return release(noise, "mu", self.amount)
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
         return float(counts @ np.array([closed_forms.exponential_mu(value) for value in ranges.tolist()]) ** 2)

@@ -1,6 +1,7 @@
 """What every currency knows about itself, and the budget that is none."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import ClassVar, TypeVar
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 from dpviz.errors import UserError
 from dpviz.numbers import short
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.accounting.currencies import Currency, Noise
+from dpviz.privacy.accounting.currencies import Currency, Noise, release
 from dpviz.privacy.events import Event
 from dpviz.specification import Specification
 
@@ -57,9 +58,9 @@ class Budget(Specification):
     # ---------------------------------------------------------------------------------------------- costs and amounts
 
     @property
+    @abstractmethod
     def amount(self) -> float:
         """The whole budget as an amount."""
-        raise NotImplementedError
 
     @property
     def limit(self) -> float:
@@ -72,12 +73,12 @@ class Budget(Specification):
 
     @classmethod
     def of(cls, amount: float) -> "Budget":
-        """A budget of so much, however small or large. Only where `currency` is not None."""
-        raise NotImplementedError
+        """A budget of so much, however small or large; raises TypeError where `currency` is None."""
+        raise TypeError(f"{cls.name} is counted in none of ε, ρ and μ, so there is no amount {amount} of it")
 
+    @abstractmethod
     def cost(self, events: tuple[Event, ...]) -> float:
         """The amount that events cost together; infinite where this currency has no number for them."""
-        raise NotImplementedError
 
     def spent(self, events: Sequence[Event], before: Sequence[Event] = ()) -> float:
         """What releases cost together, as the number that is stated.
@@ -132,9 +133,9 @@ class Budget(Specification):
         """
         return None
 
+    @abstractmethod
     def gaussian_rho(self, amount: float) -> float:
         """The ρ = μ²/2 of Gaussian noise on all rows that costs this amount. Raises UserError where there is none."""
-        raise NotImplementedError
 
     def about_rho(self, amount: float) -> float:
         """About the ρ that an amount pays for, where releases are many and small; events are calibrated exactly."""
@@ -143,25 +144,27 @@ class Budget(Specification):
     def release(self, noise: Noise) -> Event:
         """The worst release of one kind that has exactly this guarantee; "any": of which only that is known.
 
-        Only where costs can be told from the guarantee alone: in ε, ρ, μ and (ε, δ); not of Gaussian noise in pure ε.
+        Raises TypeError where that cannot be told from the guarantee alone, ValueError for Gaussian noise in pure ε.
         """
-        raise NotImplementedError
+        if self.currency is None:
+            raise TypeError(f"{self.name} is counted in none of ε, ρ and μ")
+        return release(noise, self.currency, self.amount)
 
+    @abstractmethod
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
         """The amount that counts[i] selections of bounded range ranges[i] cost together.
 
         Raises UserError where that cannot be told.
         """
-        raise NotImplementedError
 
     # ------------------------------------------------------------------------------------- what it says to an attacker
 
+    @abstractmethod
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         """Smallest false negative rate that it leaves an attacker at each false positive rate, for any algorithm.
 
         Exact worst case for pure ε, (ε, δ), μ and attack bounds; for ρ and Rényi divergences a lower bound.
         """
-        raise NotImplementedError
 
     def advantage(self) -> float:
         """The largest TPR - FPR that it leaves any test between two neighbouring data sets: the worst δ(0)."""
@@ -240,6 +243,9 @@ class NoPrivacy(Budget):
         return math.inf
 
     def gaussian_rho(self, amount: float) -> float:
+        return math.inf
+
+    def selection_cost(self, ranges: Floats, counts: Floats) -> float:
         return math.inf
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:

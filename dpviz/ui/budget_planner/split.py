@@ -9,11 +9,11 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.errors import UserError
-from dpviz.numbers import short
 from dpviz.plots import planner_figures
 from dpviz.privacy import allocation, noisy_means
 from dpviz.privacy.allocation import Analysis, Share
 from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import described
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
@@ -71,7 +71,7 @@ def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
                 "Analysis": [share.analysis.name for share in shares],
                 "Share": [share.fraction for share in shares],
                 "Noise scale": [share.noise_scale for share in shares],
-                "Costs": [_cost(share.event) for share in shares],
+                "Costs": [described(share.event) for share in shares],
             }
         ),
         hide_index=True,
@@ -213,13 +213,6 @@ def _analysis(row: tuple[Any, ...]) -> Analysis:
         return Settings(Analysis, {key: value for key, value in parts.items() if value is not None}).build()
     except UserError as error:
         raise UserError(f"{name}: {error}", title=error.title) from error
-
-
-def _cost(event: Any) -> str:
-    """An event in words: "Laplace, ε = 0.2"."""
-    fields = {"eps": "ε", "mu": "μ", "eta": "η", "rho": "ρ", "delta": "δ"}
-    parts = [f"{sign} = {short(getattr(event, name))}" for name, sign in fields.items() if hasattr(event, name)]
-    return f"{type(event).__name__}, {', '.join(parts)}"
 
 
 def _code(analysis: Analysis) -> str:
