@@ -13,7 +13,7 @@ from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment import controls as experiment_controls
 from dpviz.ui.experiment import guarantee
-from dpviz.ui.experiment.results import Shown
+from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.navigation import ensure_shell
 
 ensure_shell()

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from dpviz.families.accelerated import presets
-from dpviz.ui import start
+from dpviz.ui import families, start
+from dpviz.ui.accelerated.demonstration import demonstration
 from dpviz.ui.navigation import ensure_shell
 
 ensure_shell()
@@ -15,7 +15,7 @@ st.markdown(
     "see privacy and accuracy side by side."
 )
 
-accelerated = start.FAMILIES[0]
+accelerated = families.named("accelerated")
 doors = st.columns(3)
 with doors[0]:
     start.door(
@@ -25,7 +25,7 @@ with doors[0]:
         "Figures of published papers as one-click experiments, with what to look for and what was reported.",
         "Open Figure 3",
         accelerated,
-        next(preset.name for preset in presets.PRESETS if preset.name.startswith("Figure 3")),
+        "Figure 3",
     )
 with doors[1]:
     start.door(
@@ -44,13 +44,13 @@ with doors[2]:
         "Watch private algorithms converge on synthetic data, on bundled tables, or on your own file.",
         "Run on real data",
         accelerated,
-        next(preset.name for preset in presets.PRESETS if preset.name.startswith("Real data")),
+        "Real data",
     )
 
 with st.container(border=True):
-    start.demonstration()
+    demonstration()
 
 st.header("Methods", anchor=False)
-for column, family in zip(st.columns(2), start.FAMILIES, strict=False):
+for column, family in zip(st.columns(2) * len(families.FAMILIES), families.FAMILIES, strict=False):
     with column:
         start.card(family)

@@ -57,8 +57,9 @@ class Planned:
     refused: Mapping[str, UserError]
 
     def ready(self) -> "Experiment":
-        """The experiment with the arms that have a plan. Raises the reason of the first arm if none has."""
-        if self.experiment is None:
+        """The experiment with the arms that have a plan. Raises a reason if only references are left."""
+        private = any(plan.private for plan in self.plans.values())
+        if self.experiment is None or (self.refused and not private):
             raise next(iter(self.refused.values()))
         return self.experiment
 

@@ -4,6 +4,7 @@ import logging
 import queue
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Literal
 
@@ -16,6 +17,7 @@ from dpviz.experiments.sweep import Sweep, SweepResult, SweepStep
 from dpviz.experiments.trace import Trace
 
 State = Literal["queued", "running", "done", "stopped", "timeout", "failed"]
+KEPT = 32  # finished runs on public data that are kept for all visitors
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +38,7 @@ class Job:
         self.progress = 0.0
         self.seconds = 0.0
         self._tables = tables
-        self._stopping = threading.Event()
+        self._stopping, self._ended = threading.Event(), threading.Event()
 
     @property
     def active(self) -> bool:
@@ -47,6 +49,10 @@ class Job:
     def seconds_left(self) -> float | None:
         """Estimated time to the end, from the progress so far; None before there is any."""
         return self.seconds * (1 / self.progress - 1) if self.progress > 0.02 else None
+
+    def wait(self, seconds: float) -> None:
+        """Return when the job has ended, or after that time."""
+        self._ended.wait(seconds)
 
     def stop(self) -> None:
         """Ask the job to stop; what was computed is kept."""
@@ -64,6 +70,7 @@ class Job:
             self.state = "failed"
         finally:
             self._tables = {}  # an upload must not outlive its run
+            self._ended.set()
 
     def _stream(self, max_seconds: float) -> State:
         if self._stopping.is_set():
@@ -85,12 +92,16 @@ class Job:
 class Runner:
     """A fixed number of worker threads for all users of a server; jobs wait in line.
 
+    A run on public data that has been to its end is kept: a class that opens the same preset computes it once.
+
     slots : jobs that run at the same time; max_seconds : after which a job ends with what it has.
     """
 
     def __init__(self, slots: int = 2, max_seconds: float = 120.0) -> None:
         self.max_seconds = max_seconds
         self._line: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, Job] = OrderedDict()
         for _ in range(slots):
             threading.Thread(target=self._serve, daemon=True, name="dpviz-runner").start()
 
@@ -101,12 +112,33 @@ class Runner:
         wait: bool = False,
     ) -> Job:
         """Put an experiment or a sweep in line; with `wait`, run it in the caller's thread instead."""
+        kept = self._known(task)
+        if kept is not None:
+            return kept
         job = Job(task, tables)
         if wait:
             job.work(self.max_seconds)
         else:
             self._line.put(job)
         return job
+
+    def _known(self, task: Experiment | Sweep) -> Job | None:
+        """A finished run of the same experiment on public data: it would only be repeated, number by number."""
+        if isinstance(task, Sweep) or not task.problem.public:
+            return None
+        with self._lock:
+            job = self._kept.get(task.to_json())
+            if job is not None:
+                self._kept.move_to_end(task.to_json())
+        return job
+
+    def _keep(self, job: Job) -> None:
+        """Remember a finished run on public data for the next visitor who asks for it."""
+        if job.state == "done" and isinstance(job.task, Experiment) and job.task.problem.public:
+            with self._lock:
+                self._kept[job.task.to_json()] = job
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
 
     @property
     def waiting(self) -> int:
@@ -115,4 +147,6 @@ class Runner:
 
     def _serve(self) -> None:
         while True:
-            self._line.get().work(self.max_seconds)
+            job = self._line.get()
+            job.work(self.max_seconds)
+            self._keep(job)

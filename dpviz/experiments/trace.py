@@ -152,6 +152,12 @@ class Trace:
         view.lanes = {label: lane.without_diagnostics() for label, lane in self.lanes.items() if lane.private}
         return view
 
+    def only(self, labels: Collection[str]) -> "Trace":
+        """A view of these arms."""
+        view = Trace({})
+        view.lanes = {label: lane for label, lane in self.lanes.items() if label in labels}
+        return view
+
     def released(self, metric: Metric) -> bool:
         """Whether every arm that records a metric releases it."""
         return all(lane.released(metric) for lane in self.lanes.values() if metric in lane.metrics)

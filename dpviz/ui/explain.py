@@ -62,6 +62,14 @@ def assumptions(protected: str, batches: str, composition: str, constants: str, 
         st.markdown("\n".join(f"- **{name}.** {text}" for name, text in rows.items()))
 
 
+def theory(page: str, text: str) -> None:
+    """A family's definitions, derivations and errata with sources; sent only while the box is open."""
+    box = st.expander("Derivations and sources", key=f"{page}_theory", icon=":material/functions:", on_change="rerun")
+    if box.open:
+        with box:
+            st.markdown(text)
+
+
 def errata(items: Sequence[tuple[str, str]] | Iterable[tuple[str, str]]) -> None:
     """Where the tool departs from the publication: (code, plain words)."""
     st.markdown("\n".join(f"- **{code}.** {text}" for code, text in items))

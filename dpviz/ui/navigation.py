@@ -3,6 +3,7 @@
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from dpviz.ui import families
 from dpviz.ui.experiment import run as run_panel
 
 # Process-wide on purpose: what it remembers is the server's state, not a visitor's.
@@ -32,6 +33,9 @@ h2 { font-size: 1.4rem !important; padding: 0.4rem 0 !important; }
 h3 { font-size: 1.05rem !important; padding: 0.3rem 0 !important; }
 section[data-testid="stSidebar"] [data-testid="stNumberInputContainer"] button { display: none; }
 section[data-testid="stSidebar"] [data-testid="stColumn"] { min-width: 4.5rem; }
+/* The keyboard meets the page before the long sidebar: Run is among the first stops. */
+[data-testid="stAppViewContainer"] { reading-flow: source-order; }
+section[data-testid="stSidebar"] { reading-order: 1; }
 </style>"""
 
 
@@ -41,7 +45,7 @@ def configure() -> None:
 
 
 def build() -> StreamlitPage:
-    """Draw the menu and return the page to run. A later family is one line here."""
+    """Draw the menu and return the page to run."""
     global _built
     page = st.navigation(
         {
@@ -50,8 +54,7 @@ def build() -> StreamlitPage:
                 st.Page("pages/budget_planner.py", title="Budget planner", icon=":material/tune:"),
             ],
             "Algorithms": [
-                st.Page("pages/accelerated.py", title="Accelerated gradient", icon=":material/rocket_launch:"),
-                st.Page("pages/mirror_descent.py", title="Private games", icon=":material/casino:"),
+                st.Page(family.address, title=family.title, icon=family.icon) for family in families.FAMILIES
             ],
         }
     )

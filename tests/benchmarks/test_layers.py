@@ -14,7 +14,7 @@ from dpviz.datasets import prepare
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.runner import Job
 from dpviz.families.accelerated import GradientDescent, MultistageNesterov, Nesterov
-from dpviz.families.accelerated.presets import DEFAULT_METHODS, arms
+from dpviz.families.accelerated.presets import SIX_METHODS, arms
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.ledger import FixedEvents, Ledger
@@ -24,7 +24,7 @@ from dpviz.problems.base import Metric
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic, QuadraticProblem
 
-FIVE_ARMS = Experiment(problem=LogisticRegression(), arms=arms(DEFAULT_METHODS[:5]))
+FIVE_ARMS = Experiment(problem=LogisticRegression(), arms=arms(SIX_METHODS[:5]))
 STEPS, REPLICATES, DIMENSION = 1000, 20, 20
 EVENTS = tuple(Laplace(0.01 + 1e-5 * t) for t in range(STEPS))
 

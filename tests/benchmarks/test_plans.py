@@ -37,7 +37,7 @@ SETTINGS = {  # by default, a method with the optimal schedule runs the best T b
 
 def experiment(epsilon: float, budget: PureDP | ApproximateDP, **settings: object) -> Experiment:
     """The six methods, all of exactly or at most T = 1000 steps."""
-    arms = presets.arms(presets.DEFAULT_METHODS, iterations=STEPS, **settings)
+    arms = presets.arms(presets.SIX_METHODS, iterations=STEPS, **settings)
     return Experiment(problem=LogisticRegression(), arms=arms, budget=budget.replaced(epsilon=epsilon))
 
 

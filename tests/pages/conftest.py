@@ -6,15 +6,24 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dpviz.ui import families
+
 APP = Path(__file__).resolve().parents[2] / "app.py"
 
 
 @pytest.fixture
 def load() -> Callable[..., AppTest]:
-    """`load(page, **parameters)`: the page after its first run, without exceptions."""
+    """`load(page, **parameters)`: the page after its first run, without exceptions.
+
+    Runs do not start by themselves and have no references, unless the parameters say so: what a test looks at shall
+    stand still, and cost little.
+    """
 
     def open_page(page: str, **parameters: str | list[str]) -> AppTest:
         app = AppTest.from_file(str(APP), default_timeout=30)
+        if page in {family.name for family in families.FAMILIES}:
+            prefix = families.named(page).page().prefix
+            parameters = {f"{prefix}_follow": "false", f"{prefix}_references": "false", **parameters}
         for name, value in parameters.items():
             app.query_params[name] = value
         app.run()

@@ -34,8 +34,8 @@ def text(app: AppTest) -> str:
 
 
 def charts(app: AppTest) -> dict[str, dict]:
-    """Specifications of all charts on the page, by text alternative."""
-    found = app.get("plotly_chart")
+    """Specifications of all charts below the live picture, by text alternative."""
+    found = [chart for chart in app.get("plotly_chart") if "_hero" not in chart.proto.id]
     assert all(chart.proto.alt for chart in found)
     return {chart.proto.alt: json.loads(chart.proto.spec) for chart in found}
 
@@ -58,7 +58,7 @@ def run(app: AppTest, until: str = "done", seconds: float = 30.0) -> AppTest:
 
 
 def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
-    app = load("accelerated")
+    app = load("accelerated", accel_methods=list(presets.SIX_METHODS))
     assert not app.error and not app.warning
     assert [metric.value for metric in app.metric][:2] == ["ε = 2", "ε ≤ 1.5"]
     assert "tells a replaced row from the real one at most 2.48 %" in text(app)
@@ -94,7 +94,7 @@ def test_a_preset_sets_every_control_and_says_what_to_look_for(load: Load, prese
 
 def test_a_changed_preset_is_named_and_can_be_picked_again(load: Load) -> None:
     app = load("accelerated")
-    name = presets.PRESETS[3].name
+    name = presets.PRESETS[4].name
     app.selectbox(key="accel_preset").set_value(name).run()
     app.number_input(key="accel_iterations").set_value(50).run()
     assert app.selectbox(key="accel_preset").value == "Your own settings" and "have been changed" in text(app)
@@ -122,7 +122,8 @@ def shared_numbers() -> list:
     found = [pytest.param({}, control, id=name) for name, control in declared.items() if name != "momentum"]
     found += [pytest.param({"accel_currency": cls.name}, c, id=f"{cls.__name__}-{c.name}") for cls, c in budgets]
     momentum = declared["momentum"]
-    return [*found, pytest.param({"accel_momentum_rule": "My own β"}, momentum, id="momentum")]
+    own = {"accel_methods": ["DP-HB"], "accel_momentum_rule": "My own β"}
+    return [*found, pytest.param(own, momentum, id="momentum")]
 
 
 @pytest.mark.parametrize(("others", "control"), shared_numbers())
@@ -227,7 +228,7 @@ def test_closer_looks_are_drawn_only_while_open(load: Load, tab: str) -> None:
 
 
 def test_the_certificate_is_solved_on_demand(load: Load) -> None:
-    app = load("accelerated")
+    app = load("accelerated", accel_methods=["DP-GD", "DP-HB"])
     app.session_state["accel_tabs"] = "Worst-case certificate"
     app.run()
     assert not app.exception and not charts(app)
@@ -296,13 +297,13 @@ def test_axis_second_chart_and_bound_can_be_changed(load: Load) -> None:
 
 
 def test_references_without_privacy_run_beside_the_private_methods(load: Load) -> None:
-    app = run(load("accelerated", accel_references="true", **TINY))
+    app = run(load("accelerated", accel_references="true", accel_methods=list(presets.SIX_METHODS), **TINY))
     table = app.dataframe[-1].value
     assert sum("no privacy" in label for label in table["Algorithm"]) == 4
 
 
 def test_a_long_run_is_announced_and_too_long_a_run_refused(load: Load) -> None:
-    app = load("accelerated", accel_uniform_rows="1000000", accel_iterations="100")
+    app = load("accelerated", accel_uniform_rows="1000000", accel_methods=list(presets.SIX_METHODS))
     assert "would take about" in said(app) and app.button(key="accel_run").disabled
     assert "repeats" in said(app)
 
@@ -408,7 +409,8 @@ def test_a_hostile_link_gives_a_page(load: Load, text: str) -> None:
 
 
 def test_a_method_without_a_plan_is_left_out_and_the_others_stay(load: Load) -> None:
-    app = load("accelerated", accel_currency="(ε, δ)", accel_noise="Gaussian", accel_batch_fraction="0.1")
+    settings = {"accel_currency": "(ε, δ)", "accel_noise": "Gaussian", "accel_batch_fraction": "0.1"}
+    app = load("accelerated", accel_methods=list(presets.SIX_METHODS), **settings)
     assert not app.exception and not app.error
     (warning,) = [warning for warning in app.warning if "all rows" in warning.value]
     assert "DP-NAG-opt" in warning.proto.title and "DP-MASG-opt" in warning.proto.title

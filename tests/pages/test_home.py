@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.ui.start import FAMILIES, Family
+from dpviz.ui.families import FAMILIES, Entry
 
 Load = Callable[..., AppTest]
 
@@ -35,23 +35,23 @@ ACCELERATED = FAMILIES[0]
         ("learn", ACCELERATED, "Figure 3: logistic regression, all rows"),
         ("run", ACCELERATED, "Real data: doctor visits"),
     ]
-    + [(f"card_{family.prefix}", family, family.preset) for family in FAMILIES],
-    ids=lambda value: value if isinstance(value, str) else value.prefix,
+    + [(f"card_{family.name}", family, family.page().presets[0].name) for family in FAMILIES],
+    ids=lambda value: value if isinstance(value, str) else value.name,
 )
-def test_every_door_opens_the_page_with_its_preset(load: Load, button: str, family: Family, preset: str) -> None:
-    app = load("home")
+def test_every_door_opens_the_page_with_its_preset(load: Load, button: str, family: Entry, preset: str) -> None:
+    app, prefix = load("home"), family.page().prefix
     app.button(key=f"home_{button}").click().run()
     assert not app.exception
     assert app.title[0].value == family.title
-    assert app.selectbox(key=f"{family.prefix}_preset").value == preset
-    again = load(family.page.removeprefix("pages/").removesuffix(".py"), **dict(app.query_params))
-    assert again.selectbox(key=f"{family.prefix}_preset").value == preset  # what a reload of the page shows
+    assert app.selectbox(key=f"{prefix}_preset").value == preset
+    again = load(family.name, **{f"{prefix}_references": "true"} | dict(app.query_params))
+    assert again.selectbox(key=f"{prefix}_preset").value == preset  # what a reload of the page shows
 
 
 def test_every_family_has_a_card(load: Load) -> None:
     app = load("home")
     shown = " ".join(element.value for element in [*app.subheader, *app.markdown, *app.caption])
-    assert len({family.prefix for family in FAMILIES}) == len(FAMILIES) == 2
+    assert len({family.page().prefix for family in FAMILIES}) == len(FAMILIES) == 2
     for family in FAMILIES:
         assert family.title in shown and family.question in shown and family.guarantee in shown
 

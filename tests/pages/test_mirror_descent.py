@@ -44,7 +44,7 @@ GAMES = ("matrix", "quadratic", "curved", "groups", "losses")
 
 
 def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
-    app = load(PAGE)
+    app = load(PAGE, mirror_references="true")
     assert app.title[0].value == "Private games" and not app.error and not app.warning
     assert app.selectbox(key="mirror_preset").value == presets.PRESETS[0].name
     assert presets.PRESETS[0].look_for in text(app)
@@ -53,7 +53,6 @@ def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
     assert pictures(app) == 4 and "mirror_job" not in app.session_state
     assert lines(app, "Privacy spent") == {
         "Vertex sampling",
-        "As in the paper",
         "DP-SGDA",
         "Gaussian mirror descent",
         "Two draws",
@@ -95,7 +94,7 @@ def test_a_preset_sets_every_control_says_what_to_look_for_and_has_a_link(load: 
 
     offered = parse_qs(link(app).partition("?")[2])
     assert set(app.query_params) == set(offered)  # what a reload keeps, also of controls that were not shown before
-    again = load(PAGE, **offered)
+    again = load(PAGE, **{"mirror_references": "true"} | offered)
     assert again.selectbox(key="mirror_preset").value == preset.name and link(again) == link(app)
 
 
@@ -320,6 +319,7 @@ def test_the_pictures_follow_their_method(load: Load) -> None:
 def test_a_bound_that_says_something_can_be_compared_with_the_run(load: Load) -> None:
     small = {"mirror_matrix_latent_rows": "200", "mirror_matrix_latent_strategies_x": "10"}
     small |= {"mirror_matrix_latent_strategies_y": "12", "mirror_iterations": "16", "mirror_replicates": "2"}
+    small |= {"mirror_methods_game": ["Vertex sampling", "As in the paper", "DP-SGDA"]}
     app = run(open_problem(load, "matrix", **small))
     choose(app, "overlay", "bound")
     assert "Vertex sampling, bound" in lines(app, "Duality gap against")
@@ -334,7 +334,7 @@ def test_a_bound_that_says_something_can_be_compared_with_the_run(load: Load) ->
 def test_references_without_privacy_run_beside_the_private_methods(load: Load) -> None:
     app = run(load(PAGE, mirror_references="true", **TINY, **SMALL_GAME))
     table = app.dataframe[-1].value.set_index("Algorithm")
-    assert pd.isna(table.loc[presets.REFERENCE].iloc[-2]) and len(table) == 6
+    assert pd.isna(table.loc[presets.REFERENCE].iloc[-2]) and len(table) == 5
 
 
 def test_results_stay_when_settings_change_and_say_so(load: Load) -> None:

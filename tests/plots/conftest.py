@@ -17,7 +17,7 @@ from dpviz.problems.quadratic import Quadratic
 def experiment() -> Experiment:
     return Experiment(
         problem=Quadratic(rows=2000, dimension=3),
-        arms=presets.arms(presets.DEFAULT_METHODS, references=True, iterations=40),
+        arms=presets.arms(presets.SIX_METHODS, references=True, iterations=40),
         budget=PureDP(epsilon=2.0),
         replicates=5,
     )
@@ -33,7 +33,7 @@ def long_experiment() -> Experiment:
     """Six private arms with T = 1000, for the budgets of time and size."""
     return Experiment(
         problem=Quadratic(),
-        arms=presets.arms(presets.DEFAULT_METHODS, iterations=1000, horizon="fixed"),
+        arms=presets.arms(presets.SIX_METHODS, iterations=1000, horizon="fixed"),
         budget=PureDP(epsilon=2.0),
     )
 

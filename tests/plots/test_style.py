@@ -23,7 +23,7 @@ def test_every_colour_has_a_contrast_of_three_to_one_on_the_light_and_the_dark_p
 
 
 def test_hue_is_the_update_rule_and_dash_its_variant() -> None:
-    styles = arm_styles(presets.arms(presets.DEFAULT_METHODS))
+    styles = arm_styles(presets.arms(presets.SIX_METHODS))
     blue, orange, green, purple = HUES
     assert {label: (style.color, style.dash) for label, style in styles.items()} == {
         "DP-GD": (blue, "solid"),

@@ -76,7 +76,7 @@ def script() -> None:
         experiment = presets.PRESETS[chosen].experiment
         panel.write(experiment_controls.settings_of(experiment, catalogue))
         panel.write(problem_controls.settings_of(experiment.problem))
-    data = problem_controls.data(panel, st.container())
+    data = problem_controls.data(panel, st.container(), st.container())
     budget = experiment_controls.budget(panel)
     numbers = experiment_controls.replicates_and_seed(panel, public=True)
     labels = experiment_controls.methods(panel, catalogue)

@@ -3,7 +3,18 @@
 from collections.abc import Collection
 
 TITLE = "Accelerated gradient"
-SUMMARY = "Learn a model in small noisy steps: which method, how many steps, and how should the budget be spread?"
+QUESTION = "**Same privacy, different methods: how close to the best model does each of them get?**"
+
+WORDS = {
+    "DP-GD": "gradient descent",
+    "DP-GD-opt": "gradient descent, noise and steps chosen by theory",
+    "DP-HB": "heavy ball momentum",
+    "DP-NAG": "Nesterov's accelerated gradient",
+    "DP-NAG-T*": "Nesterov's, number of steps chosen by theory",
+    "DP-NAG-opt": "Nesterov's, noise and steps chosen by theory",
+    "DP-MASG": "multi-stage Nesterov",
+    "DP-MASG-opt": "multi-stage Nesterov, noise and steps chosen by theory",
+}
 
 ABOUT = r"""
 **The task.** Fit a classifier by minimising the average loss over $n$ rows, $F(x)=\frac1n\sum_i\ln(1+e^{-z_iu_i^\top

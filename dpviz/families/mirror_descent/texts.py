@@ -9,10 +9,19 @@ from dpviz.privacy.budgets import Budget
 
 TITLE = "Private games"
 OWN = "Vertex sampling"  # the family's method, by its label
-SUMMARY = (
-    "Find the equilibrium of a game that is played on people's records: drawing strategies at random is the private "
-    "mechanism, and pays for itself."
-)
+QUESTION = "**Two players search for a good mixture among d strategies. What does privacy cost as d grows?**"
+
+WORDS = {
+    "Single pass": "vertex sampling, every row in one round only",
+    "As in the paper": "vertex sampling in a single pass, composed as the paper does",
+    "Fresh draws": "vertex sampling, output drawn afresh",
+    "Bias-reduced": "vertex sampling with a telescoping gradient",
+    "DP-SGDA": "noisy gradient descent and ascent",
+    "Two draws": "each player draws one strategy, once",
+    "Noisy matrix": "the payoffs with noise, then solved",
+    "Anytime": "vertex sampling at averages of the weights",
+    "MWEM": "multiplicative weights with measured queries",
+}
 
 ABOUT = r"""
 **The task.** Two players each choose a *mixture* over a finite list of strategies: $x$ over $d_x$ of them wants

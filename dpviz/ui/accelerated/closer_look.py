@@ -11,10 +11,9 @@ from dpviz.plots import plan_figures
 from dpviz.problems.base import SmoothFacts
 from dpviz.specification import Control
 from dpviz.ui import charts
-from dpviz.ui.accelerated import plan as accelerated_plan
-from dpviz.ui.accelerated.plan import PlanView
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import guarantee
+from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
 
 HEIGHT = 380
@@ -33,19 +32,14 @@ STEPS = {str(value): f"{value:g}" for value in figures.RELATIVE_STEPS}
 NOISES = {"0.01": "0.01", "0.0001": "0.0001"}
 
 
-def tabs(panel: Panel, shown: PlanView, delta: float) -> None:
-    """The plan's figures in the first tab, and the closer looks beside it."""
-    looks: dict[str, Callable[[], None]] = {
-        "Plan": lambda: accelerated_plan.figures(shown),
+def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[], None]]:
+    """The closer looks, by the title of their tab."""
+    return {
         "Tighter accountants": lambda: _accountants(panel, shown, delta),
         "What limits accuracy": lambda: _decomposition(panel, shown),
         "Heavy ball on quadratics": lambda: _quadratics(panel),
         "Worst-case certificate": lambda: _certificate(panel, shown),
     }
-    for tab, look in zip(st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun"), looks.values(), strict=True):
-        if tab.open:
-            with tab:
-                look()
 
 
 def _method(panel: Panel, shown: PlanView, name: str) -> str:

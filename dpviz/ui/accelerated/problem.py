@@ -21,7 +21,7 @@ from dpviz.problems.quadratic import Quadratic
 from dpviz.specification import Specification
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment.controls import fields_of
-from dpviz.ui.uploads import file as upload_file
+from dpviz.ui.uploads import table as data_panel
 from dpviz.ui.uploads import table as data_panel
 
 QUADRATIC = "quadratic"
@@ -41,10 +41,20 @@ class Data:
     settings: Settings[DatasetSpecification] | Settings[Quadratic] | None = None
     upload: DatasetSpecification | None = None
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
+    leads = False  # the steps lead
+
+    @property
+    def uploaded(self) -> bool:
+        """Whether the data are the visitor's own file."""
+        return self.source == data_panel.UPLOAD
+
+    def from_data(self, page: str) -> tuple[str, ...]:
+        """What of an upload was taken from the file itself instead of being declared, as its panel says."""
+        return tuple(data_panel.from_data(page)) if self.uploaded else ()
 
 
-def data(panel: Panel, main: DeltaGenerator) -> Data:
-    """Choose the data; the panel for an upload is drawn in `main`."""
+def data(panel: Panel, main: DeltaGenerator, _lead: DeltaGenerator) -> Data:
+    """Choose the data; the panel for an upload is drawn in `main`. None of the controls leads."""
     source = panel.choice(
         "data", "Data set", SOURCES, "uniform", "What the algorithms learn from. Your own file stays on this server."
     )
@@ -60,6 +70,12 @@ def data(panel: Panel, main: DeltaGenerator) -> Data:
 
 
 def model(panel: Panel, chosen: Data, budget: Settings[Budget], seed: int | None) -> ProblemSpecification | None:
+    """The problem and, in an expander, its controls: see `_model`."""
+    with st.expander("Model and clipping"):
+        return _model(panel, chosen, budget, seed)
+
+
+def _model(panel: Panel, chosen: Data, budget: Settings[Budget], seed: int | None) -> ProblemSpecification | None:
     """The problem: for a data set, the controls of the logistic regression on it. None if there are no data yet.
 
     The last of the controls that make an experiment: raises UserError for any mistake in them.

@@ -6,8 +6,8 @@ import pandas as pd
 from dpviz.experiments.trace import Lane, Trace
 from dpviz.numbers import short
 from dpviz.problems.linear_models import LogisticRegression
-from dpviz.ui.accelerated import released_model
 from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.uploads.file import plain
 

@@ -16,7 +16,7 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, TradeOff
 from dpviz.privacy.noisy_means import SAVINGS, STEPS_LIMIT, NoisyMeans
 from dpviz.specification import Control
 from dpviz.ui.budget_planner import view as planner_view
-from dpviz.ui.experiment.results import Shown
+from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
 
 TARGET = Control(

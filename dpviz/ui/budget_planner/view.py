@@ -15,7 +15,7 @@ from dpviz.privacy.events import Relation
 from dpviz.privacy.noisy_means import Guarantee, NoisyMeans
 from dpviz.ui import charts
 from dpviz.ui.experiment.controls import CURRENCIES
-from dpviz.ui.experiment.results import Shown
+from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
 
 ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "attack": TradeOff}

@@ -1,10 +1,11 @@
 """From controls to an Experiment and back: problem, budget, methods and the settings that they share."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import AnyAlgorithm
@@ -33,12 +34,14 @@ class Catalogue:
 
     methods : the algorithms by label. arms : `(labels, references=..., **settings)` to arms. default : labels.
     by_name : the settings that a label stands for; a control for them has the option "by method name".
+    words : what a label means, spelled out.
     """
 
     methods: Mapping[str, AnyAlgorithm]
     arms: Callable[..., tuple[Arm, ...]]
     default: Sequence[str]
     by_name: Sequence[str] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
 
     def controls(self) -> dict[str, Control]:
         """The settings that the methods share, by name, as the first method declares them."""
@@ -51,6 +54,35 @@ class Catalogue:
     def _by_name(self, control: Control) -> Control:
         options = {BY_NAME: "By method name", **(control.options or {})}
         return replace(control, options=options, default=BY_NAME)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Which methods go with a kind of problem.
+
+    methods : their labels; none stands for all. default : those chosen at first; none stands for the catalogue's.
+    name : of the control, one for every group of problems that is offered the same methods.
+    """
+
+    methods: Sequence[str] = ()
+    default: Sequence[str] = ()
+    name: str = "methods"
+
+
+EVERY = Offer()
+
+
+@dataclass(frozen=True)
+class Group:
+    """Settings of the methods that are drawn together.
+
+    title : of the expander that holds them; empty for none. names : of the settings, in their order.
+    only : settings that are drawn while another one of the group has a value: {name: (other, value)}.
+    """
+
+    title: str
+    names: Sequence[str]
+    only: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,34 +101,62 @@ class Chosen:
         return catalogue.arms(self.labels, references=self.references, **settings)
 
 
-def methods(
-    panel: Panel,
-    catalogue: Catalogue,
-    offered: Sequence[str] | None = None,
-    default: Sequence[str] | None = None,
-    name: str = "methods",
-) -> tuple[str, ...]:
-    """Choose the methods to compare, among those offered (None = all), under a control of the given name."""
-    return tuple(
+def methods(panel: Panel, catalogue: Catalogue, offer: Offer = EVERY) -> tuple[str, ...]:
+    """Choose the methods to compare, among those offered; below, what the chosen ones are called in full."""
+    chosen = tuple(
         panel.several(
-            name,
+            offer.name,
             "Methods",
-            list(catalogue.methods if offered is None else offered),
-            catalogue.default if default is None else default,
+            list(offer.methods or catalogue.methods),
+            offer.default or catalogue.default,
             "Several at once: each gets the whole budget, the same data, and noise of its own.",
         )
     )
+    spelled = "; ".join(f"**{label}**: {catalogue.words[label]}" for label in chosen if label in catalogue.words)
+    if spelled:
+        st.caption(f"{spelled}.")
+    return chosen
 
 
 def references(panel: Panel, help: str = "Each update rule once more, without noise: no privacy.") -> bool:
     """Whether references without privacy run beside the private methods; `help` says what they are."""
-    return panel.switch("references", "Add non-private references", False, help)
+    return panel.switch("references", "Add non-private references", True, help)
 
 
 def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str], methods: Sequence[str] = ()) -> dict[str, Any]:
     """Draw the shared settings `names`, as far as one of the methods (none = all of them) has them; their values."""
     declared = catalogue.controls()
     return {name: panel.control(declared[name], name) for name in applicable(catalogue, names, methods)}
+
+
+def grouped(
+    panel: Panel,
+    catalogue: Catalogue,
+    groups: Sequence[Group],
+    methods: Sequence[str],
+    applicable_names: Callable[[Sequence[str]], Sequence[str]],
+    lead: DeltaGenerator | None,
+) -> tuple[dict[str, Any], DeltaGenerator]:
+    """Draw the settings group by group, as far as one of the methods has them; their values, and a place below the
+    first group.
+
+    lead : the place of the first setting of all, where that is not among the others.
+    """
+    values: dict[str, Any] = {}
+    below: DeltaGenerator | None = None
+    for group in groups:
+        names = applicable(catalogue, applicable_names([n for n in group.names if n not in group.only]), methods)
+        if lead is not None and group is groups[0] and names:
+            with lead:
+                values |= settings(panel, catalogue, names[:1], methods)
+            names = names[1:]
+        if names:
+            with st.expander(group.title) if group.title else st.container():
+                values |= settings(panel, catalogue, names, methods)
+                also = [name for name, (other, value) in group.only.items() if values.get(other) == value]
+                values |= settings(panel, catalogue, also, methods)
+        below = below or st.empty()
+    return values, below or st.empty()
 
 
 def applicable(catalogue: Catalogue, names: Sequence[str], methods: Sequence[str] = ()) -> list[str]:
@@ -110,8 +170,12 @@ def budget(
     default: str = "pure",
     epsilon: float | None = None,
     currencies: Mapping[str, type[Budget]] = CURRENCIES,
+    lead: DeltaGenerator | None = None,
 ) -> Settings[Budget]:
-    """Choose the currency and the size of the budget; `default` and `epsilon`: what it is at first on this page."""
+    """Choose the currency and the size of the budget; `default` and `epsilon`: what it is at first on this page.
+
+    lead : the place of the budget's size, where that is not among the other controls.
+    """
     currency = panel.choice(
         "currency",
         "Guarantee",
@@ -124,27 +188,31 @@ def budget(
         replace(control, default=epsilon) if epsilon is not None and control.name == "epsilon" else control
         for control in cls.controls()
     ]
-    values = {control.name: panel.control(control, control.name) for control in controls}
+    values = {}
+    for position, control in enumerate(controls):
+        with lead if lead is not None and position == 0 else st.container():
+            values[control.name] = panel.control(control, control.name)
     st.caption(cls.direction)
     return Settings(cls, values)
 
 
-def settings_of(experiment: Experiment, catalogue: Catalogue) -> dict[str, Any]:
+def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "methods") -> dict[str, Any]:
     """The controls that rebuild an experiment's arms, budget, replicates and seed: the inverse of the functions above.
 
-    Raises ValueError for arms that the catalogue cannot express.
+    name : of the control of the methods. Raises ValueError for arms that the catalogue cannot express.
     """
     private = [arm for arm in experiment.arms if not isinstance(arm.budget, NoPrivacy)]
-    found: dict[str, Any] = {"methods": [arm.label for arm in private]}
+    labels = [arm.label for arm in private]
+    found: dict[str, Any] = {name: labels}
     found["references"] = len(private) < len(experiment.arms)
-    for name, control in catalogue.controls().items():
-        found[name] = _common(name, control, private, catalogue)
+    shared = {shared: _common(shared, control, private, catalogue) for shared, control in catalogue.controls().items()}
+    found |= shared
     for currency, cls in CURRENCIES.items():
         if type(experiment.budget) is cls:
             found["currency"] = currency
             found |= {control.name: getattr(experiment.budget, control.name) for control in cls.controls()}
     found |= {"replicates": experiment.replicates, "seed": experiment.seed}
-    chosen = Chosen(tuple(found["methods"]), found["references"], {name: found[name] for name in catalogue.controls()})
+    chosen = Chosen(tuple(labels), found["references"], shared)
     if chosen.arms(catalogue) != experiment.arms:
         raise ValueError("the page's controls cannot express these arms")
     return found
@@ -164,18 +232,14 @@ def _common(name: str, control: Control, arms: Sequence[Arm], catalogue: Catalog
 
 def replicates_and_seed(panel: Panel, public: bool) -> dict[str, Any]:
     """How many hypothetical runs, and the seed of their noise; on data that are not public, None unless asked for."""
-    left, middle, right = st.columns([3, 1, 2], vertical_alignment="bottom", gap="medium")
-    with left:
-        values = panel.specification(Experiment, ["replicates"])
+    values = panel.specification(Experiment, ["replicates"])
     if not public:
-        with right:
-            fixed = panel.switch("fixed_seed", "Fixed seed", False, SECRET_SEED)
+        fixed = panel.switch("fixed_seed", "Fixed seed", False, SECRET_SEED)
         st.caption(SECRET_SEED if fixed else FRESH_SEED)
         if not fixed:
             return values | {"seed": None}
     control = next(control for control in Experiment.controls() if control.name == "seed")
-    with middle:
-        return values | {"seed": panel.control(replace(control, optional=False), "seed")}
+    return values | {"seed": panel.control(replace(control, optional=False), "seed")}
 
 
 def fields_of(specification: Specification, prefix: str = "") -> dict[str, Any]:

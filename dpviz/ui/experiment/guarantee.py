@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 import streamlit as st
 
+from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
@@ -118,6 +119,12 @@ def noise_card(label: str, plan: Plan) -> Card:
         f"{label}, {plan.iterations:,} steps",
         "Scale of the noise that is added to each coordinate of the mean gradient.",
     )
+
+
+def sentence(experiment: Experiment, plans: Mapping[str, Plan]) -> None:
+    """The guarantee in one line."""
+    several = "each method" if len(private(plans)) > 1 else "the method"
+    st.markdown(f"**Guarantee of {several}:** {experiment.budget.describe()}, {UNIT}.")
 
 
 def line(

@@ -1,17 +1,82 @@
-"""What the pages of all families share about plans: which arms have one, and the currency in which they add up."""
+"""The plan of an experiment on its page: which arms have one, what theory says of them, and its figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.errors import UserError
+from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
+from dpviz.plots import plan_figures
+from dpviz.plots.style import ArmStyle, arm_styles
 from dpviz.privacy.accounting.currencies import Currency
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.ui import charts
+from dpviz.ui.explain import SETTINGS_ONLY
+
+Drawing = tuple[str, go.Figure, str]  # heading, figure, caption: as the HTML export takes them
+Shown = list[Drawing]
 
 SYMBOLS: Mapping[Currency, str] = {"epsilon": "ε", "rho": "ρ (zCDP)", "mu": "μ (Gaussian DP)"}
+
+
+Predict = Callable[[Experiment, Mapping[str, Plan]], Any]
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """Everything that the plan's figures show.
+
+    experiment : with the arms that have a plan. plans, styles : of these, by label. refused : why the others have none.
+    theory : what the family's theory says of these plans, in the family's own terms.
+    """
+
+    experiment: Experiment
+    plans: Mapping[str, Plan]
+    styles: Mapping[str, ArmStyle]
+    refused: Mapping[str, UserError]
+    theory: Any
+
+
+@st.cache_resource(max_entries=64, scope="session", show_spinner=False)
+def view(text: str, _predict: Predict) -> PlanView:
+    """The plans of an experiment, given as its JSON text, and their theory. Raises UserError if no arm has a plan."""
+    planned = Experiment.from_json(text).planned()
+    experiment = planned.ready()
+    styles = arm_styles(experiment.arms)
+    return PlanView(experiment, planned.plans, styles, planned.refused, _predict(experiment, planned.plans))
+
+
+ALTS = (
+    "Scale of the noise in each step, one line per method",
+    "Privacy spent after each step, one line per method, and the budget",
+)
+
+
+def drawings(shown: PlanView) -> Shown:
+    """The figures that every family's plan has: the noise of each step, and the privacy spent."""
+    return [noise(shown), privacy_spent(shown)]
+
+
+def noise(shown: PlanView) -> Drawing:
+    """The scale of the noise in each step."""
+    figure = plan_figures.noise_schedule(shown.plans, shown.styles)
+    return "Noise per step", figure, f"Scale of the noise in each step. {SETTINGS_ONLY}"
+
+
+def privacy_spent(shown: PlanView) -> Drawing:
+    """What has been spent after each step, in the currency in which the budget adds up."""
+    currency, limit, remark = native_currency(shown.experiment.budget)
+    figure = plan_figures.privacy_spent(shown.plans, shown.styles, currency, limit)
+    return "Privacy spent", figure, f"{remark} {SETTINGS_ONLY}"
+
+
+def size(shown: PlanView) -> str:
+    """The number of rows, in a line."""
+    return f"n = {next(iter(shown.plans.values())).facts.n:,} rows."
 
 
 def refusals(refused: Mapping[str, UserError]) -> None:
@@ -38,7 +103,7 @@ def native_currency(budget: Budget) -> tuple[Currency, float | None, str]:
     return "rho", None, "(ε, δ) does not add up step by step, ρ does; the tab on accounting shows ε at δ."
 
 
-def draw(drawings: Sequence[tuple[str, go.Figure, str]], alts: Sequence[str], key: str) -> None:
+def draw(drawings: Shown, alts: Sequence[str], key: str) -> None:
     """Figures with heading and caption, two side by side; their keys are `<key>_<number>`. In place of one that has
     nothing to draw stands the sentence that says why."""
     columns = [column for _ in range((len(drawings) + 1) // 2) for column in st.columns(2, gap="medium")]

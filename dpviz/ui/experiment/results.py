@@ -20,6 +20,8 @@ from dpviz.privacy.accounting.currencies import Currency
 from dpviz.problems.base import Metric
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import plan as plan_view
+from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.run import Run
 
 AXES = {"steps": "Steps", "spent": "Privacy spent"}
@@ -42,7 +44,10 @@ class Options:
     compared: str = "objective_gap"
 
 
-Shown = list[tuple[str, go.Figure, str]]  # heading, figure, caption: as the HTML export takes them
+def plain_options(shown: PlanView) -> Options:
+    """Curves without theory to compare them with."""
+    currency, _, _ = plan_view.native_currency(shown.experiment.budget)
+    return Options(currency, f"Privacy spent, {plan_view.SYMBOLS[currency]}")
 
 
 def diagnostics_shown(panel: Panel, experiment: Experiment) -> bool:
@@ -68,19 +73,6 @@ def metrics(trace: Trace) -> dict[str, Metric]:
     """The recorded series, the most telling first."""
     found = trace.metrics
     return {name: found[name] for name in dict.fromkeys([*results.headlined(trace)[:1], *found])}
-
-
-def live_chart(run: Run, trace: Trace, diagnostics: bool) -> None:
-    """The small chart of a run that is under way, if there is something that may be shown."""
-    trace = trace.visible(diagnostics)
-    available = metrics(trace)
-    if not available:
-        return
-    name = next(iter(available))
-    figure = run_figures.convergence(trace, name, arm_styles(run.experiment.arms), height=300)
-    metric = available[name]
-    charts.plain(figure, f"{run.page}_live", f"{metric.label} by step, while the run goes on")
-    st.caption(f"{metric.label}. {_privacy(metric, trace, run.experiment)}")
 
 
 def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
@@ -151,7 +143,7 @@ def _curve(
         overlay_name=overlay_name,
     )
     compared = f" {options.remarks.get(overlay_name, '')}" if overlays else ""
-    caption = f"{explain.spread(run.experiment.replicates)}{compared} {_privacy(metric, trace, run.experiment)}"
+    caption = f"{explain.spread(run.experiment.replicates)}{compared} {privacy(metric, trace, run.experiment)}"
     along = "privacy spent" if axis == "spent" else "steps"
     charts.show(
         figure,
@@ -164,7 +156,7 @@ def _curve(
     return metric.label, figure, caption
 
 
-def _privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
+def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
     """Of a chart: what may be published of it."""
     if trace.released(metric):
         return explain.released(experiment.budget, experiment.replicates)

@@ -9,11 +9,14 @@ import streamlit as st
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.runner import Job, Runner
-from dpviz.experiments.trace import Trace
+from dpviz.ui.controls import Panel
 
-POLL = 0.5  # seconds between two looks at a running job
+POLL = 0.25  # seconds between two looks at a running job
 LONG = 20.0  # seconds from which a run is announced with a warning
-_SUFFIX = "_job"
+AT_ONCE = 2.0  # seconds up to which a run on public data starts by itself
+FIRST_PICTURE = 0.12  # seconds that a page waits for such a run: most are there by then
+FOLLOW = "Public data run by themselves when the settings have settled, if that takes less than two seconds."
+_SUFFIX, _SHOWN, _PICTURED = "_job", "_shown", "_pictured"
 
 
 @dataclass(frozen=True)
@@ -52,44 +55,90 @@ def current(page: str) -> Run | None:
     return st.session_state.get(page + _SUFFIX)
 
 
+def shown(page: str) -> Run | None:
+    """The run whose results this page shows: the last that has ended, while the next one is still under way."""
+    run = current(page)
+    if run is not None and not run.job.active and run.job.trace is not None:
+        st.session_state[page + _SHOWN] = run
+    return st.session_state.get(page + _SHOWN)
+
+
+def pictured(page: str) -> Run | None:
+    """The newest run of which every method has a curve: the last picture stays until the next one has lines."""
+    run = current(page)
+    trace = None if run is None else run.job.trace
+    if trace is not None and all(lane.iterations for lane in trace.lanes.values()):
+        st.session_state[page + _PICTURED] = run
+    return st.session_state.get(page + _PICTURED)
+
+
 def bar(
-    page: str,
+    panel: Panel,
     title: str,
     experiment: Experiment | None,
     plans: Mapping[str, Plan] | None,
     tables: Mapping[str, np.ndarray],
 ) -> bool:
-    """Run and Stop, how long it will take, and what keeps it from running. Outside any fragment, so that Run polls.
+    """Run and Stop, and runs that start by themselves. Outside any fragment, so that Run polls.
 
     experiment, plans : None while the settings do not make an experiment; a run that is under way can still be stopped.
     Returns whether a run is under way, as the buttons show it: the run may end while the page is being drawn.
     """
-    run = current(page)
-    active = run is not None and run.job.active
-    limit = runner().max_seconds
-    ready = experiment is not None and plans is not None
+    page, ready = panel.page, experiment is not None and plans is not None
     seconds = experiment.estimated_seconds(plans) if experiment is not None and plans is not None else 0.0
     row = st.container(horizontal=True, vertical_alignment="center")
+    place = st.container()
+    public = experiment is None or experiment.problem.public
+    if public:
+        with place:
+            at_once = panel.switch("follow", "Run at every change", True, FOLLOW)
+        if at_once and experiment is not None and plans is not None and seconds < AT_ONCE:
+            _follow(page, title, experiment, plans, tables)
+    else:
+        place.caption("Your own file: runs start by click only.")
+    run = current(page)
+    active = run is not None and run.job.active
     row.button(
         "Run",
         key=f"{page}_run",
         type="primary",
         icon=":material/play_arrow:",
-        disabled=active or not ready or seconds > limit,
+        disabled=active or not ready or seconds > runner().max_seconds,
         on_click=_start,
         args=(page, title, experiment, plans, tables),
     )
     row.button("Stop", key=f"{page}_stop", icon=":material/stop:", disabled=not active, on_click=_stop, args=(page,))
+    return active
+
+
+def outlook(panel: Panel, experiment: Experiment, plans: Mapping[str, Plan]) -> None:
+    """What a run will take, and what keeps it from running."""
+    seconds, limit = experiment.estimated_seconds(plans), runner().max_seconds
+    row = st.container(horizontal=True, vertical_alignment="center")
+    row.caption(f"{_counts(experiment, plans)}, about {duration(seconds)}.", width="stretch")
     row.toggle(
         "Pause chart updates",
-        key=f"{page}_pause",
+        key=panel.key("pause"),
         persist_state="session",
-        help="A chart that is redrawn loses its zoom. Pause, look, and go on; the run itself does not pause.",
+        help="The chart stands still while you look; the run itself does not pause.",
     )
-    if experiment is not None and plans is not None:
-        row.caption(f"{_counts(experiment, plans)}, about {duration(seconds)}.", width="content")
-        _warn(experiment, plans, seconds, limit)
-    return active
+    _warn(experiment, plans, seconds, limit)
+
+
+def _follow(
+    page: str, title: str, experiment: Experiment, plans: Mapping[str, Plan], tables: Mapping[str, np.ndarray]
+) -> None:
+    """Start the run of new settings, in place of one of older settings; only where nobody waits in line."""
+    run = current(page)
+    if run is not None and run.experiment == experiment:
+        return
+    if run is not None:
+        run.job.stop()
+    if runner().waiting == 0:
+        _start(page, title, experiment, plans, tables)
+        current_run = current(page)
+        if current_run is not None:
+            current_run.job.wait(FIRST_PICTURE)
 
 
 def _warn(experiment: Experiment, plans: Mapping[str, Plan], seconds: float, limit: float) -> None:
@@ -106,23 +155,21 @@ def _warn(experiment: Experiment, plans: Mapping[str, Plan], seconds: float, lim
         )
 
 
-def live(page: str, active: bool, draw: Callable[[Run, Trace], None]) -> None:
-    """Progress of the page's run and, while it is running, a small chart; polls by itself.
+def live(page: str, active: bool, draw: Callable[[], None]) -> None:
+    """What `draw` draws, again and again while the page's run is under way, and its progress.
 
     active : what `bar` returned; when the run has ended since, the page is drawn again, so that Run is enabled.
     """
 
     @st.fragment(run_every=POLL if active else None)
     def poll(was_active: bool) -> None:
+        draw()
         run = current(page)
         if run is None:
             st.caption("No run yet. A plan needs no data; Run shows what happens on the data.")
             return
         _progress(run)
-        if run.job.active:
-            if run.job.trace is not None and not st.session_state.get(f"{page}_pause"):
-                draw(run, run.job.trace)
-        elif was_active:
+        if was_active and not run.job.active:
             st.rerun()  # the whole page: Run is enabled again, polling ends, all charts are drawn
 
     poll(active)
@@ -130,9 +177,10 @@ def live(page: str, active: bool, draw: Callable[[Run, Trace], None]) -> None:
 
 def changed(page: str, experiment: Experiment | None) -> None:
     """Say so if the results on the page belong to other settings than those that are set now."""
-    run = current(page)
-    if run is not None and not run.job.active and run.experiment != experiment:
-        st.info(
+    place = st.container()  # always there: a notice that comes and goes would redraw all that follows
+    run, latest = shown(page), current(page)
+    if run is not None and run.experiment != experiment and not (latest is not None and latest.job.active):
+        place.info(
             "Settings changed since this run. The results below belong to the settings it was started with.",
             icon=":material/history:",
         )

@@ -9,20 +9,16 @@ from dpviz.families.mirror_descent import VertexSampling, bounds, figures, plann
 from dpviz.numbers import short
 from dpviz.plots import plan_figures, sweep_figures
 from dpviz.privacy.budgets import ApproximateDP
-from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.marginals import MarginalQueries
 from dpviz.problems.matrix_games import MatrixGame
 from dpviz.problems.quadratic_games import QuadraticGame
-from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 from dpviz.specification import Control
 from dpviz.ui import charts
 from dpviz.ui.controls import Panel, in_place, mistake
 from dpviz.ui.experiment import guarantee
-from dpviz.ui.experiment import plan as plan_view
 from dpviz.ui.experiment import sweep as sweep_panel
+from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
-from dpviz.ui.mirror_descent import plan as mirror_plan
-from dpviz.ui.mirror_descent.plan import PlanView
+from dpviz.ui.mirror_descent.plan import facts_of
 
 HEIGHT = 380
 VERTICES = Control(
@@ -52,28 +48,14 @@ COLUMNS = {
 DIMENSIONS = (10, 30, 100, 300, 1000, 3000)
 
 
-def methods_name(problem: type[ProblemSpecification]) -> str:
-    """The control of the methods: one for every group of problems that is offered the same ones."""
-    if issubclass(problem, MarginalQueries):
-        return "methods_synthetic"
-    return (
-        "methods_learning" if issubclass(problem, SparseRegression | Portfolio | PolytopeRegression) else "methods_game"
-    )
-
-
-def tabs(panel: Panel, shown: PlanView, delta: float) -> None:
-    """The plan's figures in the first tab, and the closer looks beside it."""
-    looks: dict[str, Callable[[], None]] = {
-        "Plan": lambda: plan_view.draw(mirror_plan.drawings(shown), mirror_plan.ALTS, panel.key("chart_plan")),
+def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[], None]]:
+    """The closer looks, by the title of their tab."""
+    return {
         "Gap against dimension": lambda: _dimension(panel, shown),
         "What accounting saves": lambda: _accounting(panel, shown, delta),
         "Bias of few draws": lambda: _maurey(panel),
         "The paper's table": lambda: _table(shown),
     }
-    for tab, look in zip(st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun"), looks.values(), strict=True):
-        if tab.open:
-            with tab:
-                look()
 
 
 def _dimension(panel: Panel, shown: PlanView) -> None:
@@ -152,7 +134,7 @@ def _positions(panel: Panel, shown: PlanView) -> None:
     steps = (plan.resolved["step_size_x"], plan.resolved["step_size_y"])
     paying = [
         (player, step)
-        for player, step in zip(planning.players(shown.facts, int(plan.resolved["draws"])), steps, strict=False)
+        for player, step in zip(planning.players(facts_of(shown), int(plan.resolved["draws"])), steps, strict=False)
         if player.oscillation > 0
     ]
     charts.show(
@@ -168,7 +150,7 @@ def _positions(panel: Panel, shown: PlanView) -> None:
 def _paper_step(panel: Panel, shown: PlanView) -> None:
     """What the paper's step size really costs."""
     budget = shown.experiment.budget
-    facts = shown.facts
+    facts = facts_of(shown)
     if not isinstance(budget, ApproximateDP) or not (facts.oscillation_x and facts.oscillation_y):
         st.info("The paper states its composition for (ε, δ) and two players who need data.")
         return
@@ -216,10 +198,10 @@ def _table(shown: PlanView) -> None:
     if not isinstance(budget, ApproximateDP):
         st.info("The paper states its rates for (ε, δ)-DP. State the guarantee as (ε, δ) to see the table.")
         return
-    if not (shown.facts.oscillation_x and shown.facts.d_x > 1):
+    if not (facts_of(shown).oscillation_x and facts_of(shown).d_x > 1):
         st.info("The table is about games whose both players need data, and about minimisation over a simplex.")
         return
-    rows = rates.settings(planning.sizes(shown.facts, budget))
+    rows = rates.settings(planning.sizes(facts_of(shown), budget))
     st.dataframe(
         [
             {

@@ -14,9 +14,9 @@ from dpviz.problems.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.grouped import CLOSE, GroupedGame, Rates
 from dpviz.problems.simplex import to_ball
 from dpviz.ui import charts, explain
-from dpviz.ui.accelerated import released_model
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment.results import Shown
+from dpviz.ui.experiment import released_model
+from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.uploads.file import plain
 

@@ -1,19 +1,16 @@
 """The plan of the mirror descent page: what the budget buys, before anything runs."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
-import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling, advice, bounds, figures, planning, texts
 from dpviz.numbers import short
 from dpviz.plots import plan_figures
-from dpviz.plots.style import ArmStyle, arm_styles
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games import GameFacts
@@ -22,7 +19,8 @@ from dpviz.problems.marginals import MarginalQueries
 from dpviz.ui import explain
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import plan as plan_view
-from dpviz.ui.experiment.results import Options, Shown
+from dpviz.ui.experiment.plan import Drawing, PlanView, Shown
+from dpviz.ui.experiment.results import Options, plain_options
 from dpviz.ui.explain import SETTINGS_ONLY
 
 # What the data of a problem declare, by the names of `texts.DECLARED`; of all others, the ranges.
@@ -38,40 +36,22 @@ WORST_CASE = (
 )
 
 
-@dataclass(frozen=True)
-class PlanView:
-    """Everything that the plan figures show.
-
-    bounds : (T+1,) bound on the duality gap per arm that has one.
-    refused : why there is no plan, for the arms that were asked for and are not in the experiment.
-    """
-
-    experiment: Experiment
-    plans: Mapping[str, Plan]
-    styles: Mapping[str, ArmStyle]
-    bounds: Mapping[str, np.ndarray]
-    refused: Mapping[str, UserError]
-
-    @property
-    def facts(self) -> GameFacts:
-        """What is public of the game; the same for all methods."""
-        facts = next(iter(self.plans.values())).facts
-        assert isinstance(facts, GameFacts)
-        return facts
-
-
-@st.cache_resource(max_entries=64, scope="session", show_spinner=False)
-def view(text: str) -> PlanView:
-    """The plans of an experiment, given as its JSON text, and their bounds. Raises UserError if no arm has a plan."""
-    planned = Experiment.from_json(text).planned()
-    experiment, plans, refused = planned.ready(), planned.plans, planned.refused
+def predict(experiment: Experiment, plans: Mapping[str, Plan]) -> Mapping[str, np.ndarray]:
+    """(T+1,) bound on the duality gap per arm that has one."""
     found = {}
     for arm in experiment.arms:
         if isinstance(arm.algorithm, VertexSampling) and not isinstance(plans[arm.label].budget, NoPrivacy):
             bound = bounds.gap_bound(arm.algorithm, plans[arm.label])
             if bound is not None:
                 found[arm.label] = bound
-    return PlanView(experiment, plans, arm_styles(experiment.arms), found, refused)
+    return found
+
+
+def facts_of(shown: PlanView) -> GameFacts:
+    """What may be known of the game without its data."""
+    facts = next(iter(shown.plans.values())).facts
+    assert isinstance(facts, GameFacts)
+    return facts
 
 
 def range_card(label: str, plan: Plan) -> guarantee.Card:
@@ -87,22 +67,22 @@ def range_card(label: str, plan: Plan) -> guarantee.Card:
     return ("Rounds", f"{plan.iterations:,}", label, "Rounds of the game.")
 
 
+def noise(shown: PlanView) -> Drawing:
+    """How much one drawn vertex may tell; where no method draws any, the noise that is added instead."""
+    private = guarantee.private(shown.plans)
+    return (
+        "What one draw may tell",
+        figures.selection_ranges(private, shown.styles),
+        "Range η_t of the log-probability of a drawn vertex when one row is replaced, per player. With all rows in "
+        f"every round it grows, because a row has entered more rounds. {SETTINGS_ONLY}",
+    )
+
+
 def drawings(shown: PlanView) -> Shown:
     """The four figures of the plan, with headings and captions."""
-    currency, limit, remark = plan_view.native_currency(shown.experiment.budget)
-    private = guarantee.private(shown.plans)
     return [
-        (
-            "What one draw may tell",
-            figures.selection_ranges(private, shown.styles),
-            "Range η_t of the log-probability of a drawn vertex when one row is replaced, per player. With all rows in "
-            f"every round it grows, because a row has entered more rounds. {SETTINGS_ONLY}",
-        ),
-        (
-            "Privacy spent",
-            plan_figures.privacy_spent(shown.plans, shown.styles, currency, limit),
-            f"{remark} {SETTINGS_ONLY}",
-        ),
+        noise(shown),
+        plan_view.privacy_spent(shown),
         (
             "Predicted gap",
             figures.gap_bounds(shown.experiment.arms, shown.plans, shown.styles),
@@ -112,18 +92,18 @@ def drawings(shown: PlanView) -> Shown:
     ]
 
 
-def _fourth(shown: PlanView) -> tuple[str, go.Figure, str]:
+def _fourth(shown: PlanView) -> Drawing:
     """Rounds against the bound; where that says nothing whatever T, or has no method, the noise of the others."""
     bound, nothing = None, ""
-    sampling = next((a.algorithm for a in shown.experiment.arms if a.label in shown.bounds), None)
+    sampling = next((a.algorithm for a in shown.experiment.arms if a.label in shown.theory), None)
     if isinstance(sampling, VertexSampling):
         settings = {"share_x": sampling.share_x, "batching": sampling.batching, "draws": sampling.draws}
-        bound = figures.bound_by_rounds(shown.facts, shown.experiment.budget, **settings)  # type: ignore[arg-type]
+        bound = figures.bound_by_rounds(facts_of(shown), shown.experiment.budget, **settings)  # type: ignore[arg-type]
         caption = "The bound if the whole budget is spread over T rounds."
         if bound.data:
             advice = "In practice a quarter of T* does better, because the bound is loose there."
             return "How many rounds?", bound, f"{caption} {advice} {SETTINGS_ONLY}"
-        nothing = f" Whatever T, the bound of vertex sampling says nothing here: {shown.facts.cannot_exceed}."
+        nothing = f" Whatever T, the bound of vertex sampling says nothing here: {facts_of(shown).cannot_exceed}."
     noise = plan_figures.noise_schedule(shown.plans, shown.styles)
     if bound is not None and not noise.data:
         return "How many rounds?", bound, f"{caption} {SETTINGS_ONLY}"
@@ -141,18 +121,18 @@ ALTS = (
 
 def options(shown: PlanView) -> Options:
     """How the curves of a run of this experiment are drawn."""
-    currency, _, _ = plan_view.native_currency(shown.experiment.budget)
-    title = f"Privacy spent, {plan_view.SYMBOLS[currency]}"
-    useful = {label: bounds.told(bound, shown.facts) for label, bound in shown.bounds.items()}
+    useful = {label: bounds.told(bound, facts_of(shown)) for label, bound in shown.theory.items()}
     useful = {label: bound for label, bound in useful.items() if np.isfinite(bound).any()}
     bound = {"bound": useful} if useful else {}
     remarks = {"bound": "The bound is on the mean, over all data sets."}
-    return Options(currency, title, "internal_duality_gap", bound, remarks, "duality_gap")
+    return replace(
+        plain_options(shown), second="internal_duality_gap", overlays=bound, remarks=remarks, compared="duality_gap"
+    )
 
 
 def size_note(shown: PlanView) -> str:
     """Rows and draws in one line."""
-    facts = shown.facts
+    facts = facts_of(shown)
     players = f"{facts.d_x:,} vertices" + (f" against {facts.d_y:,}" if facts.d_y > 1 else "")
     return f"n = {facts.n:,} rows, {players}."
 

@@ -12,6 +12,7 @@ from dpviz.datasets.categories import CategoricalBundled, CategoricalGenerator
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns
 from dpviz.errors import UserError
+from dpviz.families.mirror_descent import presets
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
@@ -21,7 +22,7 @@ from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
 from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 from dpviz.specification import Specification
 from dpviz.ui.controls import Panel, Settings
-from dpviz.ui.experiment.controls import fields_of
+from dpviz.ui.experiment.controls import Offer, fields_of
 from dpviz.ui.uploads import categories as category_upload
 from dpviz.ui.uploads import groups as group_upload
 
@@ -37,6 +38,7 @@ PROBLEMS: Mapping[str, type[ProblemSpecification]] = {
     "portfolio": Portfolio,
     "polytope": PolytopeRegression,
 }
+LEAD = "strategies_x"  # the setting that the page's question is about
 TRIANGLE = "0.5 0\n0 0.5\n-0.5 -0.5"
 UPLOAD = "upload"
 # Where the rows of a problem may come from; a problem without an entry generates its own.
@@ -59,6 +61,7 @@ class Choice:
     settings: Settings[ProblemSpecification] | None
     uploaded: bool = False
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
+    leads: bool = False
 
     @property
     def problem(self) -> type[ProblemSpecification]:
@@ -74,20 +77,26 @@ class Choice:
         return group_upload.from_data(page, loss_columns=self.name == "losses")
 
 
-def choose(panel: Panel, main: DeltaGenerator) -> Choice:
-    """Choose the problem and its data; the panel for an upload is drawn in `main`."""
+def choose(panel: Panel, main: DeltaGenerator, lead: DeltaGenerator) -> Choice:
+    """Choose the problem and its data; the panel for an upload is drawn in `main`.
+
+    The number of strategies, where there is one to set, is drawn in `lead`: what the page's question is about.
+    """
     titles = {name: cls.title for name, cls in PROBLEMS.items()}
     name = panel.choice("problem", "Problem", titles, "quadratic", "What is played, or minimised over a simplex.")
     source, data, tables = _data(panel, name, main)
+    fields: dict[str, Any] = {}
     cls = PROBLEMS[name]
     own = [control.name for control in cls.controls()]
     with st.expander("Problem settings", expanded=True) if own or _fields(source, name) else st.container():
         values = panel.specification(cls, own, prefix=f"{name}_")
         if source in SOURCES.get(name, {}):
-            kind = SOURCES[name][source]
-            fields = panel.specification(
-                kind, [control.name for control in kind.controls()], prefix=f"{name}_{source}_"
-            )
+            kind, prefix = SOURCES[name][source], f"{name}_{source}_"
+            names = [control.name for control in kind.controls()]
+            fields = panel.specification(kind, [field for field in names if field != LEAD], prefix=prefix)
+            if LEAD in names:
+                with lead:
+                    fields |= panel.specification(kind, [LEAD], prefix=prefix)
             data = Settings(kind, fields)
         if values.get("shape") == "own":
             help = "Numbers with spaces or commas between."
@@ -97,21 +106,41 @@ def choose(panel: Panel, main: DeltaGenerator) -> Choice:
     parts: dict[str, Any] = dict(values)
     if data is not None:
         parts["data"] = data
-    return Choice(name, Settings(cls, parts), source == UPLOAD, tables)
+    return Choice(name, Settings(cls, parts), source == UPLOAD, tables, LEAD in fields)
 
 
-def applicable(settings: Sequence[str], problem: type[ProblemSpecification], budget: type[Budget]) -> tuple[str, ...]:
+def offer(choice: Choice) -> Offer:
+    """The methods for the chosen kind of problem."""
+    return _offer(choice.problem)
+
+
+def offer_of(problem: ProblemSpecification) -> Offer:
+    """The methods for a problem."""
+    return _offer(type(problem))
+
+
+def _offer(problem: type[ProblemSpecification]) -> Offer:
+    if issubclass(problem, MarginalQueries):
+        name = "methods_synthetic"
+    else:
+        learning = issubclass(problem, SparseRegression | Portfolio | PolytopeRegression)
+        name = "methods_learning" if learning else "methods_game"
+    return Offer(*presets.offered(problem), name)
+
+
+def applicable(settings: Sequence[str], choice: Choice, budget: type[Budget]) -> tuple[str, ...]:
     """Those of the methods' settings that mean something for a kind of problem and a currency."""
     without: set[str] = set()
-    if issubclass(problem, MarginalQueries | SparseRegression | Portfolio | PolytopeRegression):
+    if issubclass(choice.problem, MarginalQueries | SparseRegression | Portfolio | PolytopeRegression):
         without.add("share_x")  # one player pays for everything
     if not issubclass(budget, ApproximateDP):
         without |= {"accounting", "theorem"}  # what the paper states for (ε, δ) only
     return tuple(name for name in settings if name not in without)
 
 
-def build(choice: Choice) -> ProblemSpecification | None:
+def build(panel: Panel, choice: Choice, _budget: Settings[Budget], _seed: int | None) -> ProblemSpecification | None:
     """The problem, once all controls have been drawn; None while an upload is missing. Raises UserError."""
+    panel.check()
     if choice.settings is None:
         return None
     values = {

@@ -17,7 +17,7 @@ from dpviz.problems.grouped import GroupedGame
 from dpviz.problems.marginals import MarginalGame, MarginalQueries
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment.results import Shown
+from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.mirror_descent import group_results, synthetic_table
 

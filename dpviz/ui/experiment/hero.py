@@ -1,0 +1,94 @@
+"""What a visitor sees first: the picture of the run, moving, and beside it the one number that it comes to."""
+
+from functools import partial
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from dpviz.experiments.outcome import Outcome, outcome, pictured
+from dpviz.numbers import short
+from dpviz.plots import run_figures
+from dpviz.plots.style import arm_styles
+from dpviz.ui import charts, explain
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import results
+from dpviz.ui.experiment import run as run_panel
+from dpviz.ui.experiment.plan import Drawing
+from dpviz.ui.experiment.run import Run
+
+HEIGHT, SMALL = 380, 190  # pixels
+NOTHING = "This run records nothing that may be shown in a curve. What it releases stands under Results."
+
+
+def picture(panel: Panel, active: bool) -> None:
+    """The curves of the newest run that has some, and its progress; they follow a run that is under way."""
+    run_panel.live(panel.page, active, partial(_draw, panel))
+
+
+def _draw(panel: Panel) -> None:
+    run = run_panel.pictured(panel.page)
+    if run is None:
+        return
+    paused = run.job.active and bool(st.session_state.get(panel.key("pause")))
+    drawn: tuple[go.Figure, str, str] | None = st.session_state.get(panel.key("picture"))
+    if drawn is None or not paused:
+        drawn = _picture(run, results.diagnostics_shown(panel, run.experiment))
+        st.session_state[panel.key("picture")] = drawn
+    if drawn is None:
+        st.info(NOTHING)
+        return
+    figure, alt, caption = drawn
+    charts.plain(figure, panel.key("hero"), alt)
+    st.caption(caption)
+
+
+def _picture(run: Run, diagnostics: bool) -> tuple[go.Figure, str, str] | None:
+    """Figure, text alternative and caption; None if no curve may be shown."""
+    if run.job.trace is None:
+        return None
+    trace = run.job.trace.visible(diagnostics)
+    metric = next(iter(results.metrics(trace).values()), None)
+    if metric is None:
+        return None
+    few = trace.only(pictured(trace, metric.name))
+    figure = run_figures.convergence(few, metric.name, arm_styles(run.experiment.arms), height=HEIGHT)
+    privacy = results.privacy(metric, few, run.experiment)
+    left_out = len(trace.lanes) - len(few.lanes)
+    others = f" {left_out} more under Results." if left_out > 0 else ""
+    caption = f"{metric.label}. {explain.spread(run.experiment.replicates)}{others} {privacy}"
+    return figure, f"{metric.label} by step, one line per method", caption
+
+
+def number(panel: Panel, noise: Drawing | None) -> None:
+    """What the last run came to, in a number and a sentence, and the noise of each step below it."""
+    run = run_panel.shown(panel.page)
+    found = None
+    if run is not None and run.job.trace is not None:
+        diagnostics = results.diagnostics_shown(panel, run.experiment)
+        found = outcome(run.job.trace.visible(diagnostics))
+    if found is not None:
+        st.metric(f"{found.best} ends at", short(found.end), help=f"{found.metric.label}: median over the repeats.")
+        st.markdown(sentence(found))
+    elif run is not None:
+        st.markdown("Your run has ended. What it releases stands under **Results**.")
+    if noise is not None:
+        heading, figure, _ = noise
+        small = go.Figure(figure).update_layout(height=SMALL, title=None)
+        st.caption(f"{heading}, known before anything runs")
+        charts.plain(small, panel.key("hero_noise"), f"{heading}, one line per method")
+
+
+def sentence(found: Outcome) -> str:
+    """How good the best end is: against the start, against the next method, and against no privacy."""
+    parts = []
+    if found.share < 1:
+        parts.append(f"**{100 * found.share:.3g} %** of where it started.")
+    elif found.share >= 1:
+        parts.append("**No lower than where it started**: at this budget the noise wins.")
+    if found.others:
+        label, end = found.others[0]
+        ratio = end / found.end if found.end > 0 else float("inf")
+        parts.append(f"{ratio:.3g} times closer than {label}." if ratio >= 1.05 else f"About as close as {label}.")
+    if found.floor is not None:
+        parts.append(f"Without privacy: {short(found.floor)}; the gap is the price.")
+    return " ".join(parts)

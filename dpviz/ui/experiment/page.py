@@ -1,0 +1,299 @@
+"""A family's page: choose, plan, run, show, written once. A family describes itself and hooks in what only it has."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.preset import Preset
+from dpviz.experiments.trace import Trace
+from dpviz.privacy.budgets import Budget, delta_of
+from dpviz.problems.base import ProblemSpecification
+from dpviz.ui import downloads, explain
+from dpviz.ui.controls import Panel, Settings, in_place
+from dpviz.ui.experiment import controls, guarantee, hero, plan, results
+from dpviz.ui.experiment import presets as preset_menu
+from dpviz.ui.experiment import run as run_panel
+from dpviz.ui.experiment.controls import EVERY, Catalogue, Chosen, Group, Offer
+from dpviz.ui.experiment.plan import Drawing, PlanView, Predict, Shown
+from dpviz.ui.experiment.results import Options
+from dpviz.ui.experiment.run import Run
+
+NOT_READY = "The plan and the run follow as soon as your table is ready."
+
+
+class Source(Protocol):
+    """What a family's data controls chose.
+
+    uploaded : whether it is the visitor's own file. tables : the file's arrays. from_data : what of a file was taken
+    from the file itself instead of being declared. leads : whether one of the data controls took the place of the steps
+    above the picture.
+    """
+
+    @property
+    def uploaded(self) -> bool: ...
+    @property
+    def tables(self) -> Mapping[str, np.ndarray]: ...
+    @property
+    def leads(self) -> bool: ...
+    def from_data(self, page: str) -> Collection[str]: ...
+
+
+class Texts(Protocol):
+    """The words of a page, as its family's `texts.py` has them."""
+
+    TITLE: str
+    QUESTION: str
+    ABOUT: str
+    NOT_COVERED: str
+
+    @property
+    def ERRATA(self) -> Sequence[tuple[str, str]]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilyPage:
+    """A family's page describes itself.
+
+    prefix : of all keys and addresses. package : the family's, whose THEORY.md the page shows.
+    catalogue, presets, groups : the methods, the named experiments, and how the methods' settings are grouped.
+    references : what the non-private references are, in a sentence. currency, epsilon : the budget at first.
+
+    Hooks, in the order of their calls:
+    choose : data controls; `(panel, place for an upload, place for a leading control)`.
+    offer : which methods go with these data. applicable : which settings mean something for data and currency.
+    build : the last controls and the problem; None while there are no data. settings_of : its inverse.
+    predict : what theory says of the plans. card : one number of a plan's noise, above the tabs. advice : a hint.
+    drawings : the plan's figures; alts : their text alternatives. noise : the one that stands beside the live picture.
+    looks : closer looks, by the title of their tab. note : the size of the data in a line below the settings.
+    assumptions : the box of assumptions, given what of an upload was taken from the data.
+    options : how a run's curves are drawn. summary, extra, verdict : what comes before the curves, after, and last.
+    """
+
+    prefix: str
+    package: ModuleType
+    texts: Texts
+    catalogue: Catalogue
+    presets: Sequence[Preset]
+    groups: Sequence[Group]
+    choose: Callable[[Panel, DeltaGenerator, DeltaGenerator], Any]
+    build: Callable[[Panel, Any, Settings[Budget], int | None], ProblemSpecification | None]
+    settings_of: Callable[[ProblemSpecification], Mapping[str, Any]]
+    references: str = "Each update rule once more, without noise: no privacy."
+    data_heading: str = "Data"
+    currency: str = "pure"
+    epsilon: float | None = None
+    offer: Callable[[Any], Offer] = lambda *_: EVERY
+    offer_of: Callable[[ProblemSpecification], Offer] = lambda *_: EVERY
+    applicable: Callable[[Sequence[str], Any, type[Budget]], Sequence[str]] = lambda names, *_: names
+    predict: Predict = lambda *_: None
+    card: Callable[[str, Plan], guarantee.Card] = guarantee.noise_card
+    advice: Callable[[PlanView], None] = lambda *_: None
+    drawings: Callable[[PlanView], Shown] = plan.drawings
+    noise: Callable[[PlanView], Drawing] = plan.noise
+    alts: Sequence[str] = plan.ALTS
+    looks: Callable[[Panel, PlanView, float], Mapping[str, Callable[[], None]]] = lambda *_: {}
+    note: Callable[[PlanView], str] = plan.size
+    assumptions: Callable[[PlanView, Collection[str]], None] = lambda *_: None
+    options: Callable[[PlanView], Options] = results.plain_options
+    summary: Callable[[Panel, Run, Trace], None] = lambda *_: None
+    extra: Callable[[Panel, Run, Trace, bool], Shown] = lambda *_: []
+    verdict: Callable[[Run, Trace, bool], None] = lambda *_: None
+
+    def view(self, experiment: Experiment) -> PlanView:
+        """The plans of an experiment and what theory says of them, cached. Raises UserError if no arm has a plan."""
+        return plan.view(experiment.to_json(), self.predict)
+
+    def settings(self, experiment: Experiment) -> dict[str, Any]:
+        """The controls that rebuild an experiment. Raises ValueError for one that the page cannot express."""
+        offer = self.offer_of(experiment.problem)
+        return controls.settings_of(experiment, self.catalogue, offer.name) | dict(self.settings_of(experiment.problem))
+
+    @property
+    def theory(self) -> str:
+        """The family's THEORY.md."""
+        (folder,) = self.package.__path__
+        return (Path(folder) / "THEORY.md").read_text(encoding="utf-8")
+
+
+@dataclass
+class _Chosen:
+    """What the controls say; without an experiment while they do not make one."""
+
+    panel: Panel
+    source: Source | None = None
+    experiment: Experiment | None = None
+    delta: float = guarantee.DELTA
+    size: DeltaGenerator | None = None
+
+
+@dataclass(frozen=True)
+class _Places:
+    """The places of a page, from top to bottom, reserved before anything is drawn."""
+
+    first: DeltaGenerator
+    second: DeltaGenerator
+    bar: DeltaGenerator
+    messages: DeltaGenerator
+    picture: DeltaGenerator
+    number: DeltaGenerator
+    line: DeltaGenerator
+    preset: DeltaGenerator
+    plan: DeltaGenerator
+
+
+def show(page: FamilyPage) -> None:
+    """Draw the page."""
+    panel = Panel(page.prefix)
+    preset_menu.apply_pending(panel, page.presets, page.settings)
+    places = _reserve(page)
+    chosen = _choose(page, panel, places)
+    shown = _plan(page, chosen, places)
+    _run(page, chosen, shown, places)
+    _results(page, chosen)
+    _closing(page, chosen, shown)
+
+
+def _reserve(page: FamilyPage) -> _Places:
+    st.title(page.texts.TITLE, anchor=False)
+    st.markdown(page.texts.QUESTION)
+    first, second, bar = st.columns([4, 4, 3], gap="medium", vertical_alignment="bottom")
+    messages = st.container()
+    picture, number = st.columns([7, 4], gap="medium")
+    return _Places(first, second, bar, messages, picture, number, *(st.container() for _ in range(3)))
+
+
+def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
+    """Draw all controls, in the sidebar and above the picture."""
+    chosen, preset = _Chosen(panel), None
+    with st.sidebar:
+        menu = st.container()
+        with in_place(places.messages):
+            st.subheader(page.data_heading, anchor=False)
+            chosen.source = source = page.choose(panel, places.messages, places.second)
+            st.subheader("Privacy", anchor=False)
+            budget = controls.budget(panel, page.currency, page.epsilon, lead=places.first)
+            chosen.delta = guarantee.delta(panel, budget)
+            st.subheader("Methods", anchor=False)
+            offer = page.offer(source)
+            labels = controls.methods(panel, page.catalogue, offer)
+            references = controls.references(panel, page.references)
+            st.subheader("Settings", anchor=False)
+            applicable = lambda names: page.applicable(names, source, budget.cls)  # noqa: E731
+            among = labels or offer.methods
+            lead = None if source.leads else places.second
+            settings, chosen.size = controls.grouped(panel, page.catalogue, page.groups, among, applicable, lead)
+            with st.expander("Repeats and seed"):
+                numbers = controls.replicates_and_seed(panel, public=not source.uploaded)
+            problem = page.build(panel, source, budget, numbers["seed"])
+            arms = Chosen(labels, references, settings).arms(page.catalogue)
+            if problem is not None:
+                parts = {"problem": problem, "arms": arms, "budget": budget.build(), **numbers}
+                chosen.experiment = Settings(Experiment, parts).build()
+        with menu:
+            preset = preset_menu.menu(panel, page.presets, chosen.experiment)
+    with places.preset:
+        preset_menu.sentence(panel, preset, chosen.experiment, page.settings)
+    return chosen
+
+
+def _plan(page: FamilyPage, chosen: _Chosen, places: _Places) -> PlanView | None:
+    """What the settings buy: the guarantee in a line, then cards, figures and closer looks."""
+    if chosen.experiment is None:
+        if chosen.source is not None and chosen.source.uploaded:
+            places.plan.info(
+                "The plan and the run follow as soon as your table is ready.", icon=":material/upload_file:"
+            )
+        return None
+    shown: PlanView | None = None
+    with in_place(places.messages):
+        shown = page.view(chosen.experiment)
+    if shown is None:
+        chosen.experiment = None
+        return None
+    chosen.experiment = shown.experiment  # without the methods that have no plan
+    with places.line:
+        guarantee.sentence(shown.experiment, shown.plans)
+    with places.plan:
+        plan.refusals(shown.refused)
+        plan.notes(shown.plans)
+        page.advice(shown)
+        st.header("Plan", anchor=False)
+        guarantee.line(shown.experiment.budget, shown.plans, chosen.delta, page.card)
+        _looks(page, chosen, shown)
+    if chosen.size is not None:
+        chosen.size.caption(page.note(shown))
+    return shown
+
+
+def _looks(page: FamilyPage, chosen: _Chosen, shown: PlanView) -> None:
+    """The plan's figures in the first tab, and the closer looks beside it; only the open one is computed."""
+    panel = chosen.panel
+    looks = {
+        "Plan": lambda: plan.draw(page.drawings(shown), page.alts, panel.key("chart_plan")),
+        **page.looks(panel, shown, chosen.delta),
+    }
+    for tab, look in zip(st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun"), looks.values(), strict=True):
+        if tab.open:
+            with tab:
+                look()
+
+
+def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Places) -> None:
+    """Run, Stop and the live picture; runs on public data start by themselves when the settings have settled."""
+    panel, experiment = chosen.panel, chosen.experiment
+    plans = shown.plans if shown is not None and experiment is not None else None
+    tables = chosen.source.tables if chosen.source is not None else {}
+    with places.bar:
+        active = run_panel.bar(panel, page.texts.TITLE, experiment, plans, tables)
+    with places.picture:
+        hero.picture(panel, active)
+        if experiment is not None and plans is not None:
+            run_panel.outlook(panel, experiment, plans)
+    with places.number:
+        hero.number(panel, None if shown is None else page.noise(shown))
+
+
+def _results(page: FamilyPage, chosen: _Chosen) -> None:
+    """What the last run brought, and what of this page can be taken away."""
+    panel, prefix = chosen.panel, page.prefix
+    run, trace = run_panel.shown(prefix), None
+    if run is not None and run.job.trace is not None:
+        run_panel.changed(prefix, chosen.experiment)
+        st.header("Results", anchor=False)
+        diagnostics = results.diagnostics_shown(panel, run.experiment)
+        delta = delta_of(run.experiment.budget, chosen.delta)
+        done, trace = page.view(run.experiment), run.job.trace.visible(diagnostics)
+        page.summary(panel, run, trace)
+        results.diagnostics_switch(panel, run.experiment)
+        drawn = results.curves(panel, run, trace, page.options(done))
+        drawn += page.extra(panel, run, trace, diagnostics)
+        results.table(run, trace, delta)
+        results.publishing_line(run, trace, delta)
+        page.verdict(run, trace, diagnostics)
+    with st.container(horizontal=True):
+        downloads.link(panel)
+        if chosen.experiment is not None:
+            downloads.script(prefix, chosen.experiment)
+        if run is not None and trace is not None:
+            downloads.run_files(prefix, run, trace, delta, lambda: [*page.drawings(done), *drawn])
+
+
+def _closing(page: FamilyPage, chosen: _Chosen, shown: PlanView | None) -> None:
+    """What is behind it all: the method in words, assumptions, errata, and the family's theory."""
+    with st.expander("About this method", icon=":material/menu_book:"):
+        st.markdown(page.texts.ABOUT)
+        st.caption(page.texts.NOT_COVERED)
+    if shown is not None and chosen.source is not None:
+        taken = chosen.source.from_data(page.prefix) if chosen.source.uploaded else ()
+        page.assumptions(shown, taken)
+    with st.expander("Where this tool and the paper differ", icon=":material/rule:"):
+        explain.errata(page.texts.ERRATA)
+    explain.theory(page.prefix, page.theory)
