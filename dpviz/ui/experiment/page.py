@@ -58,6 +58,30 @@ class Texts(Protocol):
     def ERRATA(self) -> Sequence[tuple[str, str]]: ...
 
 
+def _nothing(*_: Any) -> None:
+    """A family that has nothing to add here."""
+
+
+def _every(*_: Any) -> Offer:
+    """All methods go with all data."""
+    return EVERY
+
+
+def _all(names: Sequence[str], *_: Any) -> Sequence[str]:
+    """Every setting means something."""
+    return names
+
+
+def _no_looks(*_: Any) -> Mapping[str, Callable[[], None]]:
+    """The plan alone."""
+    return {}
+
+
+def _no_pictures(*_: Any) -> Shown:
+    """Curves alone."""
+    return []
+
+
 @dataclass(frozen=True, kw_only=True)
 class FamilyPage:
     """A family's page describes itself.
@@ -90,22 +114,22 @@ class FamilyPage:
     data_heading: str = "Data"
     currency: str = "pure"
     epsilon: float | None = None
-    offer: Callable[[Any], Offer] = lambda *_: EVERY
-    offer_of: Callable[[ProblemSpecification], Offer] = lambda *_: EVERY
-    applicable: Callable[[Sequence[str], Any, type[Budget]], Sequence[str]] = lambda names, *_: names
-    predict: Predict = lambda *_: None
+    offer: Callable[[Any], Offer] = _every
+    offer_of: Callable[[ProblemSpecification], Offer] = _every
+    applicable: Callable[[Sequence[str], Any, type[Budget]], Sequence[str]] = _all
+    predict: Predict = _nothing
     card: Callable[[str, Plan], guarantee.Card] = guarantee.noise_card
-    advice: Callable[[PlanView], None] = lambda *_: None
+    advice: Callable[[PlanView], None] = _nothing
     drawings: Callable[[PlanView], Shown] = plan.drawings
     noise: Callable[[PlanView], Drawing] = plan.noise
     alts: Sequence[str] = plan.ALTS
-    looks: Callable[[Panel, PlanView, float], Mapping[str, Callable[[], None]]] = lambda *_: {}
+    looks: Callable[[Panel, PlanView, float], Mapping[str, Callable[[], None]]] = _no_looks
     note: Callable[[PlanView], str] = plan.size
-    assumptions: Callable[[PlanView, Collection[str]], None] = lambda *_: None
+    assumptions: Callable[[PlanView, Collection[str]], None] = _nothing
     options: Callable[[PlanView], Options] = results.plain_options
-    summary: Callable[[Panel, Run, Trace], None] = lambda *_: None
-    extra: Callable[[Panel, Run, Trace, bool], Shown] = lambda *_: []
-    verdict: Callable[[Run, Trace, bool], None] = lambda *_: None
+    summary: Callable[[Panel, Run, Trace], None] = _nothing
+    extra: Callable[[Panel, Run, Trace, bool], Shown] = _no_pictures
+    verdict: Callable[[Run, Trace, bool], None] = _nothing
 
     def view(self, experiment: Experiment) -> PlanView:
         """The plans of an experiment and what theory says of them, cached. Raises UserError if no arm has a plan."""
