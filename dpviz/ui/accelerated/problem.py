@@ -21,7 +21,7 @@ from dpviz.problems.quadratic import Quadratic
 from dpviz.specification import Specification
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment.controls import fields_of
-from dpviz.ui.uploads import table as data_panel
+from dpviz.ui.uploads import file as upload_file
 from dpviz.ui.uploads import table as data_panel
 
 QUADRATIC = "quadratic"

@@ -30,20 +30,22 @@ NOT_READY = "The plan and the run follow as soon as your table is ready."
 
 
 class Source(Protocol):
-    """What a family's data controls chose.
-
-    uploaded : whether it is the visitor's own file. tables : the file's arrays. from_data : what of a file was taken
-    from the file itself instead of being declared. leads : whether one of the data controls took the place of the steps
-    above the picture.
-    """
+    """What a family's data controls chose."""
 
     @property
-    def uploaded(self) -> bool: ...
+    def uploaded(self) -> bool:
+        """Whether it is the visitor's own file."""
+
     @property
-    def tables(self) -> Mapping[str, np.ndarray]: ...
+    def tables(self) -> Mapping[str, np.ndarray]:
+        """The file's arrays."""
+
     @property
-    def leads(self) -> bool: ...
-    def from_data(self, page: str) -> Collection[str]: ...
+    def leads(self) -> bool:
+        """Whether one of the data controls took the place of the steps above the picture."""
+
+    def from_data(self, page: str) -> Collection[str]:
+        """What of a file was taken from the file itself instead of being declared."""
 
 
 class Texts(Protocol):
@@ -55,7 +57,8 @@ class Texts(Protocol):
     NOT_COVERED: str
 
     @property
-    def ERRATA(self) -> Sequence[tuple[str, str]]: ...
+    def ERRATA(self) -> Sequence[tuple[str, str]]:
+        """Where the tool departs from the publication: (code, plain words)."""
 
 
 def _nothing(*_: Any) -> None:
