@@ -12,8 +12,10 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy
+from dpviz.privacy.accounting.currencies import UNITS
+from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event
+from dpviz.privacy.ledger import Filter
 from dpviz.privacy.tradeoffs import tradeoff
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.explain import UNIT
@@ -26,6 +28,7 @@ FALSE_ALARMS = 0.01  # the attacker's rate of wrong accusations for the attack r
 class Readings:
     """What the events of one plan mean: infinite where a currency does not exist.
 
+    stated_in : symbol of the currency in which a ceiling is stated, of a method that decides while it runs; else "".
     epsilon_at_delta, accountant : the smallest ε at δ that any accountant proves, and its name.
     detection : largest rate at which an attacker tells a replaced row from the real one, at 1 % false alarms.
     """
@@ -36,6 +39,7 @@ class Readings:
     epsilon_at_delta: float
     accountant: str
     detection: float
+    stated_in: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,8 @@ class Worst:
 
 def readings(plan: Plan, delta: float) -> Readings:
     """All readings of a run; upper bounds, except that Gaussian noise on all rows is exact. Cached."""
-    return _readings(tuple(plan.facts.released), plan.events, delta)
+    found = _readings(tuple(plan.facts.released), plan.events, delta)
+    return replace(found, stated_in=UNITS[plan.terms.currency].symbol) if isinstance(plan.terms, Filter) else found
 
 
 @lru_cache(64)
@@ -86,7 +91,7 @@ def worst(read: Mapping[str, Readings], name: str) -> Worst:
 
 def private(plans: Mapping[str, Plan]) -> dict[str, Plan]:
     """The plans that have a budget."""
-    return {label: plan for label, plan in plans.items() if not isinstance(plan.budget, NoPrivacy)}
+    return {label: plan for label, plan in plans.items() if plan.private}
 
 
 def telling(plans: Mapping[str, Plan]) -> str:
@@ -111,14 +116,19 @@ Card = tuple[str, str, str, str]  # name, value, what stands below, help
 
 
 def noise_card(label: str, plan: Plan) -> Card:
-    """The scale of the noise in the first and the last step."""
-    noise = next(iter(plan.noise.values()))
-    return (
-        "Noise, first → last step",
-        short(noise[0]) if noise[0] == noise[-1] else f"{short(noise[0])} → {short(noise[-1])}",
-        f"{label}, {plan.iterations:,} steps",
-        "Scale of the noise that is added to each coordinate of the mean gradient.",
-    )
+    """The scale of the noise in the first and the last step that adds any, of the first that the method names."""
+    steps = f"{label}, {plan.iterations:,} steps"
+    for name, scale in plan.noise.items():
+        added = scale[scale > 0]
+        if added.size:
+            help = f"Scale of the noise that is added to each coordinate of the {name}."
+            return "Noise, first → last step", first_to_last(added), steps, help
+    return "Noise", "none", steps, "This method adds no noise: what is random is which answers it selects."
+
+
+def first_to_last(values: np.ndarray) -> str:
+    """Both ends of a series (k,), or the one value that it starts and ends with."""
+    return short(values[0]) if values[0] == values[-1] else f"{short(values[0])} → {short(values[-1])}"
 
 
 def sentence(experiment: Experiment, plans: Mapping[str, Plan]) -> None:
@@ -160,7 +170,13 @@ def line(
     row = st.container(horizontal=True, gap="small")
     for name, value, below, help in cards:
         row.metric(name, value, below, border=True, help=help, delta_color="off", delta_arrow="off")
-    st.caption(f"{consequence(detection)} {currencies(read)}")
+    st.caption(" ".join([consequence(detection), currencies(read), *at_most(shown)]))
+
+
+def at_most(plans: Mapping[str, Plan]) -> list[str]:
+    """A sentence on the methods that stop by themselves: what is guaranteed is the most that they can spend."""
+    stopping = [label for label, plan in plans.items() if plan.stops]
+    return [f"Stops by itself, so at most this much is spent: {', '.join(stopping)}."] if stopping else []
 
 
 def consequence(detection: Worst) -> str:
@@ -185,7 +201,9 @@ def currencies(read: Mapping[str, Readings]) -> str:
         if math.isfinite(found.value):
             parts.append(f"{title} {short(found.value)} ({found.who})")
         else:
-            parts.append(f"{title.split()[0]} — ({found.who}: {absent[name]})")
+            ceiling = next((item.stated_in for item in read.values() if math.isinf(getattr(item, name))), "")
+            reason = f"its ceiling is stated in {ceiling}" if ceiling else absent[name]
+            parts.append(f"{title.split()[0]} — ({found.who}: {reason})")
     return f"In other currencies, at worst: {'; '.join(parts)}."
 
 
