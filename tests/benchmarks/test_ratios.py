@@ -55,6 +55,19 @@ def products(rows: int) -> Act:
     return both
 
 
+def batches(rows: int, size: int) -> Act:
+    """What a step on batches cannot do without: random rows of every replicate, gathered, and two products."""
+    source = np.random.default_rng(0)
+    table, x = source.standard_normal((rows, DIMENSION)), source.standard_normal(DIMENSION)
+
+    def gathered() -> None:
+        for _ in range(REPLICATES):
+            batch = table[source.choice(rows, size, replace=False)]
+            np.exp(batch @ x) @ batch
+
+    return gathered
+
+
 def interpreter() -> None:
     """Dictionaries, tuples, text and short arrays: what Python itself takes."""
     found: dict[str, float] = {}
@@ -155,7 +168,7 @@ WORK: dict[str, tuple[Callable[[], Act], Callable[[], Act]]] = {
     "step_on_all_rows": (lambda: steps(Nesterov(iterations=10_000), 20_000), lambda: products(20_000)),
     "step_on_a_batch": (
         lambda: steps(Nesterov(iterations=10_000, batch_fraction=0.05), 20_000),
-        lambda: interpreter,
+        lambda: batches(20_000, 1000),
     ),
     "diagnostics": (diagnostics, lambda: products(20_000)),
     "releases": (releases, lambda: interpreter),

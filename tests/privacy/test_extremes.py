@@ -124,8 +124,8 @@ def test_conversions_end_where_they_should() -> None:
         assert closed_forms.zcdp_epsilon(closed_forms.zcdp_rho(epsilon, delta), delta) <= epsilon
 
 
-@pytest.mark.parametrize("delta", [1e-300, 0.5, 1 - 1e-9, 1 - 1e-12, 1 - 2e-16])
-@pytest.mark.parametrize("epsilon", [0.0, 1e-300, 1e-12, 9e-10, 1e-6, 1.0])
+@pytest.mark.parametrize("delta", [1e-300, 0.5, 1 - 1e-9, 1 - 2e-16])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-300, 9e-10, 1.0])
 def test_a_release_that_fails_almost_surely_is_read_like_any_other(epsilon: float, delta: float) -> None:
     single = StatedApproximateDP(epsilon, delta)
     events: list[Event] = [single, Sub("wor", 1, 100, single), Sub("poisson", 1, 100, single), Repeat(single, 2)]

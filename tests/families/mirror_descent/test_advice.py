@@ -109,7 +109,7 @@ def test_between_the_sizes_measured_the_advised_method_is_close_to_the_best(
 ) -> None:
     found = known(problem, budget, rounds)
     arms = [arm for arm in measure.arms_at_defaults(type(problem), rounds) if arm.label in found.medians]
-    medians = measure.medians(problem, tuple(arms), budget, seeds=(0, 1, 2))
+    medians = measure.medians(problem, tuple(arms), budget, seeds=(0, 1))
     assert found.inside and medians[found.best[0]] <= 1.6 * max(min(medians.values()), 1e-4), (found.best, medians)
 
 

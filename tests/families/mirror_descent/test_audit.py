@@ -182,6 +182,7 @@ def sampled(neighbour: bool) -> np.ndarray:
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbour", [False, True], ids=["table", "neighbour"])
 def test_sampled_transcripts_have_the_exact_probabilities(neighbour: bool) -> None:
     expected = probabilities(NEIGHBOUR if neighbour else RECORDS, "single") * RUNS * REPLICATES

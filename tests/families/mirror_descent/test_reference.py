@@ -43,13 +43,18 @@ def run(problem: ProblemSpecification, rounds: int = 256, replicates: int = 2) -
     return Experiment(problem=problem, arms=(arm,), replicates=replicates).run()
 
 
-@EVERY
-@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("problem", "epsilon"),
+    [*((problem, 10.0) for problem in PROBLEMS), (QuadraticGame(), 1.0), (LossMatrix(), 1.0), (Portfolio(), 1.0)],
+    ids=lambda value: str(value) if isinstance(value, float) else value.kind.rpartition(".")[2],
+)
 def test_no_private_method_ends_below_the_reference(problem: ProblemSpecification, epsilon: float) -> None:
-    """Every method that is offered, at the page's defaults: its median gap is not below the reference's."""
+    """Every method that is offered, at the page's defaults, with so little noise that they come close and, on three
+    problems, with more: its median gap is not below the reference's."""
     arms = presets.arms(presets.offered(type(problem))[0], references=True)
     budget = ApproximateDP(epsilon=epsilon, delta=1e-6)
-    trace = Experiment(problem=problem, arms=arms, budget=budget, replicates=8).run()
+    trace = Experiment(problem=problem, arms=arms, budget=budget, replicates=5).run()
     metric = "worst_query_error" if "worst_query_error" in trace.metrics else "duality_gap"
     gaps = {arm.label: float(np.median(trace.last(arm.label, metric))) for arm in arms}
     floor = gaps.pop(presets.REFERENCE)
