@@ -275,7 +275,7 @@ def test_any_json_either_becomes_a_specification_or_is_refused_with_a_sentence(t
 def test_a_value_out_of_range_is_explained_with_label_range_and_value() -> None:
     with pytest.raises(UserError) as caught:
         Nesterov.from_json('{"iterations": 20000, "noise": "cauchy"}')
-    assert "Steps must be between 1 and 10000 (got 20000)." in str(caught.value)
+    assert "Steps must be between 1 and 10,000 (got 20000)." in str(caught.value)
     assert "Noise must be one of laplace, gaussian (got 'cauchy')." in str(caught.value)
 
 
@@ -284,11 +284,11 @@ def test_a_value_out_of_range_is_explained_with_label_range_and_value() -> None:
     [
         # Fields of one name have different ranges in different kinds; the sentence must state the right one.
         (ProblemSpecification, {"kind": "problems.quadratic.bench", "dimension": 500}, "between 2 and 200"),
-        (ProblemSpecification, {"kind": "problems.quadratic.bench", "clip": 1e5}, "between 0.001 and 10000"),
+        (ProblemSpecification, {"kind": "problems.quadratic.bench", "clip": 1e5}, "between 0.001 and 10,000"),
         (
             LogisticRegression,
             {"data": {"kind": "datasets.synthetic.paper_logistic", "rows": 200_000}},
-            "between 500 and 100000",
+            "between 500 and 100,000",
         ),
         (LogisticRegression, {"data": {"kind": "datasets.bundled.table", "table": "iris"}}, "one of breast_cancer"),
     ],
