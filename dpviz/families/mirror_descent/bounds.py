@@ -10,11 +10,11 @@ import numpy as np
 
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.plan import Plan
-from dpviz.families.mirror_descent import planning, rates, theory
+from dpviz.families.mirror_descent import planning, theory
 from dpviz.families.mirror_descent.algorithms import VertexSampling
 from dpviz.families.mirror_descent.baselines import GaussianMarginals
-from dpviz.privacy.accounting import accountants
-from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.accounting import accountants, textbook
+from dpviz.privacy.accounting.closed_forms import Floats, zcdp_epsilon
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import inner_events
 from dpviz.problems.games import GameFacts
@@ -103,11 +103,11 @@ def paper_costs(plan: Plan) -> dict[str, float]:
     ranges = [plan.schedule[f"range_{name}"] for name in "xy" if (plan.schedule[f"range_{name}"] > 0).any()]
     each = len(inner_events(plan.events[0]))  # draws per player and round
     largest = float(np.max(ranges))
-    composed = rates.advanced_composition(largest, each * plan.iterations * len(ranges), budget.delta)
+    composed = textbook.advanced_epsilon(largest, each * plan.iterations * len(ranges), budget.delta)
     rho = float(sum(theory.rho_of_draws(values, each).sum() for values in ranges))
     return {
         "as the paper counts": budget.epsilon,
         "its composition, evaluated": float(composed),
-        "zCDP, η²/8 per draw": float(theory.epsilon_curve(rho, budget.delta)),
+        "zCDP, η²/8 per draw": zcdp_epsilon(rho, budget.delta),
         "tightest accountant": accountants.tightest(plan.events, budget.delta).epsilon,
     }

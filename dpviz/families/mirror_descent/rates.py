@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpviz.families.mirror_descent.theory import (
     Floats,
@@ -18,8 +18,8 @@ from dpviz.families.mirror_descent.theory import (
     largest_level,
     maurey_gradient_bias,
     mean_batches,
-    simple_epsilon,
 )
+from dpviz.privacy.accounting.textbook import advanced_draw
 
 Result = Literal[
     "bilinear",
@@ -35,44 +35,23 @@ Result = Literal[
 # ----------------------------------------------------------------------------------------------- the paper's accounting
 
 
-def advanced_composition(epsilon_0: ArrayLike, draws: ArrayLike, delta: float) -> Floats:
-    """ε of k ε₀-DP draws: √(2k ln(1/δ)) ε₀ + k ε₀ (e^ε₀ - 1) (Dwork and Roth 2014, Theorem 3.20)."""
-    epsilon_0, draws = np.asarray(epsilon_0, float), np.asarray(draws, float)
-    return np.asarray(np.sqrt(2 * draws * math.log(1 / delta)) * epsilon_0 + draws * epsilon_0 * np.expm1(epsilon_0))
-
-
-def paper_draw_epsilon(epsilon: float, draws: ArrayLike, delta: float) -> Floats:
-    """ε₀ = ε/(2 √(2k ln(1/δ))) that the paper allows each of k draws (Dwork and Roth 2014, Corollary 3.21)."""
-    return np.asarray(epsilon / (2 * np.sqrt(2 * np.asarray(draws, float) * math.log(1 / delta))))
-
-
-def paper_composition_holds(epsilon: float, draws: ArrayLike, delta: float) -> NDArray[np.bool_]:
-    """Whether k draws of `paper_draw_epsilon` stay within ε; stated for ε < 1, true roughly up to ε = 4 ln(1/δ)."""
-    return np.asarray(advanced_composition(paper_draw_epsilon(epsilon, draws, delta), draws, delta) <= epsilon)
-
-
-def pure_filter(squared_epsilons: ArrayLike, delta: float) -> Floats:
-    """ε of adaptively many pure DP draws with Σ ε_m² = S: √(2 S ln(1/δ)) + S/2, the privacy filter of Prop. E.1."""
-    return simple_epsilon(np.asarray(squared_epsilons, float) / 2, delta)
-
-
 def tau_paper(
     rounds: ArrayLike, batch: ArrayLike, epsilon: float, delta: float, lipschitz: float, draws: int = 1
 ) -> Floats:
     """The paper's step-size cap B ε/(16 L0 √(T K ln(1/δ))), Prop. 4.1: 2TK draws, each 4 L0 τ/B-DP."""
     k = 2 * draws * np.asarray(rounds, float)
-    return np.asarray(paper_draw_epsilon(epsilon, k, delta) * np.asarray(batch, float) / (4 * lipschitz))
+    return np.asarray(advanced_draw(epsilon, k, delta) * np.asarray(batch, float) / (4 * lipschitz))
 
 
 def tau_paper_anytime(batch: int, epsilon: float, delta: float, lipschitz: float, draws: ArrayLike) -> Floats:
     """The paper's cap of the lazy anytime method, Prop. F.1, for N_d draws in all; a draw is counted as 8 L0 τ/B-DP,
     twice what it costs (E4)."""
-    return np.asarray(paper_draw_epsilon(epsilon, draws, delta) * batch / (8 * lipschitz))
+    return np.asarray(advanced_draw(epsilon, draws, delta) * batch / (8 * lipschitz))
 
 
 def tau_paper_bias_reduced(stop: ArrayLike, batch: int, epsilon: float, delta: float, lipschitz: float) -> Floats:
-    """The paper's cap with the bias-reduced oracle, Prop. E.1: at most 6U draws, each 20 L0 τ/B-DP, `pure_filter`;
-    valid for ε <= 8 ln(1/δ)."""
+    """The paper's cap with the bias-reduced oracle, Prop. E.1: at most 6U draws, each 20 L0 τ/B-DP, under a
+    filter for pure ε (`textbook.filter_epsilon`); valid for ε <= 8 ln(1/δ)."""
     draws = 6 * np.asarray(stop, float)
     return np.asarray(batch * epsilon / (20 * lipschitz * np.sqrt(8 * draws * math.log(1 / delta))))
 
@@ -80,7 +59,7 @@ def tau_paper_bias_reduced(stop: ArrayLike, batch: int, epsilon: float, delta: f
 def tau_paper_synthetic(rounds: ArrayLike, n: int, epsilon: float, delta: float, draws: int = 1) -> Floats:
     """The paper's cap for synthetic data, n ε/(4√2 T^1.5 √(K ln(1/δ))): every round at the last one's range (E12)."""
     rounds = np.asarray(rounds, float)
-    return np.asarray(paper_draw_epsilon(epsilon, rounds * draws, delta) * n / (2 * rounds))
+    return np.asarray(advanced_draw(epsilon, rounds * draws, delta) * n / (2 * rounds))
 
 
 def paper_bound(

@@ -186,7 +186,7 @@ def _advanced_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarra
     for i, event in enumerate(events, 1):
         squares[i], linear[i] = terms[event]
     squares, linear = np.cumsum(squares)[counts], np.cumsum(linear)[counts]
-    return np.where(counts > 0, np.sqrt(2 * np.log(1 / deltas) * squares) + linear, 0.0)
+    return np.where(counts > 0, textbook.advanced_sum(squares, linear, deltas), 0.0)
 
 
 def _advanced_terms(releases: Sequence[tuple[Event, int]]) -> tuple[float, float]:

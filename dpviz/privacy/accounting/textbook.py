@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from dpviz.errors import UserError
@@ -36,8 +37,18 @@ def advanced(epsilon: float, steps: int, slack: float, delta: float = 0.0) -> tu
 
     slack : δ' > 0, added to the δ of the releases. For comparison: `optimal` is the best that such releases allow.
     """
-    spread = math.sqrt(2 * steps * math.log(1 / slack))
-    return epsilon * spread + steps * epsilon * math.expm1(epsilon), steps * delta + slack
+    return float(advanced_epsilon(epsilon, steps, slack)), steps * delta + slack
+
+
+def advanced_epsilon(epsilon: ArrayLike, steps: ArrayLike, slack: float) -> Floats:
+    """The ε of `advanced`: √(2k ln(1/δ')) ε + k ε (e^ε - 1); arguments broadcast."""
+    each, count = np.asarray(epsilon, dtype=float), np.asarray(steps, dtype=float)
+    return advanced_sum(count * each**2, count * each * np.expm1(each), slack)
+
+
+def advanced_sum(squares: ArrayLike, linear: ArrayLike, slack: ArrayLike) -> Floats:
+    """ε of pure releases that may differ, from Σ ε_i² and Σ ε_i (e^ε_i - 1), in the same way."""
+    return np.asarray(np.sqrt(2 * np.log(1 / np.asarray(slack)) * squares) + linear)
 
 
 def advanced_step(epsilon: float, steps: int, slack: float) -> float:
@@ -51,7 +62,13 @@ def advanced_step(epsilon: float, steps: int, slack: float) -> float:
             "or use another accountant.",
             title="Advanced composition does not apply",
         )
-    return epsilon / (2 * math.sqrt(2 * steps * math.log(1 / slack)))
+    return float(advanced_draw(epsilon, steps, slack))
+
+
+def advanced_draw(epsilon: float, steps: ArrayLike, slack: float) -> Floats:
+    """The ε of `advanced_step`, ε/(2 √(2k ln(1/δ'))), for any ε: what papers quote. It meets the total by advanced
+    composition roughly up to ε = 4 ln(1/δ'), beyond what the corollary states."""
+    return np.asarray(epsilon / (2 * np.sqrt(2 * np.asarray(steps, dtype=float) * math.log(1 / slack))))
 
 
 def simple(epsilons: Sequence[float], slack: float, deltas: Sequence[float] = ()) -> tuple[float, float]:
@@ -73,8 +90,13 @@ def filter_epsilon(epsilons: Sequence[float], slack: float) -> float:
     Go on only while the value, the next release included, stays within a budget that was fixed in advance. It is zCDP
     with ρ_i = ε_i²/2 in its classic conversion.
     """
-    squares = math.fsum(epsilon**2 for epsilon in epsilons)
-    return math.sqrt(2 * math.log(1 / slack) * squares) + squares / 2
+    return float(classic_zcdp_epsilon(math.fsum(epsilon**2 for epsilon in epsilons) / 2, slack))
+
+
+def classic_zcdp_epsilon(rho: ArrayLike, delta: float) -> Floats:
+    """ρ + 2 √(ρ ln(1/δ)): the textbook's ε at δ of ρ-zCDP, above `closed_forms.zcdp_epsilon`."""
+    rho = np.asarray(rho, dtype=float)
+    return np.asarray(rho + 2 * np.sqrt(rho * math.log(1 / delta)))
 
 
 def classic_gaussian_mu(epsilon: float, delta: float) -> float:

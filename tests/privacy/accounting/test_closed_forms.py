@@ -15,8 +15,9 @@ from scipy.integrate import quad
 from scipy.stats import laplace, norm
 
 from dpviz.privacy.accounting import closed_forms as forms
-from dpviz.privacy.accounting import per_event
+from dpviz.privacy.accounting import per_event, textbook
 from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
+from tests.oracles.zcdp import epsilon_curve as zcdp_epsilon_curve
 
 steady = settings(derandomize=True, deadline=None, max_examples=60)
 epsilons = st.floats(-4, 1.3).map(lambda x: 10**x)  # 1e-4 to 20
@@ -399,3 +400,13 @@ def test_poisson_profile_is_not_valid_for_fixed_size_batches():
     assert add == pytest.approx(7.5e-6, rel=0.01)
     assert truth == pytest.approx(0.01847, rel=1e-3)
     assert float(per_event.profile(Sub("wor", 1, 10, Gaussian(1.0)))(epsilon)) == pytest.approx(truth, abs=1e-6)
+
+
+@pytest.mark.parametrize("delta", [0.1, 1e-4, 1e-9])
+def test_zcdp_epsilon_against_another_method_and_the_textbook(delta: float) -> None:
+    rho = np.geomspace(1e-12, 1e5, 300)
+    exact = np.array([forms.zcdp_epsilon(value, delta) for value in rho])
+    curve = zcdp_epsilon_curve(rho, delta)
+    assert curve == pytest.approx(exact, rel=1e-11, abs=1e-12)
+    assert (np.diff(curve) >= 0).all() and (curve <= textbook.classic_zcdp_epsilon(rho, delta)).all()
+    assert zcdp_epsilon_curve([0.0, math.inf], delta).tolist() == [0.0, math.inf]
