@@ -65,6 +65,7 @@ class Algorithm(Specification, ABC, Generic[P, F]):
 
     title: ClassVar[str] = ""
     metrics: ClassVar[tuple[Metric, ...]] = ()
+    if_diverged: ClassVar[str] = "Choose a smaller step size."  # what to do about it, in a sentence
 
     @abstractmethod
     def plan(self, facts: F, budget: Budget) -> Plan:

@@ -20,6 +20,8 @@ from dpviz.privacy.queries import Norm
 from dpviz.problems.base import Metric, SmoothFacts, SmoothProblem, check_facts
 from dpviz.specification import choice, number
 
+LESS = "Choose a smaller step size c or less momentum."
+
 
 class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
     """What the family shares: noisy gradients of a smooth, strongly convex objective, released one per step."""
@@ -204,6 +206,7 @@ class HeavyBall(GradientMethod):
 
     kind: ClassVar[str] = "families.accelerated.heavy_ball"
     title: ClassVar[str] = "DP-HB"
+    if_diverged: ClassVar[str] = LESS
     dynamics: ClassVar[quadratic.Kind] = "heavy_ball"
     momentum_rule: Literal["nesterov", "optimal", "polyak", "own"] = choice(
         "nesterov",
@@ -244,6 +247,7 @@ class Nesterov(GradientMethod):
 
     kind: ClassVar[str] = "families.accelerated.nesterov"
     title: ClassVar[str] = "DP-NAG"
+    if_diverged: ClassVar[str] = LESS
     dynamics: ClassVar[quadratic.Kind] = "nesterov"
 
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:

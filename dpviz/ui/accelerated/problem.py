@@ -134,7 +134,7 @@ def _computed(
         spent = f"Spent ε_L = {' + '.join(short(cost) for cost in paid)}" if paid else f"Spends ε_L = {short(spend)}"
         st.caption(f"{spent} before the run; the plan gets the rest.")
         compute = partial(smoothness.released, problem, spend, seed, tables)
-        again = fields["smoothness"] is not None and st.session_state.get(panel.key("smoothness_for")) == about
+        again = fields["smoothness"] is not None and _made_for(panel, fields["smoothness"]) == about
         st.button(
             "Release L",
             key=panel.key("release"),
@@ -155,11 +155,17 @@ def _computed(
     if fields and fields["smoothness"] is None:
         st.caption("Until there is a value, the plan uses L from the declared bounds.")
         return {}
-    made_for = st.session_state.get(panel.key("smoothness_for"), about)
-    if source in ("estimated", "released") and made_for != about:
+    made_for = _made_for(panel, fields.get("smoothness"))
+    if source in ("estimated", "released") and made_for not in (None, about):
         st.warning("The data or the model changed after this L was computed. Compute it again.")
     # Every release of this file counts, whatever the control says that the next one would cost.
     return fields | {"smoothness_cost": math.fsum(paid)} if paid and source == "released" else fields
+
+
+def _made_for(panel: Panel, smoothness: float | None) -> str | None:
+    """The problem whose data gave this L; None for a number that was typed or that a preset states."""
+    about, value = st.session_state.get(panel.key("smoothness_for"), (None, None))
+    return about if value == smoothness else None
 
 
 def _paid(file: Hashable) -> list[float]:
@@ -173,11 +179,12 @@ def _keep(
 ) -> None:
     """Compute L and write it into its control; for callbacks. paid : takes the cost, too."""
     try:
-        panel.write({"smoothness": compute(), "smoothness_cost": cost})
+        found = compute()
+        panel.write({"smoothness": found, "smoothness_cost": cost})
     except UserError as error:
         st.session_state[panel.key("smoothness_error")] = error
     else:
-        st.session_state[panel.key("smoothness_for")] = about
+        st.session_state[panel.key("smoothness_for")] = about, found
         if paid is not None and cost is not None:
             paid.append(cost)
 

@@ -118,7 +118,7 @@ def methods(panel: Panel, catalogue: Catalogue, offer: Offer = EVERY) -> tuple[s
     return chosen
 
 
-def references(panel: Panel, help: str = "Each update rule once more, without noise: no privacy.") -> bool:
+def references(panel: Panel, help: str) -> bool:
     """Whether references without privacy run beside the private methods; `help` says what they are."""
     return panel.switch("references", "Add non-private references", True, help)
 

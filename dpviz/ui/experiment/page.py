@@ -91,7 +91,8 @@ class FamilyPage:
 
     prefix : of all keys and addresses. package : the family's, whose THEORY.md the page shows.
     catalogue, presets, groups : the methods, the named experiments, and how the methods' settings are grouped.
-    references : what the non-private references are, in a sentence. currency, epsilon : the budget at first.
+    references : what the non-private references are, in a sentence; empty if there are none.
+    currency, epsilon : the budget at first.
 
     Hooks, in the order of their calls:
     choose : data controls; `(panel, place for an upload, place for a leading control)`.
@@ -211,7 +212,7 @@ def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
             st.subheader("Methods", anchor=False)
             offer = page.offer(source)
             labels = controls.methods(panel, page.catalogue, offer)
-            references = controls.references(panel, page.references)
+            references = bool(page.references) and controls.references(panel, page.references)
             st.subheader("Settings", anchor=False)
             applicable = lambda names: page.applicable(names, source, budget.cls)  # noqa: E731
             among = labels or offer.methods

@@ -19,7 +19,6 @@ def apply_pending(panel: Panel, presets: Sequence[Preset], settings_of: Settings
     preset = next((preset for preset in presets if preset.name == name), None)
     if preset is not None:
         panel.write(settings_of(preset.experiment))
-        st.session_state.pop(panel.key("smoothness_for"), None)  # a preset's L is a stated number
 
 
 def open_with(page: str, name: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import streamlit as st
 
-from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.runner import Job, Runner
 from dpviz.ui.controls import Panel
@@ -255,9 +255,13 @@ def _diverged(run: Run) -> None:
         lost = sum(status == "diverged" for status in lane.status)
         if lost and (lane.private or run.experiment.problem.public):
             st.warning(
-                "The curves keep their last values. Choose a smaller step size c or less momentum.",
+                f"The curves keep their last values. {_arm(run, label).algorithm.if_diverged}",
                 title=f"{label}: {lost} of {len(lane.status)} runs diverged",
             )
+
+
+def _arm(run: Run, label: str) -> Arm:
+    return next(arm for arm in run.experiment.arms if arm.label == label)
 
 
 def _counts(experiment: Experiment, plans: Mapping[str, Plan]) -> str:

@@ -1,0 +1,30 @@
+"""The method by name, and an experiment with it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dpviz.families.momentum.algorithms import MomentumDescent
+
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.preset import Preset
+from dpviz.privacy.budgets import PureDP
+from dpviz.problems.quadratic import Quadratic
+
+METHODS = {"Momentum": MomentumDescent()}
+
+
+def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) -> tuple[Arm, ...]:
+    """Arms for the methods named; `settings` apply to all. There is no method without privacy to compare with."""
+    assert not references
+    return tuple(Arm(label=label, algorithm=METHODS[label].adopting(settings)) for label in labels)
+
+
+PRESETS = (
+    Preset(
+        name="Start here: a bowl",
+        source="dpviz",
+        look_for="More momentum, more noise.",
+        reported="Nothing is published about it.",
+        experiment=Experiment(problem=Quadratic(), arms=arms(["Momentum"], iterations=20), budget=PureDP(epsilon=2.0)),
+    ),
+)

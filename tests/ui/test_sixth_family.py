@@ -1,0 +1,77 @@
+"""A family that nobody has heard of: two packages, a page and an entry in the list are all that it needs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import dpviz.families
+import dpviz.ui
+from dpviz.ui import families, navigation
+from dpviz.ui.families import Entry
+
+ROOT = Path(__file__).resolve().parents[2]
+SIXTH = ROOT / "tests" / "sixth_family"
+ENTRY = Entry(
+    name="momentum",
+    icon=":material/bolt:",
+    title="Momentum",
+    guarantee="Pure ε.",
+    question="How much momentum can a budget afford?",
+    path="tests/sixth_family/pages/momentum.py",
+)
+
+
+@pytest.fixture
+def visit(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
+    """The app with a sixth family."""
+    for package, folder in ((dpviz.families, "families"), (dpviz.ui, "ui")):
+        monkeypatch.setattr(package, "__path__", [*package.__path__, str(SIXTH / folder)])
+    monkeypatch.setattr(families, "FAMILIES", (*families.FAMILIES, ENTRY))
+    monkeypatch.setattr(navigation, "_built", False)
+
+    def opened(**parameters: str) -> AppTest:
+        app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
+        for name, value in parameters.items():
+            app.query_params[name] = value
+        app.run()
+        assert not app.exception
+        return app
+
+    return opened
+
+
+def on_its_page(app: AppTest) -> AppTest:
+    app.switch_page(ENTRY.address).run()
+    assert not app.exception and not app.error
+    return app
+
+
+def test_the_start_page_has_a_card_that_opens_it_with_its_preset(visit: Callable[..., AppTest]) -> None:
+    app = visit()
+    assert ENTRY.question in [element.value for element in app.markdown]
+    app.button(key="home_card_momentum").click().run()
+    assert not app.exception and app.title[0].value == "Momentum"
+    assert app.selectbox(key="momentum_preset").value == "Start here: a bowl"
+
+
+def test_it_plans_runs_and_shows(visit: Callable[..., AppTest]) -> None:
+    app = on_its_page(visit(momentum_follow="false", momentum_iterations="8", momentum_replicates="2"))
+    assert app.metric[0].value == "ε = 2" and "Guarantee of the method" in " ".join(e.value for e in app.markdown)
+    app.button(key="momentum_run").click().run()
+    job = app.session_state["momentum_job"].job
+    job.wait(30)
+    app.run()
+    assert not app.exception and job.state == "done", job.message
+    table = app.dataframe[-1].value
+    assert list(table["Algorithm"]) == ["Momentum"] and table["Steps"].iloc[0] == 8
+    assert table["Spent ε"].iloc[0] == pytest.approx(2.0)
+
+
+def test_its_theory_stands_on_its_page(visit: Callable[..., AppTest]) -> None:
+    app = on_its_page(visit(momentum_follow="false"))
+    assert not any("Theory of the momentum family" in element.value for element in app.markdown)
+    app.session_state["momentum_theory"] = True
+    app.run()
+    assert any("Theory of the momentum family" in element.value for element in app.markdown)
