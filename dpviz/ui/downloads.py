@@ -1,6 +1,6 @@
 """Taking results away: data, figures, a program, and a link that restores the page."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from urllib.parse import urlencode
 
@@ -9,10 +9,10 @@ import streamlit as st
 
 from dpviz.experiments import export
 from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.plots.html import to_html
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment.run import Run
 
 
 def script(page: str, experiment: Experiment) -> None:
@@ -30,13 +30,17 @@ def script(page: str, experiment: Experiment) -> None:
 
 
 def run_files(
-    page: str, run: Run, trace: Trace, delta: float, figures: Callable[[], Sequence[tuple[str, go.Figure, str]]]
+    page: str,
+    experiment: Experiment,
+    plans: Mapping[str, Plan],
+    trace: Trace,
+    delta: float,
+    figures: Callable[[], Sequence[tuple[str, go.Figure, str]]],
 ) -> None:
     """What may be shown: its values as CSV, ε read at `delta`, and the figures (heading, figure, caption) as a page."""
-    experiment = run.experiment
     st.download_button(
         "Data (CSV)",
-        partial(_csv, trace, run, delta),
+        partial(_csv, trace, experiment, plans, delta),
         file_name=export.file_name(page, experiment, "csv"),
         mime="text/csv",
         key=f"{page}_csv",
@@ -91,8 +95,8 @@ def _script(experiment: Experiment, page: str) -> bytes:
     return export.to_script(experiment, page).encode()
 
 
-def _csv(trace: Trace, run: Run, delta: float) -> bytes:
-    return export.to_csv(trace, run.experiment, run.plans, delta).encode()
+def _csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float) -> bytes:
+    return export.to_csv(trace, experiment, plans, delta).encode()
 
 
 def _html(figures: Callable[[], Sequence[tuple[str, go.Figure, str]]], experiment: Experiment) -> bytes:

@@ -13,7 +13,7 @@ from dpviz.ui.experiment.page import FamilyPage
 class Entry:
     """A family's page as others introduce it.
 
-    name : of its packages in `dpviz.families` and `dpviz.ui`. path : of the file that shows it; empty: pages/<name>.py.
+    name : of its packages in `dpviz.families` and `dpviz.ui`.
     guarantee, question : the words of its card on the start page.
     """
 
@@ -22,12 +22,11 @@ class Entry:
     title: str
     guarantee: str
     question: str
-    path: str = ""
 
     @property
     def address(self) -> str:
         """The file that `st.Page` and `st.switch_page` take."""
-        return self.path or f"pages/{self.name}.py"
+        return f"pages/{self.name}.py"
 
     def page(self) -> FamilyPage:
         """The page's description, from the family's own package in `dpviz.ui`."""

@@ -93,7 +93,9 @@ def test_a_chart_can_be_taken_as_numbers() -> None:
 def test_files_hold_the_run(run: Run) -> None:
     trace = run.job.trace
     assert trace is not None
-    frame = pd.read_csv(io.BytesIO(downloads._csv(trace, run, 1e-6)), comment="#", quoting=csv.QUOTE_NONNUMERIC)
+    frame = pd.read_csv(
+        io.BytesIO(downloads._csv(trace, run.experiment, run.plans, 1e-6)), comment="#", quoting=csv.QUOTE_NONNUMERIC
+    )
     assert set(frame["algorithm"]) == set(run.plans) and any(name.endswith("_nonprivate") for name in frame)
     compile(downloads._script(TINY, "accelerated"), "script", "exec")
     figure = line_figure([], x_title="x", y_title="y", log_y=False)

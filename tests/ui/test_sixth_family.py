@@ -1,5 +1,6 @@
 """A family that nobody has heard of: two packages, a page and an entry in the list are all that it needs."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,20 +20,22 @@ ENTRY = Entry(
     title="Momentum",
     guarantee="Pure ε.",
     question="How much momentum can a budget afford?",
-    path="tests/sixth_family/pages/momentum.py",
 )
 
 
 @pytest.fixture
-def visit(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
+def visit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., AppTest]:
     """The app with a sixth family."""
+    shutil.copy(ROOT / "app.py", tmp_path)
+    shutil.copytree(ROOT / "pages", tmp_path / "pages")
+    shutil.copy(SIXTH / "pages" / "momentum.py", tmp_path / "pages")
     for package, folder in ((dpviz.families, "families"), (dpviz.ui, "ui")):
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(SIXTH / folder)])
     monkeypatch.setattr(families, "FAMILIES", (*families.FAMILIES, ENTRY))
     monkeypatch.setattr(navigation, "_built", False)
 
     def opened(**parameters: str) -> AppTest:
-        app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
+        app = AppTest.from_file(str(tmp_path / "app.py"), default_timeout=30)
         for name, value in parameters.items():
             app.query_params[name] = value
         app.run()

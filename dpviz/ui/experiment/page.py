@@ -311,7 +311,8 @@ def _results(page: FamilyPage, chosen: _Chosen) -> None:
         if chosen.experiment is not None:
             downloads.script(prefix, chosen.experiment)
         if run is not None and trace is not None:
-            downloads.run_files(prefix, run, trace, delta, lambda: [*page.drawings(done), *drawn])
+            figures = lambda: [*page.drawings(done), *drawn]  # noqa: E731
+            downloads.run_files(prefix, run.experiment, run.plans, trace, delta, figures)
 
 
 def _closing(page: FamilyPage, chosen: _Chosen, shown: PlanView | None) -> None:
