@@ -17,8 +17,10 @@ WORDS = {
 }
 
 ABOUT = r"""
-**The task.** Fit a classifier by minimising the average loss over $n$ rows, $F(x)=\frac1n\sum_i\ln(1+e^{-z_iu_i^\top
-x})+\lambda\lVert x\rVert^2$, where $u_i$ are the features of row $i$ and $z_i=\pm1$ is its class.
+**The task.** Fit a linear model by minimising the average loss over $n$ rows. For two classes $z_i=\pm1$ it is the
+logistic loss, $F(x)=\frac1n\sum_i\ln(1+e^{-z_iu_i^\top x})+\lambda\lVert x\rVert^2$, where $u_i$ are the features of
+row $i$. For a number $t_i$, whose declared range is mapped to $[-1,1]$, it is the squared loss $\frac12r_i^2$ of the
+residual $r_i=u_i^\top x-t_i$, or the Huber loss: the same up to $|r_i|=\delta$, with slope $\delta$ beyond.
 
 **Where privacy comes from.** Each step asks the data one question: what is the average gradient? Every row's part of
 it is clipped to norm $C$, so replacing one row moves the average of $m$ rows by at most $2C/m$. Noise of a matching

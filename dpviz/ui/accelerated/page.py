@@ -33,4 +33,5 @@ PAGE = FamilyPage(
     assumptions=plan.assumptions,
     options=plan.options,
     summary=results.summary,
+    verdict=results.verdict,
 )

@@ -14,7 +14,7 @@ from dpviz.numbers import short
 from dpviz.plots import plan_figures
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import SmoothFacts
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.linear_base import LinearModel
 from dpviz.ui import explain
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import plan as plan_view
@@ -132,6 +132,6 @@ def assumptions(shown: PlanView, taken: Collection[str]) -> None:
         texts.PROTECTED,
         texts.batches(m, n),
         texts.composition(getattr(experiment.arms[0].algorithm, "noise", "laplace"), m < n),
-        texts.constants(problem.smoothness_source if isinstance(problem, LogisticRegression) else None, taken, missing),
+        texts.constants(problem.smoothness_source if isinstance(problem, LinearModel) else None, taken, missing),
         texts.SCREEN,
     )

@@ -10,14 +10,16 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dpviz.datasets import DatasetSpecification
+from dpviz.datasets import DatasetSpecification, UniformLogistic
 from dpviz.errors import UserError
 from dpviz.families.accelerated import smoothness
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.linear_base import LinearModel
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.regression import HuberRegression, LeastSquares
 from dpviz.specification import Specification
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment.controls import fields_of
@@ -30,6 +32,13 @@ SOURCES = {
     data_panel.UPLOAD: "Your own file",
     QUADRATIC: Quadratic.title,
 }
+# The losses, by the names that are part of the address.
+LOSSES: Mapping[str, type[LinearModel]] = {
+    "logistic": LogisticRegression,
+    "squared": LeastSquares,
+    "huber": HuberRegression,
+}
+LOSS_TITLES = {"logistic": "Logistic", "squared": "Squared", "huber": "Huber"}
 MODEL = ("regularisation", "scaling", "intercept", "clip", "clip_norm", "clipping", "start", "initial_gap")
 
 
@@ -42,6 +51,12 @@ class Data:
     upload: DatasetSpecification | None = None
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
     leads = False  # the steps lead
+
+    @property
+    def number(self) -> bool:
+        """Whether the target is a number and not one of two classes."""
+        dataset = self.upload or data_panel.GENERATORS.get(self.source, UniformLogistic)()
+        return dataset.facts().target is not None
 
     @property
     def uploaded(self) -> bool:
@@ -76,7 +91,7 @@ def model(panel: Panel, chosen: Data, budget: Settings[Budget], seed: int | None
 
 
 def _model(panel: Panel, chosen: Data, budget: Settings[Budget], seed: int | None) -> ProblemSpecification | None:
-    """The problem: for a data set, the controls of the logistic regression on it. None if there are no data yet.
+    """The problem: for a data set, the controls of a linear model on it. None if there are no data yet.
 
     The last of the controls that make an experiment: raises UserError for any mistake in them.
     """
@@ -87,21 +102,32 @@ def _model(panel: Panel, chosen: Data, budget: Settings[Budget], seed: int | Non
         quadratic = chosen.settings.build()
         assert isinstance(quadratic, Quadratic)
         return quadratic
-    values = panel.specification(LogisticRegression, MODEL)
+    cls = _loss(panel, chosen.number)
+    values = panel.specification(cls, MODEL + ("threshold",) * (cls is HuberRegression))
     fields = _smoothness(panel)
     panel.check()
     dataset = chosen.upload if chosen.settings is None else chosen.settings.build()
     if dataset is None:
         return None
     with in_place(go_on=False):
-        problem = Settings(LogisticRegression, {**values, "data": dataset}).build()
+        problem = Settings(cls, {**values, "data": dataset}).build()
         fields = _computed(panel, problem, chosen.tables, fields, budget.build(), seed)
-        return Settings(LogisticRegression, {**values, **fields, "data": dataset}).build()
+        return Settings(cls, {**values, **fields, "data": dataset}).build()
+
+
+def _loss(panel: Panel, number: bool) -> type[LinearModel]:
+    """The loss. Two controls, since a target that is a number leaves fewer, and each remembers what was chosen."""
+    offered = {name: title for name, title in LOSS_TITLES.items() if not (number and name == "logistic")}
+    help = "The Huber loss grows linearly beyond a threshold: it minds outliers less, and needs less noise."
+    if number:
+        return LOSSES[panel.choice("number_loss", "Loss", offered, "squared", help)]
+    both = f"{help} The squared and the Huber loss learn the classes as the numbers -1 and +1."
+    return LOSSES[panel.choice("loss", "Loss", offered, "logistic", both)]
 
 
 def _smoothness(panel: Panel) -> dict[str, Any]:
     """Controls for L; the fields that they set."""
-    declared = {control.name: control for control in LogisticRegression.controls()}
+    declared = {control.name: control for control in LinearModel.controls()}
     source = panel.control(declared["smoothness_source"], "smoothness_source")
     if source == "bounds":
         return {}
@@ -114,7 +140,7 @@ def _smoothness(panel: Panel) -> dict[str, Any]:
 
 def _computed(
     panel: Panel,
-    problem: LogisticRegression,
+    problem: LinearModel,
     tables: Mapping[str, np.ndarray],
     fields: dict[str, Any],
     budget: Budget,
@@ -196,10 +222,12 @@ def settings_of(problem: ProblemSpecification) -> dict[str, Any]:
     """
     if isinstance(problem, Quadratic):
         return {"data": QUADRATIC, **fields_of(problem, "quadratic_")}
-    if not isinstance(problem, LogisticRegression):
+    loss = next((name for name, cls in LOSSES.items() if type(problem) is cls), None)
+    if loss is None or not isinstance(problem, LinearModel):
         raise ValueError(f"the page has no controls for {problem.kind}")
+    chosen = {"loss" if problem.data.facts().target is None else "number_loss": loss}
     for source, cls in data_panel.GENERATORS.items():
         if type(problem.data) is cls:
             dataset: Specification = problem.data
-            return {"data": source, **fields_of(dataset, f"{source}_"), **fields_of(problem)}
+            return {"data": source, **chosen, **fields_of(dataset, f"{source}_"), **fields_of(problem)}
     raise ValueError(f"the page has no controls for {problem.data.kind}")

@@ -1,11 +1,14 @@
 """What a run of the accelerated methods on a user's file releases: the model by column, before any diagnostic."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
+import streamlit as st
 
 from dpviz.experiments.trace import Lane, Trace
 from dpviz.numbers import short
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.linear_base import LinearModel
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.run import Run
@@ -19,7 +22,7 @@ def summary(panel: Panel, run: Run, trace: Trace) -> None:
     """What comes first in the results of a user's file; nothing for public data, whose curves come first."""
     problem = run.experiment.problem
     lanes = {label: lane for label, lane in trace.lanes.items() if lane.private and lane.output}
-    if problem.public or not lanes or not isinstance(problem, LogisticRegression):
+    if problem.public or not lanes or not isinstance(problem, LinearModel):
         return
     facts = problem.data.facts()
     low, high = np.array(facts.bounds).T
@@ -28,13 +31,46 @@ def summary(panel: Panel, run: Run, trace: Trace) -> None:
         table.loc[len(table)] = [CONSTANT, np.nan, np.nan]
     table = table.assign(**{label: lane.output["x"][0] for label, lane in lanes.items()})
     words = {label: _words(trace, label, lane, list(table["column"])) for label, lane in lanes.items()}
+    released_model.show(panel, run, words, table, _meaning(problem))
+
+
+def _meaning(problem: LinearModel) -> str:
+    """How to predict with the coefficients."""
+    facts = problem.data.facts()
     interval = "[0, 1]" if problem.scaling == "unit" else "[-½, ½]"
     constant = {"unit": "1", "centred": "½"}[problem.scaling]
-    meaning = (
-        "A row is predicted positive where the sum of coefficient × value is above 0, each value scaled from its "
-        f"declared range to {interval}{f', the constant being {constant}' * (problem.intercept == 'yes')}."
+    predicted = "A row is predicted positive where the sum of coefficient × value is above 0"
+    if facts.target is not None:
+        low, high = facts.target
+        middle, half = short((low + high) / 2, 6), short((high - low) / 2, 6)
+        predicted = f"The prediction for a row is {middle} + {half} × the sum of coefficient × value"
+    return (
+        f"{predicted}, each value scaled from its declared range to {interval}"
+        f"{', a category being 1 in its rows and 0 elsewhere' * bool(facts.blocks)}"
+        f"{f', the constant being {constant}' * (problem.intercept == 'yes')}."
     )
-    released_model.show(panel, run, words, table, meaning)
+
+
+def verdict(run: Run, _: Trace, diagnostics: bool) -> None:
+    """How many rows the clip reaches, where there is one: read off the raw rows, for who may see diagnostics."""
+    problem = run.experiment.problem
+    if not diagnostics or not isinstance(problem, LinearModel) or problem.clip is None:
+        return
+    share = _reached(problem.to_json(), run.tables)
+    what = {"rows": "rows are scaled down to it", "gradients": "the gradients of these rows may be cut to it"}
+    st.badge("not private", icon=":material/visibility:", color="orange")
+    st.caption(
+        f"The clip C = {short(problem.clip)} reaches {share:.1%} of the rows: {what[problem.clipping]}. Counted in the "
+        "raw data. A smaller C needs less noise, and follows fewer rows."
+    )
+
+
+@st.cache_data(max_entries=32, scope="session", show_spinner=False)
+def _reached(text: str, _tables: Mapping[str, np.ndarray]) -> float:
+    """The share of rows that the clip of a problem, given as its JSON text, reaches."""
+    problem = LinearModel.from_json(text)
+    built = problem.build(_tables)
+    return built.shortened_share if problem.clipping == "rows" else built.clipped_share
 
 
 def _words(trace: Trace, label: str, lane: Lane, names: list[str]) -> str:

@@ -1,0 +1,127 @@
+"""Losses on the page of the accelerated methods, a number to predict, and what the clip reaches."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz.experiments.export import to_script
+from dpviz.families.accelerated import presets
+from dpviz.problems.regression import HuberRegression, LeastSquares
+from tests.pages.mirror import charts, run, table, text
+from tests.pages.test_accelerated import said
+
+Load = Callable[..., AppTest]
+TINY = {"accel_iterations": "5", "accel_replicates": "2", "accel_methods": ["DP-GD", "DP-NAG-opt"]}
+NUMBER = "A number to predict (regression)"
+
+
+def options(app: AppTest, key: str) -> list[str]:
+    return next(list(control.options) for control in app.segmented_control if control.key == key)
+
+
+def has(app: AppTest, key: str) -> bool:
+    return any(control.key == key for control in app.segmented_control)
+
+
+def problem(app: AppTest) -> object:
+    return app.session_state["accel_job"].experiment.problem
+
+
+@pytest.mark.parametrize(("loss", "cls"), [("Squared", LeastSquares), ("Huber", HuberRegression)])
+@pytest.mark.parametrize("number", [False, True], ids=["classes", "number"])
+def test_a_loss_can_be_chosen_and_charts_say_it(load: Load, loss: str, cls: type, number: bool) -> None:
+    data = {"accel_data": NUMBER, "accel_linear_rows": "500"} if number else {"accel_uniform_rows": "500"}
+    app = load("accelerated", **{f"accel_{'number_loss' if number else 'loss'}": loss}, **data, **TINY)
+    assert not app.error and has(app, "accel_number_loss") is number and has(app, "accel_loss") is not number
+    assert options(app, "accel_number_loss" if number else "accel_loss") == ["Logistic", "Squared", "Huber"][number:]
+    assert any(widget.key == "accel_threshold" for widget in app.number_input) is (loss == "Huber")
+    app = run(app, press="accel_run", job="accel_job")
+    assert type(problem(app)) is cls
+    assert any(f"Excess {loss.lower() if loss == 'Squared' else loss} loss" in alt for alt in charts(app))
+    assert "Training accuracy" not in str(app.dataframe[-1].value.columns)
+
+
+def test_a_number_to_predict_starts_with_the_squared_loss_and_classes_with_the_logistic(load: Load) -> None:
+    app = load("accelerated", **TINY)
+    app.selectbox(key="accel_data").set_value("linear").run()
+    assert not app.exception and not app.error and len(app.metric) >= 4
+    control = next(control for control in app.segmented_control if control.key == "accel_number_loss")
+    assert control.value == "squared"
+    app.selectbox(key="accel_data").set_value("uniform").run()
+    assert not app.exception and not app.error and has(app, "accel_loss")
+
+
+@pytest.mark.parametrize("source", ["estimated", "released"])
+def test_the_smoothness_of_another_loss_can_be_computed(load: Load, source: str) -> None:
+    words = {"estimated": "Estimated from data (not private)", "released": "Released privately"}
+    app = load("accelerated", accel_loss="Huber", accel_uniform_rows="500", accel_smoothness_source=words[source])
+    app.button(key=f"accel_{'estimate' if source == 'estimated' else 'release'}").click().run()
+    assert not app.exception and not app.error
+    assert 1.0 < app.number_input(key="accel_smoothness").value <= 10.02
+
+
+def flats() -> pd.DataFrame:
+    x = np.arange(300)
+    area = np.resize(["north", "south", "east"], 300)
+    return pd.DataFrame({"size": 20 + x % 80, "area": area, "rent": 5.0 * (x % 80) + 100 * (area == "north")})
+
+
+def number_from_a_file(load: Load, **settings: str) -> AppTest:
+    app = load("accelerated", accel_data="Your own file", **TINY, **settings)
+    app.file_uploader[0].upload("flats.csv", flats().to_csv(index=False).encode(), "text/csv")
+    app.run()
+    app.selectbox(key="accel_upload_target").set_value("rent")
+    next(control for control in app.segmented_control if control.key == "accel_upload_kind").set_value("number")
+    app.run()
+    app.multiselect(key="accel_upload_lists").set_value(["area"]).run()
+    app.button(key="accel_upload_fill_lists").click().run()
+    app.button(key="accel_upload_fill").click().run()
+    assert not app.exception and not app.error, said(app)
+    return app
+
+
+def test_a_number_is_learned_from_a_file_with_texts_and_the_model_says_how_to_predict(load: Load) -> None:
+    app = number_from_a_file(load, accel_scaling="[-½, ½]", accel_intercept="Yes", accel_clip="0.5")
+    assert "categories taken from the data: not private" in text(app)
+    app = run(app, press="accel_run", job="accel_job")
+    found = problem(app)
+    assert isinstance(found, LeastSquares) and found.facts().d == 1 + 4 + 1
+    model = table(app, "column")
+    assert model["column"].tolist() == [
+        "size",
+        *(f"area: {name}" for name in ("east", "north", "south", "other")),
+        "(constant)",
+    ]
+    assert "The prediction for a row is 250 + 250 × the sum of coefficient × value" in text(app)
+    assert "a category being 1 in its rows and 0 elsewhere, the constant being ½" in text(app)
+    assert "The clip C" not in text(app) and not any("Excess" in alt for alt in charts(app))
+    app.toggle(key="accel_diagnostics").set_value(True).run()
+    assert not app.exception and any("Excess squared loss" in alt for alt in charts(app))
+    share = found.build(app.session_state["accel_job"].tables).clipped_share
+    assert 0 < share < 1 and f"The clip C = 0.5 reaches {share:.1%} of the rows" in text(app)
+    assert "read_table" in to_script(app.session_state["accel_job"].experiment)
+
+
+@pytest.mark.parametrize("clipping", ["Gradients", "Feature rows"])
+def test_the_share_that_the_clip_reaches_stands_below_a_run_as_not_private(load: Load, clipping: str) -> None:
+    settings = {"accel_clip": "4.8", "accel_clipping": clipping, "accel_uniform_rows": "500", **TINY}
+    app = run(load("accelerated", **settings), press="accel_run", job="accel_job")
+    built = problem(app).build()  # type: ignore[attr-defined]
+    share = built.clipped_share if clipping == "Gradients" else built.shortened_share
+    assert 0 < share < 1 and f"The clip C = 4.8 reaches {share:.1%} of the rows" in text(app)
+    assert text(app).count("not private") >= 1
+
+
+def test_without_a_clip_of_ones_own_nothing_is_said_about_it(load: Load) -> None:
+    app = run(load("accelerated", accel_uniform_rows="500", **TINY), press="accel_run", job="accel_job")
+    assert "The clip C" not in text(app)
+
+
+def test_the_presets_of_both_losses_differ_in_the_loss_only() -> None:
+    kinds = (LeastSquares, HuberRegression)
+    squared, huber = (p.experiment for p in presets.PRESETS if isinstance(p.experiment.problem, kinds))
+    assert squared.replaced(problem=huber.problem) == huber
+    assert squared.problem.data == huber.problem.data  # type: ignore[attr-defined]
