@@ -84,7 +84,7 @@ def number_from_a_file(load: Load, **settings: str) -> AppTest:
 
 
 def test_a_number_is_learned_from_a_file_with_texts_and_the_model_says_how_to_predict(load: Load) -> None:
-    app = number_from_a_file(load, accel_scaling="[-½, ½]", accel_intercept="Yes", accel_clip="0.5")
+    app = number_from_a_file(load, accel_scaling="[-½, ½]", accel_intercept="Yes", accel_clip="1.75")
     assert "categories taken from the data: not private" in text(app)
     app = run(app, press="accel_run", job="accel_job")
     found = problem(app)
@@ -101,7 +101,7 @@ def test_a_number_is_learned_from_a_file_with_texts_and_the_model_says_how_to_pr
     app.toggle(key="accel_diagnostics").set_value(True).run()
     assert not app.exception and any("Excess squared loss" in alt for alt in charts(app))
     share = found.build(app.session_state["accel_job"].tables).clipped_share
-    assert 0 < share < 1 and f"The clip C = 0.5 reaches {share:.1%} of the rows" in text(app)
+    assert 0 < share < 1 and f"The clip C = 1.75 reaches {share:.1%} of the rows" in text(app)
     assert "read_table" in to_script(app.session_state["accel_job"].experiment)
 
 
