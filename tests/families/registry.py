@@ -1,7 +1,7 @@
 """Tiny problems for every kind of algorithm, every way to set one, and runs of them that can be looked into."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import combinations, product
@@ -20,12 +20,10 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import TunedReference
-from dpviz.privacy import mechanisms
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event, ExpMech, Parallel, inner_events
 from dpviz.privacy.ledger import SLACK, Filter, Ledger
-from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose
-from dpviz.privacy.queries import Query
+from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.problems.group_loss import GroupLoss
 from dpviz.problems.linear_models import LogisticRegression
@@ -36,16 +34,18 @@ from dpviz.problems.simplex_learning import SparseRegression
 from dpviz.specification import registered
 from tests import refusals
 from tests.refusals import is_refusal
+from tests.families.toys import TOYS, Cosine
 
 families.load_all()
 # What exists without privacy only is no subject of these tests; it has its own.
-ALGORITHMS = [cls for cls in registered(Algorithm) if not issubclass(cls, TunedReference)]
+ALGORITHMS = [*(cls for cls in registered(Algorithm) if not issubclass(cls, TunedReference)), *TOYS]
 
 N, D, R, T = 24, 3, 3, 6
 ALLOWED = (  # what a method may refuse a problem or a budget for
     *(refusals.MISFIT, refusals.FEW_ROWS, refusals.UNDEFINED, refusals.NO_GAUSSIAN),
     *(refusals.NO_AMPLIFICATION, refusals.NO_BOUND, refusals.NO_HORIZON),
 )
+SEED = 5
 PRIVATE: tuple[Budget, ...] = (
     PureDP(epsilon=1.0),
     ApproximateDP(epsilon=1.0, delta=1e-5),
@@ -134,36 +134,29 @@ def _problems() -> tuple[Worlds, ...]:
         _uploads(GroupLoss(data=groups), grouped, _grouped()),
         _uploads(MarginalQueries(data=survey), coded, _codes()),
         {f"{seed}": World(SparseRegression(rows=200, dimension=D, seed=seed), {}) for seed in range(2)},
+        _uploads(Cosine(data=table), plain, labelled),
     )
 
 
 PROBLEMS = _problems()
 
 
-def neighbours(problem: int) -> Iterator[tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]]:
-    """Pairs of tables of an uploaded problem that differ in one row: an ordinary one, replaced by anything."""
-    known = next(iter(PROBLEMS[problem].values())).tables
+@cache
+def neighbours(problem: int) -> tuple[tuple[Problem, tuple[tuple[Problem, int], ...]], ...]:
+    """An uploaded problem with an ordinary table, and (the same with one row replaced by anything, that row)."""
+    first = next(iter(PROBLEMS[problem].values()))
     everywhere = [table for worlds in PROBLEMS for world in worlds.values() for table in world.tables.values()]
-    for identity, table in known.items():
+    found = []
+    for identity, table in first.tables.items():
+        changed = []
         for other in everywhere:
-            if other is table or (other.shape, other.dtype) != (table.shape, table.dtype):
-                continue
-            for row in (0, N - 1):
-                changed = table.copy()
-                changed[row] = other[row]
-                yield {identity: table}, {identity: changed}
-
-
-def moved(one: Query, two: Query) -> np.ndarray:
-    """(R',) how far two queries are apart, in their norm, over the sensitivity; 0 where nothing moved."""
-    change = (two.value - one.value).reshape(len(one.value), -1)
-    if one.norm == "range":
-        by_selection = (two.value - one.value).reshape(len(one.value), -1, one.value.shape[-1])
-        size = np.ptp(by_selection, axis=-1).max(axis=-1)
-    else:
-        size = np.linalg.norm(change, {"l1": 1, "l2": 2, "linf": np.inf}[one.norm], axis=1)
-    sensitivity = np.broadcast_to(np.asarray(one.sensitivity, dtype=float), size.shape)
-    return np.divide(size, sensitivity, out=np.where(size > 0, np.inf, 0.0), where=sensitivity > 0)
+            if other is not table and (other.shape, other.dtype) == (table.shape, table.dtype):
+                for row in (0, N - 1):
+                    changed.append((table.copy(), row))
+                    changed[-1][0][row] = other[row]
+        others = tuple((first.specification.build({identity: copy}), row) for copy, row in changed)
+        found.append((first.specification.build({identity: table}), others))
+    return tuple(found)
 
 
 # ---------------------------------------------------------------------------------------------------------------- cases
@@ -284,7 +277,8 @@ def check_booked(case: Case, ledger: Ledger, replicate: int, iteration: int) -> 
     plan, booked = case.plan, ledger.booked(replicate)
     if not isinstance(plan.terms, Filter):
         charged = int(np.searchsorted(plan.charged_at, iteration, side="right"))
-        assert booked == plan.events[:charged], f"{case.name}, replicate {replicate}"
+        count = min(len(booked), charged) if plan.stops else charged  # who has left is charged no more
+        assert booked == plan.events[:count], f"{case.name}, replicate {replicate}"
         return
     assert set(booked) <= set(plan.terms.allowed.values())
     total = math.fsum(plan.terms.cost(event) for event in booked)
@@ -299,7 +293,7 @@ def check_booked(case: Case, ledger: Ledger, replicate: int, iteration: int) -> 
 def started(case: Case, world: str = "", replicates: int = R) -> tuple[Iterator[Snapshot], Mechanisms, Ledger]:
     """A run on one of the problem's worlds, the first unless it is named."""
     ledger = Ledger(case.plan.terms, replicates)
-    source = Mechanisms(ledger, seed=5)
+    source = Mechanisms(ledger, SEED)
     return case.algorithm.run(built(case.problem, world or next(iter(case.worlds))), case.plan, source), source, ledger
 
 
@@ -323,96 +317,3 @@ def same(one: Mapping[str, Any], two: Mapping[str, Any], rtol: float = 0.0, rows
         for name, value in one.items()
         if isinstance(value, np.ndarray)
     )
-
-
-class Fixed:
-    """A generator that draws one value: 0 silences the noise, 1e200 breaks a replicate."""
-
-    def __init__(self, value: float) -> None:
-        self.value = value
-
-    def laplace(self, size: tuple[int, ...]) -> np.ndarray:
-        return np.full(size, self.value)
-
-    standard_normal = gumbel = random = laplace
-
-
-def stub_noise(monkeypatch: pytest.MonkeyPatch, values: tuple[float, ...]) -> None:
-    """From now on replicate r of a new run draws values[r] instead of noise, where that is not NaN."""
-    true = mechanisms.streams
-
-    def replaced(seed: int, purpose: Purpose, replicates: int, release: str) -> list:
-        drawn: list = true(seed, purpose, replicates, release)
-        if purpose is Purpose.NOISE:
-            drawn = [d if np.isnan(v) else Fixed(v) for d, v in zip(drawn, values, strict=True)]
-        return drawn
-
-    monkeypatch.setattr(mechanisms, "streams", replaced)
-
-
-# ----------------------------------------------------------------------------------------------------- what is released
-
-
-class Spy:
-    """Notes everything that a run releases, in order, and what it draws for free.
-
-    seen : (kind, event of a selection, query, what was released, rows of a batch or replicates of a selection).
-    public : log weights of draws that cost nothing.
-    canned : release the same numbers whatever the data; ledger and -1 for what was not bought are left alone.
-    """
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, canned: bool = False) -> None:
-        self.seen: list[tuple[str, Any, Query, np.ndarray, Any]] = []
-        self.public: list[np.ndarray] = []
-        self._canned = canned
-        for kind, name in (("laplace", "laplace"), ("standard_normal", "gaussian")):
-            monkeypatch.setattr(Batch, name, self._noise(kind, getattr(Batch, name)))
-        monkeypatch.setattr(Mechanisms, "exponential", self._selection(Mechanisms.exponential))
-        monkeypatch.setattr(Mechanisms, "sample", self._sample(Mechanisms.sample))
-
-    def clear(self) -> None:
-        self.seen.clear()
-        self.public.clear()
-
-    def _note(self, kind: str, event: Event | None, query: Query, found: np.ndarray, detail: Any) -> None:
-        self.seen.append((kind, event, query._replace(value=np.array(query.value)), np.array(found), detail))
-
-    def _noise(self, kind: str, true: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-        def release(batch: Batch, query: Query) -> np.ndarray:
-            found = true(batch, query)
-            if self._canned:
-                found = np.sin(np.arange(found.size) + len(self.seen)).reshape(found.shape) / N
-            block = batch.rows.stop - batch.rows.start if batch.rows else None
-            size = block if batch.indices is None else batch.indices.shape[1]
-            self._note(kind, None, query, found, size)
-            return found
-
-        return release
-
-    def _selection(self, true: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-        def release(source: Mechanisms, query: Query, event: Event, draws: Any = 1, rows: Any = None) -> np.ndarray:
-            found = true(source, query, event, draws, rows)
-            if self._canned:
-                other = np.arange(found.size).reshape(found.shape) + len(self.seen)
-                found = np.where(found < 0, found, other % query.value.shape[-1])
-            chosen = range(source.replicates) if rows is None else rows
-            self._note("selection", event, query, found, chosen)
-            return found
-
-        return release
-
-    def _sample(self, true: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-        def release(source: Mechanisms, log_weights: np.ndarray, draws: Any = 1, rows: Any = None) -> np.ndarray:
-            self.public.append(np.array(log_weights))
-            return true(source, log_weights, draws, rows)
-
-        return release
-
-
-def replayed(query: Query, eta: float, i: int, count: int, generator: np.random.Generator) -> np.ndarray:
-    """What replicate i selects: the argmax of η u/Δ plus Gumbel noise, or several by the inverse distribution."""
-    utilities = eta * query.value[i] / np.broadcast_to(query.sensitivity, len(query.value))[i]
-    if count == 1 or utilities.ndim == 2:
-        return np.atleast_1d(np.argmax(utilities + generator.gumbel(size=utilities.shape), axis=-1))
-    weights = np.exp(utilities - utilities.max())
-    return (generator.random(size=count)[:, None] >= np.cumsum(weights / weights.sum())[:-1]).sum(axis=1)

@@ -1,0 +1,240 @@
+"""What a run must keep, checked on given cases: of every algorithm, and of those that are wrong on purpose."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpviz.experiments.plan import Plan
+from dpviz.privacy.events import Parallel, inner_events
+from dpviz.privacy.ledger import Filter, Ledger
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
+from dpviz.privacy.queries import Query
+from tests.families.registry import (
+    SEED,
+    Case,
+    R,
+    check_booked,
+    finished,
+    kept,
+    moments,
+    neighbours,
+    same,
+    started,
+)
+from tests.families.spying import Release, Replay, Spy, released_events
+
+
+def arrays(plan: Plan) -> dict[str, np.ndarray]:
+    """All series (T,) of a plan by name; noise scales are called noise_scale_<name>."""
+    found = {**plan.schedule, **{f"noise_scale_{name}": scale for name, scale in plan.noise.items()}}
+    return found if plan.batch_size is None else {**found, "batch_size": plan.batch_size}
+
+
+def watched(spy: Spy, case: Case, world: str = "") -> tuple[list[Release], list[dict[str, Any]], Ledger]:
+    """A run's releases, its snapshots and its ledger."""
+    spy.clear()
+    shown = []
+    snapshots, _, ledger = started(case, world)
+    for snapshot in snapshots:
+        shown.append(kept(snapshot))
+        spy.iteration = snapshot.iteration + 1
+    return list(spy.seen), shown, ledger
+
+
+# ------------------------------------------------------------------------------------------------- what is released
+
+
+def check_noise(cases: Sequence[Case], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every release is its value plus the planned scale times the next standard draws of the replicate's stream, or a
+    choice that the planned event and these draws decide; and all that was paid for was released."""
+    spy = Spy(monkeypatch)
+    for case in cases:
+        seen, shown, ledger = watched(spy, case)
+        replay = Replay(streams(SEED, Purpose.NOISE, R))
+        drawn: dict[str, list[tuple[int, float]]] = {"noise_scale": [], "range": [], "batch_size": []}
+        for release in seen:
+            scales = replay.check(release)
+            if release.kind == "selection":
+                drawn["range"] += [(release.iteration, scale) for scale in scales]
+            elif release.kind != "threshold":
+                drawn["noise_scale"] += [(release.iteration, scale) for scale in scales]
+            if release.kind != "selection":
+                size = case.plan.facts.n if release.batch is None else release.batch.divisor(case.plan.facts.n)
+                drawn["batch_size"].append((release.iteration, float(size)))
+        check_order(case, seen)
+        check_paid(case, seen, shown, ledger)
+        for prefix, values in drawn.items():
+            check_shown(case, prefix, values)
+
+
+def check_order(case: Case, seen: list[Release]) -> None:
+    """Under a fixed plan the events are released in their order, each in its iteration; a run that stops ends early."""
+    if isinstance(case.plan.terms, Filter):
+        return
+    done = []
+    for release in seen:
+        if release.kind != "sum" or release.step == 0:
+            singles = inner_events(release.event) if release.kind == "selection" else (release.event,)
+            done += [(release.iteration, single) for single in singles]
+    due = moments(case.plan)
+    assert done == due[: len(done)], f"{case.name}: something else was released"
+    assert len(done) == len(due) or case.plan.stops, f"{case.name}: some of the plan was not released"
+
+
+def check_paid(case: Case, seen: list[Release], shown: list[dict[str, Any]], ledger: Ledger) -> None:
+    """Whatever a replicate paid for was released to it. What is paid for in advance, blocks and running sums, may be
+    left by a replicate that has ended, and by no other."""
+    for r in range(R):
+        booked = ledger.booked(r)
+        paid: Counter[Any] = Counter(single for event in booked for single in inner_events(event))
+        missing = paid - released_events(seen, r)
+        ended = shown[-1]["status"] is not None and shown[-1]["status"][r] != "running"
+        ahead = Counter(s for event in booked if isinstance(event, Parallel) for s in inner_events(event))
+        assert not missing - (ahead if ended else Counter()), f"{case.name}: replicate {r} paid for {missing}"
+    last = {(release.sums.number, r): release for release in seen if release.sums for r in release.replicates}
+    words = {one["iteration"]: one["status"] for one in shown}
+    for (number, r), release in last.items():
+        assert release.sums is not None
+        whole = release.step + 1 == release.sums.factorisation.length
+        assert whole or words[release.iteration][r] != "running", f"{case.name}: replicate {r} left sum {number}"
+
+
+def check_shown(case: Case, prefix: str, drawn: list[tuple[int, float]]) -> None:
+    """The plan's series of this name show what was drawn in every iteration, player by player, and nothing else; under
+    a filter, which need not use all, nothing else was drawn."""
+    series = [values for name, values in arrays(case.plan).items() if name.startswith(prefix)]
+    for t in range(1, case.plan.iterations + 1):
+        used = {round(value, 12) if prefix == "batch_size" else value for iteration, value in drawn if iteration == t}
+        if not series or (not used and prefix == "batch_size"):  # what reads no data at random has a batch, too
+            continue
+        shown = {float(values[t - 1]) for values in series} - {0.0}
+        where = f"{case.name}: {prefix} of iteration {t}"
+        for value in used:
+            assert any(value == pytest.approx(planned, rel=1e-12) for planned in shown | {0.0}), where
+        if not isinstance(case.plan.terms, Filter) and (used or not case.plan.stops):
+            assert all(any(planned == pytest.approx(value, rel=1e-12) for value in used) for planned in shown), where
+
+
+# ---------------------------------------------------------------------------------------------- what is told, and moves
+
+
+def check_released_only(cases: Sequence[Case], monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the mechanisms released the same on two tables, nothing that a run shows may tell them apart, nor the
+    sensitivities of its queries, who is asked, and the probabilities of draws that cost nothing."""
+    spy = Spy(monkeypatch, canned=True)
+    for case in cases:
+        first: tuple[Any, ...] = ()
+        for world in case.worlds:
+            seen, shown, _ = watched(spy, case, world)
+            asked = [(release.kind, release.replicates, release.iteration) for release in seen]
+            free = [*spy.public, *(np.asarray(release.query.sensitivity) for release in seen)]
+            first = first or (shown, asked, free)
+            assert asked == first[1], f"{case.name}: the data decide what is asked"
+            assert len(shown) == len(first[0]), f"{case.name}: the data decide when it stops"
+            pairs = list(zip(first[0], shown, strict=True))
+            assert all(same(one, two) and one["status"] == two["status"] for one, two in pairs), case.name
+            assert all(np.array_equal(one, two) for one, two in zip(first[2], free, strict=True)), case.name
+
+
+def moved(one: Query, two: Query) -> np.ndarray:
+    """(R',) how far two queries are apart, in their norm, over the sensitivity; 0 where nothing moved."""
+    change = (two.value - one.value).reshape(len(one.value), math.prod(one.value.shape[1:]))
+    if one.norm == "range":
+        by_selection = change.reshape(len(one.value), -1, one.value.shape[-1])
+        size = np.ptp(by_selection, axis=-1).max(axis=-1)
+    else:
+        size = np.linalg.norm(change, {"l1": 1, "l2": 2, "linf": np.inf}[one.norm], axis=1)
+    sensitivity = np.broadcast_to(np.asarray(one.sensitivity, dtype=float), size.shape)
+    return np.divide(size, sensitivity, out=np.where(size > 0, np.inf, 0.0), where=sensitivity > 0)
+
+
+def check_sensitivity(cases: Sequence[Case], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same releases on two tables that differ in one row, replaced by anything, every query moves by at most
+    its sensitivity in its norm, whatever was released before, and only if the row is in its batch; of a running sum one
+    leaf moves. Nor are all of them far below: a bound that nothing comes near hides one that is wrong."""
+    spy = Spy(monkeypatch, canned=True)
+    for case in cases:
+        largest: dict[tuple[str, tuple[int, ...]], float] = {}
+        for base, others in neighbours(case.problem):
+            before = canned_run(spy, case, base)
+            for other, row in others:
+                compare(case, before, canned_run(spy, case, other), row, largest)
+        assert all(ratio > 0.02 for ratio in largest.values()), f"{case.name}: no neighbour moves a query: {largest}"
+
+
+def canned_run(spy: Spy, case: Case, problem: Any) -> list[Release]:
+    spy.clear()
+    for _ in case.algorithm.run(problem, case.plan, Mechanisms(Ledger(case.plan.terms, R), SEED)):
+        pass
+    return list(spy.seen)
+
+
+def compare(
+    case: Case, before: list[Release], after: list[Release], row: int, largest: dict[tuple[str, tuple[int, ...]], float]
+) -> None:
+    """Two runs on tables that differ in one row; notes how far each kind of query moved."""
+    assert len(before) == len(after), f"{case.name}: another row, another number of releases"
+    changed: Counter[tuple[int, int]] = Counter()
+    for one, two in zip(before, after, strict=True):
+        assert one.replicates == two.replicates, f"{case.name}: the data decide who is asked"
+        if not one.replicates:
+            continue
+        ratio = moved(one.query, two.query)
+        most = float(ratio.max())
+        assert most <= 1 + 1e-9, f"{case.name}: a query moves by {most} times its sensitivity"
+        key = (one.kind, one.query.value.shape[1:])
+        largest[key] = max(largest.get(key, 0.0), most)
+        if most:
+            assert not ratio[~one.reads(row)].any(), f"{case.name}: a query reads a row that is not in its batch"
+            if one.sums is not None:
+                changed.update((one.sums.number, r) for r in np.array(one.replicates)[ratio > 0].tolist())
+    assert max(changed.values(), default=1) == 1, f"{case.name}: a row is in two leaves of a running sum"
+
+
+# ------------------------------------------------------------------------------------------------- replicates and stops
+
+
+def check_stops(case: Case, world: str = "") -> None:
+    """What is booked is the plan; who has stopped is charged nothing more, stays as it was, and does not come back."""
+    snapshots, _, ledger = started(case, world)
+    before, going, last, seen = [0] * R, np.ones(R, dtype=bool), None, []
+    for snapshot in snapshots:
+        seen.append(snapshot.iteration)
+        for r in range(R):
+            check_booked(case, ledger, r, snapshot.iteration)
+        booked = [len(ledger.booked(r)) for r in range(R)]
+        assert all(going[r] or booked[r] == before[r] for r in range(R)), f"{case.name}: who stopped still pays"
+        now = {name: np.array(value) for name, value in snapshot.output.items()}
+        if last is not None:
+            assert all(np.array_equal(now[name][~going], last[name][~going]) for name in now), case.name
+        if snapshot.active is not None:
+            assert not (snapshot.active & ~going).any(), f"{case.name}: who has stopped does not come back"
+            going = snapshot.active.copy()
+        if case.plan.stops:
+            assert snapshot.active is not None and snapshot.status is not None, case.name
+            assert [word == "running" for word in snapshot.status] == snapshot.active.tolist()
+        before, last = booked, now
+    assert seen == list(range(len(seen))), case.name
+    assert case.plan.stops or seen[-1] == case.plan.iterations, case.name
+    assert 1 <= seen[-1] <= case.plan.iterations, case.name
+
+
+def check_replicates(cases: Sequence[Case]) -> None:
+    """A replicate is the same whatever their number."""
+    for case in cases:
+        wide = finished(case, replicates=7)
+        for replicates in (1, 2):
+            narrow, rows = finished(case, replicates=replicates), slice(0, replicates)
+            assert all(same(one, two, 1e-9, rows) for one, two in zip(narrow, wide, strict=False)), case.name
+            words = [(one["status"] or ())[:replicates] for one in wide[: len(narrow)]]
+            assert [one["status"] or () for one in narrow] == words or None in {one["status"] for one in wide}
+            if len(narrow) < len(wide):  # others go on; these have ended
+                assert case.plan.stops, case.name
+                ended = {name: value for name, value in narrow[-1].items() if name not in ("active", "status")}
+                for later in wide[len(narrow) :]:
+                    assert not later["active"][rows].any()
+                    assert same(ended, {name: later[name] for name in ended}, 1e-9, rows), case.name
