@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from copy import copy
 from functools import cache
 from itertools import combinations, product
 from typing import Any, NamedTuple
@@ -13,8 +14,9 @@ from pydantic import ValidationError
 
 from dpviz import families
 from dpviz.datasets import UploadedTable
+from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.categories import CategoricalUpload
-from dpviz.datasets.games import LatentGame
+from dpviz.datasets.games import LatentGame, Signs
 from dpviz.datasets.groups import GroupedUpload
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
@@ -28,7 +30,7 @@ from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.problems.group_loss import GroupLoss
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
 from dpviz.problems.quadratic import Quadratic
 from dpviz.problems.simplex_learning import SparseRegression
 from dpviz.specification import registered
@@ -65,6 +67,15 @@ class World(NamedTuple):
 
 
 Worlds = dict[str, World]
+
+
+class Opposite(SparseRegression):
+    """The same features with opposite labels."""
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Any:
+        changed = copy(super().build(tables))
+        changed._labels = -changed._labels
+        return changed
 
 
 def _uploads(specification: ProblemSpecification, sha: str, tables: Mapping[str, np.ndarray]) -> Worlds:
@@ -133,7 +144,11 @@ def _problems() -> tuple[Worlds, ...]:
         },
         _uploads(GroupLoss(data=groups), grouped, _grouped()),
         _uploads(MarginalQueries(data=survey), coded, _codes()),
-        {f"{seed}": World(SparseRegression(rows=200, dimension=D, seed=seed), {}) for seed in range(2)},
+        {
+            "ordinary": World(SparseRegression(rows=200, dimension=D), {}),
+            "another": World(SparseRegression(rows=200, dimension=D, seed=1), {}),
+            "opposite": World(Opposite(rows=200, dimension=D), {}),
+        },
         _uploads(Cosine(data=table), plain, labelled),
     )
 
@@ -141,10 +156,15 @@ def _problems() -> tuple[Worlds, ...]:
 PROBLEMS = _problems()
 
 
+Neighbours = tuple[Problem, tuple[tuple[Problem, int], ...]]
+
+
 @cache
-def neighbours(problem: int) -> tuple[tuple[Problem, tuple[tuple[Problem, int], ...]], ...]:
-    """An uploaded problem with an ordinary table, and (the same with one row replaced by anything, that row)."""
+def neighbours(problem: int) -> tuple[Neighbours, ...]:
+    """A problem with ordinary data, and (the same with one row replaced by anything, that row)."""
     first = next(iter(PROBLEMS[problem].values()))
+    if isinstance(first.specification, SparseRegression | MatrixGame):
+        return (_generated(problem),)
     everywhere = [table for worlds in PROBLEMS for world in worlds.values() for table in world.tables.values()]
     found = []
     for identity, table in first.tables.items():
@@ -154,9 +174,36 @@ def neighbours(problem: int) -> tuple[tuple[Problem, tuple[tuple[Problem, int], 
                 for row in (0, N - 1):
                     changed.append((table.copy(), row))
                     changed[-1][0][row] = other[row]
-        others = tuple((first.specification.build({identity: copy}), row) for copy, row in changed)
+        others = tuple((first.specification.build({identity: replaced}), row) for replaced, row in changed)
         found.append((first.specification.build({identity: table}), others))
     return tuple(found)
+
+
+def _generated(problem: int) -> Neighbours:
+    """The same for data that are no upload: rows of the first world, replaced by their opposite or by another's."""
+    base, *others = (built(problem, world) for world in PROBLEMS[problem])
+    found: list[tuple[Problem, int]] = []
+    for other, row in product((base, *others), (0, base.facts.n - 1)):
+        changed = copy(base)
+        if isinstance(base, MatrixGameProblem):
+            changed._payoffs = _with_row(base, other, row)  # type: ignore[attr-defined]
+        else:
+            for name in ("_features", "_labels"):
+                values = getattr(base, name).copy()
+                values[row] = getattr(other, name)[row] * (-1 if other is base and name == "_labels" else 1)
+                setattr(changed, name, values)
+        found.append((changed, row))
+    return base, tuple(found)
+
+
+def _with_row(base: MatrixGameProblem, other: Any, row: int) -> Payoffs:
+    """Payoffs with one record replaced; the opposite of x's signs if it is the same game."""
+    records = []
+    for player in (0, 1):
+        mine, its = (game._payoffs._records[player].columns(slice(None)).copy() for game in (base, other))
+        mine[row] = its[row] * (-1 if other is base and player == 0 else 1)
+        records.append(Signs.pack(mine.T < 0))
+    return Payoffs((records[0], records[1]), base._payoffs._population)
 
 
 # ---------------------------------------------------------------------------------------------------------------- cases

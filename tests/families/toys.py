@@ -141,7 +141,7 @@ class Saddle(Algorithm[CosineProblem, CosineFacts]):
     mistake: ClassVar[str] = ""
     iterations: int = number(6, 1, 1000, label="Steps", help="At most.")
     gentle: float = number(0.5, 0.0, 1000.0, label="Small gradient", help="Below it the curvature is asked for.")
-    flat: float = number(0.1, 0.0, 1000.0, label="Small curvature", help="Above minus this it is a minimum.")
+    flat: float = number(0.1, 0.0, 6.0, label="Small curvature", help="Above minus this it is a minimum.")
 
     def plan(self, facts: CosineFacts, budget: Budget) -> Plan:
         mu = total_mu(facts, budget)
@@ -181,6 +181,8 @@ class Saddle(Algorithm[CosineProblem, CosineFacts]):
             if t == plan.iterations:
                 status[status == "running"] = "exhausted"
             yield snapshot(t)
+            if self.mistake == "comes back":
+                status[status == "converged"] = "running"
             if not (status == "running").any():
                 return
 
@@ -196,6 +198,9 @@ class Saddle(Algorithm[CosineProblem, CosineFacts]):
     ) -> None:
         status[rows[~mechanisms.affordable(event)[rows]]] = "budget"
         rows = rows[status[rows] == "running"]
+        if self.mistake == "unasked hessian":
+            mechanisms.batch(event, rows)
+            rows = rows[:0]
         query = problem.hessian(x[rows])
         if self.mistake == "hessian sensitivity":
             query = query._replace(sensitivity=np.asarray(query.sensitivity) / 100)
@@ -209,10 +214,10 @@ class Saddle(Algorithm[CosineProblem, CosineFacts]):
         if self.mistake == "raw stop":
             minimum = smallest(smat(query.value, problem.facts.d))[0] >= -self.flat
         if self.mistake == "stops together":
-            minimum = np.full(len(rows), eigenvalues[rows].mean(initial=0.0) >= -self.flat)
+            minimum = np.full(len(rows), eigenvalues[rows].sum() >= -self.flat * len(rows))
         status[rows[minimum & ~lost]] = "converged"
         if self.mistake == "raw status":
-            status[rows[minimum & ~lost & (query.value[:, 0] < -0.3)]] = "exhausted"
+            status[rows[minimum & ~lost & (np.floor(query.value[:, 0] * 1e6) % 2 > 0)]] = "exhausted"
         goes = ~minimum & ~lost
         x[rows[goes]] += 0.3 * directions[goes]
 
@@ -266,6 +271,8 @@ class Sums(Algorithm[CosineProblem, CosineFacts]):
         point, move, lost = x.copy(), np.zeros_like(x), np.zeros(count, dtype=bool)
         stop = np.array([generator.integers(1, EPOCHS + 1) for generator in mechanisms.public]) * factorisation.period
         mix = mechanisms.shared.random(plan.iterations)
+        if self.mistake == "secret shared":
+            mix = mechanisms.shared.random((plan.iterations, count)).mean(axis=1)
         active = np.ones(count, dtype=bool)
         yield Snapshot(0, {"x": x}, active=active, status=("running",) * count)
         leaves = mechanisms.leaves(sizes, problem.facts.n)
