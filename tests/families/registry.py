@@ -35,8 +35,8 @@ from dpviz.problems.quadratic import Quadratic
 from dpviz.problems.simplex_learning import SparseRegression
 from dpviz.specification import registered
 from tests import refusals
-from tests.refusals import is_refusal
 from tests.families.toys import TOYS, Cosine
+from tests.refusals import is_refusal
 
 families.load_all()
 # What exists without privacy only is no subject of these tests; it has its own.

@@ -245,7 +245,7 @@ class Sums(Algorithm[CosineProblem, CosineFacts]):
         share = facts.n // EPOCHS
         later = share // (2 * steps)
         if not later:
-            raise UserError("There are not enough rows for so many steps. Take fewer steps.")
+            raise UserError("There are fewer rows than so many steps need. Take fewer steps.", title="Not enough rows")
         first = share - (steps - 1) * later
         change = [2 * facts.radius("l2") / first, *[2 * facts.d * LONGEST / later] * (steps - 1)]
         return restarted(single, EPOCHS), [first, *[later] * (steps - 1)] * EPOCHS, np.array(change * EPOCHS)
@@ -334,9 +334,11 @@ class Search(Algorithm[CosineProblem, CosineFacts]):
 
     def plan(self, facts: CosineFacts, budget: Budget) -> Plan:
         if not isinstance(budget, PureDP | NoPrivacy):
-            raise UserError("This method exists for pure epsilon only; state the budget so.")
+            raise UserError(
+                "This method exists for pure epsilon only; state the budget so.", title="Not defined for this currency"
+            )
         m = max(1, round(self.batch_fraction * facts.n))
-        each = math.inf if isinstance(budget, NoPrivacy) else calibration.left(budget, facts.released) / self.iterations
+        each = math.inf if isinstance(budget, NoPrivacy) else budget.left(facts.released) / self.iterations
         inner = each if m == facts.n else float(closed_forms.amplified_inverse(each, m, facts.n))
         releases = Seq((Laplace(inner / 2), StatedPureDP(inner / 2)))
         event = releases if m == facts.n else Sub("wor", m, facts.n, releases)
