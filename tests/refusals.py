@@ -14,6 +14,7 @@ MISFIT = "Algorithm and problem do not fit"
 FEW_ROWS = "Not enough rows"
 NO_BOUND = "No bound for this method"
 NO_HORIZON = "No bound to choose T by"
+NO_REFERENCE = "No non-private version"
 
 
 def is_refusal(error: UserError, *titles: str) -> bool:

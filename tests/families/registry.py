@@ -32,7 +32,7 @@ from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
 from dpviz.problems.quadratic import Quadratic
-from dpviz.problems.simplex_learning import SparseRegression
+from dpviz.problems.simplex_learning import LearningGame, SparseRegression
 from dpviz.specification import registered
 from tests import refusals
 from tests.families.toys import TOYS, Cosine
@@ -45,7 +45,7 @@ ALGORITHMS = [*(cls for cls in registered(Algorithm) if not issubclass(cls, Tune
 N, D, R, T = 24, 3, 3, 6
 ALLOWED = (  # what a method may refuse a problem or a budget for
     *(refusals.MISFIT, refusals.FEW_ROWS, refusals.UNDEFINED, refusals.NO_GAUSSIAN),
-    *(refusals.NO_AMPLIFICATION, refusals.NO_BOUND, refusals.NO_HORIZON),
+    *(refusals.NO_AMPLIFICATION, refusals.NO_BOUND, refusals.NO_HORIZON, refusals.NO_REFERENCE),
 )
 SEED = 5
 PRIVATE: tuple[Budget, ...] = (
@@ -69,13 +69,17 @@ class World(NamedTuple):
 Worlds = dict[str, World]
 
 
+def _changed(game: Any, features: np.ndarray, labels: np.ndarray) -> LearningGame:
+    """A game with other data and nothing remembered of its own."""
+    return LearningGame(game.facts, features, labels, game._curvature, game._constant, game._body)
+
+
 class Opposite(SparseRegression):
     """The same features with opposite labels."""
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Any:
-        changed = copy(super().build(tables))
-        changed._labels = -changed._labels
-        return changed
+        game = super().build(tables)
+        return _changed(game, game._features, -game._labels)
 
 
 def _uploads(specification: ProblemSpecification, sha: str, tables: Mapping[str, np.ndarray]) -> Worlds:
@@ -184,14 +188,14 @@ def _generated(problem: int) -> Neighbours:
     base, *others = (built(problem, world) for world in PROBLEMS[problem])
     found: list[tuple[Problem, int]] = []
     for other, row in product((base, *others), (0, base.facts.n - 1)):
-        changed = copy(base)
         if isinstance(base, MatrixGameProblem):
-            changed._payoffs = _with_row(base, other, row)  # type: ignore[attr-defined]
+            changed = copy(base)
+            changed._payoffs = _with_row(base, other, row)
         else:
-            for name in ("_features", "_labels"):
-                values = getattr(base, name).copy()
-                values[row] = getattr(other, name)[row] * (-1 if other is base and name == "_labels" else 1)
-                setattr(changed, name, values)
+            features, labels = base._features.copy(), base._labels.copy()  # type: ignore[attr-defined]
+            features[row] = other._features[row]  # type: ignore[attr-defined]
+            labels[row] = other._labels[row] * (-1 if other is base else 1)  # type: ignore[attr-defined]
+            changed = _changed(base, features, labels)
         found.append((changed, row))
     return base, tuple(found)
 

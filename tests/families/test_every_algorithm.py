@@ -114,13 +114,13 @@ def test_a_plan_is_complete_finite_and_read_only(cls: type[Algorithm]) -> None:
         for name, values in arrays(plan).items():
             assert values.shape == (plan.iterations,), f"{case.name}: {name}"
             assert np.isfinite(values).all() and (values >= 0).all(), f"{case.name}: {name}"
-            assert (values > 0).all() or not name.startswith(("step_size", "batch_size")), f"{case.name}: {name}"
+            assert (values > 0).all() or not name.startswith("step_size"), f"{case.name}: {name}"
             with pytest.raises(ValueError):
                 values[0] = values[0]
         scales = list(plan.noise.values())
         assert bool(scales) != only_selects(plan), f"{case.name}: who adds no noise selects"
         assert not scales or (sum(scales) > 0)[plan.charged_at - 1].all(), case.name  # who reads no data needs no noise
-        assert (plan.rows <= plan.facts.n).all()
+        assert (plan.rows <= plan.facts.n).all() and (plan.rows[plan.charged_at - 1] > 0).all(), case.name
         if isinstance(plan.terms, Filter):  # what a filter allows is one event, charged as soon as it begins
             (ceiling,) = plan.events
             currency = plan.terms.currency

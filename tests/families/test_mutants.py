@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.privacy import calibration
@@ -32,7 +33,9 @@ class Descent(Algorithm[SmoothProblem, SmoothFacts]):
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
         if not isinstance(budget, PureDP):
-            raise calibration.UserError("This method exists for pure epsilon only; state the budget so.")
+            raise UserError(
+                "It exists for pure epsilon only; state the budget so.", title="Not defined for this currency"
+            )
         each = np.full(self.iterations, budget.left(facts.released) / self.iterations)
         events = calibration.laplace_events(each, facts.n, facts.n)
         scales = [noise_scale(event, facts.gradient_sensitivity("l1", facts.n)) for event in events]
