@@ -144,10 +144,11 @@ def _check_total(budget: Budget) -> None:
 
 def _remaining(whole: float, unit: Currency, paid: Sequence[Analysis]) -> float:
     """What analyses with a guarantee of their own leave. Raises UserError if nothing, or if nobody can tell."""
-    used = _price(composed([(a, stated_event(a)) for a in paid]), unit)
+    parts = [(a, stated_event(a)) for a in paid]
+    used = _price(composed(parts), unit)
     if used == math.inf:
         raise UserError(
-            f"{_without(paid, unit)}, so nothing can be said of what is left of the total. State the total or these "
+            f"{_without(parts, unit)}, so nothing can be said of what is left of the total. State the total or these "
             "analyses in another currency.",
             title="Currencies do not fit",
         )
@@ -167,8 +168,8 @@ def _price(events: Sequence[Event], unit: Currency) -> float:
     return accountants.total(events, unit) ** UNITS[unit].power
 
 
-def _without(analyses: Sequence[Analysis], unit: Currency) -> str:
-    names = [a.name for a in analyses if accountants.total([stated_event(a)], unit) == math.inf]
+def _without(parts: Sequence[tuple[Analysis, Event]], unit: Currency) -> str:
+    names = [analysis.name for analysis, event in parts if UNITS[unit].cost(event) == math.inf]
     return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no {UNITS[unit].name}"
 
 
@@ -278,14 +279,10 @@ def composed(parts: Sequence[tuple[Analysis, Event]]) -> tuple[Event, ...]:
     return (*shared, Parallel(tuple(blocks))) if blocks else tuple(shared)
 
 
-def compose_stated(analyses: Sequence[Analysis], delta: float) -> noisy_means.Guarantee:
-    """What analyses that each state a guarantee of their own cost together, in every currency.
-
-    `missing` names the analyses for which a currency does not exist. Raises UserError as `stated_event`.
-    """
-    total = noisy_means.guarantee(composed([(a, stated_event(a)) for a in analyses]), delta)
-    missing = {
-        name: reason if name == "epsilon_at_delta" else f"{_without(analyses, name)}. {reason}"  # type: ignore[arg-type]
-        for name, reason in total.missing.items()
-    }
-    return replace(total, missing=MappingProxyType(missing))
+def together(shares: Sequence[Share], delta: float) -> noisy_means.Guarantee:
+    """What analyses cost together, in every currency; `missing` names those for which a currency does not exist."""
+    parts = [(share.analysis, share.event) for share in shares]
+    total = noisy_means.guarantee(composed(parts), delta)
+    missing: dict[str, str]
+    missing = {name: f"{_without(parts, name)}. {total.missing[name]}" for name in UNITS if name in total.missing}
+    return replace(total, missing=MappingProxyType({**total.missing, **missing}))

@@ -2,13 +2,14 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from dpviz.errors import UserError
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, textbook
-from dpviz.privacy.allocation import Analysis, Share, compose_stated, composed, split, stated_event, weighted_variance
+from dpviz.privacy.allocation import Analysis, Share, composed, split, stated_event, together, weighted_variance
 from dpviz.privacy.budgets import (
     ApproximateDP,
     Budget,
@@ -29,6 +30,7 @@ from dpviz.privacy.events import (
     StatedPureDP,
     StatedZCDP,
 )
+from dpviz.privacy.noisy_means import Guarantee
 
 DELTA = 1e-6
 PAIR = (Analysis(name="mean"), Analysis(name="sum", weight=4.0, sensitivity=2.0))
@@ -187,6 +189,11 @@ def test_a_stated_guarantee_is_the_largest_release_of_its_kind_that_meets_it(noi
         price = {PureDP: per_event.pure, ZeroConcentratedDP: per_event.rho, GaussianDP: per_event.mu}[type(budget)]
         (control,) = budget.controls()
         assert price(event) == pytest.approx(getattr(budget, control.name), rel=1e-10)
+
+
+def compose_stated(analyses: Sequence[Analysis], delta: float) -> Guarantee:
+    """Analyses that each state a guarantee of their own, together."""
+    return together([Share(analysis, None, stated_event(analysis)) for analysis in analyses], delta)
 
 
 def test_of_an_unknown_mechanism_only_the_guarantee_counts() -> None:

@@ -65,11 +65,3 @@ def test_advantage_is_the_largest_gap_of_the_tradeoff(budget: Budget) -> None:
     assert gap <= budget.advantage() + 1e-9
     if not isinstance(budget, ZeroConcentratedDP):  # whose bounds at different ε do not belong to one algorithm
         assert gap == pytest.approx(budget.advantage(), rel=1e-3)
-
-
-@pytest.mark.parametrize("rho", [1e-5, 0.01, 0.5, 10.0, 100.0])
-def test_the_profile_of_zcdp_is_just_above_the_exact_one(rho: float) -> None:
-    epsilons = np.linspace(0.1, 1.0, 7) * closed_forms.zcdp_epsilon(rho, 1e-10)
-    exact = np.array([closed_forms.zcdp_delta(rho, float(epsilon)) for epsilon in epsilons])
-    found = closed_forms.zcdp_profile(rho, epsilons)
-    assert (found >= exact * (1 - 1e-9)).all() and found == pytest.approx(exact, rel=0.05)

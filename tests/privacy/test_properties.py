@@ -25,6 +25,7 @@ from dpviz.privacy.events import (
     StatedZCDP,
     Sub,
 )
+from tests.oracles.composition import optimal_delta
 
 steady = settings(derandomize=True, deadline=None, max_examples=40)
 PESSIMISM = 2e-3  # a loss distribution on its grid may overestimate ε by so much, more for few unequal losses
@@ -121,7 +122,7 @@ def test_ways_there_and_back_are_lossless_where_they_exist(size: float, delta: f
         assert float(closed_forms.pure_delta(size, epsilon)) == pytest.approx(delta, rel=1e-6)
     steps = 50
     epsilon = textbook.optimal(size, steps, delta)
-    assert textbook.optimal_delta(size, steps, epsilon) == pytest.approx(delta, rel=1e-6)
+    assert optimal_delta(size, steps, epsilon) == pytest.approx(delta, rel=1e-6)
 
 
 @steady

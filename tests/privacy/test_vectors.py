@@ -16,6 +16,7 @@ from dpviz.privacy import audit
 from dpviz.privacy.accounting import closed_forms as forms
 from dpviz.privacy.accounting import per_event, textbook
 from dpviz.privacy.events import ExpMech, Gaussian, Laplace, StatedApproximateDP, StatedPureDP, StatedZCDP, Sub, grouped
+from tests.oracles import areas, zcdp
 
 ORDER = np.array([2.0, 5.0])
 
@@ -36,16 +37,16 @@ def selections_epsilon(eta: float, count: int, delta: float) -> float:
         pytest.param(lambda: textbook.optimal(0.1, 100, 1e-6), 4.77456758811, 4.77456758837, 1e-6, id="TV35"),
         pytest.param(lambda: textbook.optimal(0.5, 10, 1e-6), 4.99988547111, 4.99988547111, 1e-6, id="TV36"),
         pytest.param(lambda: textbook.advanced(0.1, 100, 1e-6)[0], 6.30823095051, 6.30823095051, 1e-9, id="TV37"),
-        pytest.param(lambda: textbook.filter_epsilon([0.1] * 50, 1e-6), 3.96692218885, 3.96692218885, 1e-9, id="TV38"),
+        pytest.param(lambda: zcdp.filter_epsilon([0.1] * 50, 1e-6), 3.96692218885, 3.96692218885, 1e-9, id="TV38"),
         pytest.param(
-            lambda: textbook.filter_epsilon([0.05] * 40 + [0.2] * 10, 1e-6),
+            lambda: zcdp.filter_epsilon([0.05] * 40 + [0.2] * 10, 1e-6),
             3.96692218885,
             3.96692218885,
             1e-9,
             id="TV39",
         ),
-        pytest.param(lambda: forms.laplace_auc(1.0), 0.724090419121, 0.724090419121, 1e-9, id="TV49"),
-        pytest.param(lambda: forms.exponential_auc(1.0), 0.661303112662, 0.661303112662, 1e-8, id="TV50"),
+        pytest.param(lambda: areas.laplace_auc(1.0), 0.724090419121, 0.724090419121, 1e-9, id="TV49"),
+        pytest.param(lambda: areas.exponential_auc(1.0), 0.661303112662, 0.661303112662, 1e-8, id="TV50"),
         pytest.param(lambda: selections_epsilon(0.1, 100, 1e-6), 2.40020068035, 2.40020068035, 1e-5, id="TV59"),
         pytest.param(lambda: selections_epsilon(0.5, 10, 1e-6), 3.63234464161, 3.63234464161, 1e-5, id="TV60"),
         pytest.param(
@@ -88,7 +89,7 @@ def test_what_a_pure_guarantee_means():
     assert float(1 - forms.pure_tradeoff(1.0, 0.01)) == pytest.approx(0.0271828, abs=1e-7)
     for prior, posterior in ((0.5, 0.731059), (0.1, 0.231969)):
         assert prior * math.e / (1 - prior + prior * math.e) == pytest.approx(posterior, abs=1e-6)
-    assert forms.pure_auc(1.0) == pytest.approx(0.731059, abs=1e-6)
+    assert areas.pure_auc(1.0) == pytest.approx(0.731059, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_what_a_pure_guarantee_means():
 )
 def test_what_a_gaussian_guarantee_means(mu, advantage, area, true_positives, posterior):
     assert float(forms.gdp_delta(mu, 0.0)) == pytest.approx(advantage, abs=1e-6)
-    assert forms.gdp_auc(mu) == pytest.approx(area, abs=1e-6)
+    assert areas.gdp_auc(mu) == pytest.approx(area, abs=1e-6)
     found = 1 - float(forms.gdp_tradeoff(mu, 0.01))
     assert found == pytest.approx(true_positives, abs=1e-6)
     assert 0.1 * found / (0.1 * found + 0.9 * 0.01) == pytest.approx(posterior, abs=1e-6)
@@ -238,10 +239,10 @@ def test_selections_cost_less_than_other_pure_releases():
 @pytest.mark.parametrize(
     ("area", "tradeoff"),
     [
-        (forms.pure_auc, forms.pure_tradeoff),
-        (forms.laplace_auc, forms.laplace_tradeoff),
-        (forms.exponential_auc, forms.exponential_tradeoff),
-        (forms.gdp_auc, forms.gdp_tradeoff),
+        (areas.pure_auc, forms.pure_tradeoff),
+        (areas.laplace_auc, forms.laplace_tradeoff),
+        (areas.exponential_auc, forms.exponential_tradeoff),
+        (areas.gdp_auc, forms.gdp_tradeoff),
     ],
     ids=["pure", "Laplace", "exponential", "Gaussian"],
 )

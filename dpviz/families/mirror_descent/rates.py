@@ -51,7 +51,7 @@ def tau_paper_anytime(batch: int, epsilon: float, delta: float, lipschitz: float
 
 def tau_paper_bias_reduced(stop: ArrayLike, batch: int, epsilon: float, delta: float, lipschitz: float) -> Floats:
     """The paper's cap with the bias-reduced oracle, Prop. E.1: at most 6U draws, each 20 L0 τ/B-DP, under a
-    filter for pure ε (`textbook.filter_epsilon`); valid for ε <= 8 ln(1/δ)."""
+    filter for pure ε; valid for ε <= 8 ln(1/δ)."""
     draws = 6 * np.asarray(stop, float)
     return np.asarray(batch * epsilon / (20 * lipschitz * np.sqrt(8 * draws * math.log(1 / delta))))
 

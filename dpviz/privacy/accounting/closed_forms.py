@@ -116,38 +116,6 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
 
 @lru_cache(4096)
-def zcdp_delta(rho: float, epsilon: float) -> float:
-    """δ at ε of any ρ-zCDP algorithm (Canonne, Kamath, Steinke 2020); an upper bound, not that of a Gaussian."""
-    if rho == 0 or rho == math.inf:
-        return 1.0 if rho else max(0.0, -math.expm1(epsilon))
-    if math.isinf(epsilon):
-        return 0.0 if epsilon > 0 else 1.0
-
-    def slope(log_a: float) -> float:  # increasing; its root minimises ln δ over the order 1 + a
-        a = math.exp(log_a)
-        return (2 * a + 1) * rho - epsilon - math.log1p(1 / a)
-
-    low = -min(rho + abs(epsilon) + 60.0, 600.0)
-    high = min(max(0.0, math.log1p(abs(epsilon)) - math.log(2) - math.log(rho)), _LARGEST_LOG_ORDER)
-    if slope(low) >= 0 or slope(high) <= 0:  # any order is valid
-        log_a = low if slope(low) >= 0 else high
-    else:
-        log_a = float(brentq(slope, low, high, xtol=1e-13))
-    a = math.exp(log_a)
-    terms = (a * ((1 + a) * rho), -a * epsilon, -a * math.log1p(1 / a), -math.log1p(a))
-    log_delta = math.fsum(terms) + _ROUNDING * sum(abs(term) for term in terms)
-    return math.exp(min(log_delta, 0.0))
-
-
-def zcdp_profile(rho: float, epsilon: ArrayLike) -> Floats:
-    """δ at every ε of any ρ-zCDP algorithm, (k,) in: `zcdp_delta` with the order chosen from a grid, so never below."""
-    a = np.geomspace(1e-3, 1e7, 400)
-    orders = a * (1 + a) * rho - a * np.log1p(1 / a) - np.log1p(a)
-    log_delta = (orders - a * np.asarray(epsilon, dtype=float)[..., None]).min(axis=-1)
-    return np.exp(np.minimum(log_delta, 0.0))
-
-
-@lru_cache(4096)
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """ε at δ of any ρ-zCDP algorithm (Canonne, Kamath, Steinke 2020); at most ρ + 2√(ρ ln(1/δ))."""
     if rho == 0 or delta >= 1:
@@ -373,29 +341,3 @@ def exponential_tradeoff(eta: float, false_positive_rates: ArrayLike) -> Floats:
     if eta > 700:
         return np.where(alpha > 0, 0.0, 1.0)
     return (1 - alpha) / (1 + alpha * math.expm1(eta))
-
-
-# ------------------------------------------------------------------------------------------------ area under the curve
-
-
-def pure_auc(epsilon: float) -> float:
-    """Largest area under the ROC curve of any attack on an ε-DP algorithm: e^ε/(1 + e^ε)."""
-    return 1 / (1 + math.exp(-epsilon))
-
-
-def laplace_auc(epsilon: float) -> float:
-    """The same for one release with Laplace noise: 1 - ½ e^-ε (1 + ε/2)."""
-    return 1 - math.exp(-epsilon) * (1 + epsilon / 2) / 2
-
-
-def exponential_auc(eta: float) -> float:
-    """The same for one selection of bounded range η: A (A - 1 - ln A)/(A - 1)², A = e^η."""
-    if eta < 1e-3:  # the terms cancel; the series breaks off after a negative cubic one
-        return 0.5 + eta / 6
-    inverse = math.exp(-eta)  # divided through by A², so that nothing overflows
-    return (1 - inverse - eta * inverse) / (1 - inverse) ** 2
-
-
-def gdp_auc(mu: float) -> float:
-    """The same for μ-GDP: Φ(μ/√2)."""
-    return float(ndtr(mu / math.sqrt(2)))

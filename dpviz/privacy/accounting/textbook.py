@@ -1,18 +1,15 @@
-"""Composition theorems for guarantees of which only ε and δ are known, and what sampling with replacement makes of one.
+"""Composition theorems for guarantees of which only ε and δ are known.
 
-They need no event, only numbers. A run's own events usually compose to less: `accounting` looks at the mechanisms. All
-hold for queries that are chosen after seeing earlier answers, with ε and δ fixed in advance; `filter_epsilon` lets the
-parameters be chosen on the way, too.
+They need no event, only numbers. A run's own events usually compose to less: `accountants` looks at the mechanisms. All
+hold for queries that are chosen after seeing earlier answers, with ε and δ fixed in advance.
 
 Shuffling the rows into disjoint batches is not sampling: an epoch is parallel composition (`events.Parallel`), E epochs
 are E releases in a row, and nothing is amplified.
 
-Sources: Dwork and Roth 2014; Kairouz, Oh, Viswanath 2015; Whitehouse, Ramdas, Rogers, Wu 2023; Balle, Barthe, Gaboardi
-2018.
+Sources: Dwork and Roth 2014; Kairouz, Oh, Viswanath 2015.
 """
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,10 +17,8 @@ from scipy.special import expit
 
 from dpviz.errors import UserError
 from dpviz.numbers import short
-from dpviz.privacy.accounting import per_event
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.recursions import recursion
-from dpviz.privacy.events import Event, grouped
 
 # ------------------------------------------------------------------------------------------------ theorems of textbooks
 
@@ -51,52 +46,10 @@ def advanced_sum(squares: ArrayLike, linear: ArrayLike, slack: ArrayLike) -> Flo
     return np.asarray(np.sqrt(2 * np.log(1 / np.asarray(slack)) * squares) + linear)
 
 
-def advanced_step(epsilon: float, steps: int, slack: float) -> float:
-    """ε of each of `steps` pure releases that are (epsilon, slack)-DP together (Dwork and Roth 2014, Corollary 3.21).
-
-    Raises OutsideTheorem, which is a UserError and a ValueError, unless 0 < epsilon < 1.
-    """
-    if not 0 < epsilon < 1:
-        raise OutsideTheorem(
-            f"This rule splits a total ε between 0 and 1 only, not ε = {short(epsilon, 4)}. Ask for a smaller ε, "
-            "or use another accountant.",
-            title="Advanced composition does not apply",
-        )
-    return float(advanced_draw(epsilon, steps, slack))
-
-
 def advanced_draw(epsilon: float, steps: ArrayLike, slack: float) -> Floats:
-    """The ε of `advanced_step`, ε/(2 √(2k ln(1/δ'))), for any ε: what papers quote. It meets the total by advanced
-    composition roughly up to ε = 4 ln(1/δ'), beyond what the corollary states."""
+    """ε of each of k pure releases that are (epsilon, slack)-DP together, ε/(2 √(2k ln(1/δ'))) (Dwork and Roth 2014,
+    Corollary 3.21): what papers quote. Stated for ε < 1, it holds by advanced composition up to about 4 ln(1/δ')."""
     return np.asarray(epsilon / (2 * np.sqrt(2 * np.asarray(steps, dtype=float) * math.log(1 / slack))))
-
-
-def simple(epsilons: Sequence[float], slack: float, deltas: Sequence[float] = ()) -> tuple[float, float]:
-    """(ε, δ) of releases with different (ε_i, δ_i) (Kairouz, Oh, Viswanath 2015, Theorem 3.5); never above Σ ε_i.
-
-    slack : δ~ > 0; the δ of all is 1 - (1 - δ~) Π (1 - δ_i). deltas : as many as epsilons, or none if all are 0.
-    """
-    each = np.asarray(epsilons, dtype=float)
-    squares = float(each @ each)
-    mean = float(each @ np.tanh(each / 2))
-    logarithm = min(math.log(1 / slack), math.log(math.e + math.sqrt(squares) / slack))
-    kept = math.log1p(-slack) + sum(math.log1p(-delta) for delta in deltas)
-    return min(float(each.sum()), mean + math.sqrt(2 * squares * logarithm)), -math.expm1(kept)
-
-
-def filter_epsilon(epsilons: Sequence[float], slack: float) -> float:
-    """ε at δ = slack of pure releases whose ε_i may depend on earlier answers (Whitehouse et al. 2023, Theorem 1).
-
-    Go on only while the value, the next release included, stays within a budget that was fixed in advance. It is zCDP
-    with ρ_i = ε_i²/2 in its classic conversion.
-    """
-    return float(classic_zcdp_epsilon(math.fsum(epsilon**2 for epsilon in epsilons) / 2, slack))
-
-
-def classic_zcdp_epsilon(rho: ArrayLike, delta: float) -> Floats:
-    """ρ + 2 √(ρ ln(1/δ)): the textbook's ε at δ of ρ-zCDP, above `closed_forms.zcdp_epsilon`."""
-    rho = np.asarray(rho, dtype=float)
-    return np.asarray(rho + 2 * np.sqrt(rho * math.log(1 / delta)))
 
 
 def classic_gaussian_mu(epsilon: float, delta: float) -> float:
@@ -134,20 +87,6 @@ def optimal(epsilon: float, steps: int, delta: float, step_delta: float = 0.0) -
     return max(0.0, float(losses[last] + math.log1p(inside))) if inside > -1 else 0.0
 
 
-def optimal_delta(epsilon: float, steps: int, total: float, step_delta: float = 0.0) -> float:
-    """δ at ε = total ≥ 0 of any `steps` releases that are (epsilon, step_delta)-DP; inverse of `optimal`."""
-    if not total >= 0:
-        raise ValueError(f"total must not be negative, got {total}")
-    losses, excess, scaled = _losses(epsilon, steps)
-    reached = np.flatnonzero(losses >= total)
-    failed = steps * math.log1p(-step_delta)
-    if len(reached) == 0:
-        return -math.expm1(failed)
-    last = reached[-1]
-    reduced = min(1.0, float(excess[last] - scaled[last] * math.expm1(min(0.0, total - losses[last]))))
-    return -math.expm1(failed) + math.exp(failed) * reduced
-
-
 def _reduced(delta: float, steps: int, step_delta: float) -> float:
     """δ' = 1 - (1 - δ)/(1 - δ_i)^k: what is left of δ once each release may fail openly; negative if not even that."""
     return -math.expm1(math.log1p(-delta) - steps * math.log1p(-step_delta))
@@ -183,34 +122,3 @@ def _binomial(steps: int, log_odds: float) -> tuple[np.ndarray, Floats]:
     logs = np.append(0.0, np.cumsum(ratios))
     mass = np.exp(logs - logs.max())
     return counts, mass / mass.sum()
-
-
-# -------------------------------------------------------------------------------------------- sampling with replacement
-
-
-def with_replacement(event: Event, m: int, n: int, epsilon: float) -> tuple[float, float]:
-    """(ε', δ') of `event` on a batch of m draws with replacement from n rows, replace-one.
-
-    With q = 1 - (1 - 1/n)^m, ε' = ln(1 + q (e^ε - 1)) and δ' = Σ_k Pr[Bin(m, 1/n) = k] δ_k(ε), where δ_k is the profile
-    for a group of k rows: a row may be drawn k times (Balle, Barthe, Gaboardi 2018, Theorem 10).
-
-    epsilon : ε ≥ 0 of the release without sampling at which its profiles are read. Raises ValueError for sampled
-    events, TypeError for a bare ρ, which has no profile.
-    """
-    counts = np.arange(1, m + 1)
-    weights = _drawn_times(m, n)
-    relevant = np.cumsum(weights[::-1])[::-1] > 1e-18  # of the rest, δ_k ≤ 1 is enough
-    drawn = -math.expm1(m * math.log1p(-1 / n)) if n > 1 else 1.0
-    delta = float(weights[~relevant].sum())
-    for k, weight in zip(counts[relevant].tolist(), weights[relevant].tolist(), strict=True):
-        delta += weight * float(per_event.profile(grouped(event, k))(epsilon))
-    return math.log1p(drawn * math.expm1(epsilon)), delta
-
-
-def _drawn_times(m: int, n: int) -> Floats:
-    """(m,) Pr[Bin(m, 1/n) = k] for k = 1..m, from the ratios of neighbours; accurate where k is not far above m/n."""
-    if n == 1:
-        return np.eye(1, m, m - 1)[0]
-    counts = np.arange(1, m + 1)
-    ratios = np.log((m - counts + 1) / counts) - math.log(n - 1)
-    return np.asarray(np.exp(m * math.log1p(-1 / n) + np.cumsum(ratios)))

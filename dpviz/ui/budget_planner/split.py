@@ -10,7 +10,7 @@ import streamlit as st
 
 from dpviz.errors import UserError
 from dpviz.plots import planner_figures
-from dpviz.privacy import allocation, noisy_means
+from dpviz.privacy import allocation
 from dpviz.privacy.allocation import Analysis, Share
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import described
@@ -82,7 +82,7 @@ def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
         placeholder="—",
         alt="Share of the budget, noise scale and cost of every analysis",
     )
-    total = noisy_means.guarantee(allocation.composed([(share.analysis, share.event) for share in shares]), delta)
+    total = allocation.together(shares, delta)
     st.markdown(f"**All together** ({budget.describe()} was given):")
     planner_view.of_events(total)
     parts = _percents(shares)

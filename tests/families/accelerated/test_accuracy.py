@@ -9,8 +9,9 @@ from dpviz.errors import UserError
 from dpviz.experiments.accuracy import ErrorBound, levers, required_budget
 from dpviz.families.accelerated import theory
 from dpviz.families.accelerated.accuracy import SmoothConvexBound
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, RenyiDP, ZeroConcentratedDP
 from dpviz.specification import registered
+from tests.oracles.accelerated import required_scale
 
 METHODS = ["gradient_descent", "nesterov", "multistage_nesterov"]
 BUDGETS: list[Budget] = [PureDP(), ApproximateDP(), ZeroConcentratedDP(), GaussianDP()]
@@ -24,7 +25,7 @@ COMBINATIONS = [
 IDS = [f"{noise}-{schedule}-{budget.name}" for noise, schedule, budget in COMBINATIONS]
 
 
-class Unknown(Budget):
+class Unknown(RenyiDP):
     """A currency that the bound has never heard of."""
 
     name = "Unknown"
@@ -69,10 +70,10 @@ def test_the_promise_improves_with_budget_rows_and_steps(noise: str, schedule: s
 
 
 def test_required_budget_agrees_with_the_closed_form() -> None:
-    """`theory.required_scale`: the smallest n ε whose bound reaches a target."""
+    """`required_scale`: the smallest n ε whose bound reaches a target."""
     bound = SmoothConvexBound()
     recursion = theory.nesterov_recursion(theory.nesterov(1000, 1.0, 0.02), 0.02, 1.0, 1.4)
-    scale, steps = theory.required_scale(recursion, 1e-3, 2.0, 10, "optimal", "laplace")
+    scale, steps = required_scale(recursion, 1e-3, 2.0, 10, "optimal", "laplace")
     found = required_budget(bound, 1e-3, PureDP)
     assert isinstance(found.budget, PureDP)
     assert scale / 10_000 <= found.budget.epsilon <= scale / 10_000 * 1.0101

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpviz.families.accelerated import quadratic, theory
+from tests.oracles.accelerated import matrix_norm_bound, stationary_gap
 
 KINDS: tuple[quadratic.Kind, ...] = get_args(quadratic.Kind)
 
@@ -73,14 +74,14 @@ def test_two_eigenvalues(kind: quadratic.Kind, total: float, bias: float, statio
     assert gap.total[-1] == pytest.approx(total, abs=1e-12)
     assert gap.bias[-1] == pytest.approx(bias, abs=5e-11)
     assert gap.total[0] == gap.bias[0] == 0.75
-    assert quadratic.stationary_gap(kind, 0.5, 1 / 3, [0.5, 1.0], 0.01) == pytest.approx(stationary, abs=1e-12)
+    assert stationary_gap(kind, 0.5, 1 / 3, [0.5, 1.0], 0.01) == pytest.approx(stationary, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_stationary_gap_is_the_limit(kind: quadratic.Kind) -> None:
     spectrum = np.array([0.1, 0.4, 1.0])
     gap = quadratic.expected_gap(theory.heavy_ball(3000, 0.8, 0.9), kind, spectrum, 1.0, 0.3)
-    assert quadratic.stationary_gap(kind, 0.8, 0.9, spectrum, 0.3) == pytest.approx(gap.total[-1], rel=1e-10)
+    assert stationary_gap(kind, 0.8, 0.9, spectrum, 0.3) == pytest.approx(gap.total[-1], rel=1e-10)
 
 
 def test_stationary_gap_in_the_form_of_the_specification() -> None:
@@ -88,9 +89,9 @@ def test_stationary_gap_in_the_form_of_the_specification() -> None:
     heavy_ball = step * (1 + beta) / ((1 - beta) * (2 + 2 * beta - step * spectrum)) / 2
     left = 1 - step * spectrum
     nesterov = step * (1 + beta * left) / ((1 - beta * left) * (1 + (1 + 2 * beta) * left)) / 2
-    assert quadratic.stationary_gap("heavy_ball", step, beta, spectrum, 1.0) == pytest.approx(heavy_ball.sum())
-    assert quadratic.stationary_gap("nesterov", step, beta, spectrum, 1.0) == pytest.approx(nesterov.sum())
-    assert quadratic.stationary_gap("heavy_ball", 3.7, beta, spectrum, [1.0, 2.0]) == pytest.approx([np.inf, np.inf])
+    assert stationary_gap("heavy_ball", step, beta, spectrum, 1.0) == pytest.approx(heavy_ball.sum())
+    assert stationary_gap("nesterov", step, beta, spectrum, 1.0) == pytest.approx(nesterov.sum())
+    assert stationary_gap("heavy_ball", 3.7, beta, spectrum, [1.0, 2.0]) == pytest.approx([np.inf, np.inf])
 
 
 def test_simulation_with_laplace_noise_and_a_restart() -> None:
@@ -250,7 +251,7 @@ def test_rate_at_the_border_of_stability() -> None:
 def test_corrected_theorem_3_5_is_a_bound_and_the_published_first_term_is_not() -> None:
     steps = theory.heavy_ball(3, 0.001, 0.3)
     exact = quadratic.expected_gap(steps, "heavy_ball", [50, 100], [0, 1], 0.0).total
-    bound = quadratic.matrix_norm_bound(steps, "heavy_ball", [50, 100], [0, 1], 0.0)
+    bound = matrix_norm_bound(steps, "heavy_ball", [50, 100], [0, 1], 0.0)
     assert exact[1] == pytest.approx(40.5)
     assert (bound >= exact).all()
     assert bound[1] / (100 / 2) == pytest.approx(5.24, abs=5e-3)  # published without L/2, and exceeded
@@ -264,13 +265,13 @@ def test_matrix_norm_bound_holds_on_random_quadratics(kind: quadratic.Kind) -> N
         steps = theory.heavy_ball(120, random.uniform(0.05, 1), random.uniform(0, 0.95))
         start, variance = random.normal(size=4), random.lognormal(-3, 2)
         exact = quadratic.expected_gap(steps, kind, spectrum, start, variance).total
-        bound = quadratic.matrix_norm_bound(steps, kind, spectrum, start, variance)
+        bound = matrix_norm_bound(steps, kind, spectrum, start, variance)
         assert (bound >= exact * (1 - 1e-12)).all()
 
 
 def test_matrix_norm_bound_needs_constant_steps() -> None:
     with pytest.raises(ValueError, match="constant"):
-        quadratic.matrix_norm_bound(theory.multistage(50, 1.0, 0.1, 1.0), "nesterov", [0.1, 1.0], 1.0, 0.0)
+        matrix_norm_bound(theory.multistage(50, 1.0, 0.1, 1.0), "nesterov", [0.1, 1.0], 1.0, 0.0)
 
 
 def test_published_curve_is_loose_where_noise_dominates() -> None:
@@ -278,7 +279,7 @@ def test_published_curve_is_loose_where_noise_dominates() -> None:
     published = quadratic.published_log_bound(250, 0.5, 1 / 3, 0.1 / 250, strong_convexity=0.5)
     assert published.shape == (250,)
     assert np.exp(published[-1]) == pytest.approx(0.01289, abs=5e-6)
-    assert quadratic.stationary_gap("heavy_ball", 0.5, 1 / 3, [0.5, 1.0], 0.01) == pytest.approx(0.00438, abs=5e-6)
+    assert stationary_gap("heavy_ball", 0.5, 1 / 3, [0.5, 1.0], 0.01) == pytest.approx(0.00438, abs=5e-6)
 
 
 def test_published_curve_by_hand() -> None:

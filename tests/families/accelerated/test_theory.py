@@ -8,6 +8,7 @@ import pytest
 from dpviz.errors import UserError
 from dpviz.families.accelerated import theory
 from dpviz.families.accelerated.quadratic import expected_gap
+from tests.oracles.accelerated import limit_bound, required_scale
 from tests.pairs import all_pairs
 
 # The default problem: n = 10 000, d = 10, ridge 0.01, S1 = 20, epsilon = 2, started at zero.
@@ -343,18 +344,18 @@ def test_shares_of_the_default_schedule() -> None:
 
 
 def test_limit_of_many_steps() -> None:
-    assert theory.limit_bound(paper_recursion(), PAPER_UNIT, "laplace") == pytest.approx(0.1293909, rel=1e-5)
+    assert limit_bound(paper_recursion(), PAPER_UNIT, "laplace") == pytest.approx(0.1293909, rel=1e-5)
     for noise in ("laplace", "gaussian"):
         bounds = theory.bound_by_iterations(default_recursion(), UNIT, "optimal", noise)
-        assert theory.limit_bound(default_recursion(), UNIT, noise) == pytest.approx(bounds[-1], rel=1e-6)
+        assert limit_bound(default_recursion(), UNIT, noise) == pytest.approx(bounds[-1], rel=1e-6)
     multistage = theory.nesterov_recursion(theory.multistage(100, 1.0, MU, L), MU, L, 1.0)
     with pytest.raises(ValueError, match="constant steps"):
-        theory.limit_bound(multistage, UNIT, "laplace")
+        limit_bound(multistage, UNIT, "laplace")
 
 
 @pytest.mark.parametrize(("target", "scale", "best"), [(0.05, 3.44e4, 42), (0.02, 6.17e4, 57), (0.01, 9.25e4, 68)])
 def test_required_scale(target: float, scale: float, best: int) -> None:
-    found, iterations = theory.required_scale(default_recursion(), target, 20, 10, "optimal", "laplace")
+    found, iterations = required_scale(default_recursion(), target, 20, 10, "optimal", "laplace")
     assert found == pytest.approx(scale, rel=1e-3)
     assert iterations == best
     bounds = theory.bound_by_iterations(default_recursion(), 10 * (20 / found) ** 2, "optimal", "laplace")
@@ -362,12 +363,12 @@ def test_required_scale(target: float, scale: float, best: int) -> None:
 
 
 def test_required_scale_for_gaussian_noise_and_out_of_reach() -> None:
-    found, _ = theory.required_scale(default_recursion(), 0.01, 2 * np.sqrt(10), 10, "optimal", "gaussian")
+    found, _ = required_scale(default_recursion(), 0.01, 2 * np.sqrt(10), 10, "optimal", "gaussian")
     unit = 10 * 40 / (4 * found**2)  # found = n sqrt(rho)
     bounds = theory.bound_by_iterations(default_recursion(), unit, "optimal", "gaussian")
     assert bounds.min() == pytest.approx(0.01, rel=1e-12)
     with pytest.raises(UserError, match="10 steps cannot guarantee"):
-        theory.required_scale(default_recursion(10), 0.01, 20, 10, "optimal", "laplace")
+        required_scale(default_recursion(10), 0.01, 20, 10, "optimal", "laplace")
 
 
 def best_of_search(recursion: theory.Recursion, *arguments: Any) -> int:

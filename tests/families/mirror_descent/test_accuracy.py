@@ -10,7 +10,7 @@ from dpviz.experiments.accuracy import ErrorBound, levers, required_budget
 from dpviz.families.mirror_descent import VertexSampling, planning, theory
 from dpviz.families.mirror_descent.accuracy import GameBound
 from dpviz.privacy.accounting.closed_forms import zcdp_rho
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, RenyiDP, ZeroConcentratedDP
 from dpviz.specification import registered
 
 BUDGETS: list[Budget] = [PureDP(), ApproximateDP(), ZeroConcentratedDP(), GaussianDP()]
@@ -22,7 +22,7 @@ GAMES = {
 }
 
 
-class Unknown(Budget):
+class Unknown(RenyiDP):
     """A currency that the bound has never heard of."""
 
     name = "Unknown"

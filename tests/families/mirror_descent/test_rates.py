@@ -8,6 +8,7 @@ import pytest
 from dpviz.families.mirror_descent import rates, theory
 from dpviz.privacy.accounting import textbook
 from dpviz.privacy.accounting.closed_forms import zcdp_epsilon, zcdp_rho
+from tests.oracles.zcdp import classic_zcdp_epsilon
 
 DELTA = 1e-6
 ODDS = math.log(1 / DELTA)
@@ -71,9 +72,9 @@ def test_other_caps_spend_the_budget_by_their_own_accounting() -> None:
     # Prop. E.1: 6U draws at 20 L0 tau/B each.
     step = float(rates.tau_paper_bias_reduced(256, 10, 1.0, DELTA, 2.0))
     assert step == pytest.approx(10 / (40 * math.sqrt(48 * 256 * ODDS)))
-    spent = float(textbook.classic_zcdp_epsilon(6 * 256 * (20 * 2.0 * step / 10) ** 2 / 2, DELTA))
+    spent = float(classic_zcdp_epsilon(6 * 256 * (20 * 2.0 * step / 10) ** 2 / 2, DELTA))
     assert spent == pytest.approx(0.5 + 1 / (16 * ODDS))
-    assert float(textbook.classic_zcdp_epsilon((8 * ODDS) ** 2 / (8 * ODDS) / 2, DELTA)) == pytest.approx(8 * ODDS)
+    assert float(classic_zcdp_epsilon((8 * ODDS) ** 2 / (8 * ODDS) / 2, DELTA)) == pytest.approx(8 * ODDS)
     # Prop. F.1: N draws at 8 L0 tau/B each.
     step = float(rates.tau_paper_anytime(50, 1.0, DELTA, 2.0, 300))
     assert step == pytest.approx(50 / (32 * math.sqrt(600 * ODDS)))

@@ -15,9 +15,9 @@ from scipy.integrate import quad
 from scipy.stats import laplace, norm
 
 from dpviz.privacy.accounting import closed_forms as forms
-from dpviz.privacy.accounting import per_event, textbook
+from dpviz.privacy.accounting import per_event
 from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
-from tests.oracles.zcdp import epsilon_curve as zcdp_epsilon_curve
+from tests.oracles import zcdp
 
 steady = settings(derandomize=True, deadline=None, max_examples=60)
 epsilons = st.floats(-4, 1.3).map(lambda x: 10**x)  # 1e-4 to 20
@@ -129,7 +129,7 @@ def test_round_trips(epsilon, delta):
     assert forms.gdp_epsilon(forms.gdp_mu(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-9)
     rho = forms.zcdp_rho(epsilon, delta)
     assert forms.zcdp_epsilon(rho, delta) == pytest.approx(epsilon, rel=1e-9)
-    assert forms.zcdp_delta(rho, epsilon) == pytest.approx(delta, rel=1e-8)
+    assert zcdp.zcdp_delta(rho, epsilon) == pytest.approx(delta, rel=1e-8)
     at_delta = forms.pure_epsilon(epsilon, delta)
     if at_delta > 0:
         assert float(forms.pure_delta(epsilon, at_delta)) == pytest.approx(delta, rel=1e-6)
@@ -171,7 +171,7 @@ def test_zcdp_conversion_at_extreme_rho(rho):
     epsilon = forms.zcdp_epsilon(rho, 1e-10)
     assert 0 <= epsilon <= rho + 2 * math.sqrt(rho * math.log(1e10))
     if epsilon:
-        assert forms.zcdp_delta(rho, epsilon) == pytest.approx(1e-10, rel=1e-6)
+        assert zcdp.zcdp_delta(rho, epsilon) == pytest.approx(1e-10, rel=1e-6)
         assert forms.zcdp_rho(epsilon, 1e-10) == pytest.approx(rho, rel=1e-9)
 
 
@@ -182,8 +182,8 @@ def test_tiny_and_huge_budgets_calibrate():
         assert float(forms.gdp_delta(mu, epsilon)) == pytest.approx(1e-6, rel=1e-6)
         assert forms.zcdp_epsilon(rho, 1e-6) == pytest.approx(epsilon, rel=1e-9, abs=1e-12)
     assert 0 < forms.gdp_mu(1e-12, 1e-10) < 1e-8  # hardly any budget is left
-    assert forms.zcdp_delta(100.0, 2000.0) == 0.0
-    assert forms.zcdp_delta(0.0, -1.0) == pytest.approx(1 - math.exp(-1))  # nothing was released
+    assert zcdp.zcdp_delta(100.0, 2000.0) == 0.0
+    assert zcdp.zcdp_delta(0.0, -1.0) == pytest.approx(1 - math.exp(-1))  # nothing was released
 
 
 @steady
@@ -218,7 +218,7 @@ def test_no_noise_is_no_privacy():
         assert per_event.pure(event) == per_event.rho(event) == per_event.mu(event) == inf
         assert (per_event.rdp(event, forms.ORDERS) == inf).all()
     assert forms.gdp_epsilon(inf, 1e-6) == forms.zcdp_epsilon(inf, 1e-6) == inf
-    assert forms.zcdp_delta(inf, 5.0) == 1.0
+    assert zcdp.zcdp_delta(inf, 5.0) == 1.0
     np.testing.assert_array_equal(per_event.profile(Laplace(inf))([-2.0, 0.0, 50.0]), 1.0)
     np.testing.assert_array_equal(per_event.profile(Gaussian(inf))([-2.0, 0.0, 50.0]), 1.0)
     # Without noise, a batch gives a record away whenever it is in it.
@@ -406,7 +406,7 @@ def test_poisson_profile_is_not_valid_for_fixed_size_batches():
 def test_zcdp_epsilon_against_another_method_and_the_textbook(delta: float) -> None:
     rho = np.geomspace(1e-12, 1e5, 300)
     exact = np.array([forms.zcdp_epsilon(value, delta) for value in rho])
-    curve = zcdp_epsilon_curve(rho, delta)
+    curve = zcdp.epsilon_curve(rho, delta)
     assert curve == pytest.approx(exact, rel=1e-11, abs=1e-12)
-    assert (np.diff(curve) >= 0).all() and (curve <= textbook.classic_zcdp_epsilon(rho, delta)).all()
-    assert zcdp_epsilon_curve([0.0, math.inf], delta).tolist() == [0.0, math.inf]
+    assert (np.diff(curve) >= 0).all() and (curve <= zcdp.classic_zcdp_epsilon(rho, delta)).all()
+    assert zcdp.epsilon_curve([0.0, math.inf], delta).tolist() == [0.0, math.inf]

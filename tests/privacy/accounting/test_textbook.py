@@ -3,15 +3,14 @@
 import itertools
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import laplace, norm
 
 from dpviz.errors import UserError
-from dpviz.privacy.accounting import closed_forms, per_event, textbook
-from dpviz.privacy.events import Event, Gaussian, Laplace, StatedPureDP, Sub
+from dpviz.privacy.accounting import closed_forms, textbook
+from tests.oracles import composition as theorems
+from tests.oracles import zcdp
 
 steady = settings(derandomize=True, deadline=None, max_examples=60)
 epsilons = st.floats(-3, 1).map(lambda x: 10**x)
@@ -24,7 +23,7 @@ slacks = st.floats(-10, -2).map(lambda x: 10**x)
 def test_hundred_releases_by_every_theorem() -> None:
     """ε = 0.1, a hundred times, δ = 1e-6: 10 by basic composition."""
     assert textbook.advanced(0.1, 100, 1e-6) == (pytest.approx(6.3082, abs=5e-5), 1e-6)
-    assert textbook.simple([0.1] * 100, 1e-6) == (pytest.approx(5.7561, abs=5e-5), pytest.approx(1e-6, rel=1e-12))
+    assert theorems.simple([0.1] * 100, 1e-6) == (pytest.approx(5.7561, abs=5e-5), pytest.approx(1e-6, rel=1e-12))
     assert textbook.optimal(0.1, 100, 1e-6) == pytest.approx(4.7746, abs=5e-5)
     assert textbook.optimal(0.1, 100, 1e-5, step_delta=1e-8) == pytest.approx(4.32964, abs=5e-6)
 
@@ -34,18 +33,18 @@ def test_thousand_releases_by_every_theorem() -> None:
     assert textbook.advanced(0.01, 1000, 1e-6)[0] == pytest.approx(1.7628, abs=5e-5)
     squares, mean = 1000 * 0.01**2, 1000 * 0.01 * math.tanh(0.005)
     assert mean + math.sqrt(2 * squares * math.log(1e6)) == pytest.approx(1.7123, abs=5e-5)
-    assert textbook.simple([0.01] * 1000, 1e-6)[0] == pytest.approx(1.6415, abs=5e-5)
+    assert theorems.simple([0.01] * 1000, 1e-6)[0] == pytest.approx(1.6415, abs=5e-5)
     assert textbook.optimal(0.01, 1000, 1e-6) == pytest.approx(1.3654, abs=5e-5)
 
 
 def test_fully_adaptive_releases() -> None:
     """Fifty releases of ε = 0.1: 3.9669 as a filter; 3.5407 with the sharper ρ; 3.1729 with fixed parameters."""
-    assert textbook.filter_epsilon([0.1] * 50, 1e-6) == pytest.approx(3.9669, abs=5e-5)
+    assert zcdp.filter_epsilon([0.1] * 50, 1e-6) == pytest.approx(3.9669, abs=5e-5)
     sharper = closed_forms.zcdp_epsilon(50 * closed_forms.pure_to_rho(0.1), 1e-6)
     assert sharper == pytest.approx(3.5407, abs=5e-5)
     assert textbook.optimal(0.1, 50, 1e-6) == pytest.approx(3.1729, abs=5e-5)
     rho = 50 * 0.1**2 / 2  # it is zCDP in its classic conversion
-    assert textbook.filter_epsilon([0.1] * 50, 1e-6) == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e6)))
+    assert zcdp.filter_epsilon([0.1] * 50, 1e-6) == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e6)))
 
 
 def test_the_worked_example() -> None:
@@ -60,15 +59,13 @@ def test_the_worked_example() -> None:
 
 def test_calibration_by_advanced_composition_keeps_its_promise_in_its_range() -> None:
     for total, steps, slack in ((0.999, 10, 1e-6), (0.5, 1000, 1e-5), (0.01, 1, 1e-9)):
-        step = textbook.advanced_step(total, steps, slack)
+        step = float(textbook.advanced_draw(total, steps, slack))
         assert textbook.advanced(step, steps, slack)[0] <= total
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 8.0, -1.0, math.nan])
 def test_theorems_are_not_used_outside_their_range(epsilon: float) -> None:
     for kind in (UserError, ValueError):
-        with pytest.raises(kind, match="between 0 and 1"):
-            textbook.advanced_step(epsilon, 10, 1e-6)
         with pytest.raises(kind, match="between 0 and 1"):
             textbook.classic_gaussian_mu(epsilon, 1e-6)
 
@@ -100,7 +97,7 @@ def test_optimal_composition_by_enumeration(epsilon: float, steps: int, step_del
     for share in (0.0, 0.1, 0.37, 0.6, 0.99, 1.0, 1.5):
         total = share * steps * epsilon
         expected = by_enumeration(epsilon, steps, step_delta, total)
-        assert textbook.optimal_delta(epsilon, steps, total, step_delta) == pytest.approx(expected, abs=1e-13)
+        assert theorems.optimal_delta(epsilon, steps, total, step_delta) == pytest.approx(expected, abs=1e-13)
 
 
 @steady
@@ -112,7 +109,7 @@ def test_optimal_composition_by_enumeration(epsilon: float, steps: int, step_del
 )
 def test_optimal_composition_and_its_inverse(epsilon: float, steps: int, share: float, step_delta: float) -> None:
     total = share * steps * epsilon
-    delta = textbook.optimal_delta(epsilon, steps, total, step_delta)
+    delta = theorems.optimal_delta(epsilon, steps, total, step_delta)
     assert 0 <= delta <= 1
     own = -math.expm1(steps * math.log1p(-step_delta))
     assert delta >= own * (1 - 1e-12)
@@ -127,13 +124,13 @@ def test_optimal_composition_and_its_inverse(epsilon: float, steps: int, share: 
 def test_the_theorems_are_in_their_order(epsilon: float, steps: int, slack: float) -> None:
     """Optimal ≤ simple ≤ basic and advanced; and optimal ≤ zCDP, which is a valid bound for the same releases."""
     best = textbook.optimal(epsilon, steps, slack)
-    simple, delta = textbook.simple([epsilon] * steps, slack)
+    simple, delta = theorems.simple([epsilon] * steps, slack)
     assert delta == pytest.approx(slack, rel=1e-12)
     slightly = 1 + 1e-9
     assert best <= simple * slightly
     assert simple <= min(steps * epsilon, textbook.advanced(epsilon, steps, slack)[0]) * slightly
     assert best <= closed_forms.zcdp_epsilon(steps * closed_forms.pure_to_rho(epsilon), slack) * slightly
-    assert best <= textbook.filter_epsilon([epsilon] * steps, slack) * slightly
+    assert best <= zcdp.filter_epsilon([epsilon] * steps, slack) * slightly
     assert textbook.optimal(epsilon, steps, slack / 2) >= best
     assert textbook.optimal(epsilon, steps + 1, slack) >= best * (1 - 1e-9)
 
@@ -142,10 +139,10 @@ def test_the_theorems_are_in_their_order(epsilon: float, steps: int, slack: floa
 @given(parts=st.lists(epsilons, min_size=1, max_size=30), slack=slacks)
 def test_simple_composition_does_not_mind_the_order(parts: list[float], slack: float) -> None:
     deltas = [1e-7 * (i + 1) for i in range(len(parts))]
-    forward, backward = textbook.simple(parts, slack, deltas), textbook.simple(parts[::-1], slack, deltas[::-1])
+    forward, backward = theorems.simple(parts, slack, deltas), theorems.simple(parts[::-1], slack, deltas[::-1])
     assert forward == pytest.approx(backward, rel=1e-12)
     assert forward[1] == pytest.approx(1 - (1 - slack) * math.prod(1 - delta for delta in deltas), rel=1e-6)
-    assert textbook.filter_epsilon(parts, slack) == pytest.approx(textbook.filter_epsilon(parts[::-1], slack))
+    assert zcdp.filter_epsilon(parts, slack) == pytest.approx(zcdp.filter_epsilon(parts[::-1], slack))
 
 
 def test_the_ends_of_optimal_composition() -> None:
@@ -155,74 +152,11 @@ def test_the_ends_of_optimal_composition() -> None:
     assert textbook.optimal(0.1, 100, 1e-6, step_delta=1e-7) == math.inf  # they alone fail with 1e-5
     assert textbook.optimal(0.1, 1, 1e-6, step_delta=1e-6) == pytest.approx(0.1)  # nothing is left to trade
     assert textbook.optimal(700.0, 3, 1e-6) == pytest.approx(2100.0, rel=1e-6)
-    assert textbook.optimal_delta(50.0, 3, 100.0) == pytest.approx(1.0, rel=1e-12)
-    assert textbook.optimal_delta(0.1, 10, 1.1) == 0.0
-    assert textbook.optimal_delta(0.1, 10, 1.1, step_delta=0.01) == pytest.approx(1 - 0.99**10, rel=1e-12)
+    assert theorems.optimal_delta(50.0, 3, 100.0) == pytest.approx(1.0, rel=1e-12)
+    assert theorems.optimal_delta(0.1, 10, 1.1) == 0.0
+    assert theorems.optimal_delta(0.1, 10, 1.1, step_delta=0.01) == pytest.approx(1 - 0.99**10, rel=1e-12)
     # 100 000 small releases are as good as Gaussian noise with the same variance of the loss.
     gaussian = closed_forms.gdp_epsilon(math.sqrt(100_000) * 0.001, 1e-6)
     assert textbook.optimal(0.001, 100_000, 1e-6) == pytest.approx(gaussian, rel=1e-3)
     with pytest.raises(ValueError, match="negative"):
-        textbook.optimal_delta(0.1, 10, -0.1)
-
-
-# -------------------------------------------------------------------------------------------- sampling with replacement
-
-
-@pytest.mark.parametrize(
-    ("event", "density"), [(Laplace(0.8), laplace), (Gaussian(0.8), norm)], ids=["Laplace", "Gaussian"]
-)
-@pytest.mark.parametrize(("n", "m"), [(3, 2), (2, 4), (4, 3)])
-def test_sampling_with_replacement_against_all_draws(event: Event, density, n: int, m: int) -> None:
-    """The sum over m draws from n rows in [-½, ½], scaled by the event: all n^m draws, vertex by vertex."""
-    size = event.eps if isinstance(event, Laplace) else event.mu
-    x = np.linspace(-30, 30, 6001)
-
-    def released(rows: tuple[float, ...]) -> np.ndarray:
-        sums = np.array([sum(rows[i] for i in draw) for draw in itertools.product(range(n), repeat=m)])
-        return density.pdf(x[:, None] - size * sums).mean(axis=1)
-
-    for epsilon in (0.1, 0.5, 1.5):
-        bound, delta = textbook.with_replacement(event, m, n, epsilon)
-        assert bound < epsilon
-        for others in itertools.combinations_with_replacement((-0.5, 0.5), n - 1):
-            here, there = released((0.5, *others)), released((-0.5, *others))
-            for p, q in ((here, there), (there, here)):
-                assert np.trapezoid(np.maximum(0.0, p - math.exp(bound) * q), x) <= delta + 1e-6
-
-
-def test_sampling_with_replacement_is_close_to_without_for_small_batches() -> None:
-    epsilon, delta = textbook.with_replacement(Gaussian(1.0), 1, 50, 0.7)
-    assert epsilon == pytest.approx(float(closed_forms.amplify(0.7, 1, 50)), rel=1e-12)
-    assert delta == pytest.approx(float(closed_forms.gdp_delta(1.0, 0.7)) / 50, rel=1e-9)
-    repeated, larger = textbook.with_replacement(Gaussian(1.0), 20, 50, 0.7)
-    assert repeated < float(closed_forms.amplify(0.7, 20, 50))  # some rows are drawn twice, so fewer are drawn
-    assert larger > 20 / 50 * float(closed_forms.gdp_delta(1.0, 0.7)) * 0.9
-
-
-def test_sampling_with_replacement_of_pure_releases() -> None:
-    """A row drawn k times costs k ε: so δ' > 0 unless ε is read where even m draws are covered."""
-    epsilon, delta = textbook.with_replacement(StatedPureDP(0.1), 5, 1000, 0.5)
-    assert delta == 0.0 and epsilon == pytest.approx(math.log1p((1 - 0.999**5) * math.expm1(0.5)), rel=1e-12)
-    assert 0 < textbook.with_replacement(StatedPureDP(0.1), 5, 1000, 0.1)[1] < 1e-4
-    assert textbook.with_replacement(StatedPureDP(0.1), 1, 1, 0.1) == (pytest.approx(0.1), 0.0)
-
-
-def test_sampling_with_replacement_of_large_batches_counts_every_term() -> None:
-    """Terms that are too small to matter are counted as 1, so the sum is not below the full one."""
-    event, m, n = Gaussian(0.3), 2000, 500
-    _, delta = textbook.with_replacement(event, m, n, 0.2)
-    chance = [math.comb(m, k) * (1 / n) ** k * (1 - 1 / n) ** (m - k) for k in range(1, 40)]
-    full = sum(c * float(closed_forms.gdp_delta(0.3 * k, 0.2)) for k, c in enumerate(chance, 1))
-    assert full <= delta * (1 + 1e-9) and delta == pytest.approx(full, rel=1e-9)
-
-
-def test_sampled_events_cannot_be_sampled_again() -> None:
-    with pytest.raises(ValueError, match="no simple rule"):
-        textbook.with_replacement(Sub("wor", 1, 2, Laplace(1.0)), 2, 5, 0.5)
-
-
-def test_composition_of_batches_needs_the_profile() -> None:
-    """The profile at one ε and the theorem agree: sampling without replacement is a batch of distinct rows."""
-    event = Sub("wor", 1, 50, Gaussian(1.0))
-    epsilon, delta = textbook.with_replacement(Gaussian(1.0), 1, 50, 0.7)
-    assert float(per_event.profile(event)(epsilon)) == pytest.approx(delta, rel=1e-9)
+        theorems.optimal_delta(0.1, 10, -0.1)
