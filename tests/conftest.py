@@ -10,8 +10,10 @@ TESTS = Path(__file__).parent
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0]
-        if folder in ("pages", "browser"):
-            item.add_marker(folder)
+        if folder == "browser":
+            item.add_marker("browser")
+        elif folder in ("pages", "ui"):
+            item.add_marker("pages")
         elif folder == "benchmarks":
             item.add_marker("slow")
         elif item.get_closest_marker("slow") is None:

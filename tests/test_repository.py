@@ -108,6 +108,7 @@ def test_the_package_takes_its_dependencies_from_requirements_and_its_version_fr
     assert dpviz.__version__ in (ROOT / "CHANGELOG.md").read_text()
 
 
+@pytest.mark.slow
 def test_requirements_name_what_the_code_imports_and_nothing_else() -> None:
     modules = set().union(*map(imported, PRODUCT)) - set(sys.stdlib_module_names) - {"dpviz"}
     declared = {requirement.name for requirement in requirements(ROOT / "requirements.txt")}
@@ -145,6 +146,7 @@ def test_files_that_the_documents_link_to_exist() -> None:
             assert target.startswith("https://") or (ROOT / target).is_file(), f"{document} links to {target}"
 
 
+@pytest.mark.slow
 def test_readme_example_runs_prints_nothing_and_needs_no_streamlit() -> None:
     program = marked("example") + "\nimport sys; assert not {'streamlit', 'plotly'} & set(sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
@@ -202,16 +204,19 @@ def test_no_module_imports_itself_through_others() -> None:
     TopologicalSorter(imports).prepare()  # raises CycleError, which names the modules
 
 
+@pytest.mark.slow
 def test_only_pages_and_ui_import_streamlit() -> None:
     users = [name(path) for path in PRODUCT if "streamlit" in imported(path)]
     assert [path for path in users if not re.match(r"app\.py|pages/|dpviz/ui/", path)] == []
 
 
+@pytest.mark.slow
 def test_only_plots_family_figures_and_ui_import_plotly() -> None:
     users = [name(path) for path in PRODUCT if "plotly" in imported(path)]
     assert [path for path in users if not re.match(r"dpviz/(plots|ui)/|dpviz/families/\w+/(\w+_)?figures", path)] == []
 
 
+@pytest.mark.slow
 def test_noise_is_drawn_by_mechanisms_only() -> None:
     assert is_draw("rng", "laplace") and is_draw("np.random", "normal") and is_draw("stats.norm", "rvs")
     assert is_draw("streams[0]", "standard_gamma") and not is_draw("mechanisms.public[r]", "standard_normal")
@@ -240,6 +245,7 @@ def test_what_mechanisms_keep_to_themselves_is_used_by_no_other_package() -> Non
     assert found == []
 
 
+@pytest.mark.slow
 def test_random_generators_are_made_by_mechanisms_and_data_sets_only() -> None:
     found = [
         f"{name(path)}:{line} {method}"

@@ -176,6 +176,7 @@ def test_a_change_deep_inside_changes_the_hash() -> None:
     assert len({item.content_hash() for item in (base, *variants)}) == len(variants) + 1
 
 
+@pytest.mark.slow
 def test_a_fresh_process_needs_only_the_text_and_imports_only_what_it_names() -> None:
     text = HeavyBall(momentum=0.25).to_json()
     program = (
@@ -257,6 +258,7 @@ names = st.sampled_from(["kind", "epsilon", "problem", "arms", "label", "algorit
 trees = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=5))
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(trees)
 def test_any_json_either_becomes_a_specification_or_is_refused_with_a_sentence(tree: object) -> None:

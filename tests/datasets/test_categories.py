@@ -250,6 +250,7 @@ def test_suggestions_can_be_declared_as_they_are() -> None:
 CELLS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), st.sampled_from("ab"))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(CELLS, min_size=20, max_size=30), st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=4, unique=True))
 def test_whatever_the_cells_every_row_gets_a_declared_category(cells: list[object], edges: list[float]) -> None:

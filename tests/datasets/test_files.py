@@ -81,6 +81,7 @@ def test_a_file_over_50_megabytes_is_refused_unread() -> None:
     assert title == "This file is too big" and "50 MB" in message
 
 
+@pytest.mark.slow
 def test_two_million_rows_are_refused_and_a_sample_is_offered() -> None:
     data = b"a,b\n" + b"1,2\n" * 2_000_000
     title, message = refused(data)
@@ -99,6 +100,7 @@ def test_a_sample_is_uniform_reproducible_and_keeps_the_row_numbers() -> None:
     assert len(read_table(data, "t.csv", sample_rows=9000)) == 5000
 
 
+@pytest.mark.slow
 def test_a_parquet_file_is_measured_before_it_is_unpacked() -> None:
     data = parquet(pd.DataFrame({"a": np.zeros(1_100_000), "b": np.zeros(1_100_000)}))
     assert len(data) < 20_000
@@ -217,12 +219,14 @@ def test_random_bytes_never_raise_anything_else(data: bytes, name: str) -> None:
     survives(data, name)
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(st.text(alphabet='0123456789.,;\t\n\r"eE+-naifNATrue xé\ufeff\u2028', max_size=300), st.booleans())
 def test_random_text_never_raises_anything_else(text: str, repeat: bool) -> None:
     survives((text * 25 if repeat else text).encode(), "t.csv")
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(st.data())
 def test_damaged_parquet_never_raises_anything_else(data: st.DataObject) -> None:

@@ -174,6 +174,7 @@ CELLS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(CELLS, min_size=1, max_size=12), st.sampled_from(".,"), CELLS)
 def test_every_cell_is_read_by_itself_whatever_stands_beside_it(cells: list[str], decimal: str, beside: str) -> None:

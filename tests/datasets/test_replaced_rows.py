@@ -161,6 +161,7 @@ def booked(problem: ProblemSpecification, methods: tuple[Algorithm, ...], tables
     return repr(plans), [ledger.booked(0) for ledger in ledgers]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("through", [by_file, lambda table: table], ids=["file", "frame"])
 @pytest.mark.parametrize("name", PATHS)
 def test_one_replaced_row_moves_no_fact_no_plan_and_no_booked_event(
@@ -188,6 +189,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_siz
 CELLS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXTS, st.sampled_from(["1.0", " 2", "-inf"]))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.fixed_dictionaries(dict.fromkeys(frame(), CELLS)), st.sampled_from(list(PATHS)))
 def test_whatever_stands_in_one_row_the_others_are_read_alike(row: dict[str, object], name: str) -> None:

@@ -340,6 +340,7 @@ def test_of_many_classes_the_most_frequent_twenty_are_shown() -> None:
     assert target_classes(series) == tuple(str(value) for value in range(30, 50))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=20))
 def test_suggested_bounds_are_a_usable_range_around_the_values(values: list[float]) -> None:

@@ -112,6 +112,7 @@ def test_publishing_several_costs_their_ceilings() -> None:
     assert one.spent == pytest.approx(1.25 * RHO) and 0 < one.epsilon < np.inf
 
 
+@pytest.mark.slow
 def test_its_plan_is_drawn_with_every_noise_and_at_most_what_it_spends() -> None:
     noise = plan_figures.noise_schedule(PLANS, STYLES)
     assert [trace.name for trace in noise.data] == ["A, cheap", "A, dear", "B, cheap", "B, dear"]

@@ -187,6 +187,7 @@ def test_arms_share_their_noise_and_replicates_share_nothing() -> None:
     assert longer[:, :4] == pytest.approx(one, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_closed_keeps_the_last_state_of_every_arm() -> None:
     of = experiment(Nesterov(iterations=5_000), GradientDescent(iterations=5_000))
     reached: dict[str, int] = {}

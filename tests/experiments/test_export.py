@@ -146,6 +146,7 @@ def test_an_epsilon_delta_budget_is_booked_in_rho() -> None:
     np.testing.assert_array_equal(frame["spent_rho"], plans["a"].spent("rho"))
 
 
+@pytest.mark.slow
 def test_the_script_prints_the_same_numbers(experiment: Experiment, tmp_path: Path) -> None:
     script = to_script(experiment, "accelerated")
     settings = script.index("SETTINGS")
@@ -198,6 +199,7 @@ def uploads(table: pd.DataFrame) -> dict[str, tuple[ProblemSpecification, Algori
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "dropped rows", "a number and categories", "groups", "losses", "categories"])
 def test_the_script_of_an_upload_reads_the_users_own_file(kind: str, tmp_path: Path) -> None:
     content = TABLE.to_csv(index=False).encode()
@@ -223,6 +225,7 @@ def test_the_script_of_an_upload_reads_the_users_own_file(kind: str, tmp_path: P
     assert refused.returncode == 1 and "another table" in refused.stderr and "Traceback" not in refused.stderr
 
 
+@pytest.mark.slow
 def test_the_script_reads_the_file_as_the_page_did(tmp_path: Path) -> None:
     rows = [f"{place}.{100 + place};{'ja' if place % 3 else 'nein'};{place % 7},5" for place in range(1, 101)]
     content = "\n".join(["sep=;", *rows]).encode()

@@ -274,6 +274,7 @@ def test_every_value_is_taken_on_every_data_set_and_they_have_the_same_plans() -
         assert point.plans == planned[number % 3].plans and point.seconds == planned[number % 3].seconds
 
 
+@pytest.mark.slow
 def test_the_outcome_is_kept_for_each_data_set() -> None:
     result = SEVERAL.run()
     curve = result.curves["sampling"]
@@ -312,6 +313,7 @@ def test_a_data_set_under_way_counts_when_it_is_complete_and_the_first_one_at_on
     assert seen[1][1] is None and seen[2][1] is not None and seen[3][1] == seen[5][1] != seen[6][1]
 
 
+@pytest.mark.slow
 def test_a_method_without_a_plan_is_left_out_once_and_not_once_per_data_set() -> None:
     of = SEVERAL.replaced(
         experiment=GAME.replaced(arms=arms(all=VertexSampling(), blocks=VertexSampling(batching="single"))),

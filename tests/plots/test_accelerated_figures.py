@@ -124,6 +124,7 @@ def test_decomposition_without_a_bound_or_without_noise(check_finite) -> None:
     assert [trace.name for trace in plain.data] == ["optimisation"]
 
 
+@pytest.mark.slow
 def test_the_certificate_stays_above_the_exact_error(check_finite) -> None:
     problem = Quadratic(rows=5000, dimension=4, strong_convexity=0.5, smoothness=1.0)
     method = HeavyBall(iterations=30, momentum_rule="optimal")

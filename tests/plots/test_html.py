@@ -1,11 +1,14 @@
 import re
 
+import pytest
+
 from dpviz.plots.html import to_html
 from dpviz.plots.plan_figures import noise_schedule, privacy_spent
 from dpviz.plots.run_figures import convergence
 from dpviz.plots.style import arm_styles
 
 
+@pytest.mark.slow
 def test_one_page_with_everything_in_it(experiment, trace) -> None:
     plans, styles = experiment.plans(), arm_styles(experiment.arms)
     figures = [

@@ -153,6 +153,7 @@ def test_what_the_gap_cannot_exceed_is_said_in_words() -> None:
     assert GroupLoss().facts().cannot_exceed == "the gap cannot exceed 2 if the shares are right"
 
 
+@pytest.mark.slow
 def test_bounds_for_one_player_for_free_players_and_without_privacy(check_finite) -> None:
     for problem in (SparseRegression(), MarginalQueries(), GroupLoss()):
         figure = figures.bound_by_rounds(problem.facts(), BUDGET)

@@ -113,6 +113,7 @@ def test_diverged_replicates_count_with_their_last_value(check_finite) -> None:
     assert "values above 10¹² shown at 10¹²" in notes(exploded)
 
 
+@pytest.mark.slow
 def test_a_growing_trace_can_be_drawn_at_any_moment(experiment, check_finite) -> None:
     styles = arm_styles(experiment.arms)
     lengths = []

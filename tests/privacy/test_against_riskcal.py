@@ -50,6 +50,7 @@ def test_pure_dp(epsilon: float) -> None:
     assert PureDP(epsilon=epsilon).advantage() == pytest.approx(theirs, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.1, 0.5, 2.0])
 def test_zcdp(rho: float) -> None:
     """Both take the best of a grid of orders, theirs evenly spaced near 1, where it counts if ρ is large.

@@ -91,6 +91,7 @@ def test_shares_together_use_up_the_total(rule: str, budget: Budget) -> None:
         assert sum(share.fraction or 0.0 for share in shares) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", TOTALS, ids=lambda budget: budget.name)
 def test_no_other_split_has_less_variance(budget: Budget) -> None:
     """Proportional shares along a grid are all the ways to split in two."""

@@ -87,6 +87,7 @@ def test_a_given_noise(composed: Composed, kind: str, iterations: int, inner: Ev
     assert 0 <= tradeoffs.tradeoff(events, 0.01) <= 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wor", "poisson"])
 @pytest.mark.parametrize("m", [1, 100])
 def test_a_curve_of_many_different_rare_releases(composed: Composed, kind: str, m: int) -> None:
@@ -108,6 +109,7 @@ def test_a_coarser_grid_is_still_an_upper_bound(kind: str, monkeypatch: pytest.M
         pld.epsilon_at(events, 1e-6)
 
 
+@pytest.mark.slow
 @all_pairs
 @pytest.mark.parametrize(
     ("budget", "fraction"),
@@ -132,6 +134,7 @@ def test_an_optimal_schedule_is_calibrated_in_few_looks(
     assert len(looks) <= 16 and sum(look > calibration._ROUGH_LEVELS for look in looks) <= 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("sampling", ["wor", "poisson"])
 def test_equal_releases_are_calibrated_in_few_looks(monkeypatch: pytest.MonkeyPatch, noise: str, sampling: str) -> None:

@@ -104,6 +104,7 @@ def test_approximate_budgets_are_kept_and_used_up(epsilon, delta, steps, m, nois
     assert 1 - 1e-3 <= used(budget, events) <= 1 + 1e-12
 
 
+@pytest.mark.slow
 @steady
 @given(
     epsilon=st.floats(0.02, 10),

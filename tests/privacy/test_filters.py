@@ -222,6 +222,7 @@ def test_the_order_of_events_does_not_matter(currency: Currency, history: list[E
         assert books[0].spent(currency) == books[1].spent(currency)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("currency", CURRENCIES)
 def test_ten_thousand_random_histories_stay_within_the_cap_and_use_it_up(currency: Currency) -> None:
     """Greedy buyers in random order: sums that are found again from the books, replicate by replicate."""

@@ -56,6 +56,7 @@ def test_tradeoff_of_zcdp_is_a_valid_and_useful_bound() -> None:
     assert found == pytest.approx(0.66442, abs=1e-5) and found < float(closed_forms.gdp_tradeoff(1.0, [0.05])[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.name)
 def test_advantage_is_the_largest_gap_of_the_tradeoff(budget: Budget) -> None:
     """TV47: (1, 1e-5) gives 0.462122536088; a fine grid reaches the largest 1 - α - f(α) from below."""

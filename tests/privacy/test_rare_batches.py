@@ -78,6 +78,7 @@ BUDGETS: tuple[Budget, ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.describe())
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_a_plan_hides_a_row_of_the_batch_or_is_refused(budget: Budget, noise: str) -> None:

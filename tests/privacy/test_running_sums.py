@@ -64,6 +64,7 @@ def test_leaves_are_disjoint_and_of_the_sizes_that_were_asked_for() -> None:
     assert len({tuple(row) for row in rows}) == 3, "every replicate has an order of its own"
 
 
+@pytest.mark.slow
 def test_every_row_is_as_likely_in_every_leaf() -> None:
     source = mechanisms(G, replicates=4000)
     leaves = source.leaves([2, 3], 6)

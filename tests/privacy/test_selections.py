@@ -58,6 +58,7 @@ def p_value(found: np.ndarray, probabilities: np.ndarray, first: int = 0) -> flo
 # ----------------------------------------------------------------------------------------------- what selections choose
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [0.0, -1e6, 1e12])
 @pytest.mark.parametrize("event", [E, Repeat(E, 4)], ids=["one", "several"])
 def test_an_index_is_selected_with_its_softmax_probability(event: Event, offset: float) -> None:
@@ -68,6 +69,7 @@ def test_an_index_is_selected_with_its_softmax_probability(event: Event, offset:
     assert p_value(found, softmax(1.5 / 4.0 * UTILITIES)) < 1e-9, "otherwise a lost factor of 2 would go unnoticed"
 
 
+@pytest.mark.slow
 def test_several_selections_of_a_replicate_are_independent() -> None:
     event = Repeat(E, 2)
     pairs = mechanisms(event, replicates=RUNS).exponential(asked(RUNS), event)
@@ -75,6 +77,7 @@ def test_several_selections_of_a_replicate_are_independent() -> None:
     assert p_value(pairs @ np.array([5, 1]), np.outer(single, single).ravel()) > 1e-3
 
 
+@pytest.mark.slow
 def test_each_selection_may_have_utilities_of_its_own() -> None:
     """(R, selections, k): the j-th selection follows the j-th row, as the events of one charge."""
     event = Repeat(E, 3)
@@ -88,6 +91,7 @@ def test_each_selection_may_have_utilities_of_its_own() -> None:
     assert single.shape == (RUNS, 1) and p_value(single, softmax(-0.75 * UTILITIES)) > 1e-3
 
 
+@pytest.mark.slow
 def test_every_replicate_has_its_own_sensitivity() -> None:
     own = np.repeat([0.5, 2.0, 20.0, 0.0], RUNS)
     found = mechanisms(E, replicates=4 * RUNS).exponential(asked(4 * RUNS, sensitivity=own), E)
@@ -96,6 +100,7 @@ def test_every_replicate_has_its_own_sensitivity() -> None:
         assert p_value(found[i * RUNS : (i + 1) * RUNS], softmax(1.5 / sensitivity * UTILITIES)) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("event", "sensitivity"),
     [(E, 0.0), (Repeat(E, 3), 0.0), (ExpMech(math.inf), 2.0), (Repeat(ExpMech(math.inf), 2), 2.0)],
@@ -144,6 +149,7 @@ def test_packets_of_selections_are_bought_whole() -> None:
     assert source.spent("epsilon") == pytest.approx([9.0, 0.0, 4.5])
 
 
+@pytest.mark.slow
 def test_bought_numbers_do_not_bias_what_is_selected() -> None:
     source = filtered(E, replicates=RUNS)
     found = source.exponential(asked(RUNS), E, draws=np.arange(RUNS) % 4)
@@ -185,6 +191,7 @@ def test_a_replicate_selects_the_same_whatever_the_others_do(kind: str) -> None:
 # ---------------------------------------------------------------------------------------------- draws that cost nothing
 
 
+@pytest.mark.slow
 def test_samples_have_their_probabilities_and_cost_nothing() -> None:
     source = mechanisms(E, replicates=RUNS)
     noise = states(source, "noise batches")
@@ -363,6 +370,7 @@ def test_stopping_at_the_last_query_costs_what_was_published(k: int, correct: fl
     assert loss(k, 0.5, 1.0) == pytest.approx(broken, abs=2e-6)
 
 
+@pytest.mark.slow
 def test_the_split_of_the_mechanism_costs_at_most_epsilon_and_reaches_it() -> None:
     losses = [loss(k, FIRST, 2.0) for k in (2, 5, 10, 25)]
     assert (np.diff(losses) > 0).all() and 0.999 < losses[-1] <= 1.0
@@ -377,6 +385,7 @@ def positions(queries: np.ndarray, repeats: int = 5, seed: int = 0, epsilon: flo
     return np.concatenate([source.above_threshold(query, event) for _ in range(repeats)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_positions_have_the_probabilities_of_the_declared_noise(epsilon: float) -> None:
     for queries in (*worst_pair(5), np.array([-3.0, 1.0, -0.5])):
@@ -398,6 +407,7 @@ def without_the_factor(queries: np.ndarray, runs: int, seed: int) -> np.ndarray:
     return np.where(accepted.any(axis=1), accepted.argmax(axis=1), -1)
 
 
+@pytest.mark.slow
 def test_an_audit_does_not_refute_the_claim_and_would_find_a_missing_factor() -> None:
     """20 000 runs on each data set and one event that was fixed in advance: the run stops at the fifth query."""
     one, two = worst_pair(5)

@@ -66,6 +66,7 @@ ROWS = np.array([1.0, -1.0, 1.0, -1.0])
 POISSON = Sub("poisson", 2, 4, P)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("event", "neighbour"), [(S, np.array([-1.0, -1.0, 1.0, -1.0])), (POISSON, ROWS[1:])], ids=["wor", "poisson"]
 )

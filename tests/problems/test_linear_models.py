@@ -105,6 +105,7 @@ def test_no_neighbour_moves_the_gradient_by_more_than_declared(index: int) -> No
             assert norms(one.value - two.value, norm).max() <= one.sensitivity * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", CLIPPED, ids=str)
 def test_no_neighbour_moves_the_gradient_of_a_batch_by_more_than_declared(chosen: dict) -> None:
     generator = np.random.default_rng(1)
@@ -295,6 +296,7 @@ def test_diverged_points_get_finite_gradients_and_honest_diagnostics() -> None:
     assert np.isfinite(objective[3:]).all() and not (objective[:3] < 1e300).any()
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_how_many_replicates_share_a_pass() -> None:
     """Row blocks have BLOCK/R rows: sizes around the edges, and a block of one row."""
     n = 500

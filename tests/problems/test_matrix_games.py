@@ -171,6 +171,7 @@ def test_the_gap_is_what_both_players_best_answers_gain(structure: str) -> None:
             assert found[name] == pytest.approx(expected, abs=1e-13) and found[name].min() >= -1e-12
 
 
+@pytest.mark.slow
 def test_the_gap_of_a_large_game_reads_few_columns_and_agrees_with_the_dense_one() -> None:
     """Too large for a matrix: averages of vertices that were fetched before."""
     game, u, v = built(LatentGame(rows=130, strategies_x=3300, strategies_y=3100))

@@ -33,6 +33,7 @@ def opened(event: Event, replicates: int = 3, table: int | None = N, seed: int =
 # ------------------------------------------------------------------------------------------------ who is in the batch
 
 
+@pytest.mark.slow
 def test_sizes_are_binomial_and_every_row_takes_part_alike_and_by_itself() -> None:
     replicates = 20_000
     batch = opened(sampled(Laplace(1.0)), replicates)

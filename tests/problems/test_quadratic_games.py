@@ -171,6 +171,7 @@ def test_facts_of_the_curved_game() -> None:
     assert specification.public and Specification.from_json(specification.to_json()) == specification
 
 
+@pytest.mark.slow
 def test_no_row_moves_the_scores_of_the_curved_game_further_than_stated_and_some_moves_them_that_far() -> None:
     facts = GameFacts(n=1, d=5, d_x=3, d_y=2, oscillation_x=4.0, oscillation_y=4.0)
     x, y = np.eye(3)[:1], np.eye(2)[:1]

@@ -286,6 +286,7 @@ def test_stages_of_the_multistage_method() -> None:
 # ---------------------------------------------------------------------------------------- batches, exact curves, bounds
 
 
+@pytest.mark.slow
 def test_the_batch_gradient_is_unbiased_with_the_stated_covariance() -> None:
     """Check 16: E = the full gradient, trace of the covariance = tr Σ (n-m)/(m(n-1)); 40 000 draws."""
     n, m, d, replicates, steps = 30, 7, 4, 2_000, 20
@@ -307,6 +308,7 @@ def test_the_batch_gradient_is_unbiased_with_the_stated_covariance() -> None:
     assert exact * n <= theory.sampling_variance(1.0, m, n) * n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("method", METHODS, ids=method_ids)
 def test_the_mean_gap_of_many_runs_is_the_exact_curve(method: GradientMethod, noise: str) -> None:

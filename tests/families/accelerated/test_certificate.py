@@ -27,6 +27,7 @@ def test_too_small_a_rate_has_a_negative_margin() -> None:
     assert dataclasses.replace(FIRST, rate=0.48).margin < 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mu", "step_size", "momentum", "rate"),
     [(0.5, 1.0, 0.086, 0.4838), (0.1, 0.5, 0.3, 0.926), (0.1, 1.0, 0.234, 0.8776)],
@@ -38,6 +39,7 @@ def test_smallest_rates(mu: float, step_size: float, momentum: float, rate: floa
     assert certificate.margin >= 0
 
 
+@pytest.mark.slow
 def test_gradient_descent_has_its_textbook_rate() -> None:
     certificate = certify(0.1, 1.0, 0.3, 0.0)
     assert certificate is not None
@@ -53,6 +55,7 @@ def test_no_certificate_for_an_unstable_method() -> None:
     assert certify(0.1, 1.0, 2.5, 0.1) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "relative_step", "largest"), [(10, 1.0, 0.550), (126, 1.0, 0.504), (50, 0.1, 0.951)]
 )
@@ -61,6 +64,7 @@ def test_largest_certified_momentum(condition: float, relative_step: float, larg
     assert certify(1 / condition, 1.0, relative_step, largest + 0.002) is None
 
 
+@pytest.mark.slow
 def test_units_do_not_matter() -> None:
     one, other = certify(0.1, 1.0, 0.5, 0.3), certify(5.0, 50.0, 0.01, 0.3)
     assert one is not None and other is not None
@@ -70,6 +74,7 @@ def test_units_do_not_matter() -> None:
     assert other.margin >= 0
 
 
+@pytest.mark.slow
 def test_bound_is_above_the_exact_gap_of_random_quadratics() -> None:
     random = np.random.default_rng(7)
     checked, largest = 0, 0.0

@@ -87,6 +87,7 @@ def check(method: GradientMethod, facts: SmoothFacts, budget: Budget, least: flo
     return plan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.kind.split(".")[-1])
 @pytest.mark.parametrize("cls", METHODS, ids=lambda cls: cls.title)
 def test_every_combination_plans_within_its_budget_or_says_why_not(cls: type[GradientMethod], budget: Budget) -> None:
@@ -144,6 +145,7 @@ def test_extreme_problems_and_budgets(problem: str, budget: Budget) -> None:
             assert check(method.replaced(noise="gaussian"), facts, budget) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("schedule", ["uniform", "optimal", "envelope"])
 def test_the_longest_runs_plan_too(noise: str, schedule: str) -> None:

@@ -62,6 +62,7 @@ def interval(samples: np.ndarray) -> tuple[float, float]:
 # ------------------------------------------------------------------------------------------------- against new runs
 
 
+@pytest.mark.slow
 @EVERY
 def test_the_advised_method_is_the_best_one_at_the_pages_defaults(problem: ProblemSpecification) -> None:
     """Its median lies within the interval of the best one's, or within the factor that counts as equal."""

@@ -271,6 +271,7 @@ def test_games_with_one_group_or_one_strategy_leave_that_player_alone() -> None:
 # --------------------------------------------------------------------------------------------------------------- bounds
 
 
+@pytest.mark.slow
 def test_the_direct_bound_holds_for_played_vertices_and_fresh_ones_violate_it() -> None:
     """Check 11 and erratum E1: matching pennies, T = 100, τ = 0.1; mean gaps .160 and .254 against a bound of .239."""
     game, means = Explicit(PENNIES), {}
@@ -307,6 +308,7 @@ def test_the_direct_bound_holds_with_curvature() -> None:
 # ------------------------------------------------------------------------------------------------ the published numbers
 
 
+@pytest.mark.slow
 def test_the_headline_regression() -> None:
     """Check 17: the gap hardly grows with the number of strategies; Euclidean noise makes it explode."""
     gaps = {d: gap(VertexSampling(), needle(d)) for d in (30, 300, 1000)}
@@ -315,6 +317,7 @@ def test_the_headline_regression() -> None:
     assert gap(EuclideanGradient(gradient_rounds=64, euclidean_step=1.0), needle(1000), replicates=8) > 0.8
 
 
+@pytest.mark.slow
 def test_the_gap_falls_with_the_budget_and_the_rows() -> None:
     """Check 14: needle with 100 strategies, 64 rounds, 32 repeats."""
     by_budget = [gap(VertexSampling(), needle(100), ApproximateDP(epsilon=e, delta=1e-6), 32) for e in (0.3, 1.0, 3.0)]

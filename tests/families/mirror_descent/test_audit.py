@@ -204,6 +204,7 @@ def test_the_audit_finds_no_more_than_is_claimed_and_most_of_what_is_lost() -> N
     assert 0.75 <= max(found) < claimed
 
 
+@pytest.mark.slow
 def test_one_draw_attains_its_range_and_an_understated_range_is_refuted() -> None:
     """Two rounds, the second draw of x: logit p - logit q = η = 1 exactly where a row turns all of its signs."""
     points = [(1.0, np.eye(2)[[0]], np.eye(2)[[0]])]
@@ -223,6 +224,7 @@ def test_one_draw_attains_its_range_and_an_understated_range_is_refuted() -> Non
 # ----------------------------------------------------------------------------------------------- the primitive, check 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [1, 5])
 @pytest.mark.parametrize("private", [False, True], ids=["sample", "exponential"])
 def test_vertices_are_drawn_with_their_probabilities_and_never_impossible_ones(draws: int, private: bool) -> None:

@@ -151,6 +151,7 @@ def test_a_player_who_reads_no_data_gets_no_noise() -> None:
         EuclideanGradient().plan(facts, PureDP(epsilon=1.0))
 
 
+@pytest.mark.slow
 def test_gaps_of_noisy_gradients() -> None:
     """Section 6: Euclidean steps lose from d = 100 on, tuned entropic ones keep up until d = 1000."""
     euclidean = [
@@ -186,6 +187,7 @@ def test_the_noisy_matrix_is_released_once_and_then_solved(released: list) -> No
             NoisyPayoffs().plan(problem.facts(), RHO)
 
 
+@pytest.mark.slow
 def test_the_ranges_of_noisy_descent_hold_its_best_setting() -> None:
     """At d = 1,000 it is T = 4 with c = 30 (longer steps are as good): neither the shortest that is chosen by
     itself nor the end of the slider cuts it off."""
@@ -198,6 +200,7 @@ def test_the_ranges_of_noisy_descent_hold_its_best_setting() -> None:
     assert best < 0.8 * min(others)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "old"), [(30, 169), (100, 16), (1000, 16)])
 def test_the_rounds_of_noisy_descent_suit_the_noise(d: int, old: int) -> None:
     """Better than as many rounds as make the noise as large as the signal, or 16: few suffice in high dimensions."""
@@ -205,6 +208,7 @@ def test_the_rounds_of_noisy_descent_suit_the_noise(d: int, old: int) -> None:
     assert chosen < 0.95 * last(EuclideanGradient(gradient_rounds=old), needle(d), "duality_gap")
 
 
+@pytest.mark.slow
 def test_gaps_of_the_noisy_matrix() -> None:
     """Section 6: .892 with 300 strategies and 1.314 with 1000; far better with few."""
     gaps = [last(NoisyPayoffs(), needle(d), "duality_gap", runs=4) for d in (10, 300, 1000)]
@@ -286,6 +290,7 @@ def test_marginal_tables_are_released_once_and_then_fitted(released: list) -> No
     assert errors[0] > errors[1] > errors[2] and errors[2] < 6 * sigma
 
 
+@pytest.mark.slow
 def test_errors_of_synthetic_data() -> None:
     """Section 6, ε = 1, largest query error: MWEM's last iterate .052 against .069 for its average and .147 under pure
     ε; noisy tables win by far where they are few."""

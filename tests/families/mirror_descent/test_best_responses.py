@@ -169,6 +169,7 @@ def test_synthetic_data_are_refused() -> None:
 # ----------------------------------------------------------------------------------------------- what they are good at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [10, 100, 300, 1000])
 def test_the_needle_is_found_at_every_number_of_strategies(d: int) -> None:
     """Its equilibrium is one strategy each, and each answers uniform play best: two draws have gap 0.000."""

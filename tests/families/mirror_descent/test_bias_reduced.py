@@ -51,6 +51,7 @@ def mean_gradient(draws: int) -> np.ndarray:
 # --------------------------------------------------------------------------------------------------------------- oracle
 
 
+@pytest.mark.slow
 def test_the_oracle_has_the_mean_of_many_draws_and_makes_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check 10: M = 4, so the mean is that of a gradient at 32 draws; a round makes 2 (M + 1)/C_M = 5.2 on average."""
     seen: list[np.ndarray] = []
@@ -155,6 +156,7 @@ def test_ten_thousand_runs_stay_below_the_filter_s_ceiling(budget: Budget) -> No
         ledger.charge(plan.terms.allowed["x"], np.full(replicates, 2 * 3 * 16))
 
 
+@pytest.mark.slow
 def test_a_run_draws_and_reads_what_its_levels_say() -> None:
     """Rows never exceed U B ≤ n; draws of both players are 2^(N + 1) + 1 per round but the first, which is free."""
     method, replicates = BiasReduced(stop_level=16), 200

@@ -15,6 +15,7 @@ SURVEY = MarginalQueries(data=CategoricalGenerator(rows=20_000))
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 
 
+@pytest.mark.slow
 def test_the_bound_on_a_histograms_error_holds_and_is_near_for_noisy_tables() -> None:
     """Over 8 runs of every method, the mean of the largest error is below the bound, where there is one; of the noisy
     tables it is at least a fifth of it."""

@@ -132,6 +132,7 @@ def test_a_mixture_of_draws_keeps_the_cost_though_not_the_range() -> None:
             assert lost <= float(exponential_delta(2.0, epsilon)) + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [1, 4])
 def test_draws_of_the_output_follow_the_mixture(draws: int) -> None:
     generator, replicates = np.random.default_rng(0), 4000
@@ -149,6 +150,7 @@ def test_draws_of_the_output_follow_the_mixture(draws: int) -> None:
         assert stats.chi2_contingency(table).pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_the_anytime_method_improves_on_uniform_play_but_less_than_others() -> None:
     """Section 6: excess .036 to .10, its best .036; Frank-Wolfe with 8 rounds .006; .176 for uniform weights."""
     anytime = min(excess(AnytimeSampling(iterations=t, refresh_draws=k), BUDGET)[-1] for t, k in ((32, 8), (64, 8)))

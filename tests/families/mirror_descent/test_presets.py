@@ -220,6 +220,7 @@ def test_sizes_that_are_told_are_right() -> None:
 # ------------------------------------------------------------------------------------------------------- what runs give
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", [p for p in presets.PRESETS if p.expected], ids=lambda preset: preset.name)
 def test_expected_numbers_hold(preset: Preset) -> None:
     wrong = []
@@ -263,6 +264,7 @@ def final_gaps(problem: ProblemSpecification, replicates: int = 12) -> dict[str,
     return {arm.label: float(np.median(trace.last(arm.label, "duality_gap"))) for arm in arms}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_nothing_that_is_offered_beats_vertex_sampling_in_the_default_game(seed: int) -> None:
     """Not two draws, nor longer fictitious play, nor noise on gradients; for every one of five data sets."""
@@ -273,6 +275,7 @@ def test_nothing_that_is_offered_beats_vertex_sampling_in_the_default_game(seed:
     assert own < min(found.values()) and own < 0.1 * found["Two draws"], found
 
 
+@pytest.mark.slow
 def test_no_two_single_strategies_come_near_the_equilibrium_of_the_default_game() -> None:
     """What makes it so: with curvature the best of all 90,000 pairs of pure strategies still has a gap above 0.2."""
     problem = presets.PRESETS[0].experiment.problem

@@ -62,6 +62,7 @@ def test_no_private_method_ends_below_the_reference(problem: ProblemSpecificatio
     assert floor < 0.001
 
 
+@pytest.mark.slow
 @EVERY
 def test_its_gap_never_grows_and_every_replicate_is_the_same(problem: ProblemSpecification) -> None:
     gaps = run(problem, 40).series("it", "duality_gap")[1]

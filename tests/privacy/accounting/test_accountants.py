@@ -150,6 +150,7 @@ def test_rdp_of_a_gaussian_is_its_zcdp_bound():
     assert accountants.epsilon([Gaussian(0.1)] * 100, DELTA, "zcdp") == pytest.approx(5.22153444453, rel=1e-9)
 
 
+@pytest.mark.slow
 @steady
 @given(events=events_of_all_kinds, delta=st.floats(-9, -3).map(lambda x: 10**x))
 def test_the_tightest_method_wins_and_all_are_consistent(events, delta):
@@ -165,6 +166,7 @@ def test_the_tightest_method_wins_and_all_are_consistent(events, delta):
     assert reading.by_method.get("rdp", math.inf) <= reading.by_method.get("zcdp", math.inf) * (1 + 1e-7)
 
 
+@pytest.mark.slow
 @steady
 @given(events=events_of_all_kinds, more=st.floats(1.05, 4))
 def test_more_noise_and_larger_delta_never_cost_more(events, more):
@@ -260,6 +262,7 @@ def test_kinds_of_numbers_make_no_difference(number):
         assert accountants.epsilon(events, DELTA, method) == accountants.epsilon(floats, DELTA, method)
 
 
+@pytest.mark.slow
 def test_many_tiny_huge_and_distinct_events():
     assert 0 <= accountants.tightest([Laplace(1e-60)] * 10, DELTA).epsilon <= 1e-58
     assert accountants.tightest([Laplace(700.0)] * 3, DELTA).epsilon <= 2100.0

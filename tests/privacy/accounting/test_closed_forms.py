@@ -245,6 +245,7 @@ def test_profiles_are_profiles(event):
     assert (delta(epsilon) <= np.where(epsilon > per_event.pure(event) * (1 + 1e-12), 0.0, 1.0)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("event", "density"),
     [(Laplace(0.7), laplace), (Laplace(4.0), laplace), (Gaussian(0.5), norm), (Gaussian(2.0), norm)],

@@ -33,6 +33,7 @@ def test_very_small_deltas_are_no_limit(delta: float) -> None:
     assert found is not None and exact <= found <= exact * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", [Gaussian(0.5), Laplace(0.7)], ids=str)
 def test_poisson_batches_agree_with_an_independent_library_at_its_finest(inner: Event) -> None:
     steps, delta, share = 50, 1e-6, 0.1
@@ -65,6 +66,7 @@ CASES: dict[str, tuple[Event, ...]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_finer_grid_is_below_the_normal_one_and_near_a_still_finer_one(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -83,6 +85,7 @@ def test_a_finer_grid_is_below_the_normal_one_and_near_a_still_finer_one(
     assert found.epsilon - limit <= (normal.epsilon - limit) / 20
 
 
+@pytest.mark.slow
 def test_the_window_goes_down_from_a_guess_that_is_far_too_large() -> None:
     """Where the normal grid says nothing, another accountant's ε may be many times what losses prove."""
     for event, steps, delta, guess in (
@@ -126,6 +129,7 @@ def test_exact_and_impossible_readings_stay_what_they_are() -> None:
     assert added.epsilon == pytest.approx(0.5 + accountants.tightest(events, 1e-6, precision="fine").epsilon, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_memory_is_bounded() -> None:
     rare = (Sub("wor", 10, 100_000, Gaussian(2.0)),) * 1000
     for events in (rare, CASES["a schedule"], (Sub("poisson", 4, 10_000, Gaussian(4.0)),) * 2000):

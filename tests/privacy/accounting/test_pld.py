@@ -269,6 +269,7 @@ SCHEDULES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_grouping_makes_a_curve_slightly_pessimistic(name):
     events = [Laplace(float(eps)) for eps in SCHEDULES[name]]

@@ -40,6 +40,7 @@ def test_whole_orders_of_poisson_batches_are_the_binomial_sum(q: float, mu: floa
     assert ours("poisson", q, mu, *orders) == pytest.approx(exact, rel=1e-10, abs=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "q", "mu", "order"),
     [
