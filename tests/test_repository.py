@@ -262,3 +262,15 @@ def test_nothing_is_unfinished() -> None:
     words = re.compile("|".join(["NotImplemented" + "Error", "TO" + "DO", "FIX" + "ME", "X" * 3]))
     found = [name(path) for path in [*PRODUCT, *TESTS] if words.search(path.read_text())]
     assert found == []
+
+
+def test_nothing_outside_of_the_families_asks_for_what_only_some_family_has_by_name() -> None:
+    """What pages, figures and runs read of a plan or an algorithm is typed; `schedule` belongs to the family."""
+    shared = [path for path in PRODUCT if {"ui", "plots", "experiments"} & set(path.relative_to(ROOT).parts)]
+    for path in shared:
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Attribute(attr="schedule"):
+                    assert path.name == "plan.py" and path.parent.name == "experiments", f"{path}:{node.lineno}"
+                case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name)), *_]):
+                    assert name.startswith("__"), f"{path}:{node.lineno} asks for {name!r}"

@@ -33,6 +33,11 @@ class Arm(Specification):
     algorithm: AnyAlgorithm
     budget: Budget | None = None
 
+    @property
+    def reference(self) -> bool:
+        """Whether it goes without privacy whatever the budget of its experiment."""
+        return self.budget is not None and not self.budget.private
+
 
 @dataclass(frozen=True)
 class Step:

@@ -97,6 +97,10 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         help="Average of the vertices that were played, or of as many fresh ones, which double the draws (erratum E1).",
     )
 
+    @property
+    def as_in_the_paper(self) -> bool:
+        return self.accounting == "paper"
+
     # ---------------------------------------------------------------------------------------------------------- plan
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:

@@ -64,6 +64,10 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         help="1 = the largest that the budget allows.",
     )
 
+    @property
+    def as_in_the_paper(self) -> bool:
+        return self.accounting == "paper"
+
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         planning.refuse_without_privacy(budget, self.title)
         unit, level = self.rows_per_draw or facts.n // self.stop_level, theory.largest_level(self.stop_level)

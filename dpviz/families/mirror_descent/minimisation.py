@@ -79,6 +79,10 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         help="1 = the largest that the budget allows.",
     )
 
+    @property
+    def as_in_the_paper(self) -> bool:
+        return self.accounting == "paper"
+
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         one_player(facts, self.title)
         planning.refuse_without_privacy(budget, self.title)

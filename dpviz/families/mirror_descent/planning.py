@@ -210,6 +210,11 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
 
     sparse: ClassVar[bool] = False
 
+    @property
+    def as_in_the_paper(self) -> bool:
+        """Whether its draws are counted as the paper does, instead of by their bounded range."""
+        return False
+
     def has_internal(self, facts: GameFacts) -> bool:
         """Averages of secret weights are evaluated where a mixed strategy is cheap to evaluate."""
         return self.sparse and facts.work.mixed <= AFFORDABLE

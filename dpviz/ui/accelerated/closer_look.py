@@ -128,7 +128,8 @@ def _certificate(panel: Panel, shown: PlanView) -> None:
         return
     plan, method = shown.plans[arm.label], arm.algorithm
     assert isinstance(plan.facts, SmoothFacts) and isinstance(method, HeavyBall)
-    step, momentum = float(plan.schedule["step_size"][0]), float(plan.schedule["momentum"][0])
+    steps = method.steps(plan.facts, plan.iterations)
+    step, momentum = float(steps.step_size[0]), float(steps.momentum[0])
     constants = (plan.facts.strong_convexity, plan.facts.smoothness, step, momentum)
     asked = st.session_state.get(panel.key("certified")) == constants
     if not asked and not st.button("Look for a certificate (1-3 s)", key=panel.key("certify")):

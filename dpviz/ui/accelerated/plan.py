@@ -12,7 +12,6 @@ from dpviz.families.accelerated import planning, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.numbers import short
 from dpviz.plots import plan_figures
-from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear_base import LinearModel
 from dpviz.ui import explain
@@ -21,6 +20,7 @@ from dpviz.ui.experiment import plan as plan_view
 from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.results import Options, plain_options
 from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.uploads.file import missing_rule
 
 WORST_CASE = (
     "Upper bound for every data set within the declared bounds; real runs are usually far better. Above the error of "
@@ -59,7 +59,7 @@ def predict(experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
         start = plan.facts.initial_gap
         if plan.facts.eigenvalues:
             exact[arm.label] = method.expected_on_quadratic(plan)
-        if isinstance(plan.budget, NoPrivacy):
+        if not plan.private:
             continue
         bound = method.error_bound(plan)
         if bound is None:
@@ -127,11 +127,16 @@ def assumptions(shown: PlanView, taken: Collection[str]) -> None:
     plan = next(iter(guarantee.private(shown.plans).values()))
     m, n = int(plan.rows[0]), plan.facts.n
     problem = experiment.problem
-    missing = getattr(getattr(problem, "data", None), "missing", "")
+    method = experiment.arms[0].algorithm
+    assert isinstance(method, GradientMethod)
     explain.assumptions(
         texts.PROTECTED,
         texts.batches(m, n),
-        texts.composition(getattr(experiment.arms[0].algorithm, "noise", "laplace"), m < n),
-        texts.constants(problem.smoothness_source if isinstance(problem, LinearModel) else None, taken, missing),
+        texts.composition(method.noise, m < n),
+        texts.constants(
+            problem.smoothness_source if isinstance(problem, LinearModel) else None,
+            taken,
+            missing_rule(problem.dataset),
+        ),
         texts.SCREEN,
     )

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.specification import Control, Specification
 from dpviz.ui.controls import Panel, Settings
 
@@ -201,7 +201,7 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
 
     name : of the control of the methods. Raises ValueError for arms that the catalogue cannot express.
     """
-    private = [arm for arm in experiment.arms if not isinstance(arm.budget, NoPrivacy)]
+    private = [arm for arm in experiment.arms if not arm.reference]
     labels = [arm.label for arm in private]
     found: dict[str, Any] = {name: labels}
     found["references"] = len(private) < len(experiment.arms)

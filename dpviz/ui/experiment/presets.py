@@ -62,7 +62,8 @@ def sentence(panel: Panel, preset: Preset | None, experiment: Experiment | None,
 
 def _about(experiment: Experiment) -> tuple[str, str]:
     """The kinds of problem and of data that an experiment is about."""
-    return experiment.problem.kind, getattr(getattr(experiment.problem, "data", None), "kind", "")
+    data = experiment.problem.dataset
+    return experiment.problem.kind, "" if data is None else data.kind
 
 
 def _changed(panel: Panel, before: Mapping[str, Any]) -> str:

@@ -190,6 +190,10 @@ def table(run: Run, trace: Trace, delta: float) -> None:
         column_config={name: _format(shown[name], help.get(name)) for name in shown},
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",
     )
+    ended = {label: results.endings(lane) for label, lane in trace.lanes.items()}
+    stopping = [f"{label}: {found.describe()} ({found.reasons()})" for label, found in ended.items() if found]
+    if stopping:
+        st.caption(f"**Methods that stop by themselves.** {'; '.join(stopping)}. Their guarantee is the ceiling.")
     if read:
         references = "" if all(lane.private for lane in trace.lanes.values()) else f" {explain.REFERENCES}"
         st.caption(

@@ -99,7 +99,7 @@ def _accounting(panel: Panel, shown: PlanView, delta: float) -> None:
         "A drawn vertex may tell little more than its bounded range η. The paper counts it as an η-DP release and adds "
         "up by advanced composition; counted exactly, its steps cost a fraction of the budget."
     )
-    label = next((label for label, plan in guarantee.private(shown.plans).items() if "range_x" in plan.schedule), None)
+    label = next((label for label, plan in guarantee.private(shown.plans).items() if planning.ranges(plan)), None)
     if label is None:
         st.info("Choose a method that draws vertices.")
         return

@@ -162,12 +162,12 @@ def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -
         "As the game weighs it": {name: found.weighed for name, found in measured.items()},
     }
     if all(found.rates is not None for found in measured.values()):
-        for title, field in (
-            ("Error rate", "error"),
-            ("Selection rate", "selection"),
-            ("True-positive rate", "true_positive"),
-        ):
-            wanted[title] = {name: getattr(found.rates, field) for name, found in measured.items()}
+        rates = {name: found.rates for name, found in measured.items() if found.rates is not None}
+        wanted |= {
+            "Error rate": {name: found.error for name, found in rates.items()},
+            "Selection rate": {name: found.selection for name, found in rates.items()},
+            "True-positive rate": {name: found.true_positive for name, found in rates.items()},
+        }
     for tab, (title, values) in zip(st.tabs(["Rows", *wanted]), [("", None), *wanted.items()], strict=True):
         if values is None:
             tab.dataframe(groups, hide_index=True, column_config=shares, alt="Rows and shares of every group")

@@ -9,9 +9,7 @@ import streamlit as st
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling, advice, bounds, figures, planning, texts
-from dpviz.numbers import short
 from dpviz.plots import plan_figures
-from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games import GameFacts
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
@@ -22,6 +20,7 @@ from dpviz.ui.experiment import plan as plan_view
 from dpviz.ui.experiment.plan import Drawing, PlanView, Shown
 from dpviz.ui.experiment.results import Options, plain_options
 from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.uploads.file import missing_rule
 
 # What the data of a problem declare, by the names of `texts.DECLARED`; of all others, the ranges.
 DECLARED: Mapping[type[ProblemSpecification], tuple[str, ...]] = {
@@ -40,7 +39,7 @@ def predict(experiment: Experiment, plans: Mapping[str, Plan]) -> Mapping[str, n
     """(T+1,) bound on the duality gap per arm that has one."""
     found = {}
     for arm in experiment.arms:
-        if isinstance(arm.algorithm, VertexSampling) and not isinstance(plans[arm.label].budget, NoPrivacy):
+        if isinstance(arm.algorithm, VertexSampling) and plans[arm.label].private:
             bound = bounds.gap_bound(arm.algorithm, plans[arm.label])
             if bound is not None:
                 found[arm.label] = bound
@@ -60,7 +59,7 @@ def range_card(label: str, plan: Plan) -> guarantee.Card:
         for name, values in found.items():
             paid = values[values > 0]
             if paid.size:
-                ends = short(paid[0]) if paid[0] == paid[-1] else f"{short(paid[0])} → {short(paid[-1])}"
+                ends = guarantee.first_to_last(paid)
                 of = f" of the player {name}" if name in "xy" else f" on the {name}"
                 help = f"{what[0].upper()}{what[1:]}{of}, first → last round that costs anything."
                 return (f"Per round, {what.split(' of')[0]}", ends, f"{label}, T = {plan.iterations:,}", help)
@@ -154,14 +153,13 @@ def assumptions(shown: PlanView, taken: Collection[str]) -> None:
     plan = next(iter(guarantee.private(shown.plans).values()))
     batch, n = int(plan.rows[0]), plan.facts.n
     methods = [arm.algorithm for arm in shown.experiment.arms]
-    paper = all(getattr(method, "accounting", "tight") == "paper" for method in methods)
+    paper = all(isinstance(method, planning.GameAlgorithm) and method.as_in_the_paper for method in methods)
     problem = shown.experiment.problem
-    missing = getattr(getattr(problem, "data", None), "missing", "")
     bought = ("shares",) if isinstance(problem, GroupLoss | LossMatrix) and problem.data.facts().shares_costs else ()
     explain.assumptions(
         texts.PROTECTED,
         texts.batches(batch < n, batch, n),
         texts.composition("paper" if paper else "tight"),
-        texts.constants(DECLARED.get(type(problem), ("ranges",)), taken, missing, bought),
+        texts.constants(DECLARED.get(type(problem), ("ranges",)), taken, missing_rule(problem.dataset), bought),
         texts.SCREEN,
     )

@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from dpviz.datasets.base import DataSpecification
 from dpviz.datasets.categories import CategoricalBundled, CategoricalGenerator
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns
@@ -20,7 +21,6 @@ from dpviz.problems.marginals import MarginalQueries
 from dpviz.problems.matrix_games import MatrixGame
 from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
 from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
-from dpviz.specification import Specification
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import Offer, fields_of
 from dpviz.ui.uploads import categories as category_upload
@@ -42,7 +42,7 @@ LEAD = "strategies_x"  # the setting that the page's question is about
 TRIANGLE = "0.5 0\n0 0.5\n-0.5 -0.5"
 UPLOAD = "upload"
 # Where the rows of a problem may come from; a problem without an entry generates its own.
-SOURCES: Mapping[str, Mapping[str, type[Specification]]] = {
+SOURCES: Mapping[str, Mapping[str, type[DataSpecification[Any, Any]] | type[LatentGame]]] = {
     "matrix": {"latent": LatentGame},
     "quadratic": {"latent": LatentGame},
     "curved": {"latent": LatentGame},
@@ -170,7 +170,7 @@ def _fields(source: str, name: str) -> bool:
 def _data(panel: Panel, name: str, main: DeltaGenerator) -> tuple[str, Any, Mapping[str, np.ndarray]]:
     """Which rows, and for an upload the data set and its table."""
     offered = SOURCES.get(name, {})
-    options = {source: getattr(kind, "title", source) for source, kind in offered.items()}
+    options = {source: kind.title for source, kind in offered.items()}
     if name in UPLOADS:
         options[UPLOAD] = "Your own file"
     source = next(iter(options), "")
@@ -192,7 +192,7 @@ def settings_of(problem: ProblemSpecification) -> dict[str, Any]:
         found: dict[str, Any] = {"problem": name, **fields_of(problem, f"{name}_")}
         if isinstance(problem, PolytopeRegression) and problem.shape == "own":
             found["vertices"] = "\n".join(" ".join(f"{value:g}" for value in vertex) for vertex in problem.vertices)
-        data = getattr(problem, "data", None)
+        data = problem.dataset
         if data is None:
             return found
         for source, kind in SOURCES[name].items():

@@ -9,7 +9,6 @@ import streamlit as st
 from dpviz.experiments.trace import Trace
 from dpviz.families.mirror_descent import AnytimeSampling, BiasReduced, VertexSampling, advice, outcome_figures, texts
 from dpviz.plots.style import arm_styles
-from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.problems.games import GameSpecification, Player
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
@@ -139,7 +138,7 @@ def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:
     if not diagnostics:
         return
     metric = next(name for name in ("worst_query_error", "duality_gap") if name in trace.metrics)
-    private = [arm for arm in run.experiment.arms if not isinstance(run.plans[arm.label].budget, NoPrivacy)]
+    private = [arm for arm in run.experiment.arms if run.plans[arm.label].private]
     found = {arm.label: trace.last(arm.label, metric) for arm in private}
     found = {label: samples for label, samples in found.items() if len(samples) and np.isfinite(samples).all()}
     if not found:

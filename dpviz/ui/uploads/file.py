@@ -9,12 +9,22 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dpviz.datasets import ColumnInfo, Prepared, Reading, Upload, describe_columns, detect_reading, read_table
+from dpviz.datasets import (
+    ColumnInfo,
+    GroupedUpload,
+    Prepared,
+    Reading,
+    Upload,
+    UploadedTable,
+    describe_columns,
+    detect_reading,
+    read_table,
+)
 from dpviz.datasets.files import MAX_ROWS, is_parquet
 from dpviz.datasets.reading import SEPARATORS
 from dpviz.datasets.upload import new_identity
 from dpviz.errors import UserError
-from dpviz.specification import sentences
+from dpviz.specification import Specification, sentences
 from dpviz.ui.controls import in_place
 
 NAMES = ("separator", "decimal", "header", "missing")  # of the widgets; a new file resets them
@@ -30,6 +40,11 @@ NOTICE = (
 Made = TypeVar("Made")
 Kind = TypeVar("Kind", bound="File")
 U = TypeVar("U", bound=Upload)
+
+
+def missing_rule(data: Specification | None) -> str:
+    """What became of missing values in an upload: "fill", "drop", or "" where that is no question."""
+    return data.missing if isinstance(data, UploadedTable | GroupedUpload) else ""
 
 
 @dataclass
