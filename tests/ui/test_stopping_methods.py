@@ -1,0 +1,53 @@
+"""Methods that stop by themselves on a page: plan, curves against the privacy spent, table, all without their names."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+
+def _page() -> None:
+    import streamlit as st
+
+    from dpviz.experiments.runner import Runner
+    from dpviz.ui.controls import Panel
+    from dpviz.ui.experiment import plan as plan_view
+    from dpviz.ui.experiment import results
+    from dpviz.ui.experiment.plan import PlanView
+    from dpviz.ui.experiment.run import Run
+    from tests.experiments.adaptive import careful
+
+    experiment = careful()
+    planned = experiment.planned()
+    shown = PlanView(experiment, planned.plans, plan_view.arm_styles(experiment.arms), planned.refused, None)
+    plan_view.draw(plan_view.drawings(shown), plan_view.ALTS, "toy_chart_plan")
+    job = Runner(slots=0).submit(experiment, wait=True)
+    assert job.trace is not None
+    run, panel = Run(job, planned.plans, "toy", "Toy"), Panel("toy")
+    st.session_state["toy_axis"] = "spent"
+    figures = results.curves(panel, run, job.trace, results.plain_options(shown))
+    st.session_state["traces"] = [trace.name for _, figure, _ in figures for trace in figure.data if trace.name]
+    results.table(run, job.trace, 1e-6)
+    results.publishing_line(run, job.trace, 1e-6)
+
+
+@pytest.fixture(scope="module")
+def page() -> AppTest:
+    app = AppTest.from_function(_page, default_timeout=60).run()
+    assert not app.exception
+    return app
+
+
+def test_the_curves_against_the_privacy_spent_lead_to_the_ceilings(page: AppTest) -> None:
+    assert {"A", "B", "A, ceiling", "B, ceiling"} <= set(page.session_state["traces"])
+
+
+def test_the_table_shows_how_they_ended_and_what_they_used_of_what(page: AppTest) -> None:
+    (table,) = page.dataframe
+    row = table.value.set_index("Algorithm").loc["B"]
+    assert (row["Finished"], row["Ended"], row["Ceiling"]) == ("8 of 8", "7 converged, 1 out of budget", "0.005 ρ")
+    assert row["Used"].endswith(" ρ") and row["Median stop"] > 0
+
+
+def test_a_sentence_says_so_too(page: AppTest) -> None:
+    captions = " ".join(caption.value for caption in page.caption)
+    assert "B: 8 of 8 runs ended, median step" in captions and "(7 converged, 1 out of budget)" in captions
+    assert "Their guarantee is the ceiling." in captions and "What publishing costs" in captions
