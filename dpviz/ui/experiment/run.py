@@ -115,7 +115,7 @@ def outlook(panel: Panel, experiment: Experiment, plans: Mapping[str, Plan]) -> 
     """What a run will take, and what keeps it from running."""
     seconds, limit = experiment.estimated_seconds(plans), runner().max_seconds
     row = st.container(horizontal=True, vertical_alignment="center")
-    row.caption(f"{_counts(experiment, plans)}, about {duration(seconds)}.", width="stretch")
+    row.caption(f"{_counts(experiment, plans)}, {about(seconds)}.", width="content")
     row.toggle(
         "Pause chart updates",
         key=panel.key("pause"),
@@ -205,6 +205,11 @@ def sidebar_status() -> None:
         poll()
 
 
+def about(seconds: float) -> str:
+    """How long something will take: "less than a second", "about 8 seconds"."""
+    return duration(seconds) if seconds < 1 else f"about {duration(seconds)}"
+
+
 def duration(seconds: float) -> str:
     """A time in words: "less than a second", "8 seconds", "3 minutes"."""
     if seconds < 1:
@@ -236,7 +241,7 @@ def _progress(run: Run) -> None:
     elif job.state == "failed":
         st.error(job.message, title="The run failed")
     else:
-        st.progress(min(1.0, job.progress), text=_ended(run))
+        st.caption(_ended(run))
         _diverged(run)
 
 

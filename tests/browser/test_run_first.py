@@ -1,0 +1,95 @@
+"""What a visitor sees first: a question, two sliders, a picture that moves, one number, and Run, without scrolling."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Visit, ready
+
+FOLD = 700  # pixels from the top, at 1400 x 1000
+STOPS = 15
+PAGES = {"accelerated": "Excess loss", "mirror_descent": "Duality gap"}
+DONE = re.compile(r"Done: [\d,]+ steps in [\d.]+ s")
+
+
+def done(page: Page) -> None:
+    expect(page.get_by_role("main").get_by_text(DONE)).to_be_visible()
+    ready(page)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_public_data_run_by_themselves_and_the_answer_stands_above_the_fold(visit: Visit, name: str) -> None:
+    page = visit(f"/{name}")
+    done(page)
+    expect(page.get_by_role("heading", name="Results")).to_be_visible()
+    main = page.get_by_role("main")
+    picture = main.get_by_role("figure", name=re.compile(PAGES[name])).first
+    expect(picture.locator("path.js-line").first).to_be_attached()
+    seen = {
+        "the question": main.get_by_text("?", exact=False).first,
+        "the budget": main.get_by_role("slider", name=re.compile("Privacy budget")),
+        "the other slider": main.get_by_role("slider").nth(1),
+        "the picture": picture,
+        "the number": main.get_by_test_id("stMetricValue").first,
+        "Run": main.get_by_role("button", name="Run", exact=True),
+    }
+    for what, element in seen.items():
+        box = element.bounding_box()
+        assert box is not None and box["y"] + box["height"] <= FOLD, (what, box)
+    expect(main.get_by_text("Without privacy:")).to_be_visible()  # the reference is on
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_run_is_among_the_first_stops_of_the_keyboard(visit: Visit, name: str) -> None:
+    page = visit(f"/{name}")
+    done(page)
+    stops = []
+    for _ in range(STOPS):
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate("document.activeElement.innerText"))
+        if stops[-1].strip().endswith("Run"):
+            return
+    raise AssertionError(stops)
+
+
+def test_the_last_of_many_quick_moves_is_what_is_shown(visit: Visit) -> None:
+    page = visit("/accelerated")
+    done(page)
+    slider = page.get_by_role("slider", name="Privacy budget ε")
+    for _ in range(8):
+        slider.press("ArrowRight")
+    expect(page).to_have_url(re.compile("accel_epsilon"))
+    ready(page)
+    done(page)
+    budget = page.get_by_label("Privacy budget ε, exact value").input_value()
+    expect(page.get_by_text(re.compile(f"Guarantee of each method: ε = {re.escape(budget)},"))).to_be_visible()
+    expect(page.get_by_text(re.compile(rf"meets ε = {re.escape(budget)} alone"))).to_be_visible()
+    expect(page.get_by_text("Settings changed since this run")).to_have_count(0)
+
+
+def test_a_file_of_ones_own_never_runs_by_itself(visit: Visit, tmp_path: Path) -> None:
+    table = tmp_path / "mine.csv"
+    table.write_text("age,visits,label\n" + "".join(f"{20 + i % 50},{i % 7},{i % 2}\n" for i in range(200)))
+    page = visit("/accelerated?accel_data=Your+own+file&accel_iterations=5&accel_replicates=2")
+    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(table)
+    page.get_by_role("button", name="Fill from the data").click()
+    expect(page.get_by_text("Your own file: runs start by click only.")).to_be_visible()
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
+    page.get_by_label("Steps T, exact value").fill("6")
+    page.get_by_label("Steps T, exact value").press("Enter")
+    ready(page)
+    expect(page.get_by_text("No run yet.")).to_be_visible()
+    page.get_by_role("button", name="Run", exact=True).click()
+    done(page)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_narrow_page_does_not_scroll_sideways(visit: Visit, name: str) -> None:
+    page = visit(f"/{name}", viewport={"width": 390, "height": 844})
+    done(page)
+    wide = page.evaluate(
+        "[document.documentElement.scrollWidth, document.querySelector('[data-testid=stMain]').scrollWidth]"
+    )
+    assert max(wide) <= 390, wide
