@@ -1,10 +1,10 @@
 """Experiments: a problem, the algorithms to compare on it, a budget; plans and runs them."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -14,6 +14,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import SECONDS_PER_RECORD, AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Lane, Trace, recorded_points, recording_grid
+from dpviz.pauses import Parts, finished
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import Budget, PureDP
@@ -22,6 +23,9 @@ from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
 from dpviz.problems.base import Metric, Problem, ProblemSpecification, check_facts
 from dpviz.specification import Specification, number
 
+T = TypeVar("T")
+LAST_RECORD = 0.5  # seconds that all methods together may take to record their last state when a run is stopped
+FINISHED = object()
 INTERNAL = "internal_"  # prefix of the diagnostics of iterates that are not released
 
 
@@ -185,7 +189,8 @@ class Experiment(Specification):
         from the seed and from what it releases. Without a seed they follow from the operating system's randomness.
         """
         plans = self.plans()
-        problem = self.problem.build(tables)
+        loading = self.problem.build_in_parts(tables)
+        problem = yield from _announced(loading, Step("", BEFORE, Trace({}), 0.0))
         check_facts(problem, self.problem.facts())
         references = {label for label, plan in plans.items() if not plan.budget.private}
         metrics = {arm.label: recorded_metrics(problem, arm.algorithm) for arm in self.arms}
@@ -222,6 +227,20 @@ def recorded_metrics(problem: Problem, algorithm: AnyAlgorithm) -> tuple[Metric,
     return (*problem.metrics, *hidden, *algorithm.metrics)
 
 
+BEFORE = Snapshot(-1, {})  # while the data are loaded
+
+
+def _announced(parts: Parts[T], step: Step) -> Generator[Step, None, T]:
+    """The result of a computation in parts, yielding a step at every pause."""
+    while True:
+        try:
+            next(parts)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        yield step
+
+
 class _Run:
     """One arm on its way: its generator, its clock, and what is to be recorded."""
 
@@ -234,12 +253,18 @@ class _Run:
         self._mechanisms = Mechanisms(ledger, seed, release=experiment.release(arm))
         self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)
         self._latest: Snapshot | None = None
+        self._recording: Parts[None] | None = None
+        self._patient = recorded.once * len(experiment.arms) <= LAST_RECORD
 
     def advance(self) -> Snapshot | None:
-        """The next snapshot, recorded if it is on the grid; None when the arm has finished."""
+        """The next snapshot, recorded if it is on the grid; None when the arm has finished.
+
+        The latest one again, if a step or a record of it takes long and has come to a pause.
+        """
         began = time.perf_counter()
-        snapshot = next(self._snapshots, None)
+        snapshot = next(self._snapshots, None) if self._recording is None else self._latest
         if snapshot is None:
+            self._patient = True
             self.close()
             self._lane.finish()
             return None
@@ -247,15 +272,16 @@ class _Run:
             self._latest, self.iteration = snapshot, snapshot.iteration
             self._lane.follow(snapshot)
             if snapshot.iteration in self._grid:
-                self._record(snapshot, snapshot.iteration in self._dear)
+                self._recording = self._record(snapshot, snapshot.iteration in self._dear)
+        if self._recording is not None and next(self._recording, FINISHED) is FINISHED:
+            self._recording = None
         self.seconds += time.perf_counter() - began
         return snapshot
 
-    def _record(self, snapshot: Snapshot, dear: bool) -> None:
-        evaluate = self._problem.evaluate if dear else self._problem.evaluate_cheap
-        diagnostics = evaluate(snapshot.output)
+    def _record(self, snapshot: Snapshot, dear: bool) -> Parts[None]:
+        diagnostics = yield from self._problem.evaluate_in_parts(snapshot.output, dear)
         if snapshot.internal:
-            found = evaluate(snapshot.internal)
+            found = yield from self._problem.evaluate_in_parts(snapshot.internal, dear)
             diagnostics |= {INTERNAL + name: value for name, value in found.items()}
         self._lane.append(snapshot, diagnostics, self.seconds, self._spent(snapshot.iteration))
 
@@ -286,8 +312,10 @@ class _Run:
         return max((self.iteration + 1) / (self.plan.iterations + 1), ended)
 
     def close(self) -> None:
-        """Record the last state, also of a run that was stopped in between."""
-        if not self.finished and self._latest is not None and self.iteration not in self._dear:
-            self._record(self._latest, dear=True)
+        """Record the last state, also of a run that was stopped in between; but nobody who stops a run waits for
+        diagnostics that take long."""
+        unrecorded = self._recording is not None or self.iteration not in self._dear
+        if not self.finished and self._latest is not None and unrecorded and self._patient:
+            finished(self._record(self._latest, dear=True))
         self.finished = True
         self._snapshots.close()  # type: ignore[attr-defined]  # algorithms are generators

@@ -80,7 +80,7 @@ class Job:
         for step in steps:
             if isinstance(step, SweepStep):
                 self.result = step.result
-            else:
+            elif step.trace.lanes:  # data are loaded
                 self.trace = step.trace
             self.progress, self.seconds = step.progress, time.monotonic() - began
             if self._stopping.is_set() or self.seconds > max_seconds:

@@ -342,7 +342,8 @@ def _run(
     steps = experiment.stream(tables)
     try:
         for step in steps:
-            result.metric = result.metric or _recorded(step.trace, result.metric_name)
+            if step.trace.lanes:  # data are loaded
+                result.metric = result.metric or _recorded(step.trace, result.metric_name)
             yield step.progress
     except UserError as error:
         if result.metric is None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
+from dpviz.pauses import Parts
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, Relation
 from dpviz.privacy.queries import Norm, Query
@@ -146,6 +147,11 @@ class ProblemSpecification(Specification, ABC):
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Problem":
         """Load and clip the data. Raises UserError if an uploaded table is missing or does not fit the facts."""
 
+    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[Problem]":
+        """`build`, with pauses where it takes long."""
+        return self.build(tables)
+        yield
+
     @property
     def dataset(self) -> Specification | None:
         """The settings of its data, which a problem keeps in its field `data`; None for one that has no data."""
@@ -172,6 +178,15 @@ class Problem(ABC):
         """The same without the metrics that are declared dear. To be overridden where there are any."""
         return self.evaluate(output)
 
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+        """`evaluate` or `evaluate_cheap`, with pauses where it takes long."""
+        return (self.evaluate if dear else self.evaluate_cheap)(output)
+        yield
+
+    def prepare(self) -> Parts[None]:
+        """Compute what diagnostics compare with, such as a minimum, with pauses; else the first diagnostic does."""
+        yield from ()
+
 
 class SmoothProblem(Problem):
     """An L-smooth, strongly convex F: data part, reached through Queries, plus a regulariser that needs no noise."""
@@ -181,6 +196,11 @@ class SmoothProblem(Problem):
     @abstractmethod
     def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
         """Mean of the batch's clipped per-row gradients at x (R', d), without the regulariser; (R', d)."""
+
+    def mean_gradient_in_parts(self, x: np.ndarray, batch: Batch, norm: Norm) -> Parts[Query]:
+        """`mean_gradient`, with pauses where it takes long."""
+        return self.mean_gradient(x, batch, norm)
+        yield
 
     @abstractmethod
     def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:

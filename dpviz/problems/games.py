@@ -5,7 +5,6 @@ gradients at points that were released, summed up by `Scores`, which also knows 
 """
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
@@ -13,6 +12,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from dpviz.numbers import short
+from dpviz.pauses import Parts, finished
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Cost, Facts, Metric, Problem, ProblemSpecification
@@ -145,17 +145,26 @@ class Game(Problem):
     facts: GameFacts
     metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP,)
 
-    @abstractmethod
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
         """∇ₓF and ∇ᵧF at (R, d_x), (R, d_y): means over the given rows (None = all) of clipped gradients, plus parts
-        that need no data. Not private."""
+        that need no data. Not private. A game says this, or `gradients_in_parts`."""
+        return finished(self.gradients_in_parts(x, y, rows))
+
+    def gradients_in_parts(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Parts[Pair]:
+        """`gradients`, with pauses where it takes long."""
+        return self.gradients(x, y, rows)
+        yield
 
     def noisy_gradients(self, x: np.ndarray, y: np.ndarray, batch: Batch) -> tuple[Query, Query]:
+        """`noisy_gradients_in_parts`, without pausing."""
+        return finished(self.noisy_gradients_in_parts(x, y, batch))
+
+    def noisy_gradients_in_parts(self, x: np.ndarray, y: np.ndarray, batch: Batch) -> Parts[tuple[Query, Query]]:
         """Both gradients on a block of rows or on all, as Queries for Gaussian noise: replacing one of the m rows moves
         every coordinate by at most `change` / m."""
         facts = self.facts
         m = facts.n if batch.rows is None else batch.rows.stop - batch.rows.start
-        g_x, g_y = self.gradients(x, y, batch.rows)
+        g_x, g_y = yield from self.gradients_in_parts(x, y, batch.rows)
         return (
             Query(g_x, facts.change_x * math.sqrt(facts.d_x) / m, "l2", batch),
             Query(g_y, facts.change_y * math.sqrt(facts.d_y) / m, "l2", batch),
@@ -184,6 +193,12 @@ class Scores:
         return self._shared + self._own
 
     def add(self, points: Sequence[tuple[float, np.ndarray, np.ndarray]], rows: slice | None = None) -> Pair:
+        """`add_in_parts`, without pausing."""
+        return finished(self.add_in_parts(points, rows))
+
+    def add_in_parts(
+        self, points: Sequence[tuple[float, np.ndarray, np.ndarray]], rows: slice | None = None
+    ) -> Parts[Pair]:
         """Add Σ c ∇F(x, y) over (c, x, y) in `points`, computed on the whole table or on the block `rows`; returns it.
 
         Blocks must be disjoint: each begins where the last one ended, or later. Raises ValueError otherwise.
@@ -198,7 +213,7 @@ class Scores:
             self._used, self._own = stop, max(self._own, size / (stop - start))
         total_x, total_y = np.zeros_like(self._x), np.zeros_like(self._y)
         for c, x, y in points:
-            g_x, g_y = self._game.gradients(x, y, rows)
+            g_x, g_y = yield from self._game.gradients_in_parts(x, y, rows)
             total_x += c * g_x
             total_y += c * g_y
         self._x += total_x

@@ -11,13 +11,14 @@ from pydantic import model_validator
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
 from dpviz.datasets.groups_base import GroupedDataset, GroupedSpecification
+from dpviz.pauses import Parts, finished
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Metric
-from dpviz.problems.games import DEAR_GAP, GameFacts, GameSpecification, Pair, Player, Work
+from dpviz.problems.games import DEAR_GAP, SECONDS_PER_PRODUCT, GameFacts, GameSpecification, Pair, Player, Work
 from dpviz.problems.grouped import WORST_GROUP, GroupedGame, Rates, rates
 from dpviz.problems.matrix_games import Equilibrium, bilinear_gap, equilibrium
-from dpviz.problems.simplex import ball_gradient, ball_vertex, minimise, to_ball
+from dpviz.problems.simplex import ball_gradient, ball_vertex, minimise, minimise_in_parts, to_ball
 from dpviz.specification import choice, number
 
 # Passes over the data work on blocks of about this many elements (rows × replicates), which stay in the cache.
@@ -144,10 +145,20 @@ class GroupLossGame(GroupedGame):
         return ball_gradient(slopes, self._radius), losses
 
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return finished(self.evaluate_in_parts(output, dear=True))
+
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+        if not dear:
+            return self.evaluate_cheap(output)
         x, y = output["x"], output["y"]
         worst = self.group_losses(x).max(axis=1)
         start = np.repeat(self._centre, len(y), axis=0)
-        best = minimise(lambda u, active: self._played(u, y[active]), start, self._curvature(y))
+        best = yield from minimise_in_parts(
+            lambda u, active: self._played(u, y[active]),
+            start,
+            self._curvature(y),
+            seconds=self.facts.work.mixed * SECONDS_PER_PRODUCT,
+        )
         return {"duality_gap": np.maximum(worst - best.lower, 0.0)} | self.evaluate_cheap(output)
 
     def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -5,7 +5,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -14,6 +13,7 @@ from pydantic import model_validator
 from dpviz.datasets.base import NO_TABLES, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLogistic
 from dpviz.numbers import short
+from dpviz.pauses import Pace, Parts, finished, slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.queries import Norm, Query
@@ -238,6 +238,8 @@ class LinearProblem(SmoothProblem):
         self.facts = specification.facts()
         self._radius = specification.feature_radius("l2")
         self._regularisation = specification.regularisation
+        self._cost = specification.cost(self.facts)
+        self._optimum: float | None = None
         self._rows, self._caps, self._offsets, self._steep = rows, caps, offsets, steep
         self.shortened_share = shortened
 
@@ -256,10 +258,22 @@ class LinearProblem(SmoothProblem):
         """F(x) (R,), its gradient (R, d) and the last of `metrics` (R,), in one pass."""
 
     def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
+        return finished(self.mean_gradient_in_parts(x, batch, norm))
+
+    def mean_gradient_in_parts(self, x: np.ndarray, batch: Batch, norm: Norm) -> Parts[Query]:
+        """Some replicates after the others, where all together take long."""
         x = np.clip(np.nan_to_num(x), -1e100, 1e100)  # a diverged replicate must not turn an argument into NaN
         m = batch.divisor(self.facts.n)
-        with np.errstate(over="ignore"):
-            total = self._table_sum(x) if batch.indices is None else self._batch_sum(x, batch.indices, batch.taken)
+        total, indices, taken = np.empty_like(x), batch.indices, batch.taken
+        each = self._cost.evaluation if indices is None else indices.shape[1] * self._cost.batch_row
+        for part in slices(len(x), each):
+            if part.start:
+                yield
+            with np.errstate(over="ignore"):
+                if indices is None:
+                    total[part] = self._table_sum(x[part])
+                else:
+                    total[part] = self._batch_sum(x[part], indices[part], None if taken is None else taken[part])
         sensitivity = self.facts.gradient_sensitivity(norm, m, batch.relation)
         return Query(total / -m, sensitivity, norm, batch, batch.relation)
 
@@ -319,27 +333,57 @@ class LinearProblem(SmoothProblem):
                 self.metrics[-1].name: last,
             }
 
-    @cached_property
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+        yield from self.prepare()
+        found: list[dict[str, np.ndarray]] = []
+        for part in slices(len(output["x"]), self._cost.diagnostic):
+            if found:
+                yield
+            found.append(self.evaluate({"x": output["x"][part]}))
+        return {name: np.concatenate([values[name] for values in found]) for name in found[0]}
+
+    def prepare(self) -> Parts[None]:
+        if self._optimum is None:
+            self._optimum = yield from self._minimised()
+
+    @property
     def optimum(self) -> float:
-        """F*, by Newton's method with backtracking; a diagnostic."""
-        x = np.zeros((1, self.facts.d))
+        """F*; a diagnostic."""
+        finished(self.prepare())
+        assert self._optimum is not None
+        return self._optimum
+
+    def _minimised(self) -> Parts[float]:
+        """F*, by Newton's method with backtracking."""
+        x, pace = np.zeros((1, self.facts.d)), Pace()
+        seconds = (2 + self.facts.d) * self._cost.evaluation  # of a Hessian, and of a few values
         value, gradient, _ = self.sums(x)
         for _ in range(100):
+            if pace.due(seconds):
+                yield
+            moved = self._newton_step(x, value, gradient)
+            if moved is None:
+                break
+            x, value, gradient = moved
+        return float(value[0])
+
+    def _newton_step(
+        self, x: np.ndarray, value: np.ndarray, gradient: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """The next point (1, d), F and its gradient there; None if no measurable decrease is left."""
+        with np.errstate(over="ignore", invalid="ignore"):
             step = np.linalg.solve(self._hessian(x), gradient[0])
             decrease = float(gradient[0] @ step)
             if decrease <= 1e-16 * value[0]:
-                break
+                return None
             length = 1.0
-            while True:
+            while length >= 1e-6:
                 moved = x - length * step
                 new_value, new_gradient, _ = self.sums(moved)
-                if new_value[0] <= value[0] - 1e-4 * length * decrease or length < 1e-6:
-                    break
+                if new_value[0] <= value[0] - 1e-4 * length * decrease:
+                    return moved, new_value, new_gradient
                 length /= 2
-            if length < 1e-6:
-                break  # no measurable decrease is left
-            x, value, gradient = moved, new_value, new_gradient
-        return float(value[0])
+        return None
 
     def _hessian(self, x: np.ndarray) -> np.ndarray:
         """(d, d) Hessian at one point x (1, d)."""

@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.errors import UserError
+from dpviz.pauses import Pace, Parts, finished
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Metric
 from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Work
@@ -21,6 +22,8 @@ POPULATION_GAP = Metric("population_gap", "Duality gap, population", scale="log"
 MAX_ENTRIES = 10**7  # of a matrix that is held in memory: 80 MB
 MAX_PRODUCTS = 3 * 10**11  # multiplications for a matrix that is computed before the run: a few seconds
 _MAX_LINEAR_PROGRAM = 500
+_AT_ONCE = 16  # columns that are counted without a pause
+SECONDS_PER_COUNTED = 1e-11  # per sign
 _FEW = 128  # so many columns are found faster by counting bits than by a pass over the unpacked table
 _CACHE_BYTES = 150 << 20  # per player
 
@@ -61,28 +64,33 @@ class MatrixGame(GameSpecification):
         )
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "MatrixGameProblem":
-        return MatrixGameProblem(self.facts(), self.data.load(), self.data.population())
+        return finished(self.build_in_parts(tables))
+
+    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[MatrixGameProblem]":
+        records = yield from self.data.load_in_parts()
+        payoffs = yield from Payoffs.of(records, self.data.population())
+        return MatrixGameProblem(self.facts(), payoffs)
 
 
 class MatrixGameProblem(Game):
-    """See `MatrixGame`.
-
-    records : the signs of both players, (n, d_x) and (n, d_y).
-    population : factors (d_x, r), (d_y, r) of the mean payoff matrix that the records were drawn from.
-    """
+    """See `MatrixGame`."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP, POPULATION_GAP)
 
-    def __init__(self, facts: GameFacts, records: tuple[Signs, Signs], population: Pair) -> None:
+    def __init__(self, facts: GameFacts, payoffs: "Payoffs") -> None:
         self.facts = facts
-        self._payoffs = Payoffs(records, population)
+        self._payoffs = payoffs
 
-    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
-        return self._payoffs(x, y, rows)
+    def gradients_in_parts(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Parts[Pair]:
+        return (yield from self._payoffs.in_parts(x, y, rows))
 
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return finished(self.evaluate_in_parts(output, dear=True))
+
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
         x, y = output["x"], output["y"]
-        gaps = (bilinear_gap(pair) for pair in (self._payoffs(x, y), self._payoffs.population(x, y)))
+        products = yield from self._payoffs.in_parts(x, y)
+        gaps = (bilinear_gap(pair) for pair in (products, self._payoffs.population(x, y)))
         return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
 
     def payoffs(self, replicates: int) -> Query:
@@ -147,18 +155,34 @@ def bilinear_gap(products: Pair) -> np.ndarray:
 
 
 class Payoffs:
-    """The mean payoffs A = UᵀV/n of two players' records and those of the population, as products with strategies."""
+    """The mean payoffs A = UᵀV/n of two players' records and those of the population, as products with strategies.
 
-    def __init__(self, records: tuple[Signs, Signs], population: Pair) -> None:
+    records : the signs of both players, (n, d_x) and (n, d_y). matrix : A, if it has been computed.
+    population : factors (d_x, r), (d_y, r) of the mean payoff matrix that the records were drawn from.
+    """
+
+    @classmethod
+    def of(cls, records: tuple[Signs, Signs], population: Pair) -> "Parts[Payoffs]":
+        """In parts: with the matrix, if that is affordable."""
+        u, v = records
+        matrix = (yield from u.mean_products_in_parts(v)) if affordable(u.n, u.d, v.d) else None
+        return cls(records, population, matrix)
+
+    def __init__(self, records: tuple[Signs, Signs], population: Pair, matrix: np.ndarray | None) -> None:
         u, v = self._records = records
         self._population = population
-        matrix = u.mean_products(v) if affordable(u.n, u.d, v.d) else None
         self._of_y = MeanProducts(u, v, None if matrix is None else np.ascontiguousarray(matrix.T))
         self._of_x = MeanProducts(v, u, matrix)
 
     def __call__(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
         """(Ay, Aᵀx), the means over the given rows (None = all); (R, d_x), (R, d_y)."""
-        return self._of_y(y, rows), self._of_x(x, rows)
+        return finished(self.in_parts(x, y, rows))
+
+    def in_parts(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Parts[Pair]:
+        """The same, with pauses where it takes long."""
+        of_y = yield from self._of_y.in_parts(y, rows)
+        of_x = yield from self._of_x.in_parts(x, rows)
+        return of_y, of_x
 
     def population(self, x: np.ndarray, y: np.ndarray) -> Pair:
         """(A*y, A*ᵀx) for the population's mean payoffs A* = P_x P_yᵀ."""
@@ -201,19 +225,23 @@ class MeanProducts:
         self._common = (np.empty(0), np.empty((0, own.d)))  # weights that all replicates had, and their product
 
     def __call__(self, weights: np.ndarray, rows: slice | None = None) -> np.ndarray:
-        """M w over the given rows (None = all) for weights (R, d'); (R, d).
+        """M w over the given rows (None = all) for weights (R, d'); (R, d)."""
+        return finished(self.in_parts(weights, rows))
+
+    def in_parts(self, weights: np.ndarray, rows: slice | None = None) -> Parts[np.ndarray]:
+        """The same, with pauses where it takes long.
 
         Where all replicates play the same, as at the start of every method, it is computed once, and kept.
         """
         if rows is None and (weights == weights[0]).all():
             played, product = self._common
             if not np.array_equal(played, weights[0]):
-                product = self._product(weights[:1], None)
+                product = yield from self._product(weights[:1], None)
                 self._common = (weights[0].copy(), product)
             return np.repeat(product, len(weights), axis=0)
-        return self._product(weights, rows)
+        return (yield from self._product(weights, rows))
 
-    def _product(self, weights: np.ndarray, rows: slice | None) -> np.ndarray:
+    def _product(self, weights: np.ndarray, rows: slice | None) -> Parts[np.ndarray]:
         used = np.flatnonzero((weights != 0).any(axis=0))
         if rows is None and self.columns is not None:
             few = 2 * len(used) < len(self.columns)
@@ -222,14 +250,17 @@ class MeanProducts:
         if len(used) <= _FEW and rows is not None:
             return weights[:, used] @ self._own.cross(self._other, used, rows) / (stop - start)
         if rows is None and sum(vertex not in self._kept for vertex in used.tolist()) <= _FEW:
-            return self._of_kept(weights, used) / self._own.n
-        return self._own.inner(self._other.mix(weights, rows), rows) / (stop - start)
+            return (yield from self._of_kept(weights, used)) / self._own.n
+        mixed = yield from self._other.mix_in_parts(weights, rows)
+        return (yield from self._own.inner_in_parts(mixed, rows)) / (stop - start)
 
-    def _of_kept(self, weights: np.ndarray, used: np.ndarray) -> np.ndarray:
-        """n M w from single columns of n M, which are fetched in blocks."""
-        total = np.zeros((len(weights), self._own.d))
-        for start in range(0, len(used), _FEW):
-            block = used[start : start + _FEW]
+    def _of_kept(self, weights: np.ndarray, used: np.ndarray) -> Parts[np.ndarray]:
+        """In parts: n M w from single columns of n M, which are fetched in blocks."""
+        total, pace = np.zeros((len(weights), self._own.d)), Pace()
+        for start in range(0, len(used), _AT_ONCE):
+            if pace.due(_AT_ONCE * self._own.n * self._own.d * SECONDS_PER_COUNTED):
+                yield
+            block = used[start : start + _AT_ONCE]
             total += weights[:, block] @ self._fetch(block)
         return total
 

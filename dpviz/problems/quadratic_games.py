@@ -8,6 +8,7 @@ from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.games import LatentGame, Signs
+from dpviz.pauses import Parts, finished
 from dpviz.problems.base import Metric
 from dpviz.problems.games import DEAR_GAP, DUALITY_GAP, Game, GameFacts, GameSpecification, Pair
 from dpviz.problems.matrix_games import POPULATION_GAP, MeanProducts, Payoffs, affordable, work
@@ -68,32 +69,35 @@ class QuadraticGame(GameSpecification):
         )
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "QuadraticGameProblem":
-        curvatures = (self.curvature_x, self.curvature_y)
-        return QuadraticGameProblem(self.facts(), self.data.load(), self.data.population(), curvatures)
+        return finished(self.build_in_parts(tables))
+
+    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[QuadraticGameProblem]":
+        records = yield from self.data.load_in_parts()
+        payoffs = yield from Payoffs.of(records, self.data.population())
+        return QuadraticGameProblem(self.facts(), payoffs, (self.curvature_x, self.curvature_y))
 
 
 class QuadraticGameProblem(Game):
-    """See `QuadraticGame`; records and population as in `MatrixGameProblem`, curvatures (λ_x, λ_y)."""
+    """See `QuadraticGame`; curvatures (λ_x, λ_y)."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP, POPULATION_GAP)
 
-    def __init__(
-        self, facts: GameFacts, records: tuple[Signs, Signs], population: Pair, curvatures: tuple[float, float]
-    ) -> None:
+    def __init__(self, facts: GameFacts, payoffs: Payoffs, curvatures: tuple[float, float]) -> None:
         self.facts = facts
-        self._payoffs = Payoffs(records, population)
+        self._payoffs = payoffs
         self._curvatures = curvatures
 
-    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
-        against_y, against_x = self._payoffs(x, y, rows)
+    def gradients_in_parts(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Parts[Pair]:
+        against_y, against_x = yield from self._payoffs.in_parts(x, y, rows)
         return self._curvatures[0] * x + against_y, against_x - self._curvatures[1] * y
 
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return finished(self.evaluate_in_parts(output, dear=True))
+
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
         x, y = output["x"], output["y"]
-        gaps = (
-            quadratic_gap(x, y, products, self._curvatures)
-            for products in (self._payoffs(x, y), self._payoffs.population(x, y))
-        )
+        found = yield from self._payoffs.in_parts(x, y)
+        gaps = (quadratic_gap(x, y, products, self._curvatures) for products in (found, self._payoffs.population(x, y)))
         return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
 
 
@@ -164,20 +168,27 @@ class CurvedGame(GameSpecification):
         )
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "CurvedGameProblem":
-        return CurvedGameProblem(self.facts(), self.data.load(), self.data.fair_signs(), self.data.population())
+        return finished(self.build_in_parts(tables))
+
+    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[CurvedGameProblem]":
+        records = yield from self.data.load_in_parts()
+        curved = yield from self.data.fair_signs_in_parts()
+        payoffs = yield from Payoffs.of(records, self.data.population())
+        moments = []
+        for signs in curved:
+            moments.append((yield from signs.mean_products_in_parts(signs)))
+        return CurvedGameProblem(self.facts(), payoffs, curved, (moments[0], moments[1]))
 
 
 class CurvedGameProblem(Game):
-    """See `CurvedGame`; curved : the signs p (n, d_x) and q (n, d_y); the rest as in `MatrixGameProblem`."""
+    """See `CurvedGame`; curved : the signs p (n, d_x) and q (n, d_y); moments : their mean products."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (DEAR_GAP, POPULATION_GAP)
 
-    def __init__(
-        self, facts: GameFacts, records: tuple[Signs, Signs], curved: tuple[Signs, Signs], population: Pair
-    ) -> None:
+    def __init__(self, facts: GameFacts, payoffs: Payoffs, curved: tuple[Signs, Signs], moments: Pair) -> None:
         self.facts = facts
-        self._payoffs = Payoffs(records, population)
-        self._moments = tuple(signs.mean_products(signs) for signs in curved)
+        self._payoffs = payoffs
+        self._moments = moments
         self._curved = tuple(
             MeanProducts(signs, signs, moments) for signs, moments in zip(curved, self._moments, strict=True)
         )

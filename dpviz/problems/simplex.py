@@ -7,6 +7,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from dpviz.pauses import Pace, Parts, finished
+
 ValueAndGradient = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 _CHECK_EVERY = 10
@@ -158,6 +160,18 @@ def minimise(
     tolerance: float = 1e-4,
     max_iterations: int = 2000,
 ) -> Certified:
+    """`minimise_in_parts`, without pausing."""
+    return finished(minimise_in_parts(value_and_gradient, start, curvature, tolerance, max_iterations))
+
+
+def minimise_in_parts(
+    value_and_gradient: ValueAndGradient,
+    start: np.ndarray,
+    curvature: float | np.ndarray,
+    tolerance: float = 1e-4,
+    max_iterations: int = 2000,
+    seconds: float = 0.0,
+) -> Parts[Certified]:
     """Minimise R convex functions on the simplex until each minimum is known up to `tolerance`.
 
     Parameters
@@ -168,6 +182,7 @@ def minimise(
     start : (R, d) points of the simplex, such as the minimisers of similar functions.
     curvature : float or (R,)
         Upper bound on the largest eigenvalue of each Hessian; 0 if a function is linear.
+    seconds : declared, of one value and gradient of one function: how often to pause.
 
     Accelerated projected gradient with restarts when momentum points uphill (Beck and Teboulle 2009; O'Donoghue and
     Candes 2015). Every 10 steps the Frank-Wolfe bound h(u) + min_j ∂_j h(u) - ⟨∇h(u), u⟩ ≤ min h is computed; best
@@ -178,7 +193,10 @@ def minimise(
     steps = 1 / np.maximum(np.broadcast_to(curvature, (count,)), _FLAT)
     active = np.arange(count)
     x, ahead, momentum = start.copy(), start.copy(), np.ones(count)
+    pace = Pace()
     for iteration in range(max_iterations + 1):
+        if pace.due(len(active) * seconds):
+            yield
         if iteration % _CHECK_EVERY == 0 or iteration == max_iterations:
             value, gradient = value_and_gradient(x, active)
             lower[active] = np.maximum(lower[active], value + gradient.min(axis=1) - (gradient * x).sum(axis=1))

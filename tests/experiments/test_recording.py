@@ -182,7 +182,7 @@ def test_passes_over_the_data_are_a_released_axis_that_follows_from_the_plan() -
     table = pd.read_csv(io.StringIO(export.to_csv(trace, of, plans)), comment="#")
     assert table[table["algorithm"] == "batches"]["passes"].max() == 3.0
     once = NoisyPayoffs(matrix_rounds=5).plan(MatrixGame().facts(), ZeroConcentratedDP(rho=0.1))
-    assert once.passes is not None and once.passes.tolist() == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    assert once.passes is None, "its rounds read a matrix that was released, and no rows"
     used = BiasReduced().plan(MatrixGame().facts(), ZeroConcentratedDP(rho=0.1))
     assert used.passes is None, "how many rows it uses is random"
 

@@ -9,10 +9,11 @@ import pytest
 
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.errors import UserError
+from dpviz.pauses import finished
 from dpviz.problems import matrix_games
 from dpviz.problems.base import check_facts
 from dpviz.problems.games import Game, GameFacts, Pair, Scores
-from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, bilinear_gap, equilibrium
+from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs, bilinear_gap, equilibrium
 from dpviz.specification import Specification
 from tests.pairs import all_pairs
 
@@ -123,7 +124,7 @@ def test_no_neighbour_moves_the_scores_further_than_stated_and_some_moves_them_t
     rounds = [(0.75, vertex, vertex), (0.25, vertex, vertex if batching == "full_batch" else even)]
     found = {}
     for key, records in every_table().items():
-        scores = Scores(MatrixGameProblem(facts, records, (even.T, even.T)), 1)
+        scores = Scores(MatrixGameProblem(facts, finished(Payoffs.of(records, (even.T, even.T)))), 1)
         for t, step in enumerate(rounds):
             scores.add([step], None if batching == "full_batch" else slice(t, t + 1))
         x, y = scores.x(scores.weight), scores.y(scores.weight)
@@ -138,7 +139,8 @@ def test_no_neighbour_moves_the_payoff_matrix_further_than_stated() -> None:
     facts = GameFacts(n=2, d=4, d_x=2, d_y=2, payoff_bound=1.0)
     factor = np.ones((2, 1))
     queries = {
-        key: MatrixGameProblem(facts, records, (factor, factor)).payoffs(3) for key, records in every_table().items()
+        key: MatrixGameProblem(facts, finished(Payoffs.of(records, (factor, factor)))).payoffs(3)
+        for key, records in every_table().items()
     }
     moved = [np.linalg.norm(queries[a].value[0] - queries[b].value[0]) for a, b in neighbours()]
     query = queries[0, 0]

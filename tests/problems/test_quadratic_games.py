@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from dpviz.datasets.games import LatentGame, Signs
+from dpviz.pauses import finished
 from dpviz.problems import quadratic_games
 from dpviz.problems.base import check_facts
 from dpviz.problems.games import GameFacts, Pair, Scores
-from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.matrix_games import MatrixGame, Payoffs
 from dpviz.problems.quadratic_games import CurvedGame, CurvedGameProblem, QuadraticGame, quadratic_gap
 from dpviz.problems.simplex import minimise
 from dpviz.specification import Specification
@@ -178,7 +179,9 @@ def test_no_row_moves_the_scores_of_the_curved_game_further_than_stated_and_some
     found = []
     for signs in itertools.product((1, -1), repeat=10):
         u, v, p, q = (Signs.pack(part[:, None] < 0) for part in np.split(np.array(signs), [3, 5, 8]))
-        scores = Scores(CurvedGameProblem(facts, (u, v), (p, q), (np.ones((3, 1)), np.ones((2, 1)))), 1)
+        payoffs = finished(Payoffs.of((u, v), (np.ones((3, 1)), np.ones((2, 1)))))
+        moments = (p.mean_products(p), q.mean_products(q))
+        scores = Scores(CurvedGameProblem(facts, payoffs, (p, q), moments), 1)
         scores.add([(1.0, x, y)])
         found.append([scores.x(1.0).value[0], np.append(scores.y(1.0).value[0], np.nan)])
     assert scores.x(1.0).sensitivity == scores.y(1.0).sensitivity == 8

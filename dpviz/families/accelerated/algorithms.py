@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
+from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, between, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, quadratic, theory
 from dpviz.numbers import short
@@ -128,25 +128,27 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         x = before = start
         diverged = np.zeros(len(x), dtype=bool)
         nothing = np.full(len(x), np.nan)
-        yield Snapshot(0, {"x": x}, {"distance": np.zeros(len(x)), "noisy_gradient_norm": nothing})
+        latest = Snapshot(0, {"x": x}, {"distance": np.zeros(len(x)), "noisy_gradient_norm": nothing})
+        yield latest
         schedule = (plan.schedule[name] for name in ("step_size", "momentum", "restart"))
         for t, (event, step, momentum, restart) in enumerate(zip(plan.events, *schedule, strict=True), 1):
             if restart:
                 before = x
             at = self.query_point(x, before, momentum)
             batch = mechanisms.batch(event)
-            query = problem.mean_gradient(at, batch, self.norm)
+            query = yield from between(problem.mean_gradient_in_parts(at, batch, self.norm), latest)
             noisy = batch.laplace(query) if self.noise == "laplace" else batch.gaussian(query)
             x, before = self.update(x, before, at, noisy + problem.regulariser_gradient(at), step, momentum), x
             diverged |= ~(np.abs(x).max(axis=1) < DIVERGED)
             if diverged.any():
                 x = np.where(diverged[:, None], before, x)  # frozen where it was, and marked
-            yield Snapshot(
+            latest = Snapshot(
                 t,
                 {"x": x},
                 {"distance": _norms(x - start), "noisy_gradient_norm": _norms(noisy)},
                 status=divergence_status(diverged),
             )
+            yield latest
 
     # -------------------------------------------------------------------------------------------- what the theory says
 

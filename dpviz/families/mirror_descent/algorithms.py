@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.algorithm import Snapshot, between
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
 from dpviz.privacy.budgets import Budget
@@ -178,7 +178,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         start = facts.uniform(mechanisms.replicates)
         released, hidden = [np.zeros_like(v) for v in start], [np.zeros_like(v) for v in start]
         with_internal = self.has_internal(facts)
-        yield _snapshot(0, start, start, with_internal)
+        latest = _snapshot(0, start, start, with_internal)
+        yield latest
         for t in range(1, plan.iterations + 1):
             weight = float(plan.schedule["row_weight"][t - 1])
             played = []
@@ -191,8 +192,10 @@ class VertexSampling(planning.GameAlgorithm[Game]):
                 played.append(vertices)
                 released[p] += shown
                 hidden[p] += strategy
-            scores.add([(1.0, played[0], played[1])], None if batch == facts.n else slice((t - 1) * batch, t * batch))
-            yield _snapshot(t, (released[0] / t, released[1] / t), (hidden[0] / t, hidden[1] / t), with_internal)
+            rows = None if batch == facts.n else slice((t - 1) * batch, t * batch)
+            yield from between(scores.add_in_parts([(1.0, played[0], played[1])], rows), latest)
+            latest = _snapshot(t, (released[0] / t, released[1] / t), (hidden[0] / t, hidden[1] / t), with_internal)
+            yield latest
 
     def _play(
         self,

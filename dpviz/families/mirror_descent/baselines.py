@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
+from dpviz.experiments.algorithm import DIVERGED, Snapshot, between, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import BATCHES, softmax
@@ -17,6 +17,7 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Seq
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
+from dpviz.privacy.queries import Query
 from dpviz.problems.base import Cost, Metric, check_facts
 from dpviz.problems.games import Game, GameFacts, Pair
 from dpviz.problems.marginals import MarginalGame
@@ -97,11 +98,13 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         sums: Pair = (np.zeros_like(strategies[0]), np.zeros_like(strategies[1]))
         pays = [share > 0 for share in planning.shares(facts, 0.5)]
         lost = np.zeros(mechanisms.replicates, dtype=bool)
-        yield Snapshot(0, {"x": strategies[0], "y": strategies[1]})
+        latest = Snapshot(0, {"x": strategies[0], "y": strategies[1]})
+        yield latest
         blocks = iter(mechanisms.blocks(plan.events[0], facts.n)) if isinstance(plan.events[0], Parallel) else None
         for t in range(1, plan.iterations + 1):
             batch = next(blocks) if blocks is not None else mechanisms.batch(plan.events[t - 1])
-            gradients = self._released(problem, strategies, batch, pays)
+            queries = yield from between(problem.noisy_gradients_in_parts(*strategies, batch), latest)
+            gradients = self._released(queries, batch, pays)
             steps = (plan.schedule["step_size_x"][t - 1], plan.schedule["step_size_y"][t - 1])
             totals = (totals[0] + strategies[0], totals[1] + strategies[1])
             lost |= ~(np.isfinite(gradients[0]).all(axis=1) & np.isfinite(gradients[1]).all(axis=1))
@@ -109,15 +112,15 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
             # What broke is frozen where it was, and marked.
             gradients = tuple(np.where(lost[:, None], 0.0, g) for g in gradients)  # type: ignore[assignment]
             strategies, sums = self.advance(strategies, sums, (-gradients[0], gradients[1]), steps)
-            yield Snapshot(
+            latest = Snapshot(
                 t,
                 {"x": totals[0] / t, "y": totals[1] / t},
                 status=divergence_status(lost),
             )
+            yield latest
 
     @staticmethod
-    def _released(problem: Game, strategies: Pair, batch: Batch, pays: list[bool]) -> Pair:
-        queries = problem.noisy_gradients(*strategies, batch)
+    def _released(queries: tuple[Query, Query], batch: Batch, pays: list[bool]) -> Pair:
         found = [batch.gaussian(query) if noisy else query.value for query, noisy in zip(queries, pays, strict=True)]
         return found[0], found[1]
 
@@ -210,7 +213,6 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
             (event,),
             charged_at=np.ones(1, dtype=int),
             iterations=rounds,
-            batch_size=np.append(facts.n, np.zeros(rounds - 1, dtype=int)),  # the matrix is read off once
             noise={"payoffs": planning.once(scale, rounds)},
             resolved={"rounds": rounds},
             step_size_x=np.full(rounds, steps[0]),
@@ -330,7 +332,6 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
             (event,),
             charged_at=np.ones(1, dtype=int),
             iterations=self.fitting_rounds,
-            batch_size=np.append(facts.n, np.zeros(self.fitting_rounds - 1, dtype=int)),  # the tables are read off once
             noise={"tables": planning.once(scale, self.fitting_rounds)},
             resolved={"rounds": self.fitting_rounds},
         )

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.algorithm import Snapshot, between
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import frequencies
@@ -71,10 +71,12 @@ class BestResponses(planning.GameAlgorithm[Game]):
         changes = [2 * osc / facts.n for osc in (facts.oscillation_x, facts.oscillation_y)]
         drawn = [0, 0]
         played: Pair = facts.uniform(mechanisms.replicates)
-        yield Snapshot(0, {"x": played[0], "y": played[1]})
+        latest = Snapshot(0, {"x": played[0], "y": played[1]})
+        yield latest
         for t, (player, event) in enumerate(zip(self._turns(facts), plan.events, strict=True)):
             # All replicates begin at the same point, whose gradient may be dear.
-            g_x, g_y = problem.gradients(*(played if t else facts.uniform(1)))
+            asked = problem.gradients_in_parts(*(played if t else facts.uniform(1)))
+            g_x, g_y = yield from between(asked, latest)
             utilities = np.broadcast_to((-g_x, g_y)[player], played[player].shape)
             if isinstance(event, Laplace):  # no privacy: the best response itself
                 best = mechanisms.laplace(Query(utilities, changes[player], "l1"), event).argmax(axis=1)
@@ -84,7 +86,8 @@ class BestResponses(planning.GameAlgorithm[Game]):
             step = 1 / drawn[player]
             moved = (1 - step) * played[player] + step * frequencies(best[:, None], played[player].shape[1])
             played = (moved, played[1]) if player == 0 else (played[0], moved)
-            yield Snapshot(t + 1, {"x": played[0], "y": played[1]})
+            latest = Snapshot(t + 1, {"x": played[0], "y": played[1]})
+            yield latest
 
 
 class TwoDraws(BestResponses):

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.algorithm import Snapshot, between
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates
 from dpviz.families.mirror_descent.algorithms import ACCOUNTING, frequencies, softmax
@@ -216,9 +216,10 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
         check_facts(problem, plan.facts)
         facts = problem.facts
         x, y = facts.uniform(mechanisms.replicates)
-        yield Snapshot(0, {"x": x, "y": y})
+        latest = Snapshot(0, {"x": x, "y": y})
+        yield latest
         for t, event in enumerate(plan.events):
-            gradient, _ = problem.gradients(x, y)
+            gradient, _ = yield from between(problem.gradients_in_parts(x, y), latest)
             if isinstance(event, Laplace):
                 best = mechanisms.laplace(Query(-gradient, 2 * facts.oscillation_x / facts.n, "l1"), event).argmax(
                     axis=1
@@ -227,4 +228,5 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
                 best = mechanisms.exponential(Query(-gradient, 2 * facts.oscillation_x / facts.n, "range"), event)[:, 0]
             step = 2 / (t + 2)
             x = (1 - step) * x + step * frequencies(best[:, None], facts.d_x)
-            yield Snapshot(t + 1, {"x": x, "y": y})
+            latest = Snapshot(t + 1, {"x": x, "y": y})
+            yield latest

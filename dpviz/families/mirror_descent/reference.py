@@ -7,10 +7,11 @@ from typing import ClassVar
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.algorithm import Snapshot, between
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import softmax
+from dpviz.pauses import Parts
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
@@ -57,11 +58,13 @@ class TunedReference(planning.GameAlgorithm[Game]):
         facts = problem.facts
         steps = STEPS[:, None] / (facts.smoothness or facts.lipschitz)
         start = facts.uniform(1)
-        best, tried = _Best(problem, start), facts.uniform(len(STEPS) + 1)
+        tried = facts.uniform(len(STEPS) + 1)
         sums, regrets, totals = ([np.zeros_like(p) for p in tried] for _ in range(3))
-        yield Snapshot(0, dict(zip("xy", facts.uniform(mechanisms.replicates), strict=True)))
+        latest = Snapshot(0, dict(zip("xy", facts.uniform(mechanisms.replicates), strict=True)))
+        yield latest
+        best = yield from between(_Best.of(problem, start), latest)
         for t in range(1, plan.iterations + 1):
-            g_x, g_y = problem.gradients(*tried)
+            g_x, g_y = yield from between(problem.gradients_in_parts(*tried), latest)
             played = []
             for p, utilities in enumerate((-g_x, g_y)):
                 sums[p] += utilities
@@ -74,8 +77,10 @@ class TunedReference(planning.GameAlgorithm[Game]):
             tried = (played[0], played[1])
             if t & (t - 1) == 0 or t == plan.iterations:
                 weight = t * (t + 1) / 2
-                best.consider([np.vstack([tried[p], totals[p] / weight]) for p in range(2)])
-            yield Snapshot(t, self._shown(best.pair, mechanisms, plan, t))
+                candidates = [np.vstack([tried[p], totals[p] / weight]) for p in range(2)]
+                yield from between(best.consider(candidates), latest)
+            latest = Snapshot(t, self._shown(best.pair, mechanisms, plan, t))
+            yield latest
 
     def _shown(self, pair: Pair, mechanisms: Mechanisms, plan: Plan, t: int) -> dict[str, np.ndarray]:
         """The best pair for all replicates; what has a choice is charged as a release without noise."""
@@ -105,22 +110,30 @@ class _Best:
     def __init__(self, problem: Game, start: Pair) -> None:
         self._problem, self._start = problem, start
         self.pair = start
-        (start_gap,) = self._gaps(*start)
-        self._losses = [float(start_gap)] * 2
+        self._losses = [math.inf] * 2
 
-    def consider(self, candidates: list[np.ndarray]) -> None:
-        """Keep the best of (k, d) candidates of each player, if it is better than what there was."""
+    @classmethod
+    def of(cls, problem: Game, start: Pair) -> "Parts[_Best]":
+        """In parts: the start is the best so far."""
+        best = cls(problem, start)
+        (start_gap,) = yield from best._gaps(*start)
+        best._losses = [float(start_gap)] * 2
+        return best
+
+    def consider(self, candidates: list[np.ndarray]) -> Parts[None]:
+        """In parts: keep the best of (k, d) candidates of each player, if it is better than what there was."""
         found = list(self.pair)
         for p, rows in enumerate(candidates):
             other = np.repeat(self._start[1 - p], len(rows), axis=0)
-            gaps = self._gaps(rows, other) if p == 0 else self._gaps(other, rows)
+            gaps = yield from (self._gaps(rows, other) if p == 0 else self._gaps(other, rows))
             at = int(gaps.argmin())
             if gaps[at] < self._losses[p]:
                 self._losses[p], found[p] = float(gaps[at]), rows[[at]]
         self.pair = (found[0], found[1])
 
-    def _gaps(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return self._problem.evaluate({"x": x, "y": y})[DUALITY_GAP.name]
+    def _gaps(self, x: np.ndarray, y: np.ndarray) -> Parts[np.ndarray]:
+        found = yield from self._problem.evaluate_in_parts({"x": x, "y": y}, dear=True)
+        return found[DUALITY_GAP.name]
 
 
 def _shares(regrets: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from scipy import stats
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling
+from dpviz.pauses import finished
 from dpviz.privacy import audit
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import exponential_rho
@@ -26,7 +27,7 @@ from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
 from dpviz.privacy.queries import Query
 from dpviz.problems.games import Scores
-from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem
+from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
 
 STEP, ROUNDS, ROWS = 0.25, 3, 3
 FACTS = dataclasses.replace(MatrixGame(data=LatentGame(strategies_x=2, strategies_y=2)).facts(), n=ROWS)
@@ -40,7 +41,7 @@ TRANSCRIPTS = np.array(list(itertools.product(itertools.product(range(2), repeat
 
 def game(records: tuple) -> MatrixGameProblem:
     u, v = (Signs.pack(np.array([row[player] for row in records]).T < 0) for player in range(2))
-    return MatrixGameProblem(FACTS, (u, v), (np.zeros((2, 1)), np.zeros((2, 1))))
+    return MatrixGameProblem(FACTS, finished(Payoffs.of((u, v), (np.zeros((2, 1)), np.zeros((2, 1))))))
 
 
 def planned(batching: str) -> tuple[VertexSampling, Plan]:

@@ -12,6 +12,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import FictitiousPlay, TwoDraws, VertexSampling
+from dpviz.pauses import finished
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech
@@ -20,7 +21,7 @@ from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem
+from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
 from dpviz.problems.simplex_learning import Portfolio, SparseRegression
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
@@ -33,7 +34,7 @@ OTHERS = (((1, -1), (1, -1)), ((1, 1), (1, 1)))
 def tiny(row: tuple) -> MatrixGameProblem:
     """The 2 x 2 game of three rows whose first is `row`."""
     u, v = (Signs.pack(np.array([one[player] for one in (row, *OTHERS)]).T < 0) for player in range(2))
-    return MatrixGameProblem(TINY, (u, v), (np.zeros((2, 1)), np.zeros((2, 1))))
+    return MatrixGameProblem(TINY, finished(Payoffs.of((u, v), (np.zeros((2, 1)), np.zeros((2, 1))))))
 
 
 def snapshots(method: Algorithm, problem: ProblemSpecification, budget: Budget) -> list[dict[str, np.ndarray]]:

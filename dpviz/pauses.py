@@ -1,0 +1,39 @@
+"""Long computations in parts: generators that pause now and then and return their result, so that whoever runs them can
+show progress, or stop."""
+
+from collections.abc import Generator, Iterator
+from typing import TypeVar
+
+LONGEST = 0.3  # seconds, by declared cost, that a computation in parts should go on without a pause
+
+T = TypeVar("T")
+Parts = Generator[None, None, T]
+
+
+def finished(parts: Parts[T]) -> T:
+    """The result of a computation in parts, without pausing."""
+    while True:
+        try:
+            next(parts)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def slices(count: int, seconds: float) -> Iterator[slice]:
+    """0..count in slices that take at most `LONGEST`, if each of the `count` takes `seconds`; one at least."""
+    size = max(1, min(count, int(LONGEST / max(seconds, 1e-12))))
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+class Pace:
+    """Says when a loop is due for a pause: after `LONGEST` of declared seconds."""
+
+    def __init__(self) -> None:
+        self._since = 0.0
+
+    def due(self, seconds: float) -> bool:
+        """Whether to pause before the next part of the work, which takes so long."""
+        due = self._since > 0 and self._since + seconds > LONGEST
+        self._since = seconds if due else self._since + seconds
+        return due

@@ -1,0 +1,194 @@
+"""Long steps: they pause, so that Stop and the time limit are seen; pausing changes no result."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pytest
+
+from dpviz import pauses
+from dpviz.datasets import UniformLogistic
+from dpviz.datasets.games import LatentGame
+from dpviz.datasets.groups import GroupedSigns
+from dpviz.experiments.algorithm import Algorithm, Snapshot, between
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.runner import Job
+from dpviz.experiments.trace import Trace
+from dpviz.families import mirror_descent
+from dpviz.families.accelerated import GradientDescent, Nesterov
+from dpviz.pauses import Pace, Parts, finished, slices
+from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
+from dpviz.privacy.events import Laplace
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification
+from dpviz.problems.group_loss import GroupLoss
+from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
+
+
+class Point(Problem):
+    metrics = (Metric("value", "Value"),)
+
+    def __init__(self) -> None:
+        self.facts = Facts(n=10, d=1)
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"value": output["x"][:, 0]}
+
+
+class Slow(ProblemSpecification):
+    """Pauses three times while it is loaded."""
+
+    title = "Slow"
+
+    def facts(self) -> Facts:
+        return Facts(n=10, d=1)
+
+    def build(self, tables: Mapping[str, np.ndarray] = {}) -> Problem:
+        return Point()
+
+    def build_in_parts(self, tables: Mapping[str, np.ndarray] = {}) -> Parts[Problem]:
+        for _ in range(3):
+            yield
+        return self.build()
+
+
+class Endless(Algorithm[Problem, Facts]):
+    """Its second step never ends, and pauses now and then."""
+
+    title = "Endless"
+
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        return Plan.fixed(facts, budget, (Laplace(0.1),) * 3, batch_size=np.full(3, facts.n))
+
+    def run(self, problem: Problem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        latest = Snapshot(0, {"x": np.zeros((mechanisms.replicates, 1))})
+        yield latest
+        mechanisms.batch(plan.events[0])
+        latest = Snapshot(1, {"x": np.ones((mechanisms.replicates, 1))})
+        yield latest
+        yield from between(forever(), latest)
+
+
+def forever() -> Parts[None]:
+    while True:
+        yield
+
+
+def endless() -> Experiment:
+    arm = Arm(label="it", algorithm=Endless())
+    return Experiment(problem=Slow(), arms=(arm,), replicates=2, budget=PureDP(epsilon=1.0))
+
+
+def test_a_run_is_stopped_and_timed_out_inside_a_step_and_keeps_its_last_state() -> None:
+    timed_out, stopped = Job(endless(), {}), Job(endless(), {})
+    timed_out.work(max_seconds=0.05)
+    assert timed_out.state == "timeout"
+    stream = stopped.task.stream
+    object.__setattr__(stopped.task, "stream", lambda tables: stopping(stream(tables), stopped))
+    stopped.work(max_seconds=60.0)
+    assert stopped.state == "stopped"
+    for job in (timed_out, stopped):
+        assert job.trace is not None and job.trace.series("it", "value")[0].tolist() == [0, 1]
+        assert job.progress == 0.5
+
+
+def stopping(steps: Iterator, job: Job) -> Iterator:
+    """The steps; the job is asked to stop at the tenth pause inside a step."""
+    for count, step in enumerate(steps):
+        if count == 15:
+            job.stop()
+        yield step
+
+
+def test_while_data_are_loaded_there_are_steps_without_a_method_and_nothing_recorded() -> None:
+    steps = endless().stream()
+    early = [next(steps) for _ in range(3)]
+    assert [(step.label, step.snapshot.iteration, step.progress) for step in early] == [("", -1, 0.0)] * 3
+    assert not any(step.trace.lanes for step in early)
+    assert next(steps).label == "it"
+
+
+def test_a_pace_is_due_after_the_longest_time_without_a_pause() -> None:
+    pace = Pace()
+    assert [pace.due(0.6 * pauses.LONGEST) for _ in range(4)] == [False, True, True, True]
+    pace = Pace()
+    assert [pace.due(0.3 * pauses.LONGEST) for _ in range(7)] == [False, False, False, True, False, False, True]
+    parts = list(slices(10, pauses.LONGEST / 4))
+    assert [(part.start, part.stop) for part in parts] == [(0, 4), (4, 8), (8, 10)]
+    assert len(list(slices(3, 100.0))) == 3 and len(list(slices(1000, 0.0))) == 1
+
+
+GAMES = LatentGame(rows=130, strategies_x=9, strategies_y=7)
+LOGISTIC = LogisticRegression(data=UniformLogistic(rows=600, dimension=3))
+RUNS = {
+    "gradients": (LOGISTIC, (GradientDescent(iterations=3), Nesterov(iterations=2, batch_fraction=0.2)), PureDP()),
+    "sampling": (
+        MatrixGame(data=GAMES),
+        (
+            mirror_descent.VertexSampling(iterations=3, draws=2),
+            mirror_descent.GaussianMirrorDescent(gradient_rounds=3),
+            mirror_descent.NoisyPayoffs(matrix_rounds=3),
+            mirror_descent.TwoDraws(),
+        ),
+        ApproximateDP(),
+    ),
+    "curved": (CurvedGame(data=GAMES), (mirror_descent.EuclideanGradient(gradient_rounds=2),), ApproximateDP()),
+    "reference": (QuadraticGame(data=GAMES), (mirror_descent.TunedReference(rounds=4),), NoPrivacy()),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_pausing_as_often_as_possible_changes_no_result(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To rounding: sums over replicates one by one are rounded as BLAS likes."""
+    problem, methods, budget = RUNS[name]
+    arms = tuple(Arm(label=str(number), algorithm=method) for number, method in enumerate(methods))
+    of = Experiment(problem=problem, arms=arms, budget=budget, replicates=3)
+    if "games" in type(problem).__module__:  # neither player's matrix is computed before the run
+        monkeypatch.setattr("dpviz.problems.matrix_games.MAX_PRODUCTS", 3 * 130 * 81 if name == "curved" else 1)
+    monkeypatch.setattr("dpviz.datasets.games._ENTRIES", 200)
+    plain, count = run(of)
+    with monkeypatch.context() as patched:
+        patched.setattr(pauses, "LONGEST", 1e-12)
+        paused, often = run(of)
+    assert often > count + 2 * len(methods), "it did pause"
+    assert plain.metrics == paused.metrics
+    for label in plain.lanes:
+        for metric in plain.metrics:
+            for one, other in zip(plain.series(label, metric), paused.series(label, metric), strict=True):
+                assert other == pytest.approx(one, rel=1e-9, abs=1e-12, nan_ok=True), (label, metric)
+
+
+def run(of: Experiment) -> tuple[Trace, int]:
+    """What it recorded, and in how many steps."""
+    steps = list(of.stream())
+    assert (np.diff([step.progress for step in steps]) >= 0).all() and steps[-1].progress == 1.0
+    return steps[-1].trace, len(steps)
+
+
+def test_finished_returns_what_parts_return() -> None:
+    def parts() -> Parts[int]:
+        yield
+        yield
+        return 7
+
+    assert finished(parts()) == 7
+
+
+def test_a_certified_minimum_pauses_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    game = GroupLoss(data=GroupedSigns(rows=300, dimension=4), loss="logistic", radius=5.0).build()
+    output = {"x": np.eye(8)[:3], "y": np.eye(game.facts.d_y)[:3]}
+    game.__dict__["_centre"] = np.eye(8)[[7]]  # a start that is none of the minima
+    expected = game.evaluate(output)
+    monkeypatch.setattr(pauses, "LONGEST", 1e-12)
+    parts, count = game.evaluate_in_parts(output, True), 0
+    while True:
+        try:
+            next(parts)
+        except StopIteration as end:
+            found = end.value
+            break
+        count += 1
+    assert count > 3 and all(np.array_equal(found[name], expected[name]) for name in expected)
+    assert list(finished(game.evaluate_in_parts(output, False))) == ["worst_group_loss"]
