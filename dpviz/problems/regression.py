@@ -93,7 +93,7 @@ class RegressionProblem(LinearProblem):
         Metric("objective_gap", "Excess squared loss F(x_t) - F*", scale="log", headline=1),
         Metric("objective", "Squared loss F(x_t)", headline=6),
         Metric("gradient_norm", "Gradient norm ‖∇F(x_t)‖", scale="log"),
-        Metric("absolute_error", "Mean absolute error, as a share of the target's range", headline=7),
+        Metric("absolute_error", "Mean absolute error / range", headline=7),
     )
 
     @staticmethod

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.export import to_script
 from dpviz.families.accelerated import presets
+from dpviz.numbers import short
 from dpviz.problems.regression import HuberRegression, LeastSquares
 from tests.pages.mirror import charts, run, table, text
 from tests.pages.test_accelerated import said
@@ -97,11 +98,11 @@ def test_a_number_is_learned_from_a_file_with_texts_and_the_model_says_how_to_pr
     ]
     assert "The prediction for a row is 250 + 250 × the sum of coefficient × value" in text(app)
     assert "a category being 1 in its rows and 0 elsewhere, the constant being ½" in text(app)
-    assert "The clip C" not in text(app) and not any("Excess" in alt for alt in charts(app))
+    assert "**The clip**" not in text(app) and not any("Excess" in alt for alt in charts(app))
     app.toggle(key="accel_diagnostics").set_value(True).run()
     assert not app.exception and any("Excess squared loss" in alt for alt in charts(app))
     share = found.build(app.session_state["accel_job"].tables).clipped_share
-    assert 0 < share < 1 and f"The clip C = 1.75 reaches {share:.1%} of the rows" in text(app)
+    assert 0 < share < 1 and f"**The clip** C = 1.75 reaches {short(100 * share)} % of the rows" in text(app)
     assert "read_table" in to_script(app.session_state["accel_job"].experiment)
 
 
@@ -111,13 +112,13 @@ def test_the_share_that_the_clip_reaches_stands_below_a_run_as_not_private(load:
     app = run(load("accelerated", **settings), press="accel_run", job="accel_job")
     built = problem(app).build()  # type: ignore[attr-defined]
     share = built.clipped_share if clipping == "Gradients" else built.shortened_share
-    assert 0 < share < 1 and f"The clip C = 4.8 reaches {share:.1%} of the rows" in text(app)
+    assert 0 < share < 1 and f"**The clip** C = 4.8 reaches {short(100 * share)} % of the rows" in text(app)
     assert text(app).count("not private") >= 1
 
 
 def test_without_a_clip_of_ones_own_nothing_is_said_about_it(load: Load) -> None:
     app = run(load("accelerated", accel_uniform_rows="500", **TINY), press="accel_run", job="accel_job")
-    assert "The clip C" not in text(app)
+    assert "**The clip**" not in text(app)
 
 
 def test_the_presets_of_both_losses_differ_in_the_loss_only() -> None:

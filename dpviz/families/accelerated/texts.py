@@ -146,15 +146,15 @@ def composition(noise: str, sampled: bool) -> str:
     return f"{step} in every step{amplified}; {total}. Number of steps and schedule are fixed before the run."
 
 
-def constants(source: str | None, taken: Collection[str] = (), missing: str = "") -> str:
+def constants(source: str | None, taken: Collection[str] = (), missing: str = "", curvature: float = 1 / 4) -> str:
     """Which constants are declared, estimated or released, and what became of missing values.
 
-    source : of the smoothness, None on a quadratic. taken : "ranges", if an upload's panel took them from its file.
-    missing : "fill" or "drop", of an upload.
+    source : of the smoothness, None on a quadratic. taken : "ranges", "categories", if an upload's panel took them from
+    its file. missing : "fill" or "drop", of an upload. curvature : largest second derivative of the loss.
     """
-    common = "Ranges of the features, the clip C, n and d are declared; clipping enforces them whatever the data are. "
-    if "ranges" in taken:
-        common = "The ranges of the features were taken from the data: **not private**. Clip C, n and d are declared. "
+    common = "Ranges and categories, the clip C, n and d are declared, and enforced whatever the data are. "
+    if taken:
+        common = f"The {' and '.join(taken)} were taken from the data: **not private**. Clip C, n and d are declared. "
     common += {
         "": "",
         "fill": "A missing value counts as the middle of its range. ",
@@ -162,7 +162,8 @@ def constants(source: str | None, taken: Collection[str] = (), missing: str = ""
     }[missing]
     smoothness = {
         None: "μ and L are those of the quadratic.",
-        "bounds": "L = R²/4 + 2λ follows from the declared ranges. The starting error is a bound for every data set.",
+        "bounds": f"L = R²{'/4' * (curvature < 1)} + 2λ follows from the declared ranges; R bounds a row's norm. "
+        "The starting error is a bound for every data set.",
         "declared": "L is your own value; if it is too small, accuracy suffers, not privacy.",
         "estimated": "L was estimated from the data: **not private**, and no budget accounts for it.",
         "released": "L was released privately; its cost is part of the budget shown.",

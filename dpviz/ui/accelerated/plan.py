@@ -129,14 +129,16 @@ def assumptions(shown: PlanView, taken: Collection[str]) -> None:
     problem = experiment.problem
     method = experiment.arms[0].algorithm
     assert isinstance(method, GradientMethod)
+    model = problem if isinstance(problem, LinearModel) else None
     explain.assumptions(
         texts.PROTECTED,
         texts.batches(m, n),
         texts.composition(method.noise, m < n),
         texts.constants(
-            problem.smoothness_source if isinstance(problem, LinearModel) else None,
+            None if model is None else model.smoothness_source,
             taken,
             missing_rule(problem.dataset),
+            1.0 if model is None else model.curvature,
         ),
         texts.SCREEN,
     )

@@ -57,12 +57,15 @@ def verdict(run: Run, _: Trace, diagnostics: bool) -> None:
     if not diagnostics or not isinstance(problem, LinearModel) or problem.clip is None:
         return
     share = _reached(problem.to_json(), run.tables)
-    what = {"rows": "rows are scaled down to it", "gradients": "the gradients of these rows may be cut to it"}
-    st.badge("not private", icon=":material/visibility:", color="orange")
-    st.caption(
-        f"The clip C = {short(problem.clip)} reaches {share:.1%} of the rows: {what[problem.clipping]}. Counted in the "
-        "raw data. A smaller C needs less noise, and follows fewer rows."
-    )
+    what = {"rows": "these are scaled down to it", "gradients": "their gradients can be longer, and are cut to it then"}
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(
+            f"**The clip** C = {short(problem.clip)} reaches {short(100 * share)} % of the rows: "
+            f"{what[problem.clipping]}.",
+            width="content",
+        )
+        st.badge("not private", icon=":material/visibility:", color="orange")
+    st.caption("Counted in the raw data. A smaller C needs less noise, but cuts more rows.")
 
 
 @st.cache_data(max_entries=32, scope="session", show_spinner=False)

@@ -79,7 +79,7 @@ def _chosen(upload: File) -> Prepared[UploadedTable]:
     features = choose_features(upload, {target})
     columns = _choose_categories(upload, {target, *features})
     numeric = [target, *features] if positive is None else features
-    bounds = declare_ranges(upload, numeric)
+    bounds = declare_ranges(upload, numeric, positive is None)
     lists = categories.declare(upload, columns) if columns else {}
     drop = choose_dropping(upload, [] if positive is None else [target], numeric)
     target_range = bounds.pop(target, UNDECLARED) if positive is None else None
@@ -239,9 +239,10 @@ def _choose_categories(upload: File, taken: Collection[str]) -> list[str]:
     )
 
 
-def declare_ranges(upload: File, features: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """The declared ranges, as a table to fill in."""
-    st.markdown("**Declared range of each feature.** Values outside are clipped to it, so that the guarantee holds.")
+def declare_ranges(upload: File, features: Sequence[str], target: bool = False) -> dict[str, tuple[float, float]]:
+    """The declared ranges, as a table to fill in; target : the first of them is that."""
+    what = "the target and each feature" if target else "each feature"
+    st.markdown(f"**Declared range of {what}.** Values outside are clipped to it, so that the guarantee holds.")
     edited = upload.editor(
         "ranges",
         tuple(features),
@@ -252,7 +253,7 @@ def declare_ranges(upload: File, features: Sequence[str]) -> dict[str, tuple[flo
             dtype=float,
         ),
         column_config={
-            "feature": st.column_config.TextColumn("Feature", disabled=True),
+            "feature": st.column_config.TextColumn("Column" if target else "Feature", disabled=True),
             "lowest": st.column_config.NumberColumn("Lowest value", help="Declare what you know, not what you see."),
             "highest": st.column_config.NumberColumn("Highest value", help="Declare what you know, not what you see."),
         },
