@@ -21,6 +21,8 @@ import streamlit
 from packaging.requirements import Requirement
 
 import dpviz
+from dpviz.privacy.budgets import Budget
+from dpviz.specification import registered
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -195,6 +197,32 @@ def test_every_public_method_says_what_it_does_there_or_where_it_is_declared() -
         if isinstance(value, described) and not member.startswith("_") and not documented(kind, member)
     ]
     assert sorted(found) == []
+
+
+BUDGETS = {kind.__name__ for kind in registered(Budget)}
+# What a paper or a textbook states for (ε, δ) alone.
+STATED_FOR_APPROXIMATE = {
+    "dpviz/families/mirror_descent/bounds.py": 1,
+    "dpviz/families/mirror_descent/planning.py": 1,
+    "dpviz/ui/budget_planner/tabs.py": 1,
+    "dpviz/ui/mirror_descent/closer_look.py": 2,
+    "dpviz/ui/mirror_descent/problem.py": 1,
+}
+
+
+def test_nobody_but_a_budget_asks_which_currency_it_is() -> None:
+    """One class per currency knows all about it; who else needs something asks the class."""
+
+    def names(node: ast.AST) -> set[str]:
+        return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+
+    def asks(node: ast.AST) -> bool:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return node.func.id in ("isinstance", "issubclass") and bool(names(node.args[1]) & BUDGETS)
+        return isinstance(node, ast.MatchClass | ast.Compare) and bool(names(node) & BUDGETS)
+
+    asking = {name(path): sum(map(asks, nodes(path))) for path in PRODUCT if "dpviz/privacy/budgets/" not in name(path)}
+    assert {path: count for path, count in asking.items() if count} == STATED_FOR_APPROXIMATE
 
 
 def test_no_module_imports_itself_through_others() -> None:

@@ -14,8 +14,7 @@ from dpviz.plots.lines import Limit, Line, Mark, line_figure
 from dpviz.plots.style import ArmStyle
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.accountants import Method
-from dpviz.privacy.accounting.currencies import Currency
-from dpviz.privacy.budgets import ApproximateDP, PureDP
+from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.events import Gaussian, Laplace, inner_events
 from dpviz.privacy.ledger import Filter
 
@@ -23,9 +22,6 @@ STEP = "Step t"
 BY_SELECTION = "These methods add no noise: what is random is which answers they select."
 NO_BOUND = "No error bound is known for these methods."
 CHECKPOINTS = 25  # iterations at which the accountants are asked
-_SPENT: Mapping[Currency, tuple[str, str]] = MappingProxyType(
-    {"epsilon": ("ε", "Cumulative ε"), "rho": ("ρ", "Cumulative ρ (zCDP)"), "mu": ("μ", "Cumulative μ (Gaussian DP)")}
-)
 METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
     {
         "basic": ArmStyle(style.GREY, "dot"),
@@ -99,7 +95,7 @@ def privacy_spent(
     before the run, to learn one of the problem's constants. Of methods that stop by themselves, the most that they
     spend, which a note says.
     """
-    symbol, title = _SPENT[currency]
+    symbol, title = UNITS[currency].symbol, f"Cumulative {UNITS[currency].label}"
     lines = []
     for label, plan in plans.items():
         if plan.private:
@@ -231,8 +227,5 @@ def bound_by_horizon(
 
 def _epsilon_limit(plan: Plan, delta: float) -> list[Limit]:
     """The budget, where it is an ε that these curves must stay below."""
-    budget = plan.budget
-    same_delta = isinstance(budget, ApproximateDP) and budget.delta == delta
-    if isinstance(budget, PureDP) or (isinstance(budget, ApproximateDP) and same_delta):
-        return [Limit(budget.epsilon, f"budget ε = {short(budget.epsilon, 4)}")]
-    return []
+    limit = plan.budget.limit_at(delta)
+    return [] if limit is None else [Limit(limit, f"budget ε = {short(limit, 4)}")]

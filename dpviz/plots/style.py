@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any
 
 from dpviz.experiments.experiment import Arm
-from dpviz.privacy.budgets import NoPrivacy
 
 # Hues with a contrast of at least 3:1 on the light and on the dark page, apart for colour-blind readers.
 PALETTE: Mapping[str, str] = MappingProxyType(
@@ -63,11 +62,11 @@ def arm_styles(arms: Sequence[Arm]) -> dict[str, ArmStyle]:
     Hues go to kinds in order of appearance. A kind none of whose arms is private is grey. Sixteen private arms and
     twenty without privacy can be told apart; a kind with more than four variants borrows from another's hue.
     """
-    private = {arm.algorithm.kind for arm in arms if not isinstance(arm.budget, NoPrivacy)}
+    private = {arm.algorithm.kind for arm in arms if not arm.reference}
     hues: dict[str, str] = {}
     styles: dict[str, ArmStyle] = {}
     for arm in arms:
-        kind, plain = arm.algorithm.kind, isinstance(arm.budget, NoPrivacy)
+        kind, plain = arm.algorithm.kind, arm.reference
         if kind in private and kind not in hues:
             hues[kind] = HUES[len(hues) % len(HUES)]
         styles[arm.label] = _free(hues.get(kind, GREY), plain, set(styles.values()))

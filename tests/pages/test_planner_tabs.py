@@ -139,7 +139,11 @@ def test_a_given_gaussian_noise_on_batches_has_an_epsilon_at_delta_only(load: Lo
     shown = metrics(app)
     assert number(shown["ε at δ = 10⁻⁶"]) == pytest.approx(2.8838, rel=3e-3)  # TV56: μ₀ = 0.5, m/n = 0.1, T = 100
     assert shown["Pure ε"] == shown["ρ (zCDP)"] == shown["μ (Gaussian DP)"] == "—"
-    for reason in ("Pure ε does not exist for Gaussian noise", "none that is amplified", "μ is known for Gaussian"):
+    for reason in (
+        "Gaussian noise has no pure ε (Gaussian, μ = 0.5).",
+        "No amplified ρ is known for batches (Gaussian, μ = 0.5, on batches of 100 of 1,000 rows).",
+        "No finite μ is known for batches (Gaussian, μ = 0.5, on batches of 100 of 1,000 rows).",
+    ):
         assert reason in words(app)
 
 

@@ -34,7 +34,7 @@ _PRICE_OF_SMALL: Mapping[Currency, Mapping[Noise, float]] = MappingProxyType(
 class Unit:
     """How a currency counts.
 
-    symbol, name, label : "ε", "pure ε", "ε (pure DP)". power : costs to this power add up.
+    symbol, name, label : "ρ", "ρ", "ρ (zCDP)". power : costs to this power add up.
     cost : of one event; infinite where it has none. stated : the worst release of which only this number is known.
     """
 
@@ -57,7 +57,7 @@ class Unit:
 
 UNITS: Mapping[Currency, Unit] = MappingProxyType(
     {
-        "epsilon": Unit("ε", "pure ε", "ε (pure DP)", 1, per_event.pure, StatedPureDP),
+        "epsilon": Unit("ε", "pure ε", "ε", 1, per_event.pure, StatedPureDP),
         "rho": Unit("ρ", "ρ", "ρ (zCDP)", 1, per_event.rho, StatedZCDP),
         "mu": Unit("μ", "μ", "μ (Gaussian DP)", 2, per_event.mu, Gaussian),
     }

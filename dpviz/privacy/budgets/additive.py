@@ -267,3 +267,6 @@ class RenyiDP(Budget):
 
     def tells(self, delta: float, order: float) -> frozenset[str]:
         return frozenset({"renyi"} if order == self.order else ())
+
+    def own_order(self, order: float) -> float:
+        return self.order

@@ -204,6 +204,10 @@ class Budget(Specification):
         """The δ at which a run with this budget is read: its own; the given one where it has none."""
         return delta
 
+    def own_order(self, order: float) -> float:
+        """The order of a Rényi divergence at which it is read: its own; the given one where it has none."""
+        return order
+
     def limit_at(self, delta: float) -> float | None:
         """The ε that curves of ε at this δ must stay below; None where the budget is no such ε."""
         return None
@@ -266,8 +270,3 @@ def require(budget: Budget, kind: type[B]) -> B:
             title="This budget does not fit the method",
         )
     return budget
-
-
-def delta_of(budget: Budget, delta: float) -> float:
-    """The δ at which a run with this budget is read: its own; the given one where it has none."""
-    return budget.own_delta(delta)

@@ -12,7 +12,7 @@ from dpviz.plots import planner_figures
 from dpviz.privacy import noisy_means
 from dpviz.privacy.accounting import accountants, closed_forms, textbook
 from dpviz.privacy.accounting.accountants import Method
-from dpviz.privacy.budgets import ApproximateDP, Budget, TradeOff
+from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.noisy_means import SAVINGS, STEPS_LIMIT, NoisyMeans
 from dpviz.specification import Control
 from dpviz.ui.budget_planner import view as planner_view
@@ -75,7 +75,7 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
             "The noise is calibrated exactly (Balle and Wang 2018). For one release at this ε and δ, the textbook's "
             f"σ = Δ √(2 ln(1.25/δ))/ε would be {100 * (waste - 1):.0f} % larger, and above ε = 1 it is not proven."
         )
-    slow = isinstance(budget, ApproximateDP | TradeOff)  # each point is calibrated by composing losses
+    slow = not budget.adds_up  # each point is calibrated by composing losses
     steps = np.unique([means.iterations, *np.geomspace(1, 10_000, 4 if slow else 30).round().astype(int)])
     scales, reason = _noise_by_steps(means, budget, steps)
     missing = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
@@ -115,8 +115,9 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))
     end = steps if steps <= longest else 0  # what lasts longer is not marked
     times = np.unique([means.iterations, max(end, 1), *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
-    if isinstance(budget, ApproximateDP) and budget.delta == delta:  # the curves are in the currency of the budget
-        shown = _accountants_by_steps(means, scale, delta, times, budget.epsilon, end)
+    limit = None if budget.adds_up else budget.limit_at(delta)
+    if limit is not None:  # the curves are in the currency of the budget
+        shown = _accountants_by_steps(means, scale, delta, times, limit, end)
     else:
         left, right = st.columns(2, gap="medium")
         with left:
@@ -135,7 +136,7 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
 def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.ndarray, steps: int) -> Shown:
     """What the noise spends of the very number that the budget limits."""
     control = budget.controls()[0]
-    if isinstance(budget, TradeOff):  # each point composes losses
+    if not budget.adds_up:  # each point composes losses
         times = np.unique([1, means.iterations, max(steps, 1), times[-1]])
     spent = means.spent(budget, scale, times.tolist())
     title = f"Privacy spent, {control.symbol} ({budget.name})"

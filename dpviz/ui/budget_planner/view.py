@@ -42,7 +42,7 @@ def names(delta: float, order: float) -> dict[str, str]:
 
 def currencies(budget: Budget, delta: float) -> None:
     """The same guarantee in the other currencies; a dash and the reason where it implies none."""
-    order = budget.order if isinstance(budget, RenyiDP) else ORDER
+    order = budget.own_order(ORDER)
     found = conversions.implied(budget, delta, order)
     row = st.container(horizontal=True)
     for name, title in names(delta, order).items():

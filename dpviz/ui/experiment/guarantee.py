@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -12,7 +12,8 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.accounting.currencies import UNITS
+from dpviz.privacy.accounting.currencies import UNITS, Currency
+from dpviz.privacy.accounting.refusals import reason
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event
 from dpviz.privacy.ledger import Filter
@@ -29,6 +30,7 @@ class Readings:
     """What the events of one plan mean: infinite where a currency does not exist.
 
     stated_in : symbol of the currency in which a ceiling is stated, of a method that decides while it runs; else "".
+    absent : why a currency does not exist for these events, for those that do not.
     epsilon_at_delta, accountant : the smallest ε at δ that any accountant proves, and its name.
     detection : largest rate at which an attacker tells a replaced row from the real one, at 1 % false alarms.
     """
@@ -40,6 +42,7 @@ class Readings:
     accountant: str
     detection: float
     stated_in: str = ""
+    absent: Mapping[Currency, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,13 +70,16 @@ def _readings(before: tuple[Event, ...], events: tuple[Event, ...], delta: float
     tightest = accountants.tightest(events, delta, before)
     # After an ε-DP release the false alarms that a test of the run may use have grown by at most e^ε.
     false_alarms = min(1.0, FALSE_ALARMS * math.exp(min(accountants.total(before, "epsilon"), 700.0)))
+    released = (*before, *events)
+    costs = {currency: accountants.total(released, currency) for currency in UNITS}
     return Readings(
-        pure=accountants.total((*before, *events), "epsilon"),
-        rho=accountants.total((*before, *events), "rho"),
-        mu=accountants.total((*before, *events), "mu"),
+        pure=costs["epsilon"],
+        rho=costs["rho"],
+        mu=costs["mu"],
         epsilon_at_delta=tightest.epsilon,
         accountant=accountants.METHOD_NAMES[tightest.method],
         detection=1 - float(tradeoff(events, false_alarms)),
+        absent={currency: reason(released, currency) for currency, cost in costs.items() if cost == math.inf},
     )
 
 
@@ -190,20 +196,20 @@ def consequence(detection: Worst) -> str:
 
 def currencies(read: Mapping[str, Readings]) -> str:
     """The same runs in the other currencies, at worst; a dash and a reason where one of them has no such number."""
-    absent = {
-        "pure": "Gaussian noise has no pure ε",
-        "rho": "no amplified ρ is known for batches",
-        "mu": "no finite μ is known for batches",
+    shown: dict[Currency, tuple[str, str]] = {
+        "epsilon": ("pure", "pure ε ="),
+        "rho": ("rho", "zCDP ρ ≤"),
+        "mu": ("mu", "GDP μ ≤"),
     }
     parts = []
-    for name, title in {"pure": "pure ε =", "rho": "zCDP ρ ≤", "mu": "GDP μ ≤"}.items():
+    for currency, (name, title) in shown.items():
         found = worst(read, name)
         if math.isfinite(found.value):
             parts.append(f"{title} {short(found.value)} ({found.who})")
         else:
-            ceiling = next((item.stated_in for item in read.values() if math.isinf(getattr(item, name))), "")
-            reason = f"its ceiling is stated in {ceiling}" if ceiling else absent[name]
-            parts.append(f"{title.split()[0]} — ({found.who}: {reason})")
+            without = next(item for item in read.values() if math.isinf(getattr(item, name)))
+            why = f"its ceiling is stated in {without.stated_in}" if without.stated_in else without.absent[currency]
+            parts.append(f"{title.split()[0]} — ({found.who}: {why})")
     return f"In other currencies, at worst: {'; '.join(parts)}."
 
 

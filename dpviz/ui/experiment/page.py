@@ -14,7 +14,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.trace import Trace
-from dpviz.privacy.budgets import Budget, delta_of
+from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.ui import downloads, explain
 from dpviz.ui.controls import Panel, Settings, in_place
@@ -297,7 +297,7 @@ def _results(page: FamilyPage, chosen: _Chosen) -> None:
         run_panel.changed(prefix, chosen.experiment)
         st.header("Results", anchor=False)
         diagnostics = results.diagnostics_shown(panel, run.experiment)
-        delta = delta_of(run.experiment.budget, chosen.delta)
+        delta = run.experiment.budget.own_delta(chosen.delta)
         done, trace = page.view(run.experiment), run.job.trace.visible(diagnostics)
         page.summary(panel, run, trace)
         results.diagnostics_switch(panel, run.experiment)

@@ -12,15 +12,11 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.plots import plan_figures
 from dpviz.plots.style import ArmStyle, arm_styles
-from dpviz.privacy.accounting.currencies import Currency
-from dpviz.privacy.budgets import Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.ui import charts
 from dpviz.ui.explain import SETTINGS_ONLY
 
 Drawing = tuple[str, go.Figure, str]  # heading, figure, caption: as the HTML export takes them
 Shown = list[Drawing]
-
-SYMBOLS: Mapping[Currency, str] = {"epsilon": "ε", "rho": "ρ (zCDP)", "mu": "μ (Gaussian DP)"}
 
 
 Predict = Callable[[Experiment, Mapping[str, Plan]], Any]
@@ -69,9 +65,10 @@ def noise(shown: PlanView) -> Drawing:
 
 def privacy_spent(shown: PlanView) -> Drawing:
     """What has been spent after each step, in the currency in which the budget adds up."""
-    currency, limit, remark = native_currency(shown.experiment.budget)
-    figure = plan_figures.privacy_spent(shown.plans, shown.styles, currency, limit)
-    return "Privacy spent", figure, f"{remark} {SETTINGS_ONLY}"
+    budget = shown.experiment.budget
+    limit = None if budget.currency is None else budget.limit
+    figure = plan_figures.privacy_spent(shown.plans, shown.styles, budget.currency or "rho", limit)
+    return "Privacy spent", figure, f"{budget.remark} {SETTINGS_ONLY}"
 
 
 def size(shown: PlanView) -> str:
@@ -90,17 +87,6 @@ def notes(plans: Mapping[str, Plan]) -> None:
     """What the plans warn of, once per sentence, with the methods that it is about."""
     for note in dict.fromkeys(note for plan in plans.values() for note in plan.notes):
         st.warning(note, title=", ".join(label for label, plan in plans.items() if note in plan.notes))
-
-
-def native_currency(budget: Budget) -> tuple[Currency, float | None, str]:
-    """The currency in which a budget adds up over the steps, its limit there, and a remark."""
-    if isinstance(budget, PureDP):
-        return "epsilon", budget.epsilon, "Costs of the steps add up (basic composition)."
-    if isinstance(budget, ZeroConcentratedDP):
-        return "rho", budget.rho, "Costs of the steps add up (zCDP)."
-    if isinstance(budget, GaussianDP):
-        return "mu", budget.mu, "The squares of the costs add up (Gaussian DP)."
-    return "rho", None, "(ε, δ) does not add up step by step, ρ does; the tab on accounting shows ε at δ."
 
 
 def draw(drawings: Shown, alts: Sequence[str], key: str) -> None:

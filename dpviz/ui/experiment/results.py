@@ -16,11 +16,10 @@ from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
 from dpviz.plots import run_figures
 from dpviz.plots.style import arm_styles
-from dpviz.privacy.accounting.currencies import Currency
+from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.problems.base import Metric
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment import plan as plan_view
 from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.run import Run
 
@@ -46,8 +45,8 @@ class Options:
 
 def plain_options(shown: PlanView) -> Options:
     """Curves without theory to compare them with."""
-    currency, _, _ = plan_view.native_currency(shown.experiment.budget)
-    return Options(currency, f"Privacy spent, {plan_view.SYMBOLS[currency]}")
+    currency: Currency = shown.experiment.budget.currency or "rho"
+    return Options(currency, f"Privacy spent, {UNITS[currency].label}")
 
 
 def diagnostics_shown(panel: Panel, experiment: Experiment) -> bool:
