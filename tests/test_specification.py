@@ -113,7 +113,7 @@ def test_declared_ranges_are_what_validation_enforces(cls: type[Specification], 
     step = 1 if control.type is int else 0.0
     below = control.low - step if step else np.nextafter(control.low, -np.inf)
     above = control.high + step if step else np.nextafter(control.high, np.inf)
-    for value in (below, above, math.nan, math.inf, -math.inf, "many", [1]):
+    for value in (below, above, math.nan, math.inf, -math.inf, "many", [1]):  # type: ignore[assignment]
         assert complaints(cls, control.name, value), f"{value} was accepted"
     if not control.optional:
         assert complaints(cls, control.name, None)
@@ -129,7 +129,7 @@ def test_every_control_speaks_and_its_options_are_what_validation_accepts(
         assert control.default in control.options
         for value in control.options:
             assert complaints(cls, control.name, value) == []
-        for value in ("no such option", "", 0, None):
+        for value in ("no such option", "", 0, None):  # type: ignore[assignment]
             assert complaints(cls, control.name, value), f"{value!r} was accepted"
 
 

@@ -17,6 +17,7 @@ from dpviz.datasets.categories_base import CategoricalFacts
 from dpviz.families.mirror_descent import presets
 from dpviz.problems.marginals import Marginals
 from dpviz.problems.synthetic_tables import synthetic_table
+from dpviz.ui.experiment import plan as plan_view
 from dpviz.ui.mirror_descent import plan as mirror_plan
 
 DEFAULT = presets.PRESETS[0]
@@ -47,7 +48,7 @@ print(json.dumps({{"peak_mib": peak, "seconds": seconds, "estimated_s": estimate
 
 
 @pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name.split(":")[0].replace(" ", "_"))
-def test_preset_end_to_end(report, preset: presets.Preset) -> None:
+def test_preset_end_to_end(report, preset: presets.Preset) -> None:  # type: ignore[name-defined]
     """From the click to the plans, to the first record, to the end."""
     experiment = preset.experiment
 
@@ -67,7 +68,8 @@ def test_plan_of_the_page(report) -> None:
 
     def planned() -> None:
         budget = DEFAULT.experiment.budget.replaced(epsilon=next(EPSILON))
-        mirror_plan.drawings(mirror_plan.view.__wrapped__(DEFAULT.experiment.replaced(budget=budget).to_json()))
+        text = DEFAULT.experiment.replaced(budget=budget).to_json()
+        mirror_plan.drawings(plan_view.view.__wrapped__(text, mirror_plan.predict))  # type: ignore[attr-defined]
 
     report.benchmark.pedantic(planned, rounds=8, warmup_rounds=1)
     report(budget_ms=100)
@@ -77,7 +79,7 @@ def test_plan_of_the_page(report) -> None:
 def test_move_of_the_budget(report, address: str) -> None:
     """From a new ε, which no cache knows, to all elements of the page."""
     app = AppTest.from_file("../../app.py", default_timeout=60)
-    for name, value in ADDRESSES[address].items():
+    for name, value in ADDRESSES[address].items():  # type: ignore[attr-defined]
         app.query_params[name] = value
     app.run().switch_page("pages/mirror_descent.py").run()
     if "mirror_tabs" in ADDRESSES[address]:

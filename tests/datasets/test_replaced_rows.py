@@ -143,9 +143,9 @@ def booked(problem: ProblemSpecification, methods: tuple[Algorithm, ...], tables
         replicates=1,
         seed=0,
     )
-    ledgers: list[experiments.Ledger] = []
+    ledgers: list[experiments.Ledger] = []  # type: ignore[name-defined]
 
-    class Kept(experiments.Ledger):
+    class Kept(experiments.Ledger):  # type: ignore[name-defined]
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             ledgers.append(self)

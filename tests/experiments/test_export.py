@@ -131,7 +131,7 @@ def test_a_stopped_run_is_exported_as_far_as_it_went(experiment: Experiment) -> 
     step = next(stream)
     frame = pd.read_csv(io.StringIO(to_csv(step.trace, experiment, experiment.plans())), comment="#")
     assert set(frame["algorithm"]) == {step.label} and (frame["iteration"] == 0).all()
-    stream.close()
+    stream.close()  # type: ignore[attr-defined]
 
 
 def test_an_epsilon_delta_budget_is_booked_in_rho() -> None:

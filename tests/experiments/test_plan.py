@@ -252,7 +252,7 @@ def test_a_worst_case_is_what_a_filter_has_spent_at_most(currency: str, cap: flo
 
 
 def _cost(currency: str, amount: float, wanted: Currency) -> float:
-    event: Event = {"epsilon": StatedPureDP, "rho": StatedZCDP, "mu": Gaussian}[currency](amount)
+    event: Event = {"epsilon": StatedPureDP, "rho": StatedZCDP, "mu": Gaussian}[currency](amount)  # type: ignore[assignment]
     return accountants.total((event,), wanted)
 
 

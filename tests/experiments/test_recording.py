@@ -120,7 +120,7 @@ def test_diagnostics_take_at_most_30_percent_of_the_default_run_and_less_than_a_
 def test_a_state_is_evaluated_once_and_the_last_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     true = LogisticProblem.evaluate
-    monkeypatch.setattr(LogisticProblem, "evaluate", lambda self, output: calls.append(1) or true(self, output))
+    monkeypatch.setattr(LogisticProblem, "evaluate", lambda self, output: calls.append(1) or true(self, output))  # type: ignore[func-returns-value]
     problem = LogisticRegression(data=UniformLogistic(rows=500, dimension=2))
     arms = (Arm(label="it", algorithm=GradientDescent(iterations=6)),)
     Experiment(problem=problem, arms=arms, replicates=2).run()

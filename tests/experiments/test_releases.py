@@ -187,7 +187,7 @@ def test_the_seed_of_an_upload_is_drawn_afresh_and_stands_nowhere() -> None:
     secret = experiment(arm, problem=problem)
     assert secret.seed is None and json.loads(secret.to_json())["seed"] is None
     outputs = [secret.run(tables).lanes["A"].output["x"] for _ in range(2)]
-    assert not np.isclose(*outputs).any(), "every run has noise of its own"
+    assert not np.isclose(*outputs).any(), "every run has noise of its own"  # type: ignore[call-overload]
     assert Experiment.from_json(secret.to_json()) == secret
     trace = secret.run(tables)
     assert '"seed":null' in to_csv(trace, secret, secret.plans())

@@ -72,7 +72,7 @@ def test_a_stopped_run_has_spent_what_its_plan_had_spent_by_then(experiment: Exp
     for step in stream:
         if step.label == "DP-GD" and step.snapshot.iteration == 5:
             break
-    stream.close()
+    stream.close()  # type: ignore[attr-defined]
     table = final_table(step.trace, plans, delta=1e-6).set_index("algorithm")
     for label in ("DP-GD", "DP-NAG"):
         steps = table.loc[label, "steps"]

@@ -131,7 +131,7 @@ def test_a_job_in_line_can_be_stopped_before_it_starts(gate: int) -> None:
     first, second = runner.submit(held(gate)), runner.submit(short())
     assert GATES[gate].entered.acquire(timeout=PATIENCE)
     assert second.state == "queued" and runner.waiting == 1
-    second.stop(), first.stop()
+    second.stop(), first.stop()  # type: ignore[func-returns-value]
     GATES[gate].open.set()
     assert ended(second).state == "stopped" and second.trace is None
     assert ended(first).state == "stopped"

@@ -89,7 +89,7 @@ def test_the_value_goes_to_every_address_and_integers_stay_integers() -> None:
     sweep = Sweep(experiment=GAME, fields=addresses, values=(30, 10), metric="duality_gap")
     assert sweep.values == (10.0, 30.0), "in ascending order"
     for value, point in zip((10, 30), sweep.points(), strict=True):
-        data, iterations = point.problem.data, point.arms[0].algorithm.iterations
+        data, iterations = point.problem.data, point.arms[0].algorithm.iterations  # type: ignore[attr-defined]
         for number in (data.strategies_x, data.strategies_y, iterations):
             assert number == value and isinstance(number, int)
         assert point.arms[1] == GAME.arms[1] and point.seed == GAME.seed
@@ -183,7 +183,7 @@ def test_a_stop_in_the_middle_keeps_the_points_that_are_finished() -> None:
     for step in steps:
         if step.value == 4.0:
             break
-    steps.close()
+    steps.close()  # type: ignore[attr-defined]
     assert step.result.finished == 1 and step.result.points == 3
     assert step.result.series("a")[0].tolist() == [2] and set(step.result.to_frame()["setting"]) == {2.0}
 
@@ -264,7 +264,7 @@ SEVERAL = Sweep(
 def test_every_value_is_taken_on_every_data_set_and_they_have_the_same_plans() -> None:
     points = SEVERAL.points()
     assert Sweep.from_json(SEVERAL.to_json()) == SEVERAL and SEVERAL.data_sets == 3
-    assert [(point.problem.data.seed, point.problem.data.strategies_x) for point in points] == [
+    assert [(point.problem.data.seed, point.problem.data.strategies_x) for point in points] == [  # type: ignore[attr-defined]
         (seed, value) for seed in (4, 0, 9) for value in (10, 30, 100)
     ]
     planned = SEVERAL.planned()

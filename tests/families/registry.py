@@ -195,7 +195,7 @@ def _generated(problem: int) -> Neighbours:
             features, labels = base._features.copy(), base._labels.copy()  # type: ignore[attr-defined]
             features[row] = other._features[row]  # type: ignore[attr-defined]
             labels[row] = other._labels[row] * (-1 if other is base else 1)  # type: ignore[attr-defined]
-            changed = _changed(base, features, labels)
+            changed = _changed(base, features, labels)  # type: ignore[assignment]
         found.append((changed, row))
     return base, tuple(found)
 
@@ -207,7 +207,7 @@ def _with_row(base: MatrixGameProblem, other: Any, row: int) -> Payoffs:
         mine, its = (game._payoffs._records[player].columns(slice(None)).copy() for game in (base, other))
         mine[row] = its[row] * (-1 if other is base and player == 0 else 1)
         records.append(Signs.pack(mine.T < 0))
-    return Payoffs((records[0], records[1]), base._payoffs._population)
+    return Payoffs((records[0], records[1]), base._payoffs._population)  # type: ignore[call-arg]
 
 
 # ---------------------------------------------------------------------------------------------------------------- cases

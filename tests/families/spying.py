@@ -168,7 +168,7 @@ class Spy:
             step, opened = sums._added, self._sums[id(sums)]
             found = true(sums, query)
             assert query.batch is not None
-            whom = query.batch.replicates
+            whom = query.batch.replicates  # type: ignore[attr-defined]
             return self._note("sum", opened.event, query, found, whom, batch=query.batch, sums=opened, step=step)
 
         return release

@@ -52,7 +52,7 @@ EVERY = pytest.mark.parametrize("cls", ALGORITHMS, ids=lambda cls: cls.kind)
 @pytest.fixture(autouse=True)
 def _toys_are_found_by_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     for cls in (Cosine, *TOYS):
-        monkeypatch.setitem(specification._kinds, cls.kind, cls)
+        monkeypatch.setitem(specification._kinds, cls.kind, cls)  # type: ignore[attr-defined]
 
 
 # ------------------------------------------------------------------------------------------------------------- settings

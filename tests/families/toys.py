@@ -374,4 +374,4 @@ class Search(Algorithm[CosineProblem, CosineFacts]):
 
 TOYS: tuple[type[Algorithm], ...] = (Saddle, Sums, Search)
 for kind in (Cosine, *TOYS):  # an address, but no entry in the registry that other tests read
-    kind.kind = f"tests.families.toys.{kind.__name__.lower()}"
+    kind.kind = f"tests.families.toys.{kind.__name__.lower()}"  # type: ignore[attr-defined]

@@ -106,7 +106,7 @@ def test_a_changed_preset_is_named_and_can_be_picked_again(load: Load) -> None:
 @pytest.mark.parametrize("currency", [PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP], ids=lambda c: c.__name__)
 @pytest.mark.parametrize("noise", ["Laplace", "Gaussian"])
 def test_every_currency_with_every_noise_plans_or_says_why_not(load: Load, currency: type, noise: str) -> None:
-    app = load("accelerated", accel_currency=currency.name, accel_noise=noise, **TINY)
+    app = load("accelerated", accel_currency=currency.name, accel_noise=noise, **TINY)  # type: ignore[attr-defined]
     if (currency, noise) == (PureDP, "Gaussian"):
         assert "never gives pure ε-DP" in said(app) and len(charts(app)) == 0
     else:
@@ -140,7 +140,7 @@ def problem_numbers() -> list:
     found = [
         pytest.param(source, f"{source}_{control.name}", control, id=f"{source}-{control.name}")
         for source, cls in kinds.items()
-        for control in cls.controls()
+        for control in cls.controls()  # type: ignore[attr-defined]
         if control.low is not None
     ]
     model = [control for control in LogisticRegression.controls() if control.name in problem_controls.MODEL]

@@ -211,8 +211,8 @@ def test_both_ends_of_every_number_of_the_problem(load: Load, problem: str) -> N
 
 @pytest.mark.parametrize("cls", [PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP], ids=lambda cls: cls.__name__)
 def test_both_ends_of_every_budget(load: Load, cls: type) -> None:
-    app = load(PAGE, mirror_currency=cls.name)
-    for control in cls.controls():
+    app = load(PAGE, mirror_currency=cls.name)  # type: ignore[attr-defined]
+    for control in cls.controls():  # type: ignore[attr-defined]
         for value in (control.low, control.high):
             app.number_input(key=f"mirror_{control.name}").set_value(value).run()
             assert not app.exception and not app.error and len(app.metric) == 4

@@ -16,7 +16,8 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments import experiment
-from dpviz.privacy.mechanisms import Batch, Mechanisms, PrefixSums
+from dpviz.privacy.batches import Batch
+from dpviz.privacy.mechanisms import Mechanisms, PrefixSums  # type: ignore[attr-defined]
 from dpviz.privacy.queries import Query
 from dpviz.ui.uploads import file as upload_file
 from tests.pages import mirror

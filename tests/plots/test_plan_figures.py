@@ -32,8 +32,8 @@ def test_noise_schedule_shows_the_noise_of_the_plan(experiment, check_finite) ->
     check_finite(figure)
     assert [trace.name for trace in figure.data] == PRIVATE  # references draw no noise
     for label, trace in named(figure).items():
-        np.testing.assert_array_equal(trace.x, np.arange(1, plans[label].iterations + 1))
-        np.testing.assert_allclose(trace.y, plans[label].noise["gradient"], rtol=1e-6)
+        np.testing.assert_array_equal(trace.x, np.arange(1, plans[label].iterations + 1))  # type: ignore[attr-defined]
+        np.testing.assert_allclose(trace.y, plans[label].noise["gradient"], rtol=1e-6)  # type: ignore[attr-defined]
     assert figure.layout.yaxis.type == "log" and figure.layout.xaxis.type == "linear"
     assert figure.layout.yaxis.title.text == "Noise scale b_t"
 
@@ -107,8 +107,8 @@ def test_error_bounds_start_at_zero_steps(experiment, check_finite) -> None:
     figure = error_bounds(bounds, arm_styles(experiment.arms))
     check_finite(figure)
     for label, trace in named(figure).items():
-        np.testing.assert_array_equal(trace.x, np.arange(len(bounds[label])))
-        np.testing.assert_allclose(trace.y, np.maximum(bounds[label], 1e-12), rtol=1e-6)
+        np.testing.assert_array_equal(trace.x, np.arange(len(bounds[label])))  # type: ignore[attr-defined]
+        np.testing.assert_allclose(trace.y, np.maximum(bounds[label], 1e-12), rtol=1e-6)  # type: ignore[attr-defined]
     assert figure.layout.yaxis.type == "log" and "DP-HB" not in named(figure)
 
 
@@ -138,7 +138,7 @@ def test_bound_by_horizon_marks_the_best_number_of_steps(experiment, check_finit
                 curves[arm.label] = (np.arange(1, 41), 0.5 ** np.arange(40.0))
                 continue
             *curve, best[arm.label] = planning.bound_by_horizon(arm.algorithm, experiment.problem.facts(), budget)
-            curves[arm.label] = tuple(curve)
+            curves[arm.label] = tuple(curve)  # type: ignore[assignment]
     figure = bound_by_horizon(curves, arm_styles(experiment.arms))
     check_finite(figure)
     *lines, marks = figure.data

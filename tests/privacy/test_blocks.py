@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from dpviz.privacy.accounting import accountants
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Repeat, Seq, Sub
 from dpviz.privacy.ledger import BudgetExceeded, FixedEvents, Ledger, LedgerError
-from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose, streams
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
 from dpviz.privacy.queries import Query
 from dpviz.problems.simplex_learning import SparseRegression
 

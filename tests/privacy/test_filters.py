@@ -310,7 +310,7 @@ def noisy(source: Mechanisms, kind: str, rows: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "exponential"])
 def test_every_replicate_goes_on_until_its_own_budget_is_used_up(kind: str) -> None:
-    event: Event = {"laplace": L, "gaussian": G, "exponential": E}[kind]
+    event: Event = {"laplace": L, "gaussian": G, "exponential": E}[kind]  # type: ignore[assignment]
     currency: Currency = "rho" if kind == "gaussian" else "epsilon"
     source = mechanisms(currency, 2.0, event, replicates=6)
     generator, rounds = np.random.default_rng(0), 0

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
-from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose, noise_scale, streams
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, streams
 from dpviz.privacy.queries import Query
 
 A, G, S = Laplace(0.5), Gaussian(0.25), Sub("wor", 4, 10, Laplace(0.5))

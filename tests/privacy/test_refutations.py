@@ -19,6 +19,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families import mirror_descent
 from dpviz.families.mirror_descent import BiasReduced, MultiplicativeWeights, SyntheticData, VertexSampling
 from dpviz.privacy.accounting import accountants, closed_forms, per_event
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import ApproximateDP, Budget, RenyiDP, TradeOff, ZeroConcentratedDP
 from dpviz.privacy.events import (
     Event,
@@ -33,7 +34,7 @@ from dpviz.privacy.events import (
     inner_events,
 )
 from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError, times_of
-from dpviz.privacy.mechanisms import Batch, Mechanisms
+from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games import Game

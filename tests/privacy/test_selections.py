@@ -416,8 +416,8 @@ def test_an_audit_does_not_refute_the_claim_and_would_find_a_missing_factor() ->
     broken = [int((without_the_factor(queries, 20_000, seed) == 4).sum()) for seed, queries in enumerate((one, two))]
     assert audit.epsilon_lower_bound(broken[0], 20_000, broken[1], 20_000) > 1.0
     rates = {factor: [stopping(queries, FIRST, factor)[4] for queries in (one, two)] for factor in (1.0, 2.0)}
-    assert audit.power("epsilon", 1.0, *rates[1.0], 20_000) > 0.99
-    assert audit.power("epsilon", 1.0, *rates[2.0], 20_000) < 1e-3
+    assert audit.power("epsilon", 1.0, *rates[1.0], 20_000) > 0.99  # type: ignore[call-arg]
+    assert audit.power("epsilon", 1.0, *rates[2.0], 20_000) < 1e-3  # type: ignore[call-arg]
 
 
 def test_only_the_ratio_of_values_and_sensitivity_matters() -> None:

@@ -115,7 +115,7 @@ def test_it_is_charged_when_the_batch_opens_and_released_once() -> None:
     for i, r in enumerate((0, 2)):
         noise = streams(5, Purpose.NOISE, 3)[r]
         noise.standard_normal(3)
-        noise = noise.laplace(size=5)
+        noise = noise.laplace(size=5)  # type: ignore[assignment]
         accepted = values(None, 2).value[i] + 2 / (1 - FIRST) * noise[1:] >= noise[0] / FIRST
         assert found[i] == (accepted.argmax() if accepted.any() else -1)
     assert states(source)[1] == before[1]

@@ -97,8 +97,8 @@ def test_tradeoff_of_batches_is_below_that_of_an_actual_attack():
     """One record +1 among others at -1, one release on batches of 1 in 10: the best tests are known in closed form."""
     q, mu = 0.1, 1.5
     threshold = np.linspace(-4, 6, 400)
-    above, below = closed_forms.ndtr(-threshold), closed_forms.ndtr(threshold)
-    false_positive, false_negative = above, (1 - q) * below + q * closed_forms.ndtr(threshold - mu)
+    above, below = closed_forms.ndtr(-threshold), closed_forms.ndtr(threshold)  # type: ignore[attr-defined]
+    false_positive, false_negative = above, (1 - q) * below + q * closed_forms.ndtr(threshold - mu)  # type: ignore[attr-defined]
     events = [Sub("wor", 1, 10, Gaussian(mu))]
     assert (tradeoffs.tradeoff(events, false_positive) <= false_negative + 1e-12).all()
     assert (tradeoffs.tradeoff(events, false_negative) <= false_positive + 1e-12).all()
@@ -124,8 +124,8 @@ def test_advantage(event, expected):
 def test_tradeoff_of_poisson_batches_is_the_worse_of_two_exact_ones(q):
     """One release: the row is there (noise around μ, if drawn) or not (around 0), and the attacker picks the null."""
     mu, threshold = 1.5, np.linspace(-4, 6, 400)
-    false_positive, false_negative = closed_forms.ndtr(-threshold), (1 - q) * closed_forms.ndtr(threshold)
-    false_negative += q * closed_forms.ndtr(threshold - mu)
+    false_positive, false_negative = closed_forms.ndtr(-threshold), (1 - q) * closed_forms.ndtr(threshold)  # type: ignore[attr-defined]
+    false_negative += q * closed_forms.ndtr(threshold - mu)  # type: ignore[attr-defined]
     found = tradeoffs.tradeoff([Sub("poisson", round(10 * q), 10, Gaussian(mu))], false_positive)
     other = np.interp(false_positive, false_negative, false_positive)  # the same tests with the hypotheses exchanged
     np.testing.assert_allclose(found, np.minimum(false_negative, other), rtol=0, atol=2e-4)

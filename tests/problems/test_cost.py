@@ -51,7 +51,9 @@ def test_where_all_replicates_play_the_same_it_is_evaluated_once(monkeypatch: py
     counted = []
     true = MeanProducts._product
     monkeypatch.setattr(
-        MeanProducts, "_product", lambda self, weights, rows: counted.append(len(weights)) or true(self, weights, rows)
+        MeanProducts,
+        "_product",
+        lambda self, weights, rows: counted.append(len(weights)) or true(self, weights, rows),  # type: ignore[func-returns-value]
     )
     for game in (MatrixGame, QuadraticGame):
         problem = game(data=LatentGame(rows=50, strategies_x=6, strategies_y=7)).build()

@@ -101,7 +101,7 @@ def moves(before: Game, after: Game, seed: int) -> None:
     schedule = [(vertices(before, 4, seed + t), slice(5 * t, 5 * t + 5) if seed % 2 else None) for t in range(3)]
     pair = [Scores(game, 4) for game in (before, after)]
     if isinstance(before, LossMatrixGame):
-        old, new = before.payoffs(1), after.payoffs(1)
+        old, new = before.payoffs(1), after.payoffs(1)  # type: ignore[attr-defined]
         assert np.linalg.norm(new.value - old.value) <= old.sensitivity
     for (x, y), rows in schedule:
         for scores in pair:

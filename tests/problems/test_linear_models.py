@@ -10,9 +10,10 @@ from scipy.special import expit
 
 from dpviz.datasets import DatasetSpecification, UniformLogistic, UploadedTable
 from dpviz.errors import UserError
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Gaussian, Laplace, Seq, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
-from dpviz.privacy.mechanisms import Batch, Mechanisms
+from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems import linear_models
 from dpviz.problems.linear_base import BLOCK

@@ -8,10 +8,11 @@ import pytest
 from scipy import stats
 
 from dpviz.datasets import UniformLogistic
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import ApproximateDP, PureDP, RenyiDP
 from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Seq, Sub
 from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError
-from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose, noise_scale, streams
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, streams
 from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.privacy.queries import Query
 from dpviz.problems.linear_models import LogisticProblem, LogisticRegression

@@ -117,7 +117,7 @@ def test_without_curvature_it_is_the_matrix_game() -> None:
     for rows in (None, slice(10, 90)):
         for ours, theirs in zip(flat.gradients(x, y, rows), matrix.gradients(x, y, rows), strict=True):
             assert (ours == theirs).all()
-    ours, theirs = (game.evaluate({"x": x, "y": y}) for game in (flat, matrix))
+    ours, theirs = (game.evaluate({"x": x, "y": y}) for game in (flat, matrix))  # type: ignore[assignment]
     assert all((ours[name] == theirs[name]).all() for name in theirs)
 
 

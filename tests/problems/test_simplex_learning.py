@@ -120,7 +120,7 @@ def test_no_replaced_row_moves_the_scores_further_than_declared(specification: S
 
 def test_a_crafted_pair_of_rows_attains_the_declared_range() -> None:
     for specification in (SMALL[0], SMALL[2]):
-        d = specification.dimension
+        d = specification.dimension  # type: ignore[attr-defined]
         features, labels = np.zeros((200, d)), np.zeros(200)
         features[0], labels[0] = 1.0, -1.0
         if isinstance(specification, Portfolio):

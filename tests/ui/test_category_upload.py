@@ -136,15 +136,15 @@ def test_declared_lists_make_a_table_and_a_problem(app: AppTest) -> None:
     declare(app, area="city, town", owned="no, yes", age="bins: 30, 45, 60")
     assert not app.error and "|Z| = 45 combinations" in text(app) and "badge" not in text(app)
     dataset, tables = app.session_state["dataset"], app.session_state["tables"]
-    assert dataset.columns == (
+    assert dataset.columns == (  # type: ignore[attr-defined]
         ("area", ("city", "town", "other")),
         ("owned", ("no", "yes", "other")),
         ("age", ("below 30", "30 to below 45", "45 to below 60", "60 or more", "other")),
     )
-    assert list(tables) == [dataset.identity] and np.array_equal(dataset.rows(table()), tables[dataset.identity])
+    assert list(tables) == [dataset.identity] and np.array_equal(dataset.rows(table()), tables[dataset.identity])  # type: ignore[attr-defined]
     assert "**Not private**, counted in the file: rows that went to “other”: 20 in 'area'." in text(app)
     assert "Ready: 60 rows, 3 columns." in app.success[0].value and not app.session_state["from_data"]
-    np.testing.assert_array_equal(dataset.load(tables).codes[:, 0], np.resize([0, 1, 2], 60))
+    np.testing.assert_array_equal(dataset.load(tables).codes[:, 0], np.resize([0, 1, 2], 60))  # type: ignore[attr-defined]
     game = MarginalQueries(data=dataset).build(tables)
     assert game.facts.n == 60 and game.facts.d_x == 45
 
@@ -206,7 +206,7 @@ def test_lists_that_cannot_be_used_get_a_sentence(app: AppTest, lists: dict[str,
     declare(upload(app, table()), **lists)
     assert words in said(app) and app.session_state["dataset"] is None
     declare(app, owned="yes", **dict.fromkeys(lists))
-    assert not app.error and app.session_state["dataset"].columns == (("owned", ("yes", "other")),)
+    assert not app.error and app.session_state["dataset"].columns == (("owned", ("yes", "other")),)  # type: ignore[attr-defined]
 
 
 def test_ranges_of_a_column_without_numbers_leave_everything_to_other(app: AppTest) -> None:

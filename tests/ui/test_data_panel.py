@@ -58,10 +58,10 @@ def test_ranges_must_be_declared_and_may_be_filled_with_a_warning(app: AppTest) 
     fill(app)
     dataset, tables = app.session_state["dataset"], app.session_state["tables"]
     assert not app.error
-    assert dataset.n == 60 and dataset.names == ("age", "height") and dataset.bounds == ((0.0, 6.0), (0.0, 10.0))
-    assert list(tables) == [dataset.identity] and tables[dataset.identity].shape == (60, 3)
+    assert dataset.n == 60 and dataset.names == ("age", "height") and dataset.bounds == ((0.0, 6.0), (0.0, 10.0))  # type: ignore[attr-defined]
+    assert list(tables) == [dataset.identity] and tables[dataset.identity].shape == (60, 3)  # type: ignore[attr-defined]
     assert "not private" in " ".join(markdown.value for markdown in app.markdown)
-    assert set(dataset.load(tables).labels) == {-1.0, 1.0}
+    assert set(dataset.load(tables).labels) == {-1.0, 1.0}  # type: ignore[attr-defined]
 
 
 def test_parquet_is_read_too(app: AppTest) -> None:
@@ -172,7 +172,7 @@ def test_removing_the_file_forgets_it_and_a_new_one_starts_afresh(app: AppTest) 
     upload(app, csv(table().rename(columns={"age": "years"})))
     assert app.session_state["dataset"] is None and "'years' needs a range" in said(app)
     fill(app)
-    assert app.session_state["dataset"].names == ("years", "height")
+    assert app.session_state["dataset"].names == ("years", "height")  # type: ignore[attr-defined]
 
 
 def test_choices_survive_a_wrong_one(app: AppTest) -> None:

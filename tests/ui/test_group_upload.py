@@ -118,10 +118,10 @@ def test_a_file_with_proposed_ranges_and_groups_is_marked_and_makes_a_problem(ap
     )
     dataset, tables = app.session_state["dataset"], app.session_state["tables"]
     assert declared(app) == pytest.approx({"east": 0.2, "north": 0.2, "south": 0.4, "other": 0.2})  # of 0.25, 0.25, 0.5
-    assert dataset.names == ("age", "height") and dataset.bounds == ((0.0, 6.0), (0.0, 10.0))
-    assert list(tables) == [dataset.identity] and np.array_equal(dataset.rows(table()), tables[dataset.identity])
-    assert tables[dataset.identity].shape == (60, 4) and "60 rows, 2 features, 4 groups" in app.success[0].value
-    loaded = dataset.load(tables)
+    assert dataset.names == ("age", "height") and dataset.bounds == ((0.0, 6.0), (0.0, 10.0))  # type: ignore[attr-defined]
+    assert list(tables) == [dataset.identity] and np.array_equal(dataset.rows(table()), tables[dataset.identity])  # type: ignore[attr-defined]
+    assert tables[dataset.identity].shape == (60, 4) and "60 rows, 2 features, 4 groups" in app.success[0].value  # type: ignore[attr-defined]
+    loaded = dataset.load(tables)  # type: ignore[attr-defined]
     np.testing.assert_array_equal(loaded.labels, np.where(np.arange(60) % 3 == 0, 1.0, -1.0))
     np.testing.assert_array_equal(loaded.groups, np.resize([1, 2, 2, 0], 60))
     game = GroupLoss(data=dataset).build(tables)
@@ -202,7 +202,7 @@ def test_shares_can_be_bought_and_the_plan_pays_for_every_release(app: AppTest) 
     assert "not released yet" in said(app) and app.session_state["dataset"] is None and not app.error
     app.number_input(key="p_groups_upload_shares_cost").set_value(0.5).run()
     press(app, "release")
-    facts = app.session_state["dataset"].facts()
+    facts = app.session_state["dataset"].facts()  # type: ignore[attr-defined]
     assert facts.shares_costs == (0.5,) and GroupLoss(data=app.session_state["dataset"]).facts().released == (
         Laplace(0.5),
     )
@@ -232,12 +232,12 @@ def test_bought_shares_belong_to_the_groups_that_they_were_bought_for(app: AppTe
     declare(app, [("south", None), ("east", None)])
     assert "not released yet" in said(app) and app.session_state["dataset"] is None
     press(app, "release")
-    assert set(declared(app)) == {"south", "east", "other"} and len(app.session_state["dataset"].shares_costs) == 2
+    assert set(declared(app)) == {"south", "east", "other"} and len(app.session_state["dataset"].shares_costs) == 2  # type: ignore[attr-defined]
     app.selectbox(key="p_groups_upload_target").set_value("region").run()
     assert app.selectbox(key="p_groups_upload_group").value == "sick"
     declare(app, [("yes", None), ("no", None)])
     press(app, "release")
-    assert len(app.session_state["dataset"].shares_costs) == 3  # of the same rows, whatever the column
+    assert len(app.session_state["dataset"].shares_costs) == 3  # type: ignore[attr-defined]  # of the same rows, whatever the column
     upload(app, table(90))
     assert app.session_state["dataset"] is None  # another file
 
@@ -359,7 +359,7 @@ def test_a_new_file_with_the_same_columns_starts_afresh(app: AppTest) -> None:
     upload(app, table().assign(age=np.arange(60.0) * 2, region=np.resize(["up", "down", "level"], 60)))
     assert app.session_state["dataset"] is None and not app.session_state["from_data"] and "badge" not in text(app)
     press(press(app, "fill"), "propose")
-    assert app.session_state["dataset"].bounds[0] == (0.0, 200.0) and set(declared(app)) == {
+    assert app.session_state["dataset"].bounds[0] == (0.0, 200.0) and set(declared(app)) == {  # type: ignore[attr-defined]
         "up",
         "down",
         "level",

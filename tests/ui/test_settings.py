@@ -81,7 +81,7 @@ def script() -> None:
     numbers = experiment_controls.replicates_and_seed(panel, public=True)
     labels = experiment_controls.methods(panel, catalogue)
     settings = experiment_controls.settings(panel, catalogue, list(catalogue.controls()))
-    methods = experiment_controls.Chosen(labels, experiment_controls.references(panel), settings)
+    methods = experiment_controls.Chosen(labels, experiment_controls.references(panel, "What they are."), settings)
     problem = problem_controls.model(panel, data, budget, numbers["seed"])
     st.session_state["experiment"] = Experiment(
         problem=problem, arms=methods.arms(catalogue), budget=budget.build(), **numbers

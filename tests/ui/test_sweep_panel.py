@@ -121,8 +121,8 @@ def test_methods_without_a_plan_and_impossible_values_are_said_in_sentences(load
 
 def test_a_sweep_that_takes_too_long_is_not_started(load) -> None:
     app = load(iterations=10_000, values=tuple(float(d) for d in range(2, 26)))
-    limit = sweep_panel.runner().max_seconds
-    sweep_panel.runner().max_seconds = 1e-3
+    limit = sweep_panel.runner().max_seconds  # type: ignore[attr-defined]
+    sweep_panel.runner().max_seconds = 1e-3  # type: ignore[attr-defined]
     try:
         app.run()
         assert app.button(key="p_sweep_run").disabled and "Runs end after" in app.error[0].value
@@ -134,8 +134,8 @@ def test_a_sweep_that_takes_too_long_is_not_started(load) -> None:
         )
         values = tuple(float(d) for d in range(2, 26))
         sweep = Sweep(experiment=experiment, fields=("problem.dimension",), values=values, metric="objective_gap")
-        sweep_panel.runner().max_seconds = 2.5 * sum(point.seconds for point in sweep.planned())
+        sweep_panel.runner().max_seconds = 2.5 * sum(point.seconds for point in sweep.planned())  # type: ignore[attr-defined]
         app.session_state["data_sets"] = 5
         assert "Use at most 2 data sets, fewer" in app.run().error[0].value
     finally:
-        sweep_panel.runner().max_seconds = limit
+        sweep_panel.runner().max_seconds = limit  # type: ignore[attr-defined]

@@ -50,7 +50,7 @@ def panel(app: AppTest) -> object:
 
 def test_a_file_that_leaves_nothing_open_is_read_without_a_question(app: AppTest) -> None:
     upload(app, written(",", "."))
-    assert not panel(app).proto.expanded
+    assert not panel(app).proto.expanded  # type: ignore[attr-defined]
     assert app.selectbox(key="p_upload_separator").value == "," and app.selectbox(key="p_upload_header").value is True
     filled(app)
     dataset = app.session_state["dataset"]
@@ -59,7 +59,7 @@ def test_a_file_that_leaves_nothing_open_is_read_without_a_question(app: AppTest
 
 def test_numbers_that_can_be_read_in_two_ways_are_asked_about_and_read_again(app: AppTest) -> None:
     upload(app, written())
-    assert panel(app).proto.expanded and any("decimal mark" in info.value for info in app.info)
+    assert panel(app).proto.expanded and any("decimal mark" in info.value for info in app.info)  # type: ignore[attr-defined]
     filled(app)
     before = app.session_state["dataset"]
     assert before.bounds[0][1] > 10_000

@@ -11,10 +11,11 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, theory
 from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
-from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose, streams
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import ProblemSpecification, SmoothFacts
 from dpviz.problems.linear_models import LogisticRegression

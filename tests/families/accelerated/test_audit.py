@@ -14,10 +14,11 @@ from scipy import stats
 from dpviz.datasets import UniformLogistic, UploadedTable
 from dpviz.families.accelerated import GradientDescent, Nesterov, smoothness
 from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.privacy.events import Event, Gaussian, Laplace, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
-from dpviz.privacy.mechanisms import Batch, Mechanisms, Purpose, noise_scale, streams
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, streams
 from dpviz.privacy.queries import Query
 from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
 from dpviz.problems.quadratic import Quadratic

@@ -56,7 +56,7 @@ def test_the_release_is_paid_from_the_budget_of_the_plan(budget: Budget) -> None
     problem = CENTRED.replaced(smoothness=value, smoothness_source="released", smoothness_cost=cost)
     experiment = Experiment(problem=problem, arms=(Arm(label="NAG", algorithm=Nesterov(iterations=20)),), budget=budget)
     plan = experiment.plans()["NAG"]
-    assert plan.facts.released == (Laplace(cost),) and plan.facts.smoothness == value
+    assert plan.facts.released == (Laplace(cost),) and plan.facts.smoothness == value  # type: ignore[attr-defined]
     events = (*plan.facts.released, *plan.events)
     spent = {
         PureDP: lambda: accountants.total(events, "epsilon") / 2.0,

@@ -138,7 +138,7 @@ def test_the_table_holds_every_problem_that_is_measured_with_every_method_offere
         assert [cell["size"] for cell in kinds["approximate"]] == sorted(cell["size"] for cell in kinds["pure"])
         for problem, cell in zip(sizes, kinds["approximate"], strict=True):
             facts = problem.facts()
-            assert (cell["rows"], cell["size"]) == (facts.n, max(facts.d_x, facts.d_y)) and set(cell["medians"]) == set(
+            assert (cell["rows"], cell["size"]) == (facts.n, max(facts.d_x, facts.d_y)) and set(cell["medians"]) == set(  # type: ignore[attr-defined]
                 offered
             )
             assert cell["signals"] == pytest.approx(

@@ -178,7 +178,7 @@ def sampled(neighbour: bool) -> np.ndarray:
             if snapshot.iteration:  # the average of t draws gives the t-th away
                 total = tuple(snapshot.iteration * snapshot.output[name] for name in "xy")
                 x, y = (np.argmax(new - old, axis=1) for new, old in zip(total, before, strict=True))
-                number, before = 4 * number + 2 * x + y, total
+                number, before = 4 * number + 2 * x + y, total  # type: ignore[assignment]
         counts += np.bincount(number, minlength=len(TRANSCRIPTS))
     return counts
 

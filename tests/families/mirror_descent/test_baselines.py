@@ -21,10 +21,11 @@ from dpviz.families.mirror_descent import (
 )
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import exponential_mu, gdp_mu
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech, Gaussian, Laplace, Parallel, Seq
 from dpviz.privacy.ledger import Ledger
-from dpviz.privacy.mechanisms import Batch, Mechanisms
+from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.group_loss import GroupLoss

@@ -178,7 +178,7 @@ def test_more_noise_and_larger_delta_never_cost_more(events, more):
             return Repeat(quieter(event.event), event.times)
         if isinstance(event, Sub):
             return Sub(event.kind, event.m, event.n, quieter(event.inner))
-        return type(event)(more * getattr(event, event.__match_args__[0]))
+        return type(event)(more * getattr(event, event.__match_args__[0]))  # type: ignore[call-arg]
 
     louder = tuple(quieter(event) for event in events)
     slack = 1 + PESSIMISM

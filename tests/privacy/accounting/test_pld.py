@@ -133,7 +133,7 @@ SINGLE = [Laplace(1.0), Laplace(0.05), Gaussian(0.3), sampled(1, 10, Laplace(1.0
 def test_a_discretised_event_dominates_it(event):
     (high,) = pld.largest_losses(event, 1e-12)
     for cells in (7, 100, 1001):
-        (grid,) = pld.from_profiles([profile(event)], [high], high / cells)
+        (grid,) = pld.from_profiles([profile(event)], [high], high / cells)  # type: ignore[attr-defined]
         assert grid.p.min() >= 0
         assert grid.p.sum() + grid.inf == pytest.approx(1, abs=1e-9)
         epsilon = np.linspace(-1.1, 1.1, 301) * high
@@ -144,7 +144,7 @@ def test_a_discretised_event_dominates_it(event):
 
 
 def test_delta_and_epsilon_of_a_distribution_by_hand():
-    distribution = pld.PLD(0.5, -1, np.array([0.2, 0.3, 0.1, 0.3]), 0.1)
+    distribution = pld.PLD(0.5, -1, np.array([0.2, 0.3, 0.1, 0.3]), 0.1)  # type: ignore[attr-defined]
     assert distribution.losses == pytest.approx([-0.5, 0.0, 0.5, 1.0])
 
     def by_hand(epsilon: float) -> float:
@@ -162,7 +162,7 @@ def test_delta_and_epsilon_of_a_distribution_by_hand():
 
 
 def test_losses_beyond_the_range_of_exp():
-    distribution = pld.PLD(10.0, -300, np.full(601, 1 / 601), 0.0)
+    distribution = pld.PLD(10.0, -300, np.full(601, 1 / 601), 0.0)  # type: ignore[attr-defined]
     assert distribution.epsilon(1e-3) == pytest.approx(3000.0 + math.log(1 - 601e-3), abs=1e-9)
     assert distribution.delta(2999.0) == pytest.approx(-math.expm1(-1) / 601)
 

@@ -177,7 +177,7 @@ KINDS: list[Event] = [
 def test_discretised_events_dominate_theirs_in_both_directions(event):
     profiles, highest = per_event.directions(event), pld.largest_losses(event, 1e-12)
     for cells in (7, 100, 1001):
-        found = pld.from_profiles(profiles, highest, max(highest) / cells)
+        found = pld.from_profiles(profiles, highest, max(highest) / cells)  # type: ignore[attr-defined]
         for grid, profile in zip(found, profiles, strict=True):
             assert grid.p.min() >= 0
             assert grid.p.sum() + grid.inf == pytest.approx(1, abs=1e-9)
@@ -349,7 +349,7 @@ def test_more_noise_never_costs_more(history, less_noise):
     def louder(event: Event) -> Event:
         if isinstance(event, Sub):
             return Sub(event.kind, event.m, event.n, louder(event.inner))
-        return type(event)(less_noise * getattr(event, event.__match_args__[0]))
+        return type(event)(less_noise * getattr(event, event.__match_args__[0]))  # type: ignore[call-arg]
 
     quiet = pld.epsilon_at(history, DELTA)
     assert quiet <= pld.epsilon_at([(louder(event), count) for event, count in history], DELTA) * 1.002 + 1e-9

@@ -141,7 +141,7 @@ def test_very_small_deltas_have_an_epsilon_and_a_plan() -> None:
         assert 1 - 1e-3 <= accountants.tightest(plan, 1e-10).epsilon <= 1
     # The specification's numbers for this route; the loss distribution proves 2.51 and 2.88.
     for q, mu, steps, expected in ((0.01, 1.0, 1000, 2.798), (0.1, 0.5, 100, 3.122)):
-        events = (Sub("wor", round(q * 1000), 1000, Gaussian(mu)),) * steps
+        events = (Sub("wor", round(q * 1000), 1000, Gaussian(mu)),) * steps  # type: ignore[assignment]
         assert accountants.epsilon(events, 1e-6, "rdp") == pytest.approx(expected, abs=1e-3)
 
 
