@@ -170,6 +170,13 @@ class Plan:
             return self.terms.events
         return (_ceiling(self.terms, self.terms.cap),)
 
+    def charged(self, iteration: int) -> tuple[Event, ...]:
+        """What accountants read of a run up to an iteration: its events until then; under a filter, its worst case."""
+        if isinstance(self.terms, Filter) and self.worst_case is not None:
+            amount = float(self.worst_case[iteration])
+            return (_ceiling(self.terms, amount),) if amount else ()
+        return self.events[: int(np.searchsorted(self.charged_at, iteration, side="right"))]
+
     @property
     def currency(self) -> Currency | None:
         """The currency in which its steps add up: that of a filter, or the budget's own; ρ where the budget has none.

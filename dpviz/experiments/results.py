@@ -16,7 +16,6 @@ from dpviz.experiments.trace import Lane, Trace
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
-from dpviz.privacy.events import Event
 
 PASSES = "passes"  # over the data
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
@@ -97,17 +96,12 @@ def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
 
     Pure ε, ρ and μ compose by themselves. For (ε, δ) it is the tightest ε at the budget's δ.
     """
-    return plan.budget.spent(_released(plan, iteration), plan.facts.released), plan.budget.symbol
+    return plan.budget.spent(plan.charged(iteration), plan.facts.released), plan.budget.symbol
 
 
 def reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
     """ε at δ of everything released up to an iteration, before the run included, by the tightest accountant."""
-    return accountants.tightest(_released(plan, iteration), delta, before=plan.facts.released)
-
-
-def _released(plan: Plan, iteration: int) -> tuple[Event, ...]:
-    """The events up to an iteration."""
-    return plan.events[: int(np.searchsorted(plan.charged_at, iteration, side="right"))]
+    return accountants.tightest(plan.charged(iteration), delta, before=plan.facts.released)
 
 
 def final_table(

@@ -123,10 +123,9 @@ def accountant_curves(plan: Plan, delta: float, *, height: int = style.HEIGHT) -
     """
     steps = np.unique(np.append(np.linspace(1, plan.iterations, CHECKPOINTS).round().astype(int), 1))
     before = accountants.total(plan.facts.released, "epsilon")  # the plan depends on it: only basic composition holds
-    counts = np.searchsorted(plan.charged_at, steps, side="right")
     curves = {}
     for method in accountants.METHODS:
-        curve = before + accountants.epsilon_curve(plan.events, delta, method, tuple(counts.tolist()))
+        curve = before + _epsilon_curve(plan, steps, delta, method)
         if np.isfinite(curve[-1]):
             curves[method] = curve
     tightest = min(curves, key=lambda method: curves[method][-1], default=None)
@@ -150,6 +149,14 @@ def accountant_curves(plan: Plan, delta: float, *, height: int = style.HEIGHT) -
         if_empty="No accountant gives a finite ε: this method has no privacy.",
         height=height,
     )
+
+
+def _epsilon_curve(plan: Plan, steps: np.ndarray, delta: float, method: Method) -> np.ndarray:
+    """(k,) ε at δ by one accountant after each of the steps, by the run alone."""
+    if plan.worst_case is not None:
+        return np.array([accountants.epsilon(plan.charged(step), delta, method) for step in steps.tolist()])
+    counts = np.searchsorted(plan.charged_at, steps, side="right")
+    return accountants.epsilon_curve(plan.events, delta, method, tuple(counts.tolist()))
 
 
 def error_bounds(

@@ -8,7 +8,7 @@ import pytest
 
 from dpviz.experiments import publishing
 from dpviz.experiments.export import to_csv
-from dpviz.experiments.results import ceilings, columns, endings, final_table, spent_curve
+from dpviz.experiments.results import budget_spent, ceilings, columns, endings, final_table, reading, spent_curve
 from dpviz.experiments.runner import Runner
 from dpviz.plots import plan_figures
 from dpviz.plots.run_figures import convergence
@@ -33,6 +33,7 @@ def test_it_plans_within_its_budget_and_says_at_most_when() -> None:
     for label, plan in planned.plans.items():
         assert plan.stops and plan.private and plan.currency == "rho"
         assert plan.spent("rho")[[0, -1]].tolist() == [0, RHO if label == "A" else RHO / 4]
+        assert budget_spent(plan, 3) == (pytest.approx(plan.spent("rho")[3]), "ρ")
         assert 0 < plan.spent("rho")[1] < plan.spent("rho")[-1], "it cannot spend all in its first round"
 
 
@@ -121,7 +122,9 @@ def test_its_plan_is_drawn_with_every_noise_and_at_most_what_it_spends() -> None
     assert notes(spent) == "at most; stops by itself: A, B"
     lines = {trace.name: trace for trace in spent.data if trace.name}
     np.testing.assert_allclose(lines["A"].y, PLANS["A"].spent("rho"), rtol=1e-6)
-    assert plan_figures.accountant_curves(PLANS["A"], 1e-6).data
+    curves = plan_figures.accountant_curves(PLANS["A"], 1e-6)
+    (zcdp,) = [trace for trace in curves.data if "zCDP" in (trace.name or "")]
+    assert 0 < zcdp.y[0] < zcdp.y[-1] == pytest.approx(reading(PLANS["A"], ROUNDS, 1e-6).by_method["zcdp"], rel=1e-6)
 
 
 def test_against_the_privacy_spent_a_thin_line_leads_from_what_was_used_to_the_ceiling() -> None:

@@ -243,6 +243,9 @@ def test_a_worst_case_is_what_a_filter_has_spent_at_most(currency: str, cap: flo
     plan = dataclasses.replace(adaptive(currency, cap), worst_case=worst)
     assert plan.spent(currency) == pytest.approx(worst)  # type: ignore[arg-type]
     assert plan.events == adaptive(currency, cap).events, "the guarantee is the cap all the same"
+    assert plan.charged(1) == () and plan.charged(4) == plan.events
+    for iteration, amount in enumerate(worst):
+        assert accountants.total(plan.charged(iteration), currency) == pytest.approx(amount)  # type: ignore[arg-type]
     known = dataclasses.replace(plan, facts=KNOWN)
     for wanted in ("epsilon", "rho", "mu"):
         before = accountants.total(KNOWN.released, wanted)
