@@ -105,7 +105,7 @@ def test_numbers_of_the_experiment_itself_and_of_its_budget_can_be_varied() -> N
 @pytest.mark.parametrize(
     ("address", "value", "sentence"),
     [
-        ("problem.dimension", 5000, "At the value 5000: Parameters must be between 2 and 200 (got 5000)."),
+        ("problem.dimension", 5000, "At the value 5,000: Parameters must be between 2 and 200 (got 5000)."),
         ("problem.dimension", 2.5, "At the value 2.5: Parameters must be a whole number."),
         ("budget.epsilon", -1, "At the value -1: "),
         ("problem.colour", 3, "'colour' is not a number"),
