@@ -4,6 +4,7 @@ An algorithm that needs a new kind of problem adds a tiny one to PROBLEMS. Runs 
 """
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -298,16 +299,25 @@ def test_a_replicate_is_the_same_whatever_their_number(cls: type[Algorithm]) -> 
 
 
 @EVERY
-def test_an_arm_is_the_same_whatever_the_other_arms_and_another_seed_differs(cls: type[Algorithm]) -> None:
+def test_an_arm_is_the_same_whatever_the_other_arms_and_the_worker_and_another_seed_differs(
+    cls: type[Algorithm],
+) -> None:
     case = runs(cls)[0]
     arm = Arm(label="it", algorithm=case.algorithm, budget=case.budget)
     alike = [other for other in runs(cls) if other.problem == case.problem][1:9:2]
     others = tuple(Arm(label=f"{i}", algorithm=c.algorithm, budget=c.budget) for i, c in enumerate(alike))
-    traces = []
-    for arms, seed in (((arm,), 0), ((*others, arm), 0), ((arm,), 1)):
-        experiment = Experiment(problem=case.specification, arms=arms, replicates=R, seed=seed)
-        trace = experiment.run(next(iter(case.worlds.values())).tables)
-        traces.append(trace.series("it", next(iter(trace.metrics)))[1])
+
+    def traced(text: str) -> np.ndarray:
+        trace = Experiment.from_json(text).run(next(iter(case.worlds.values())).tables)
+        return trace.series("it", next(iter(trace.metrics)))[1]
+
+    texts = [
+        Experiment(problem=case.specification, arms=arms, replicates=R, seed=seed).to_json()
+        for arms, seed in (((arm,), 0), ((*others, arm), 0), ((arm,), 1))
+    ]
+    traces = [traced(text) for text in texts]
+    with ThreadPoolExecutor(2) as pool:  # two workers at once know the text only
+        assert all(np.array_equal(traces[0], found) for found in pool.map(traced, texts[:2]))
     assert np.array_equal(traces[0], traces[1])
     if length(cls) is None and only_selects(case.plan):
         return  # one or two selections from a few vertices may well coincide
