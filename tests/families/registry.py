@@ -283,12 +283,20 @@ def cases(cls: type[Algorithm]) -> tuple[Case, ...]:
 
 @cache
 def runs(cls: type[Algorithm]) -> tuple[Case, ...]:
-    """One plan per variant, problem and kinds of releases: some methods add other noise under another budget."""
-    chosen: dict[object, Case] = {}
+    """One plan per variant, problem and kinds of releases: some methods add other noise under another budget.
+
+    Variants that set two controls take turns on the problems: each runs on one of them.
+    """
+    usual, chosen = next(variants(cls))[1], dict[object, dict[ProblemSpecification, Case]]()
     for case in cases(cls):
         kinds = frozenset(type(release) for release in releases(case.plan))
-        chosen.setdefault((case.algorithm, case.specification, kinds), case)
-    return tuple(chosen.values())
+        chosen.setdefault((case.algorithm, kinds), {}).setdefault(case.specification, case)
+    found: list[Case] = []
+    for turn, on_problems in enumerate(chosen.values()):
+        alike = list(on_problems.values())
+        settings = [getattr(alike[0].algorithm, name) != getattr(usual, name) for name in cls.model_fields]
+        found += alike if sum(settings) < 2 else [alike[turn % len(alike)]]
+    return tuple(found)
 
 
 @cache
