@@ -79,6 +79,14 @@ class Algorithm(Specification, ABC, Generic[P, F]):
     title: ClassVar[str] = ""
     metrics: ClassVar[tuple[Metric, ...]] = ()
     if_diverged: ClassVar[str] = "Choose a smaller step size."  # what to do about it, in a sentence
+    # Hue (0-3, 4 is grey) and dash (0-3) of its lines in every figure, by number: the same whatever else is chosen.
+    hue: ClassVar[int] = 0
+    dash: ClassVar[int] = 0
+
+    @property
+    def look(self) -> tuple[int, int]:
+        """Hue and dash: those of the update rule, unless its settings make it another method of the catalogue."""
+        return self.hue, self.dash
 
     @abstractmethod
     def plan(self, facts: F, budget: Budget) -> Plan:

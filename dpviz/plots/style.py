@@ -4,7 +4,7 @@ Titles are headings of the page, and colours of background and text are the them
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from types import MappingProxyType
 from typing import Any
@@ -57,27 +57,36 @@ class ArmStyle:
 
 
 def arm_styles(arms: Sequence[Arm]) -> dict[str, ArmStyle]:
-    """A style per label: hue = update rule (kind of algorithm), dash = variant of it, dotted = without privacy.
+    """A style per label: hue = update rule, dash = variant of it, dotted = without privacy.
 
-    Hues go to kinds in order of appearance. A kind none of whose arms is private is grey. Sixteen private arms and
-    twenty without privacy can be told apart; a kind with more than four variants borrows from another's hue.
+    Each algorithm says which (`Algorithm.look`), so that a method looks the same whatever else is chosen, in whatever
+    order. Of arms that would look alike, all but the first by label take what is left; sixteen private arms and twenty
+    without privacy can be told apart.
     """
-    private = {arm.algorithm.kind for arm in arms if not arm.reference}
-    hues: dict[str, str] = {}
     styles: dict[str, ArmStyle] = {}
-    for arm in arms:
-        kind, plain = arm.algorithm.kind, arm.reference
-        if kind in private and kind not in hues:
-            hues[kind] = HUES[len(hues) % len(HUES)]
-        styles[arm.label] = _free(hues.get(kind, GREY), plain, set(styles.values()))
-    return styles
+    waiting = []
+    for arm in sorted(arms, key=lambda arm: arm.label):
+        look = _look(arm)
+        if look in styles.values():
+            waiting.append((arm.label, look))
+        else:
+            styles[arm.label] = look
+    for label, look in waiting:
+        styles[label] = _free(look, set(styles.values()))
+    return {arm.label: styles[arm.label] for arm in arms}
 
 
-def _free(hue: str, reference: bool, taken: set[ArmStyle]) -> ArmStyle:
-    """The first style that is not taken: a dash in the preferred hue, else in another."""
-    hues = (hue, *(other for other in HUES if other != hue))
-    styles = [ArmStyle(color, dash, reference) for color, dash in product(hues, DOTS if reference else DASHES)]
-    return next((style for style in styles if style not in taken), styles[0])
+def _look(arm: Arm) -> ArmStyle:
+    """What the algorithm says, dotted if it is without privacy."""
+    hue, dash = arm.algorithm.look
+    return ArmStyle((*HUES, GREY)[hue], (DOTS if arm.reference else DASHES)[dash], arm.reference)
+
+
+def _free(look: ArmStyle, taken: set[ArmStyle]) -> ArmStyle:
+    """The first style that is not taken: a dash in the same hue, else in another."""
+    hues = (look.color, *(other for other in HUES if other != look.color))
+    styles = [replace(look, color=hue, dash=dash) for hue, dash in product(hues, DOTS if look.reference else DASHES)]
+    return next((style for style in styles if style not in taken), look)
 
 
 def with_opacity(color: str, opacity: float) -> str:

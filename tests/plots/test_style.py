@@ -5,8 +5,14 @@ import pytest
 
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, presets
+from dpviz.families.mirror_descent import presets as mirror_presets
 from dpviz.plots.style import DASHES, DOTS, HUES, PALETTE, PLOT_CONFIG, arm_styles, layout, with_opacity
 from dpviz.privacy.budgets import NoPrivacy
+from dpviz.problems.group_loss import GroupLoss
+from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.quadratic_games import QuadraticGame
+from dpviz.problems.simplex_learning import SparseRegression
 
 
 def luminance(color: str) -> float:
@@ -35,7 +41,7 @@ def test_hue_is_the_update_rule_and_dash_its_variant() -> None:
     }
 
 
-def test_references_are_dotted_in_the_hue_of_their_rule_or_grey_without_one() -> None:
+def test_references_are_dotted_in_the_hue_of_their_rule() -> None:
     arms = (
         Arm(label="plain HB", algorithm=HeavyBall(), budget=NoPrivacy()),
         Arm(label="GD", algorithm=GradientDescent()),
@@ -44,8 +50,36 @@ def test_references_are_dotted_in_the_hue_of_their_rule_or_grey_without_one() ->
     styles = arm_styles(arms)
     assert styles["GD"].dash == "solid" and not styles["GD"].reference
     assert styles["plain GD"].color == styles["GD"].color and styles["plain GD"].dash in DOTS
-    assert styles["plain HB"].color == PALETTE["no privacy"] and styles["plain HB"].dash in DOTS
+    assert styles["plain HB"].color == arm_styles([Arm(label="HB", algorithm=HeavyBall())])["HB"].color
+    assert styles["plain HB"].dash in DOTS
     assert styles["plain GD"].reference and styles["plain HB"].reference
+
+
+CATALOGUES = (
+    {"accelerated": tuple(presets.METHODS)}
+    | {problem.__name__: mirror_presets.offered(problem)[0] for problem in (QuadraticGame, MatrixGame, MarginalQueries)}
+    | {problem.__name__: mirror_presets.offered(problem)[0] for problem in (SparseRegression, GroupLoss)}
+)
+
+
+@pytest.mark.parametrize("labels", CATALOGUES.values(), ids=list(CATALOGUES))
+def test_a_method_looks_the_same_whatever_else_is_chosen_in_whatever_order(labels: tuple[str, ...]) -> None:
+    catalogue = {**mirror_presets.METHODS, **presets.METHODS}
+    arms = [Arm(label=label, algorithm=catalogue[label]) for label in labels]
+    together = arm_styles(arms)
+    assert len(set(together.values())) == len(labels)
+    assert arm_styles(arms[::-1]) == together
+    for i, arm in enumerate(arms):
+        assert arm_styles([arm]) == {arm.label: together[arm.label]}
+        assert arm_styles([arms[i - 1], arm])[arm.label] == together[arm.label]
+
+
+def test_arms_that_would_look_alike_take_what_is_left_in_the_order_of_their_labels() -> None:
+    few, many = (Arm(label=f"T = {T}", algorithm=Nesterov(iterations=T)) for T in (10, 20))
+    other = Arm(label="GD", algorithm=GradientDescent())
+    styles = arm_styles([many, other, few])
+    assert styles["T = 10"] == arm_styles([few])["T = 10"] and styles == arm_styles([few, many, other])
+    assert len(set(styles.values())) == 3 and styles["T = 20"].color == styles["T = 10"].color
 
 
 def test_all_arms_of_the_largest_comparisons_can_be_told_apart() -> None:

@@ -65,6 +65,13 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         help="Run T steps, or as many (at most T) as minimise the error bound.",
     )
 
+    @property
+    def look(self) -> tuple[int, int]:
+        """Schedule and horizon make another method, with another name."""
+        if self.schedule == "uniform":
+            return self.hue, 2 if self.horizon == "bound" else 0
+        return self.hue, 1 if self.schedule == "optimal" else 3
+
     # ------------------------------------------------------------------------------------------------- the update rule
 
     @abstractmethod
@@ -209,6 +216,7 @@ class HeavyBall(GradientMethod):
     kind: ClassVar[str] = "families.accelerated.heavy_ball"
     title: ClassVar[str] = "DP-HB"
     if_diverged: ClassVar[str] = LESS
+    hue: ClassVar[int] = 1
     dynamics: ClassVar[quadratic.Kind] = "heavy_ball"
     momentum_rule: Literal["nesterov", "optimal", "polyak", "own"] = choice(
         "nesterov",
@@ -250,6 +258,7 @@ class Nesterov(GradientMethod):
     kind: ClassVar[str] = "families.accelerated.nesterov"
     title: ClassVar[str] = "DP-NAG"
     if_diverged: ClassVar[str] = LESS
+    hue: ClassVar[int] = 2
     dynamics: ClassVar[quadratic.Kind] = "nesterov"
 
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
@@ -269,6 +278,7 @@ class MultistageNesterov(Nesterov):
 
     kind: ClassVar[str] = "families.accelerated.multistage_nesterov"
     title: ClassVar[str] = "DP-MASG"
+    hue: ClassVar[int] = 3
     stage_lengths: Literal["corrected", "paper"] = choice(
         "corrected",
         {"corrected": "Depend on c", "paper": "As in the paper"},

@@ -101,6 +101,15 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     def as_in_the_paper(self) -> bool:
         return self.accounting == "paper"
 
+    @property
+    def look(self) -> tuple[int, int]:
+        """Rows per round, accounting and output make another method, with another name."""
+        if self.as_in_the_paper:
+            return self.hue, 3
+        if self.output == "fresh":
+            return self.hue, 2
+        return self.hue, int(self.batching == "single")
+
     # ---------------------------------------------------------------------------------------------------------- plan
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
@@ -239,6 +248,11 @@ class SyntheticData(VertexSampling):
         label="Synthetic output",
         help="The average of x's weights (Rao-Blackwell, less noise), or the rows that were drawn. Both are private.",
     )
+
+    @property
+    def look(self) -> tuple[int, int]:
+        """Drawn rows are another method than the histogram."""
+        return self.hue, int(self.release == "rows")
 
     def has_internal(self, facts: GameFacts) -> bool:
         """All that x does is released."""

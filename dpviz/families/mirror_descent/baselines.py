@@ -130,6 +130,7 @@ class EuclideanGradient(NoisyGradients):
 
     kind: ClassVar[str] = "families.mirror_descent.euclidean_gradient"
     title: ClassVar[str] = "DP-SGDA (Euclidean)"
+    hue: ClassVar[int] = 1
     euclidean_step: float = number(
         10.0,
         0.3,
@@ -158,6 +159,7 @@ class GaussianMirrorDescent(NoisyGradients):
 
     kind: ClassVar[str] = "families.mirror_descent.gaussian_mirror_descent"
     title: ClassVar[str] = "Gaussian mirror descent"
+    hue: ClassVar[int] = 2
     entropic_step: float = number(
         30.0,
         0.3,
@@ -184,6 +186,8 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
 
     kind: ClassVar[str] = "families.mirror_descent.noisy_payoffs"
     title: ClassVar[str] = "Noisy payoff matrix"
+    hue: ClassVar[int] = 1
+    dash: ClassVar[int] = 3
     matrix_rounds: int = number(
         256, 1, 1024, label="Rounds on the noisy matrix", scale="log", help="They cost no further privacy."
     )
@@ -247,6 +251,7 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
 
     kind: ClassVar[str] = "families.mirror_descent.multiplicative_weights"
     title: ClassVar[str] = "MWEM"
+    hue: ClassVar[int] = 1
     measured_queries: int = number(
         64, 1, 1024, label="Measured queries", scale="log", help="Rounds of MWEM, each selects and measures one query."
     )
@@ -314,6 +319,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
 
     kind: ClassVar[str] = "families.mirror_descent.gaussian_marginals"
     title: ClassVar[str] = "Gaussian marginals"
+    hue: ClassVar[int] = 2
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("fit_error", "Largest distance from the noisy tables", released=True, scale="log"),
     )

@@ -95,6 +95,7 @@ class TwoDraws(BestResponses):
 
     kind: ClassVar[str] = "families.mirror_descent.two_draws"
     title: ClassVar[str] = "Two draws"
+    hue: ClassVar[int] = 3
 
     def count(self) -> int:
         return 2
@@ -105,6 +106,8 @@ class FictitiousPlay(BestResponses):
 
     kind: ClassVar[str] = "families.mirror_descent.fictitious_play"
     title: ClassVar[str] = "Fictitious play"
+    hue: ClassVar[int] = 3
+    dash: ClassVar[int] = 1
     responses: int = number(
         32, 2, 1024, label="Best responses", scale="log", help="Vertices drawn in all, in turn, x first."
     )

@@ -31,6 +31,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
 
     kind: ClassVar[str] = "families.mirror_descent.bias_reduced"
     title: ClassVar[str] = "Bias-reduced oracle"
+    hue: ClassVar[int] = 2
+    dash: ClassVar[int] = 3
     sparse: ClassVar[bool] = True
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("rho_spent", "ρ spent so far", released=True),

@@ -42,6 +42,8 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
 
     kind: ClassVar[str] = "families.mirror_descent.anytime_sampling"
     title: ClassVar[str] = "Anytime vertex sampling"
+    hue: ClassVar[int] = 1
+    dash: ClassVar[int] = 1
     sparse: ClassVar[bool] = True
     iterations: int = number(
         64, 2, 1024, label="Rounds", symbol="T", scale="log", help="Rounds, or the most that there may be."
@@ -191,6 +193,8 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
 
     kind: ClassVar[str] = "families.mirror_descent.frank_wolfe"
     title: ClassVar[str] = "Frank-Wolfe"
+    hue: ClassVar[int] = 2
+    dash: ClassVar[int] = 1
     chosen_vertices: int = number(
         16, 1, 1024, label="Rounds of Frank-Wolfe", scale="log", help="Vertices that are chosen, one per round."
     )

@@ -34,6 +34,7 @@ class TunedReference(planning.GameAlgorithm[Game]):
 
     kind: ClassVar[str] = "families.mirror_descent.reference"
     title: ClassVar[str] = "Without privacy, tuned"
+    hue: ClassVar[int] = 4
     rounds: int = number(256, 1, 4096, label="Rounds of the reference", scale="log", help="Of every run that is tried.")
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
