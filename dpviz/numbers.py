@@ -4,7 +4,7 @@ import math
 from typing import SupportsFloat, SupportsIndex
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_SMALLEST, _LARGEST = -4, 7  # powers of ten: from 0.0001 to below 10,000,000 without an exponent
+SMALLEST, LARGEST = -4, 7  # powers of ten: from 0.0001 to below 10,000,000 without an exponent
 
 
 def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
@@ -19,7 +19,7 @@ def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
         return "∞" if x > 0 else "-∞"
     mantissa, _, exponent = f"{x:.{digits - 1}e}".partition("e")
     power = int(exponent)
-    if x == 0 or _SMALLEST <= power < _LARGEST:
+    if x == 0 or SMALLEST <= power < LARGEST:
         return _trimmed(f"{float(f'{x:.{digits}g}'):,.{max(0, digits - 1 - power)}f}")
     mantissa = _trimmed(mantissa)
     factor = mantissa.removesuffix("1") if mantissa in ("1", "-1") else f"{mantissa}×"

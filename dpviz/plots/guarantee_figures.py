@@ -23,7 +23,14 @@ def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None) -> go.Figure
     ]
     if plan is not None:
         lines.append(Line(RATES, plan, "the noise below", ArmStyle(style.PALETTE["private"], "dash")))
-    return line_figure(lines, x_title="False positive rate", y_title="False negative rate", log_y=False, from_zero=True)
+    return line_figure(
+        lines,
+        x_title="False positive rate",
+        y_title="False negative rate",
+        log_y=False,
+        from_zero=True,
+        labels=False,  # all end in the same corner
+    )
 
 
 def accountants(reading: Reading) -> go.Figure:
@@ -41,7 +48,7 @@ def accountants(reading: Reading) -> go.Figure:
         "marker": {"color": colors},
         "text": [short(value) for value in values],
         "textposition": "auto",
-        "hovertemplate": "%{x}: ε = %{y:.4g}<extra></extra>",
+        "hovertemplate": "%{x}: ε = %{text}<extra></extra>",
         "showlegend": False,
     }
     return go.Figure({"data": [bars], "layout": frame})

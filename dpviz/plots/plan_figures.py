@@ -210,14 +210,14 @@ def bound_by_horizon(
         if not np.isfinite(bound).any():
             continue
         if styles[label].reference:  # without noise, more steps are always better
-            lines.append(Line(horizons, bound, label, styles[label]))
+            lines.append(Line(horizons, bound, label, styles[label], value=False))
             continue
         best = int(np.nanargmin(bound))
         if bound[best] > start:
-            lines.append(Line(horizons, bound, f"{label}: says nothing", styles[label]))
+            lines.append(Line(horizons, bound, f"{label}: says nothing", styles[label], group=label, value=False))
             continue
-        text = f"{label}: T* = {horizons[best]:.0f}"
-        lines.append(Line(horizons, bound, text, styles[label]))
+        text = f"{label}: T* = {horizons[best]:,.0f}"
+        lines.append(Line(horizons, bound, text, styles[label], group=label, value=False))
         marks.append(Mark(float(horizons[best]), float(bound[best]), text, styles[label].color))
     return line_figure(
         lines,

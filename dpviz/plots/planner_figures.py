@@ -13,6 +13,7 @@ from dpviz.plots.style import ArmStyle
 from dpviz.privacy.accounting.accountants import METHOD_NAMES, Method
 
 _OWN = ArmStyle(style.PALETTE["private"], "solid")
+_THEORY = ArmStyle(style.PALETTE["theory"], "solid")
 
 
 def noise_by_steps(steps: np.ndarray, scales: np.ndarray, chosen: tuple[int, float], symbol: str) -> go.Figure:
@@ -24,7 +25,10 @@ def noise_by_steps(steps: np.ndarray, scales: np.ndarray, chosen: tuple[int, flo
         float(chosen[0]), chosen[1], f"T = {chosen[0]:,}: {symbol} = {short(chosen[1])}", style.PALETTE["spent"]
     )
     return line_figure(
-        [Line(steps[part], scales[part], "noise in every mean", _OWN, legend=i == 0) for i, part in enumerate(parts)],
+        [
+            Line(steps[part], scales[part], "noise in every mean", _OWN, legend=i + 1 == len(parts), value=False)
+            for i, part in enumerate(parts)
+        ],
         x_title="Number of steps T",
         y_title=f"Noise scale {symbol}",
         log_y=True,
@@ -37,7 +41,7 @@ def noise_by_rows(rows: np.ndarray, scales: np.ndarray, target: float, needed: i
     """Noise scale against the number of rows, at the same share per batch; where it meets the target is marked."""
     mark = Mark(float(needed), target, f"n = {needed:,}", style.PALETTE["spent"])
     return line_figure(
-        [Line(rows, scales, "noise in every mean", _OWN)],
+        [Line(rows, scales, "noise in every mean", _OWN, value=False)],
         x_title="Rows n",
         y_title=f"Noise scale {symbol}",
         log_y=True,
@@ -117,7 +121,7 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
         "marker": {"color": colors},
         "text": [f"{short(value)}{unit}" for value in values.values()],
         "textposition": "auto",
-        "hovertemplate": "%{y}: %{x:.4g}<extra></extra>",
+        "hovertemplate": "%{y}: %{text}<extra></extra>",
         "showlegend": False,
     }
     return go.Figure({"data": [trace], "layout": frame})
@@ -131,7 +135,15 @@ def error_by_budget(
     if needed is not None:
         marks.append(Mark(needed, target, f"{symbol} = {short(needed)}", style.PALETTE["spent"]))
     return line_figure(
-        [Line(amounts, bounds, "bound at the best number of steps", ArmStyle(style.PALETTE["theory"], "solid"))],
+        [
+            Line(
+                amounts,
+                bounds,
+                "bound at the best number of steps",
+                ArmStyle(style.PALETTE["theory"], "solid"),
+                value=False,
+            )
+        ],
         x_title=f"Budget {symbol}",
         y_title=f"Bound on the {title}",
         log_y=True,

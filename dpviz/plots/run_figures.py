@@ -1,20 +1,33 @@
 """Figures of runs: what happened on the data. Works on a trace that is still growing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.experiments.results import endings, quantiles
+from dpviz.experiments.results import endings, headlined, quantiles
 from dpviz.experiments.trace import Lane, Trace
 from dpviz.plots import style
-from dpviz.plots.lines import Line, Mark, line_figure
+from dpviz.plots.lines import Line, Mark, Turn, line_figure, one_band
+from dpviz.plots.multiples import small_multiples
 from dpviz.plots.style import ArmStyle
 
+Axis = Literal["iteration", "spent"]
 NONE: Mapping[str, np.ndarray] = MappingProxyType({})
 NO_CEILINGS: Mapping[str, float] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class _Curves:
+    """What a figure of a run draws, and how; the arguments of `line_figure` and `small_multiples`."""
+
+    lines: list[Line]
+    marks: list[Mark]
+    notes: list[str]
+    axes: dict[str, Any]
 
 
 def convergence(
@@ -22,54 +35,98 @@ def convergence(
     metric_name: str,
     styles: Mapping[str, ArmStyle],
     *,
-    x: Literal["iteration", "spent"] = "iteration",
+    x: Axis = "iteration",
     spent: Mapping[str, np.ndarray] = NONE,
     spent_title: str = "Privacy spent",
     ceilings: Mapping[str, float] = NO_CEILINGS,
     log_y: bool | None = None,
     overlays: Mapping[str, np.ndarray] = NONE,
     overlay_name: str = "bound",
+    bands: Literal["best", "all"] = "best",
+    turns: Sequence[Turn] = (),
     height: int = style.HEIGHT,
 ) -> go.Figure:
-    """Median of a metric over the replicates, with a band from 10 to 90 %, for every arm that records it.
+    """Median of a metric over the replicates for every arm that records it, with a band from 10 to 90 %.
 
-    With one replicate there is no band, and a note says so. Diverged replicates count with their last value.
+    The band is that of the best private arm, by the trace's first headline, where there are more than two; `all_bands`
+    shows the others. With one replicate there is no band, and a note says so. Diverged replicates count with their last
+    value.
 
     x, spent : draw against the privacy spent, (T+1,) per arm, instead of the step; arms without a finite one are left
     out. ceilings : the most that methods that stop by themselves may be charged: against the privacy spent, a thin
     level line leads there from what was charged. log_y : as the metric declares, if None. overlays (T+1,) per arm: thin
-    lines, such as a bound or an exact curve, called overlay_name.
+    lines, such as a bound or an exact curve, called overlay_name. turns : places along the axis to point out.
     """
+    found = _curves(trace, metric_name, styles, x, spent, spent_title, log_y)
+    lines, notes = found.lines, found.notes
+    if bands == "best":
+        lines, said = one_band(lines, _best(trace, metric_name))
+        notes = [*notes, *said]
+    thin = [
+        _overlay(curve, spent.get(label) if x == "spent" else None, label, overlay_name, styles[label])
+        for label, curve in overlays.items()
+        if label in trace.lanes and (x == "iteration" or label in {line.name for line in found.lines})
+    ]
+    level = [_up_to(ceilings[line.name], line) for line in lines if x == "spent" and line.name in ceilings]
+    notes = [*([f"thin lines: {overlay_name}"] if thin else []), *notes]
+    notes += ["thin level lines: up to the ceiling, which is the guarantee"] if level else []
+    return line_figure(
+        [*lines, *thin, *level], marks=found.marks, notes=notes, turns=turns, height=height, **found.axes
+    )
+
+
+def all_bands(
+    trace: Trace,
+    metric_name: str,
+    styles: Mapping[str, ArmStyle],
+    *,
+    x: Axis = "iteration",
+    spent: Mapping[str, np.ndarray] = NONE,
+    spent_title: str = "Privacy spent",
+    log_y: bool | None = None,
+    columns: int = 3,
+) -> go.Figure:
+    """The curves of `convergence`, one panel for each, with its band; the others in light grey."""
+    found = _curves(trace, metric_name, styles, x, spent, spent_title, log_y)
+    return small_multiples(found.lines, columns, notes=found.notes, **found.axes)
+
+
+def _curves(
+    trace: Trace,
+    metric_name: str,
+    styles: Mapping[str, ArmStyle],
+    x: Axis,
+    spent: Mapping[str, np.ndarray],
+    spent_title: str,
+    log_y: bool | None,
+) -> _Curves:
     metric = trace.metrics.get(metric_name)
     lines: list[Line] = []
-    reserves: list[Line] = []
     marks: list[Mark] = []
     alone = False
-    for label in trace.lanes:
+    for label, lane in trace.lanes.items():
         axis = spent.get(label) if x == "spent" else None
-        if x == "spent" and (axis is None or not np.isfinite(axis[-1])):
-            continue
         iterations, values = trace.series(label, metric_name)
-        if len(iterations):
-            lines.append(_median(iterations, values, axis, label, styles[label]))
-            marks += _stops(trace.lanes[label], lines[-1], iterations)
-            if axis is not None and label in ceilings:
-                reserves.append(_up_to(ceilings[label], lines[-1]))
-        if label in overlays:
-            lines.append(_overlay(overlays[label], axis, label, overlay_name, styles[label]))
-        alone |= len(iterations) > 0 and values.shape[1] == 1
-    notes = [f"thin lines: {overlay_name}"] if any(not line.legend for line in lines) else []
-    notes += ["one run; results vary"] if alone else []
-    notes += ["thin level lines: up to the ceiling, which is the guarantee"] if reserves else []
-    return line_figure(
-        [*lines, *reserves],
-        x_title="Step t" if x == "iteration" else spent_title,
-        y_title=_title(metric_name if metric is None else metric.label, metric is None or trace.released(metric)),
-        log_y=(metric is not None and metric.scale == "log") if log_y is None else log_y,
-        marks=marks,
-        notes=notes,
-        height=height,
-    )
+        if not len(iterations) or (x == "spent" and (axis is None or not np.isfinite(axis[-1]))):
+            continue
+        lines.append(_median(iterations, values, axis, label, styles[label]))
+        marks += _stops(lane, lines[-1], iterations)
+        alone |= values.shape[1] == 1
+    axes = {
+        "x_title": "Step t" if x == "iteration" else spent_title,
+        "y_title": metric_name if metric is None else metric.label,
+        "log_y": (metric is not None and metric.scale == "log") if log_y is None else log_y,
+        "not_private": metric is not None and not trace.released(metric),
+    }
+    return _Curves(lines, marks, ["one run; results vary"] if alone else [], axes)
+
+
+def _best(trace: Trace, metric_name: str) -> str:
+    """The private arm with the lowest final median: of the trace's first headline, else of this metric."""
+    name = next(iter(headlined(trace)), metric_name)
+    ends = {label: trace.series(label, name)[1] for label, lane in trace.lanes.items() if lane.private}
+    finals = {label: quantiles(values)[-1, 1] for label, values in ends.items() if len(values)}
+    return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="")
 
 
 def _stops(lane: Lane, line: Line, iterations: np.ndarray) -> list[Mark]:
@@ -86,11 +143,6 @@ def _up_to(ceiling: float, line: Line) -> Line:
     """From the last point of a line, level, to the most that the method may be charged."""
     ends, name = np.array([line.x[-1], max(ceiling, line.x[-1])]), f"{line.name}, ceiling"
     return Line(ends, np.full(2, line.y[-1]), name, line.style, width=1.0, group=line.name, legend=False)
-
-
-def _title(label: str, released: bool) -> str:
-    """The axis title, which stays with the figure wherever it is exported to."""
-    return label if released else f"{label}<br>(not private)"
 
 
 def _median(iterations: np.ndarray, values: np.ndarray, axis: np.ndarray | None, label: str, look: ArmStyle) -> Line:

@@ -9,7 +9,10 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
+import plotly.graph_objects as go
+
 from dpviz.experiments.experiment import Arm
+from dpviz.plots.axes import Range, axis
 
 # Hues with a contrast of at least 3:1 on the light and on the dark page, apart for colour-blind readers.
 PALETTE: Mapping[str, str] = MappingProxyType(
@@ -26,21 +29,35 @@ HUES = tuple(color for color in PALETTE.values() if color != GREY)
 DASHES = ("solid", "dash", "longdash", "dashdot")
 DOTS = ("dot", "1px,6px", "4px,4px", "1px,3px")  # without privacy
 HEIGHT = 320  # pixels, of charts in two columns; 380 alone
+BOTTOM = 48  # pixels below the axes
 # The chart's own menu: no upload of the figure to a third party, which Plotly offers unless told otherwise.
 PLOT_CONFIG: dict[str, Any] = {
     "showSendToCloud": False,
     "displaylogo": False,
+    "displayModeBar": "hover",
     "toImageButtonOptions": {"format": "png", "scale": 2},
 }
+SMALL = 11  # pixels, of text beside the curves
+# Of the words "not private": 4.5:1 and more on the light and on the dark page.
+NOT_PRIVATE: Mapping[str, str] = MappingProxyType({"light": "#B45309", "dark": "#F59E0B"})
 _NOTE = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right", "yanchor": "bottom"} | {
     "showarrow": False,
     "align": "right",
-    "font": {"size": 11},
+    "font": {"size": SMALL},
+}
+_NOT_PRIVATE = {"name": "not private", "text": "◉ not private: reads the raw data", "showarrow": False} | {
+    "xref": "paper",
+    "yref": "paper",
+    "x": 0.01,
+    "y": 0.995,
+    "xanchor": "left",
+    "yanchor": "top",
+    "font": {"size": SMALL, "color": NOT_PRIVATE["light"]},
 }
 
 _LEGEND = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0} | {
     "itemwidth": 40,  # two periods of every dash
-    "font": {"size": 11},
+    "font": {"size": SMALL},
 }
 
 
@@ -103,32 +120,47 @@ def layout(
     log_y: bool = False,
     from_zero: bool = False,
     notes: Sequence[str] = (),
+    shown: Range | None = None,
+    not_private: bool = False,
     legend_entries: int = 0,
     height: int = HEIGHT,
 ) -> dict[str, Any]:
     """The layout of a figure with one pair of axes.
 
-    from_zero : the linear y axis starts at 0. notes : small print above the axes, one line each. legend_entries : no
-    legend for fewer than two; many make the figure higher, not the axes smaller. height : pixels.
+    from_zero : the linear y axis starts at 0. notes : small print above the axes, one line each. shown : the part of
+    the y axis that it opens with. not_private : says so inside the frame, which stays with the figure wherever it is
+    exported to. legend_entries : no legend for fewer than two; many make the figure higher, not the axes smaller.
+    height : pixels.
     """
     legend_rows = -(-legend_entries // 3)  # in one of two columns
-    y_axis = _axis(y_title, log_y)
+    y_axis = axis(y_title, log_y, shown)
     if from_zero:
         y_axis["rangemode"] = "tozero"
     return {
         "height": height + 20 * max(0, legend_rows - 2),
-        "margin": {"l": 72, "r": 16, "t": 20 + 14 * len(notes), "b": 48},
-        "annotations": [_NOTE | {"text": "<br>".join(notes)}] if notes else [],
+        "margin": {"l": 72, "r": 16, "t": top_margin(notes), "b": BOTTOM},
+        "annotations": [
+            *([_NOTE | {"text": "<br>".join(notes)}] if notes else []),
+            *([_NOT_PRIVATE] if not_private else []),
+        ],
+        "shapes": [],
         "hovermode": "x unified",
         "hoverlabel": {"namelength": -1},
         "legend": _LEGEND,
         "showlegend": legend_entries > 1,
         "uirevision": f"{x_title}|{y_title}",  # zoom and hidden lines survive new data on the same axes
-        "xaxis": _axis(x_title, log_x) | {"unifiedhovertitle": {"text": f"{x_title} = %{{x:.5~g}}"}},
+        "xaxis": axis(x_title, log_x) | {"unifiedhovertitle": {"text": f"{x_title} = %{{x:,.5~r}}"}},
         "yaxis": y_axis,
     }
 
 
-def _axis(title: str, log: bool) -> dict[str, Any]:
-    axis: dict[str, Any] = {"title": {"text": title}, "type": "log" if log else "linear"}
-    return axis | {"exponentformat": "power"} if log else axis
+def top_margin(notes: Sequence[str]) -> int:
+    """Pixels above the axes: room for small print."""
+    return 20 + 14 * len(notes)
+
+
+def on_dark(figure: go.Figure) -> go.Figure:
+    """The figure for the dark page. Only the words "not private" have a colour of their own."""
+    found = go.Figure(figure)
+    found.update_annotations(font_color=NOT_PRIVATE["dark"], selector={"name": _NOT_PRIVATE["name"]})
+    return found

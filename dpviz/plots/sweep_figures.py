@@ -1,7 +1,7 @@
 """Figures of sweeps: the outcome of an experiment against one of its settings. Works on a sweep that is under way."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +10,14 @@ import plotly.graph_objects as go
 from dpviz.experiments.laws import Fit, Order
 from dpviz.experiments.results import quantiles
 from dpviz.experiments.sweep import SweepResult
+from dpviz.numbers import short
 from dpviz.plots import style
-from dpviz.plots.lines import Line, Mark, line_figure
+from dpviz.plots.lines import Line, Mark, line_figure, one_band
 from dpviz.plots.style import ArmStyle
 
 MOST_CROSSOVERS = 2  # of two arms; more are noise
 _ROUNDING = 1e-9  # a margin below is that of the arithmetic: without noise the law is exact
-_NOTE_HEIGHT, _LEGEND_HEIGHT = 14, 20  # pixels of a line of small print, and of a row of the legend
+_NOTE_HEIGHT = 14  # pixels of a line of small print
 
 
 def against(
@@ -32,35 +33,36 @@ def against(
 ) -> go.Figure:
     """Median of the metric at every value of the sweep, with a band from 10 to 90 %, for every arm.
 
-    Medians and bands are over all runs on all data sets. On a log x axis the legend gives each arm's growth, from three
-    points on: the exponent of a power law where y is logarithmic too, else the growth per factor e; with its 95 %
-    interval. Where the curve of the arm `compared` crosses another one, a mark shows the value, with a bar from the
-    least to the largest value over the data sets, and small print says who is better on which side, in how many.
+    Medians and bands are over all runs on all data sets; of more than two bands, that of the arm that ends lowest. On a
+    log x axis the labels give each arm's growth, from three points on: the exponent of a power law where y is
+    logarithmic too, else the growth per factor e; with its 95 % interval. Where the curve of the arm `compared` crosses
+    another one, a mark shows the value, with a bar from the least to the largest value over the data sets, and small
+    print says who is better on which side, in how many.
 
     x_title, symbol : the setting in words and as a symbol; y_title : as the metric says, if empty. compared : the first
     arm, if empty. log_y : as the metric declares, if None.
     """
     log_y = (result.metric is not None and result.metric.scale == "log") if log_y is None else log_y
     styles = style.arm_styles(result.arms)
-    lines = [_line(result, label, styles[label], log_x, log_y) for label in result.curves]
+    lines, notes = one_band(*_lines(result, styles, log_x, log_y))
     compared = compared or next(iter(result.curves), "")
     others = [label for label in result.curves if label != compared]
     found = [_crossings(result, compared, other, symbol, styles[other].color) for other in others]
     crossings = sorted((crossing for marked, _ in found for crossing in marked), key=lambda crossing: crossing.mark.x)
-    notes = [sentence for _, sentences in found for sentence in sentences]
+    notes += [sentence for _, sentences in found for sentence in sentences]
     alone = any(len(samples) == 1 for label in result.curves for samples in result.series(label)[1])
     notes += ["one run; results vary"] if alone else []
-    long_names = sum(line.name != line.group for line in lines)
     figure = line_figure(
         lines,
         x_title=x_title,
-        y_title=y_title or _metric_title(result),
+        y_title=y_title or (result.metric.label if result.metric else ""),
+        not_private=_reads_raw_data(result),
         log_x=log_x,
         log_y=log_y,
         marks=[crossing.mark for crossing in crossings],
         notes=notes,
         if_empty="No point is finished yet." if result.curves else "Nothing here is released.",
-        height=height + _NOTE_HEIGHT * max(0, len(notes) - 1) + _LEGEND_HEIGHT * max(0, long_names - 2),
+        height=height + _NOTE_HEIGHT * max(0, len(notes) - 1),
     )
     for trace in figure.data:
         if trace.name and trace.mode == "lines":
@@ -150,6 +152,13 @@ def _height(values: np.ndarray, medians: np.ndarray, place: float) -> float:
     return float(np.interp(at, x, medians))
 
 
+def _lines(result: SweepResult, styles: Mapping[str, ArmStyle], log_x: bool, log_y: bool) -> tuple[list[Line], str]:
+    """The curves, and the arm that ends lowest."""
+    lines = [_line(result, label, styles[label], log_x, log_y) for label in result.curves]
+    ends = {line.group: float(line.y[-1]) for line in lines if len(line.y)}
+    return lines, min(ends, key=lambda label: ends[label], default="")
+
+
 def _line(result: SweepResult, label: str, look: ArmStyle, log_x: bool, log_y: bool) -> Line:
     values, samples = result.series(label)
     bands = np.array([quantiles(found[None])[0] for found in samples]).reshape(-1, 3)
@@ -164,6 +173,7 @@ def _line(result: SweepResult, label: str, look: ArmStyle, log_x: bool, log_y: b
         low=low if several else None,
         high=high if several else None,
         group=label,
+        value=not growth,
     )
 
 
@@ -185,12 +195,8 @@ def with_margin(fit: Fit) -> str:
     return f"{fit.slope:.{digits}f} ± {fit.margin:.{digits}f}"
 
 
-def _metric_title(result: SweepResult) -> str:
-    """The axis title, which stays with the figure wherever it is exported to."""
-    if result.metric is None:
-        return ""
-    private = all(curve.released for curve in result.curves.values() if curve.values)
-    return result.metric.label if private else f"{result.metric.label}<br>(not private)"
+def _reads_raw_data(result: SweepResult) -> bool:
+    return any(not curve.released for curve in result.curves.values() if curve.values)
 
 
 def _about(symbol: str, numbers: np.ndarray) -> str:
@@ -198,6 +204,6 @@ def _about(symbol: str, numbers: np.ndarray) -> str:
 
 
 def _round(numbers: np.ndarray) -> str:
-    """From the least to the largest, two significant digits each, without an exponent where that is readable."""
-    ends = [f"{float(f'{number:.2g}'):,.12g}" for number in (numbers.min(), numbers.max())]
+    """From the least to the largest, two significant digits each."""
+    ends = [short(float(number), 2) for number in (numbers.min(), numbers.max())]
     return " to ".join(dict.fromkeys(ends))

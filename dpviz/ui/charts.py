@@ -10,8 +10,11 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz.plots.style import PLOT_CONFIG
-from dpviz.ui import explain
+from dpviz.plots.labels import compact
+from dpviz.plots.multiples import AGAIN
+from dpviz.plots.style import PLOT_CONFIG, on_dark
+from dpviz.plots.words import in_words
+from dpviz.ui import explain, screen
 
 Status = Literal["settings", "private", "not private"]
 
@@ -27,7 +30,7 @@ def show(
 ) -> None:
     """Draw one chart.
 
-    alt : the takeaway in under 120 characters, for those who cannot see it.
+    alt : what the chart is about, for those who cannot see it; what it shows now is added.
     status : what the curves depend on: settings only, released values, or the raw data.
     to_download : the same figure with more exact numbers, made when its numbers are asked for; None for these.
     """
@@ -54,8 +57,16 @@ def show(
 
 
 def plain(figure: go.Figure, key: str, alt: str) -> None:
-    """Only the chart, with its text alternative."""
-    st.plotly_chart(figure, key=key, alt=alt, config=PLOT_CONFIG)
+    """Only the chart. Its text alternative begins with `alt`, what the chart is about, and goes on with what it shows
+    now."""
+    st.plotly_chart(as_shown(figure), key=key, alt=f"{alt}. {in_words(figure)}", config=PLOT_CONFIG)
+
+
+def as_shown(figure: go.Figure) -> go.Figure:
+    """The figure as this visitor sees it: with a legend in place of labels on a narrow screen, for a dark page."""
+    if screen.narrow():
+        figure = compact(figure)
+    return on_dark(figure) if st.context.theme.type == "dark" else figure
 
 
 def numbers(figure: go.Figure) -> pd.DataFrame:
@@ -63,8 +74,9 @@ def numbers(figure: go.Figure) -> pd.DataFrame:
     parts = []
     for trace in figure.data:
         x, y = (np.asarray(values) for values in (trace.x, trace.y))
-        if x.ndim and len(x) == len(y):
-            parts.append(pd.DataFrame({"curve": _name(trace), _title(figure.layout.xaxis, "x"): x, "y": y}))
+        if x.ndim and len(x) == len(y) and trace.meta != AGAIN:
+            for name in trace.meta or [_name(trace)]:  # each of the curves that coincide
+                parts.append(pd.DataFrame({"curve": name, _title(figure.layout.xaxis, "x"): x, "y": y}))
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["curve", "x", "y"])
     return table.rename(columns={"y": _title(figure.layout.yaxis, "y")})
 

@@ -3,7 +3,7 @@
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from dpviz.ui import families
+from dpviz.ui import appearance, families, screen
 from dpviz.ui.experiment import run as run_panel
 
 # Process-wide on purpose: what it remembers is the server's state, not a visitor's.
@@ -31,6 +31,7 @@ STYLE = """<style>
 h1 { font-size: 2rem !important; padding: 0.5rem 0 !important; }
 h2 { font-size: 1.4rem !important; padding: 0.4rem 0 !important; }
 h3 { font-size: 1.05rem !important; padding: 0.3rem 0 !important; }
+.st-key-screen { position: absolute; }
 section[data-testid="stSidebar"] [data-testid="stNumberInputContainer"] button { display: none; }
 section[data-testid="stSidebar"] [data-testid="stColumn"] { min-width: 4.5rem; }
 /* The keyboard meets the page before the long sidebar: Run is among the first stops. */
@@ -61,6 +62,8 @@ def build() -> StreamlitPage:
     _built = True
     st.logo(LOGO, size="large", icon_image=ICON)
     st.html(STYLE)
+    appearance.readable()
+    screen.watch()
     run_panel.sidebar_status()
     return page
 

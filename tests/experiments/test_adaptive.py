@@ -24,7 +24,7 @@ LAST = {label: lane.iterations[-1] for label, lane in TRACE.lanes.items()}
 
 
 def notes(figure) -> str:  # type: ignore[no-untyped-def]
-    return " ".join(note.text for note in figure.layout.annotations)
+    return " ".join(note.text for note in figure.layout.annotations if not note.name)
 
 
 def test_it_plans_within_its_budget_and_says_at_most_when() -> None:

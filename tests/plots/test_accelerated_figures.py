@@ -8,7 +8,14 @@ import pytest
 
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, quadratic, theory
 from dpviz.families.accelerated.certificate import certify
-from dpviz.families.accelerated.figures import decomposition, heavy_ball_on_quadratic, momentum_rates, worst_case
+from dpviz.families.accelerated.figures import (
+    decomposition,
+    heavy_ball_on_quadratic,
+    momentum_rates,
+    noise_takes_over,
+    worst_case,
+)
+from dpviz.numbers import short
 from dpviz.privacy.budgets import NoPrivacy, PureDP
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic
@@ -33,12 +40,26 @@ def test_rates_are_lowest_at_the_best_momentum_of_each_method(check_finite) -> N
     for line, best, lowest in zip(rates, marks.x, marks.y, strict=True):
         grid = line.x[1] - line.x[0]
         assert abs(line.x[np.argmin(line.y)] - best) <= grid
-        assert line.y.min() >= lowest - 1e-6 and f"best β = {best:.3f}" in line.name
+        assert line.y.min() >= lowest - 1e-6 and line.name.endswith(f"best β = {short(best)}")
     # P1 at α = 1, μ = 0.1: heavy ball contracts by 0.9 without momentum, and by √0.5 at β = 0.5.
-    heavy_ball = next(line for line in rates if line.name.startswith("heavy ball, α = 1/L"))
+    heavy_ball = next(line for line in rates if line.name.startswith("heavy ball, 1/L"))
     assert heavy_ball.y[0] == pytest.approx(0.9) and np.interp(0.5, heavy_ball.x, heavy_ball.y) == pytest.approx(
         0.5**0.5, abs=1e-4
     )
+
+
+def test_the_step_at_which_noise_takes_over_is_marked() -> None:
+    parts = np.array([[8.0, 4.0, 2.0, 1.0], [0.0, 5.0, 1.0, 1.0], [0.0, 0.0, 0.5, 0.5]])
+    assert noise_takes_over(parts) == 3, "for good: not at step 1, where optimisation is larger again later"
+    assert noise_takes_over(parts[:, :3]) is None
+    method = Nesterov(iterations=50)
+    plan = method.plan(Quadratic().facts(), BUDGET)
+    figure = decomposition(method, plan)
+    optimisation, noise = (trace.y for trace in figure.data)
+    (shape,) = figure.layout.shapes
+    at = int(shape.x0)
+    assert shape.x0 == shape.x1 and (noise[at:] > optimisation[at:]).all() and noise[at - 1] <= optimisation[at - 1]
+    assert figure.layout.annotations[-1].text == f"noise takes over: step {at}"
 
 
 def test_the_papers_rate_of_heavy_ball_is_nesterovs() -> None:

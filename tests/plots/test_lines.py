@@ -16,7 +16,7 @@ def drawn(*lines: Line, log_y: bool = False, **settings: object) -> go.Figure:
 
 
 def notes(figure: go.Figure) -> str:
-    return " ".join(note.text for note in figure.layout.annotations)
+    return " ".join(note.text for note in figure.layout.annotations if not note.name)
 
 
 def test_a_line_keeps_its_values_name_style_and_unit(check_finite) -> None:
@@ -27,7 +27,7 @@ def test_a_line_keeps_its_values_name_style_and_unit(check_finite) -> None:
     np.testing.assert_array_equal(line.x, x)
     np.testing.assert_array_equal(line.y, y)
     assert (line.name, line.line.color, line.line.dash) == ("DP-GD", GREEN.color, "dash")
-    assert line.hovertemplate == "%{y:.4~g} nats" and figure.layout.showlegend
+    assert line.hovertemplate == "%{y:,.4~r} nats" and not figure.layout.showlegend
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("Step t", "Loss")
 
 
@@ -101,11 +101,18 @@ def test_short_lines_are_not_downsampled_and_long_ones_stay_small(check_finite) 
     assert drawn(Line(np.arange(40_000), np.ones(40_000), "a", BLUE)).data[0].x.dtype == np.int32
 
 
-def test_lines_that_coincide_can_all_be_seen() -> None:
-    x, y = np.arange(3), np.arange(3.0)
+def test_lines_that_coincide_are_one_in_the_name_of_all() -> None:
+    x, y = np.arange(3), np.arange(1.0, 4.0)
     overlay = Line(x, y, "bound", BLUE, width=1.0, legend=False)
-    figure = drawn(Line(x, y, "a", BLUE), Line(x, y + 1, "b", BLUE), Line(x, y, "c", GREEN), overlay)
-    assert [trace.line.width for trace in figure.data] == [4, 2, 2, 1]
+    figure = drawn(Line(x, y, "a", BLUE), Line(x, y + 1, "b", BLUE), Line(x, y * (1 + 1e-12), "c", GREEN), overlay)
+    assert [trace.name for trace in figure.data] == ["a = c", "b", "bound"]
+    assert figure.data[0].meta == ("a", "c") and figure.data[0].line.color == BLUE.color
+    four = drawn(*(Line(x, y, name, BLUE) for name in "abcd"))
+    assert [trace.name for trace in four.data] == ["a + 3 equal"] and list(four.data[0].meta) == list("abcd")
+    apart = (Line(x, y * (1 + 1e-8), "b", BLUE), Line(x, y, "c", PLAIN), Line(x, y, "d", BLUE, low=y, high=y))
+    assert len(drawn(Line(x, y, "a", BLUE), *apart).data) == 6, "other values, no privacy, a band"
+    best = [Line(x, y, f"{name}: T* = 3", BLUE, group=name) for name in "ab"]
+    assert drawn(*best).data[0].name == "a = b: T* = 3"
 
 
 def test_limits_and_marks_are_labelled_and_span_the_figure(check_finite) -> None:

@@ -50,7 +50,7 @@ def named(figure: go.Figure) -> dict[str, go.Scatter]:
 
 
 def notes(figure: go.Figure) -> str:
-    return " ".join(note.text for note in figure.layout.annotations)
+    return " ".join(note.text for note in figure.layout.annotations if not note.name)
 
 
 def titles(figure: go.Figure) -> tuple[str, str]:
@@ -237,7 +237,8 @@ def test_errors_of_arms_share_their_bins(check_finite) -> None:
     assert full.name == "full: worst 0.1" and single.y[0] == pytest.approx(0.5)
     exact = outcome_figures.error_histogram(truth, {"full": truth}, STYLES)
     check_finite(exact)
-    assert exact.data[0].y[0] == 1 and titles(exact) == ("Error of a cell<br>(not private)", "Share of the cells")
+    assert exact.data[0].y[0] == 1 and titles(exact) == ("Error of a cell", "Share of the cells")
+    assert [note.name for note in exact.layout.annotations] == ["not private"]
 
 
 def test_measured_bias_between_exact_value_and_bound(check_finite) -> None:

@@ -45,7 +45,7 @@ def test_a_number_of_steps_without_a_plan_is_a_gap(check_finite) -> None:
     check_finite(figure)
     first, second, _ = figure.data
     assert first.x.tolist() == [2, 5] and second.x.tolist() == [20, 50]
-    assert [line.showlegend for line in (first, second)] == [True, False]
+    assert [line.showlegend for line in (first, second)] == [False, True]
     none = noise_by_steps(steps, np.full(6, np.nan), (50, 5.0), "b")
     check_finite(none)
 

@@ -6,8 +6,9 @@ import pytest
 
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.trace import Trace
-from dpviz.plots.run_figures import convergence
-from dpviz.plots.style import ArmStyle, arm_styles
+from dpviz.plots.multiples import AGAIN
+from dpviz.plots.run_figures import all_bands, convergence
+from dpviz.plots.style import GREY, ArmStyle, arm_styles
 from dpviz.problems.base import Metric
 
 GAP = Metric("objective_gap", "Excess loss F(x_t) - F*", scale="log")
@@ -23,11 +24,11 @@ def made(*rows: list[float], metric: Metric = GAP) -> Trace:
 
 
 def notes(figure) -> str:
-    return " ".join(note.text for note in figure.layout.annotations)
+    return " ".join(note.text for note in figure.layout.annotations if not note.name)
 
 
 def test_median_and_band_are_the_quantiles_over_the_replicates(experiment, trace, check_finite) -> None:
-    figure = convergence(trace, "objective_gap", arm_styles(experiment.arms))
+    figure = convergence(trace, "objective_gap", arm_styles(experiment.arms), bands="all")
     check_finite(figure)
     lines = {line.name: line for line in figure.data if line.name}
     assert list(lines) == [arm.label for arm in experiment.arms]
@@ -42,14 +43,17 @@ def test_median_and_band_are_the_quantiles_over_the_replicates(experiment, trace
     assert convergence(trace, "objective_gap", arm_styles(experiment.arms), log_y=False).layout.yaxis.type == "linear"
 
 
-def test_the_axis_says_what_is_not_private(experiment, trace) -> None:
+def reads_raw_data(figure) -> bool:
+    return any(note.text == "◉ not private: reads the raw data" for note in figure.layout.annotations)
+
+
+def test_the_frame_says_what_is_not_private(experiment, trace) -> None:
     styles = arm_styles(experiment.arms)
-    assert "(not private)" in convergence(trace, "objective_gap", styles).layout.yaxis.title.text
+    assert reads_raw_data(convergence(trace, "objective_gap", styles))
+    assert reads_raw_data(all_bands(trace, "objective_gap", styles))
     released = convergence(trace.visible(diagnostics=False), "distance", styles)
-    assert "(not private)" not in released.layout.yaxis.title.text and "GD" not in {line.name for line in released.data}
-    assert "(not private)" in convergence(trace, "distance", styles).layout.yaxis.title.text, (
-        "a reference is among them"
-    )
+    assert not reads_raw_data(released) and "GD" not in {line.name for line in released.data}
+    assert reads_raw_data(convergence(trace, "distance", styles)), "a reference is among them"
 
 
 def test_the_first_noisy_gradient_does_not_exist_and_is_not_drawn(experiment, trace, check_finite) -> None:
@@ -96,6 +100,36 @@ def test_overlays_are_thin_and_switched_with_their_arm(experiment, trace, x, che
     assert "thin lines: bound" in notes(figure)
 
 
+def test_one_band_that_of_the_method_that_ends_best_whatever_is_drawn(experiment, trace) -> None:
+    styles = arm_styles(experiment.arms)
+    ends = {label: np.median(trace.series(label, "objective_gap")[1][-1]) for label in trace.lanes}
+    best = min((label for label in ends if trace.lanes[label].private), key=ends.__getitem__)
+    for metric in ("objective_gap", "distance"):  # of all charts of a run, the same method's
+        figure = convergence(trace, metric, styles)
+        low, high = (line for line in figure.data if not line.name and line.fill in (None, "tonexty") and not line.text)
+        assert low.legendgroup == high.legendgroup == best and f"band: {best}" in notes(figure)
+        start, end = figure.layout.yaxis.range
+        edges = np.concatenate([low.y, high.y])
+        drawn = np.log10(edges) if figure.layout.yaxis.type == "log" else edges
+        assert start < drawn.min() and drawn.max() < end
+
+
+def test_all_bands_have_a_panel_each_and_share_their_axes(experiment, trace, check_finite) -> None:
+    figure = all_bands(trace, "objective_gap", arm_styles(experiment.arms))
+    check_finite(figure)
+    private = [label for label, lane in trace.lanes.items() if lane.private]
+    own = [line for line in figure.data if line.name and line.meta != AGAIN]
+    assert [line.name for line in own] == private and len({line.xaxis for line in own}) == len(private)
+    bands = [line for line in figure.data if line.fill]
+    assert [(band.legendgroup, band.xaxis) for band in bands] == [(line.name, line.xaxis) for line in own]
+    greys = [line for line in figure.data if line.meta == AGAIN]
+    assert len(greys) == len(private) * (len(trace.lanes) - 1) and {line.line.color for line in greys} == {GREY}
+    assert figure.layout.xaxis2.matches == "x" and figure.layout.yaxis6.matches == "y"
+    assert not all_bands(made(), "objective_gap", STYLES).data
+    tall = all_bands(trace, "objective_gap", arm_styles(experiment.arms), columns=1)
+    assert tall.layout.height > 2 * figure.layout.height and len(figure.to_json()) < 60_000
+
+
 def test_one_replicate_has_no_band_and_says_so(check_finite) -> None:
     figure = convergence(made([1.0], [0.5]), "objective_gap", STYLES)
     check_finite(figure)
@@ -120,7 +154,7 @@ def test_a_growing_trace_can_be_drawn_at_any_moment(experiment, check_finite) ->
     for step in islice(experiment.replaced(replicates=2).stream(), 0, None, 9):
         figure = convergence(step.trace, "objective_gap", styles)
         check_finite(figure)
-        lengths.append(sum(len(line.x) for line in figure.data if line.name))
+        lengths.append(sum(len(line.x) * len(line.meta or [line.name]) for line in figure.data if line.name))
     assert lengths[0] == 1 and all(a <= b for a, b in pairwise(lengths))
 
 

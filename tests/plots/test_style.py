@@ -1,18 +1,31 @@
 import re
 from itertools import product
 
+import plotly.graph_objects as go
 import pytest
 
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, presets
 from dpviz.families.mirror_descent import presets as mirror_presets
-from dpviz.plots.style import DASHES, DOTS, HUES, PALETTE, PLOT_CONFIG, arm_styles, layout, with_opacity
+from dpviz.plots.style import (
+    DASHES,
+    DOTS,
+    HUES,
+    NOT_PRIVATE,
+    PALETTE,
+    PLOT_CONFIG,
+    arm_styles,
+    layout,
+    on_dark,
+    with_opacity,
+)
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.group_loss import GroupLoss
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.problems.matrix_games import MatrixGame
 from dpviz.problems.quadratic_games import QuadraticGame
 from dpviz.problems.simplex_learning import SparseRegression
+from dpviz.ui import appearance
 
 
 def luminance(color: str) -> float:
@@ -103,6 +116,37 @@ def test_layout_leaves_title_and_colours_to_the_page() -> None:
 def test_many_legend_entries_do_not_shrink_the_axes() -> None:
     assert layout("x", "y", legend_entries=6)["height"] == 320 < layout("x", "y", legend_entries=10)["height"]
     assert not layout("x", "y", legend_entries=1)["showlegend"]
+
+
+def contrast(one: str, other: str) -> float:
+    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_small_text_has_a_contrast_of_four_and_a_half_to_one(theme: str) -> None:
+    page, side = {"light": ("#FFFFFF", "#F8F8F7"), "dark": ("#171614", "#21201D")}[theme]
+    text = {"light": "#2F2D2B", "dark": "#EDEBE8"}[theme]
+    for color in (NOT_PRIVATE[theme], appearance.CHART_TEXT[theme]):
+        assert contrast(color, page) >= 4.5
+    assert contrast("#FFFFFF", appearance.BUTTON[theme]) >= 4.5
+    for behind in (page, side):
+        mixed = (
+            appearance.CAPTION * int(text[i : i + 2], 16) + (1 - appearance.CAPTION) * int(behind[i : i + 2], 16)
+            for i in (1, 3, 5)
+        )
+        assert contrast("#" + "".join(f"{round(channel):02X}" for channel in mixed), behind) >= 4.5
+
+
+def test_what_is_not_private_has_the_colour_of_the_page() -> None:
+    figure = go.Figure({"layout": layout("x", "y", notes=["one run"], not_private=True)})
+    note, said = on_dark(figure).layout.annotations
+    assert (said.font.color, note.font.color) == (NOT_PRIVATE["dark"], None)
+    assert figure.layout.annotations[1].font.color == NOT_PRIVATE["light"] and 0 < said.y < 1
+
+
+def test_the_menu_of_a_chart_comes_with_the_mouse() -> None:
+    assert PLOT_CONFIG["displayModeBar"] == "hover"
 
 
 def test_figures_are_never_offered_to_a_third_party() -> None:

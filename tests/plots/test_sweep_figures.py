@@ -32,7 +32,13 @@ def drawn(result: SweepResult, **settings: object) -> go.Figure:
 
 
 def notes(figure: go.Figure) -> list[str]:
-    return [line for note in figure.layout.annotations for line in note.text.split("<br>")]
+    """Small print, without the line about the band."""
+    lines = [line for note in figure.layout.annotations if not note.name for line in note.text.split("<br>")]
+    return [line for line in lines if not line.startswith("band: ")]
+
+
+def reads_raw_data(figure: go.Figure) -> bool:
+    return any(note.name == "not private" for note in figure.layout.annotations)
 
 
 def named(figure: go.Figure) -> dict[str, go.Scatter]:
@@ -54,7 +60,13 @@ def test_medians_have_markers_and_a_band_from_10_to_90_percent(check_finite) -> 
         assert edge.mode == "lines" and edge.hoverinfo == "skip"
     assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
     assert figure.layout.xaxis.title.text == "Dimension d"
-    assert figure.layout.yaxis.title.text == "Duality gap<br>(not private)" and notes(figure) == []
+    assert figure.layout.yaxis.title.text == "Duality gap" and reads_raw_data(figure) and notes(figure) == []
+
+
+def test_of_more_than_two_bands_that_of_the_arm_that_ends_lowest_is_drawn() -> None:
+    figure = drawn(made(a=(0.1, 0.2, 0.4), b=(0.5, 0.3, 0.1), c=(0.3, 0.3, 0.3)))
+    assert {trace.legendgroup for trace in figure.data if trace.fill} == {"b"}
+    assert "band: b, 10-90 % of its runs" in figure.layout.annotations[0].text
 
 
 def test_the_legend_gives_the_growth_with_its_error() -> None:
@@ -162,7 +174,7 @@ def test_without_diagnostics_only_what_is_released_is_drawn() -> None:
     told = Metric("told", "What was told", released=True)
     result = made(told, a=(0.1, 0.2, 0.4), b=(0.5, 0.6, 0.7))
     result.curves["a"].released = True
-    assert drawn(result).layout.yaxis.title.text == "What was told<br>(not private)", "an arm has no privacy"
+    assert reads_raw_data(drawn(result)), "an arm has no privacy"
     figure = drawn(result.visible(False))
     assert set(named(figure)) == {"a"} and figure.layout.yaxis.title.text == "What was told"
     assert notes(drawn(made(a=(0.1, 0.2, 0.4)).visible(False))) == ["Nothing here is released."]

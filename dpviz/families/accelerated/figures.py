@@ -14,7 +14,7 @@ from dpviz.families.accelerated.algorithms import GradientMethod, HeavyBall
 from dpviz.families.accelerated.certificate import Certificate
 from dpviz.numbers import short
 from dpviz.plots import style
-from dpviz.plots.lines import Line, Mark, downsample, line_figure
+from dpviz.plots.lines import Line, Mark, Turn, downsample, line_figure, turned
 from dpviz.plots.style import ArmStyle
 from dpviz.problems.base import SmoothFacts
 
@@ -48,15 +48,15 @@ def momentum_rates(
             paper = ArmStyle(style.GREY, "dot")
             name = "heavy ball by the paper's (26)"
             first = relative == RELATIVE_STEPS[0]
-            lines.append(Line(momentum, nesterov, name, paper, width=6.0, group=name, legend=first))
+            lines.append(Line(momentum, nesterov, name, paper, width=6.0, group=name, legend=first, value=False))
         lowest = 1 - float(np.sqrt(strong_convexity * step))
         for name, rates, rule, dash in (
             ("heavy ball", own, theory.heavy_ball_momentum, "solid"),
             ("Nesterov", nesterov, theory.nesterov_momentum, "dash"),
         ):
             best = float(rule(step, strong_convexity))
-            text = f"{name}, α = {short(relative, 6)}/L: best β = {best:.3f}"
-            lines.append(Line(momentum, rates, text, ArmStyle(color, dash)))
+            text = f"{name}, {short(relative)}/L: best β = {short(best)}"
+            lines.append(Line(momentum, rates, text, ArmStyle(color, dash), value=False))
             marks.append(Mark(best, lowest, text, color))
     return line_figure(lines, x_title="Momentum β", y_title="Rate ρ per step", log_y=False, marks=marks, height=height)
 
@@ -97,7 +97,7 @@ def heavy_ball_on_quadratic(
         ).total
         best = int(np.argmin(gap))
         text = f"{name}: T* = {best}"
-        lines.append(Line(horizons, gap, text, look, group=name))
+        lines.append(Line(horizons, gap, text, look, group=name, value=False))
         marks.append(Mark(best, float(gap[best]), text, look.color))
         if published:
             log_bound = quadratic.published_log_bound(iterations, step_size, momentum, noise_per_step, strong_convexity)
@@ -118,6 +118,8 @@ def heavy_ball_on_quadratic(
 def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, height: int = style.HEIGHT) -> go.Figure:
     """What the error of a plan is made of after each step: optimisation, privacy noise, batch noise; stacked areas.
 
+    A line marks the step from which on noise is the larger part, if there is one.
+
     The parts are those of the error bound, which counts the batch noise at its worst. exact : those of the exact error
     on a quadratic instead: the problem's own, or one with a log-uniform spectrum in [μ, L] that starts, all coordinates
     equal, at the bound on the initial gap.
@@ -131,7 +133,22 @@ def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, he
     steps = downsample(np.arange(len(total)), total)
     traces = [_area(steps, part[steps], *looks) for part, looks in zip(parts, _PARTS, strict=True) if part.any()]
     frame = style.layout("Step t", title, from_zero=True, legend_entries=len(traces), height=height)
+    at = noise_takes_over(parts)
+    if at is not None:
+        texts, shapes = turned([Turn(at, f"noise takes over: step {at:,}")])
+        frame |= {"annotations": [*frame["annotations"], *texts], "shapes": shapes}
     return go.Figure({"data": traces, "layout": frame})
+
+
+def noise_takes_over(parts: np.ndarray) -> int | None:
+    """The first step from which on noise is more than half of the error; parts (3, T+1): optimisation, and noises.
+
+    None if there is none: the end is limited by optimisation.
+    """
+    mostly = parts[1:].sum(axis=0) > parts[0]
+    before = np.flatnonzero(~mostly)
+    at = int(before[-1]) + 1 if len(before) else 0
+    return at if at < len(mostly) else None
 
 
 def _area(steps: np.ndarray, part: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:
@@ -145,7 +162,7 @@ def _area(steps: np.ndarray, part: np.ndarray, name: str, color: str, pattern: s
         "line": {"color": color, "width": 1},
         "fillcolor": style.with_opacity(color, 0.5),
         "fillpattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": color, "size": 6, "solidity": 0.2},
-        "hovertemplate": "%{y:.4~g}",
+        "hovertemplate": "%{y:,.4~r}",
     }
 
 

@@ -20,7 +20,6 @@ from dpviz.problems.games import GameFacts
 
 ROUND = "Round t"
 LONGEST = 4096  # rounds, in the figure of bounds against T
-NOT_PRIVATE = "<br>(not private)"  # stays with the axis wherever the figure is exported to
 
 
 def selection_ranges(
@@ -125,7 +124,7 @@ def bound_by_rounds(
     marked = {name: (count, color) for name, (count, color) in chosen.items() if at.get(count, math.nan) > 0}
     nothing = f"the bound says nothing: {facts.cannot_exceed}"
     return line_figure(
-        [Line(grid, curve, name, look) for curve, name, look in zip(useful, names, looks, strict=True)],
+        [Line(grid, curve, name, look, value=False) for curve, name, look in zip(useful, names, looks, strict=True)],
         x_title="Rounds T",
         y_title=title,
         log_y=True,
@@ -163,7 +162,7 @@ def accounting_gain(rows: Mapping[str, float], *, height: int = style.HEIGHT) ->
             "color": [style.PALETTE["spent"], *[style.PALETTE["private"]] * (len(rows) - 1)],
             "pattern": {"shape": ["/", *[""] * (len(rows) - 1)]},
         },
-        "hovertemplate": "%{y}: ε = %{x:.4~g}<extra></extra>",
+        "hovertemplate": "%{y}: ε = %{text}<extra></extra>",
     }
     frame = style.layout("ε of the same draws", "", height=height) | {"hovermode": "closest"}
     frame["yaxis"] |= {"type": "category", "autorange": "reversed", "automargin": True}

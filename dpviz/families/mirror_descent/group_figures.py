@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.families.mirror_descent.figures import NOT_PRIVATE
 from dpviz.plots import style
 
 _BARS = (
@@ -39,7 +38,7 @@ def group_losses(
             "y": np.asarray(losses, dtype=np.float32),
             "name": name,
             "marker": {"color": color, "pattern": {"shape": pattern}},
-            "hovertemplate": "%{y:.4~g}",
+            "hovertemplate": "%{y:,.4~r}",
         }
         for (name, color, pattern), losses in zip(_BARS, bars, strict=True)
     ]
@@ -49,7 +48,7 @@ def group_losses(
         traces[0]["error_y"] = {"type": "data", "symmetric": False, **sides}
     notes = ["thin bars: 10-90 % of the runs"] if several else ["one run; results vary"]
     frame = style.layout(
-        "Group", f"Loss{NOT_PRIVATE}", from_zero=True, notes=notes, legend_entries=len(traces), height=height
+        "Group", "Loss", from_zero=True, notes=notes, not_private=True, legend_entries=len(traces), height=height
     )
     frame["xaxis"] |= {"type": "category", "unifiedhovertitle": {"text": "%{x}"}}
     return go.Figure({"data": traces, "layout": frame | {"barmode": "group"}})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.families.mirror_descent.figures import NOT_PRIVATE, ROUND
+from dpviz.families.mirror_descent.figures import ROUND
 from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import MAX_POINTS, Line, line_figure
@@ -77,7 +77,7 @@ def _area(rounds: np.ndarray, weights: np.ndarray, name: str, color: str, patter
         "line": {"color": color, "width": 1},
         "fillcolor": style.with_opacity(color, 0.5),
         "fillpattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": color, "size": 6, "solidity": 0.2},
-        "hovertemplate": "%{y:.3~g}",
+        "hovertemplate": "%{y:,.3~r}",
     }
 
 
@@ -113,7 +113,12 @@ def marginals(
             )
     notes = [f"{len(order):,} of {len(truth):,} cells"] if len(order) < len(truth) else []
     frame = style.layout(
-        f"True share of rows{NOT_PRIVATE}", "Synthetic share", notes=notes, legend_entries=len(traces), height=height
+        "True share of rows",
+        "Synthetic share",
+        notes=notes,
+        not_private=True,
+        legend_entries=len(traces),
+        height=height,
     )
     return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
 
@@ -139,10 +144,12 @@ def error_histogram(
         lines.append(Line(edges, np.append(share, share[-1]), f"{label}: worst {short(values.max())}", styles[label]))
     figure = line_figure(
         lines,
-        x_title=f"Error of a cell{NOT_PRIVATE}",
+        x_title="Error of a cell",
         y_title="Share of the cells",
         log_y=False,
         from_zero=True,
+        not_private=True,
+        labels=False,  # all end at the axis
         height=height,
     )
     figure.update_traces(line_shape="hv")

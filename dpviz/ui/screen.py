@@ -1,0 +1,42 @@
+"""How wide this visitor's charts are: a figure is built on the server, which cannot see it."""
+
+from typing import Any
+
+import streamlit as st
+
+KEY = "screen"
+NARROWEST = 400  # pixels of a chart with labels at the ends of its lines; two side by side at 1400 have 430
+
+# Says whether a chart is narrower than that: one of two side by side, or alone where columns are stacked. Silent, and
+# without a rerun, where the answer is what the page knows already; on a wide screen that is always.
+_WATCH = """
+export default function ({ data, parentElement, setStateValue }) {
+  const block = document.querySelector(".stMainBlockContainer");
+  if (!block) return;
+  let said = data.narrow;
+  const look = () => {
+    const style = getComputedStyle(block);
+    const inside = block.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    const narrow = (window.innerWidth <= 640 ? inside : inside / 2) < data.narrowest;
+    if (inside > 0 && narrow !== said) setStateValue("narrow", (said = narrow));
+  };
+  const watcher = new ResizeObserver(look);
+  watcher.observe(block);
+  return () => watcher.disconnect();
+}
+"""
+
+
+@st.cache_resource
+def _watcher() -> Any:
+    return st.components.v2.component("dpviz_screen", html="<span></span>", js=_WATCH)
+
+
+def watch() -> None:
+    """Keep `narrow` up to date; once per page, before the charts."""
+    _watcher()(key=KEY, data={"narrow": narrow(), "narrowest": NARROWEST}, on_narrow_change=lambda: None, height=1)
+
+
+def narrow() -> bool:
+    """Whether charts are too narrow for labels at the ends of lines. False until the browser says so."""
+    return bool((st.session_state.get(KEY) or {}).get("narrow"))
