@@ -26,9 +26,9 @@ class Range:
 
     @property
     def plain(self) -> bool:
-        """Whether all its numbers are written without an exponent."""
+        """Whether all its numbers are written without an exponent; on a log axis, all powers of ten on it."""
         if self.log:
-            return self.low >= SMALLEST and self.high <= LARGEST
+            return math.ceil(self.low) >= SMALLEST and math.floor(self.high) <= LARGEST
         return max(abs(self.low), abs(self.high)) < 10.0**LARGEST
 
 

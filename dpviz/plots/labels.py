@@ -112,6 +112,23 @@ def _height(end: End) -> float:
     return _LINE * len(end.lines) + 1
 
 
+def resized(figure: go.Figure, height: int) -> go.Figure:
+    """The figure at another height in pixels, with its labels as far apart as before; without, if there is no room."""
+    found = go.Figure(figure).update_layout(height=height)
+    frame = height - figure.layout.margin.t - figure.layout.margin.b
+    texts, strokes = (
+        [part for part in parts if part.name == NAME and part.yref == "paper"]
+        for parts in (found.layout.annotations, found.layout.shapes)
+    )
+    heights = np.array([_LINE * (text.text.count("<br>") + 1) + 1 for text in texts])
+    if heights.sum() > frame:
+        return compact(figure).update_layout(height=height)
+    wanted = np.array([(1 - text.y) * frame for text in texts])
+    for text, stroke, place in zip(texts, strokes, spread(wanted, frame, heights).tolist(), strict=True):
+        text.y = stroke.y0 = stroke.y1 = 1 - place / frame
+    return found
+
+
 def compact(figure: go.Figure, width: float = 350.0) -> go.Figure:
     """The figure for a screen that is narrow: without labels at the ends of lines, with a legend in as many rows as a
     frame of this width in pixels needs."""

@@ -7,7 +7,7 @@ from dpviz.plots.axes import Range, axis, hover_format, y_range
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "plain"), [(1e-3, 10, True), (1e-4, 1e6, True), (1e-6, 1, False), (1, 1e9, False)]
+    ("low", "high", "plain"), [(1e-3, 10, True), (3e-5, 1e6, True), (1e-6, 1, False), (1, 1e9, False)]
 )
 def test_numbers_are_written_without_exponents_where_they_can_be(low: float, high: float, plain: bool) -> None:
     shown = Range(np.log10(low), np.log10(high), True)

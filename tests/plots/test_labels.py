@@ -4,7 +4,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dpviz.plots.labels import FRAME, NAME, compact, spread
+from dpviz.plots.labels import FRAME, NAME, compact, resized, spread
 from dpviz.plots.lines import Line, line_figure
 from dpviz.plots.style import HUES, ArmStyle
 
@@ -84,6 +84,16 @@ def test_a_narrow_screen_has_a_legend_with_room_of_its_own() -> None:
     assert labels(wide), "the figure itself stays as it is"
     alone = compact(drawn(line("a", 0.1)))
     assert not alone.layout.showlegend and alone.layout.height == drawn(line("a", 0.1)).layout.height
+
+
+def test_a_smaller_figure_keeps_its_labels_apart_or_has_a_legend() -> None:
+    figure = drawn(*(line(f"method {i}", 0.5 + 0.001 * i) for i in range(4)))
+    small = resized(figure, 180)
+    places = np.array([note.y for note in labels(small)]) * (180 - figure.layout.margin.t - figure.layout.margin.b)
+    assert small.layout.height == 180 and np.diff(np.sort(places)).min() >= 13
+    assert [stroke.y0 for stroke in small.layout.shapes] == [note.y for note in labels(small)]
+    tiny = resized(figure, 110)
+    assert not labels(tiny) and tiny.layout.showlegend and tiny.layout.height == 110
 
 
 def test_places_are_as_wanted_where_there_is_room() -> None:

@@ -8,6 +8,7 @@ import streamlit as st
 from dpviz.experiments.outcome import Outcome, outcome, pictured
 from dpviz.numbers import short
 from dpviz.plots import run_figures
+from dpviz.plots.labels import resized
 from dpviz.plots.style import arm_styles
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
@@ -73,22 +74,21 @@ def number(panel: Panel, noise: Drawing | None) -> None:
         st.markdown("Your run has ended. What it releases stands under **Results**.")
     if noise is not None:
         heading, figure, _ = noise
-        small = go.Figure(figure).update_layout(height=SMALL, title=None)
         st.caption(f"{heading}, known before anything runs")
-        charts.plain(small, panel.key("hero_noise"), f"{heading}, one line per method")
+        charts.plain(resized(figure, SMALL), panel.key("hero_noise"), f"{heading}, one line per method")
 
 
 def sentence(found: Outcome) -> str:
     """How good the best end is: against the start, against the next method, and against no privacy."""
     parts = []
     if found.share < 1:
-        parts.append(f"**{100 * found.share:.3g} %** of where it started.")
+        parts.append(f"**{short(100 * found.share)} %** of where it started.")
     elif found.share >= 1:
         parts.append("**No lower than where it started**: at this budget the noise wins.")
     if found.others:
         label, end = found.others[0]
         ratio = end / found.end if found.end > 0 else float("inf")
-        parts.append(f"{ratio:.3g} times closer than {label}." if ratio >= 1.05 else f"About as close as {label}.")
+        parts.append(f"{short(ratio)} times closer than {label}." if ratio >= 1.05 else f"About as close as {label}.")
     if found.floor is not None:
         parts.append(f"Without privacy: {short(found.floor)}; the gap is the price.")
     return " ".join(parts)
