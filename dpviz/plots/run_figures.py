@@ -16,6 +16,7 @@ from dpviz.plots.multiples import small_multiples
 from dpviz.plots.style import ArmStyle
 
 Axis = Literal["iteration", "spent"]
+PANELS = 2  # side by side, in one of two charts
 NONE: Mapping[str, np.ndarray] = MappingProxyType({})
 NO_CEILINGS: Mapping[str, float] = MappingProxyType({})
 
@@ -42,15 +43,16 @@ def convergence(
     log_y: bool | None = None,
     overlays: Mapping[str, np.ndarray] = NONE,
     overlay_name: str = "bound",
-    bands: Literal["best", "all"] = "best",
+    bands: Literal["best", "all", "panels"] = "best",
     turns: Sequence[Turn] = (),
     height: int = style.HEIGHT,
 ) -> go.Figure:
     """Median of a metric over the replicates for every arm that records it, with a band from 10 to 90 %.
 
-    The band is that of the best private arm, by the trace's first headline, where there are more than two; `all_bands`
-    shows the others. With one replicate there is no band, and a note says so. Diverged replicates count with their last
-    value.
+    With one replicate there is no band, and a note says so. Diverged replicates count with their last value.
+
+    bands : where there are more than two, that of the best private arm, by the trace's first headline; or all; or one
+    panel for each arm with its own, without overlays.
 
     x, spent : draw against the privacy spent, (T+1,) per arm, instead of the step; arms without a finite one are left
     out. ceilings : the most that methods that stop by themselves may be charged: against the privacy spent, a thin
@@ -59,6 +61,8 @@ def convergence(
     """
     found = _curves(trace, metric_name, styles, x, spent, spent_title, log_y)
     lines, notes = found.lines, found.notes
+    if bands == "panels":
+        return small_multiples(lines, PANELS, notes=notes, **found.axes)
     if bands == "best":
         lines, said = one_band(lines, _best(trace, metric_name))
         notes = [*notes, *said]
@@ -73,22 +77,6 @@ def convergence(
     return line_figure(
         [*lines, *thin, *level], marks=found.marks, notes=notes, turns=turns, height=height, **found.axes
     )
-
-
-def all_bands(
-    trace: Trace,
-    metric_name: str,
-    styles: Mapping[str, ArmStyle],
-    *,
-    x: Axis = "iteration",
-    spent: Mapping[str, np.ndarray] = NONE,
-    spent_title: str = "Privacy spent",
-    log_y: bool | None = None,
-    columns: int = 3,
-) -> go.Figure:
-    """The curves of `convergence`, one panel for each, with its band; the others in light grey."""
-    found = _curves(trace, metric_name, styles, x, spent, spent_title, log_y)
-    return small_multiples(found.lines, columns, notes=found.notes, **found.axes)
 
 
 def _curves(
@@ -125,8 +113,13 @@ def _best(trace: Trace, metric_name: str) -> str:
     """The private arm with the lowest final median: of the trace's first headline, else of this metric."""
     name = next(iter(headlined(trace)), metric_name)
     ends = {label: trace.series(label, name)[1] for label, lane in trace.lanes.items() if lane.private}
-    finals = {label: quantiles(values)[-1, 1] for label, values in ends.items() if len(values)}
+    finals = {label: _final_median(values) for label, values in ends.items() if len(values)}
     return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="")
+
+
+def _final_median(values: np.ndarray) -> float:
+    """As `quantiles` has it, without the rows before, where all replicates have a last value."""
+    return float(np.median(values[-1]) if np.isfinite(values[-1]).all() else quantiles(values)[-1, 1])
 
 
 def _stops(lane: Lane, line: Line, iterations: np.ndarray) -> list[Mark]:

@@ -180,7 +180,7 @@ def test_every_figure_is_quick_at_a_thousand_steps() -> None:
     ):
         seconds = []
         for _ in range(5):
-            began = time.perf_counter()
+            began = time.process_time()
             build()
-            seconds.append(time.perf_counter() - began)
+            seconds.append(time.process_time() - began)
         assert min(seconds) < 0.05

@@ -172,7 +172,7 @@ def test_every_figure_of_six_long_plans_is_quick_and_small(long_experiment, chec
         assert len(figure.to_json()) < 80_000
         seconds = []
         for _ in range(5):
-            began = time.perf_counter()
+            began = time.process_time()
             build()
-            seconds.append(time.perf_counter() - began)
+            seconds.append(time.process_time() - began)
         assert min(seconds) < 0.05

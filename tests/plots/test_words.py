@@ -8,7 +8,7 @@ from dpviz.families.accelerated import Nesterov
 from dpviz.families.accelerated.figures import decomposition
 from dpviz.plots.lines import Limit, Line, Mark, line_figure
 from dpviz.plots.planner_figures import bars
-from dpviz.plots.run_figures import all_bands, convergence
+from dpviz.plots.run_figures import convergence
 from dpviz.plots.style import GREY, HUES, ArmStyle, arm_styles
 from dpviz.plots.words import in_words
 from dpviz.privacy.budgets import PureDP
@@ -54,8 +54,8 @@ def test_nothing_to_show_areas_and_bars() -> None:
     assert in_words(bars({"one": 1.5, "two": 0.25}, "ε")) == "ε: highest one 1.5; lowest two 0.25."
 
 
-@pytest.mark.parametrize("build", [convergence, all_bands])
-def test_a_run_names_its_best_method(experiment, trace, build) -> None:
-    figure = build(trace, "objective_gap", arm_styles(experiment.arms))
+@pytest.mark.parametrize("bands", ["best", "panels"])
+def test_a_run_names_its_best_method(experiment, trace, bands: str) -> None:
+    figure = convergence(trace, "objective_gap", arm_styles(experiment.arms), bands=bands)
     ends = {label: float(np.median(trace.series(label, "objective_gap")[1][-1])) for label in trace.lanes}
     assert f": {min(ends, key=ends.__getitem__)} ends lowest" in in_words(figure)

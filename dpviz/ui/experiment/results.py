@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from dpviz.ui.experiment.run import Run
 
 AXES = {"steps": "Steps", "spent": "Privacy spent"}
 NO_OVERLAY = "none"
+ALL_BANDS = "A panel for each method, with its 10-90 % band; the others in grey."
 
 
 @dataclass(frozen=True)
@@ -93,14 +95,16 @@ def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
             overlay = panel.choice(
                 "overlay", "Thin lines", named, NO_OVERLAY, "Theory to compare the first chart with."
             )
+        every = len(trace.lanes) > 2 and run.experiment.replicates > 1
+        every = every and panel.switch("all_bands", "All bands", False, ALL_BANDS)
     left, right = st.columns(2, gap="medium")
     shown: Shown = []
     with left:
         lines = options.overlays.get(overlay, {})
-        shown.append(_curve(panel, run, trace, available[first], axis, options, lines, overlay))
+        shown.append(_curve(panel, run, trace, available[first], axis, options, lines, overlay, every))
     if second:
         with right:
-            shown.append(_curve(panel, run, trace, available[second], axis, options, {}, overlay))
+            shown.append(_curve(panel, run, trace, available[second], axis, options, {}, overlay, every))
     return shown
 
 
@@ -124,13 +128,15 @@ def _curve(
     options: Options,
     overlays: Mapping[str, np.ndarray],
     overlay_name: str,
+    every_band: bool,
 ) -> tuple[str, go.Figure, str]:
     spent = {
         label: results.spent_curve(trace, label, plan, options.currency)
         for label, plan in run.plans.items()
         if label in trace.lanes and plan.private
     }
-    figure = run_figures.convergence(
+    draw = partial(
+        run_figures.convergence,
         trace,
         metric.name,
         arm_styles(run.experiment.arms),
@@ -141,6 +147,7 @@ def _curve(
         overlays=overlays,
         overlay_name=overlay_name,
     )
+    figure = draw(bands="panels" if every_band else "best")
     compared = f" {options.remarks.get(overlay_name, '')}" if overlays else ""
     caption = f"{explain.spread(run.experiment.replicates)}{compared} {privacy(metric, trace, run.experiment)}"
     along = "privacy spent" if axis == "spent" else "steps"
@@ -151,6 +158,7 @@ def _curve(
         f"{metric.label} against {along}, one line per method",
         caption,
         "private" if trace.released(metric) else "not private",
+        to_download=partial(draw, bands="all"),
     )
     return metric.label, figure, caption
 
