@@ -11,10 +11,11 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from dpviz.errors import UserError
 from dpviz.numbers import short
 from dpviz.pauses import Parts, finished
 from dpviz.privacy.batches import Batch
-from dpviz.privacy.queries import Query
+from dpviz.privacy.queries import Norm, Query
 from dpviz.problems.base import Cost, Facts, Metric, Problem, ProblemSpecification
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -69,6 +70,8 @@ class GameFacts(Facts):
     tables : how many marginal tables the problem has, where they can be released; else 0.
     largest_gap : what no duality gap can exceed, whatever the rows and strategies; a bound above it says nothing.
     right_shares : whether that rests on the groups' shares being right, as declared or bought.
+    gap_change : n times the most that a replaced row moves the duality gap at given strategies, where that gap is
+        computed exactly, so that it can be released; else 0.
     """
 
     d_x: int = 1
@@ -88,6 +91,7 @@ class GameFacts(Facts):
     tables: int = 0
     largest_gap: float = math.inf
     right_shares: bool = False
+    gap_change: float = 0.0
     work: Work = NO_WORK
 
     @property
@@ -169,6 +173,22 @@ class Game(Problem):
             Query(g_x, facts.change_x * math.sqrt(facts.d_x) / m, "l2", batch),
             Query(g_y, facts.change_y * math.sqrt(facts.d_y) / m, "l2", batch),
         )
+
+
+    def gap(self, x: np.ndarray, y: np.ndarray, norm: Norm) -> Query:
+        """The duality gap at strategies that were released, (R,), for noise of a norm's kind.
+
+        max over v of F(x, v) and min over u of F(u, y) are best answers of linear functions, whatever public parts are
+        added: a row moves each by no more than it moves F anywhere. Raises UserError where the gap is not exact.
+        """
+        if not self.facts.gap_change:
+            raise UserError(
+                "The gap of this game is bracketed by an iteration, not computed exactly, so it is not known how far "
+                "one row moves it. Choose the matrix game, the quadratic game or “Strategies against groups”.",
+                title="No certificate for this game",
+            )
+        value = self.evaluate({"x": x, "y": y})[DUALITY_GAP.name]
+        return Query(value, self.facts.gap_change / self.facts.n, norm)
 
 
 class Scores:

@@ -342,6 +342,7 @@ class LossMatrix(GameSpecification):
             smoothness=weight,
             payoff_bound=weight,
             largest_gap=1.0,
+            gap_change=2 * weight,  # payoffs have one sign
             right_shares=True,
             work=Work(data.d * len(data.groups), data.d * len(data.groups), data.n * data.d, 16 * data.n * data.d),
         )

@@ -60,6 +60,7 @@ class MatrixGame(GameSpecification):
             smoothness=1.0,
             payoff_bound=1.0,
             largest_gap=2.0,
+            gap_change=4.0,  # payoffs are within ±1, so each player's best answer moves by 2/n
             work=work(self.data.rows, self.data.strategies_x, self.data.strategies_y),
         )
 

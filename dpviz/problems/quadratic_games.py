@@ -65,6 +65,7 @@ class QuadraticGame(GameSpecification):
             smoothness_x=self.curvature_x,
             smoothness_y=self.curvature_y,
             largest_gap=2 + (self.curvature_x + self.curvature_y) / 2,  # xᵀAy within ±1, ½ λ ‖·‖² within 0 and ½ λ
+            gap_change=4.0,  # the norms are public: as in a matrix game
             work=work(self.data.rows, self.data.strategies_x, self.data.strategies_y),
         )
 

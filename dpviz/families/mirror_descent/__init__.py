@@ -11,12 +11,14 @@ from dpviz.families.mirror_descent.baselines import (
 )
 from dpviz.families.mirror_descent.best_responses import FictitiousPlay, TwoDraws
 from dpviz.families.mirror_descent.bias_reduced import BiasReduced
+from dpviz.families.mirror_descent.certified import CertifiedSampling
 from dpviz.families.mirror_descent.minimisation import AnytimeSampling, FrankWolfe
 from dpviz.families.mirror_descent.reference import TunedReference
 
 __all__ = [
     "AnytimeSampling",
     "BiasReduced",
+    "CertifiedSampling",
     "EuclideanGradient",
     "FictitiousPlay",
     "FrankWolfe",

@@ -1,7 +1,7 @@
 """What the error bound of vertex sampling guarantees for given public numbers, whatever the data."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -81,39 +81,12 @@ class GameBound(ErrorBound):
         Σ η²/8 bounds the draws' ρ, and their μ² is at most π times as much, because μ ≤ η √(2π)/4. Under pure ε their η
         add up; (ε, δ) takes the better one of that and ρ. The plan's own accounting is tighter by about 1 %.
         """
-        if not budget.private:
-            return self._or_nothing(self.iterations, self._bound([math.inf] * 2, np.array([self.iterations])).item())
-        rounds, bound = theory.optimal_rounds(lambda many: self._bounds(many, budget), self.iterations)
+        rounds, bound = best_bound(self._players(), self.rows, budget, self.iterations)
         return self._or_nothing(rounds, bound)
 
     def without_privacy(self) -> float:
         """Also without noise the players know each other's past only, and play vertices, not their strategies."""
         return self.best(NoPrivacy()).bound
-
-    def _bounds(self, rounds: Floats, budget: Budget) -> Floats:
-        players, bounds = self._players(), []
-        shares = theory.optimal_shares(players)
-        if (epsilon := budget.total_epsilon) is not None:  # ranges in proportion to the roots of the shares of ρ
-            weights = self.draws * rounds * (rounds - 1) / (2 * self.rows)
-            total = 2 * weights * sum(math.sqrt(share) for share in shares)
-            caps = [
-                epsilon * math.sqrt(share) / (player.oscillation * total)
-                for share, player in zip(shares, players, strict=True)
-            ]
-            bounds.append(self._bound(caps, rounds))
-        if (rho := budget.total_rho) is not None:
-            caps = list(theory.capped_steps(players, shares, rho, rounds, self.rows, "full_batch"))
-            bounds.append(self._bound(caps, rounds))
-        if not bounds:
-            raise no_bound_in(budget)
-        return np.min(bounds, axis=0)
-
-    def _bound(self, largest_steps: Sequence[ArrayLike], rounds: Floats) -> Floats:
-        """With the largest steps (k,) of each player that privacy allows, or shorter ones if the bound prefers them."""
-        players = self._players()
-        free = [np.sqrt(8 * player.log_vertices / rounds) / player.spread for player in players]
-        steps = [np.minimum(cap, best) for cap, best in zip(largest_steps, free, strict=False)]
-        return theory.direct_bound(players, steps, rounds)
 
     def _players(self) -> tuple[theory.Player, ...]:
         return planning.players(self.facts(), self.draws)
@@ -122,3 +95,41 @@ class GameBound(ErrorBound):
         """At uniform strategies a player loses at most the spread of its gradient, less its part on the best vertex."""
         start = sum(player.spread * -math.expm1(-player.log_vertices) for player in self._players())
         return Best(bound, rounds) if bound < start else Best(start, 0)
+
+
+def best_bound(players: Sequence[theory.Player], n: int, budget: Budget, longest: int) -> tuple[int, float]:
+    """(T, bound): the smallest direct bound with all n rows in every of T <= longest rounds, at the best split.
+
+    Players whose gradient needs no data pay nothing. Raises UserError for a budget in which there is no such bound.
+    """
+    paying = [player for player in players if player.oscillation > 0]
+    if not paying or not budget.private:
+        return longest, float(_bound(players, {}, np.array([float(longest)])).item())
+    return theory.optimal_rounds(lambda rounds: _bounds(players, paying, n, budget, rounds), longest)
+
+
+def _bounds(
+    players: Sequence[theory.Player], paying: Sequence[theory.Player], n: int, budget: Budget, rounds: Floats
+) -> Floats:
+    bounds, shares = [], theory.optimal_shares(paying)
+    if (epsilon := budget.total_epsilon) is not None:  # K η² in proportion to the shares of ρ
+        parts = [math.sqrt(share * player.draws) for share, player in zip(shares, paying, strict=True)]
+        weights = rounds * (rounds - 1) / n * sum(parts)  # twice the sum of the rows' weights (t - 1)/n
+        caps = [
+            epsilon * math.sqrt(share / player.draws) / (player.oscillation * weights)
+            for share, player in zip(shares, paying, strict=True)
+        ]
+        bounds.append(_bound(players, dict(zip(paying, caps, strict=True)), rounds))
+    if (rho := budget.total_rho) is not None:
+        caps = list(theory.capped_steps(paying, shares, rho, rounds, n, "full_batch"))
+        bounds.append(_bound(players, dict(zip(paying, caps, strict=True)), rounds))
+    if not bounds:
+        raise no_bound_in(budget)
+    return np.asarray(np.min(bounds, axis=0))
+
+
+def _bound(players: Sequence[theory.Player], caps: Mapping[theory.Player, ArrayLike], rounds: Floats) -> Floats:
+    """With the largest steps (k,) that privacy allows, or shorter ones if the bound prefers them."""
+    free = [np.sqrt(8 * player.log_vertices / rounds) / player.spread for player in players]
+    steps = [np.minimum(caps.get(player, math.inf), best) for player, best in zip(players, free, strict=True)]
+    return theory.direct_bound(players, steps, rounds)

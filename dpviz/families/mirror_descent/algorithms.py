@@ -14,7 +14,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot, between
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
-from dpviz.privacy.budgets import Budget
+from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event, Laplace
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
@@ -24,6 +24,8 @@ from dpviz.specification import choice, number
 
 ACCOUNTING = {"tight": "Bounded range", "paper": "As in the paper"}
 BATCHES = {"full": "All rows", "single": "Single pass"}
+ROUNDS_END = "the rounds that are set end at"
+DRAWS_Y = "Vertices that y draws per round. Empty: as many as x. Whose own gradient is linear needs only one."
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -55,6 +57,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     draws: int = number(
         1, 1, 64, label="Draws", symbol="K", scale="log", help="Vertices that each player draws per round."
     )
+    draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y)
     batching: planning.Batching = choice(
         "full", BATCHES, label="Rows per round", help="All rows in every round, or n/T rows of its own for each round."
     )
@@ -64,7 +67,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         label="Accounting",
         help="What a draw costs: its bounded range, or the paper's advanced composition, which wastes a factor of 4-5.",
     )
-    parameters: Literal["own", "practice", "bound", "bilinear", "second_order", "first_order"] = choice(
+    parameters: Literal["own", "practice", "bound", "bilinear", "second_order", "first_order", "synthetic"] = choice(
         "own",
         {
             "own": "T and K as set",
@@ -73,6 +76,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             "bilinear": "Theorem 4.1, quadratic",
             "second_order": "Theorem 4.1, L₂ > 0",
             "first_order": "Theorem 4.2",
+            "synthetic": "Theorem G.1",
         },
         label="Parameters",
         help="Who chooses rounds and draws. The theorems are stated for (ε, δ); T never exceeds the rounds set above.",
@@ -80,6 +84,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     share_x: float = number(
         0.5, 0.05, 0.95, label="Share of x", symbol="φ", help="Share of the budget (in ρ) of the minimising player."
     )
+    split: planning.Split = planning.SPLIT
     relative_step: float = number(
         1.0,
         0.01,
@@ -117,8 +122,9 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         batch = planning.batch_size(facts, rounds, self.batching)
         row_weights = planning.weights(facts, rounds, self.batching)
         private = budget.private
-        split = planning.shares(facts, self.share_x)
-        times = draws * (2 if self.output == "fresh" else 1)
+        split = self.shares(facts, draws)
+        fresh = 2 if self.output == "fresh" else 1
+        times = draws[0] * fresh, draws[1] * fresh
         largest = [math.inf, math.inf]  # privacy sets no limit where nothing is paid
         if private:
             caps = planning.private_steps(facts, budget, row_weights, times, split, self.accounting, rounds)
@@ -137,7 +143,14 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             events,
             charged_at=charged_at,
             iterations=rounds,
-            resolved={"rounds": rounds, "draws": draws, "step_size_x": steps[0], "step_size_y": steps[1]},
+            resolved={
+                "rounds": rounds,
+                "draws": draws[0],
+                "draws_y": draws[1],
+                "share_x": split[0],
+                "step_size_x": steps[0],
+                "step_size_y": steps[1],
+            },
             notes=notes,
             step_size_x=np.full(rounds, steps[0]),
             step_size_y=np.full(rounds, steps[1]),
@@ -147,25 +160,40 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             batch_size=np.full(rounds, batch),
         )
 
-    def size(self, facts: GameFacts, budget: Budget) -> tuple[int, int, tuple[str, ...]]:
-        """Rounds T and draws K, and a note on each of them that is less than what was asked for."""
+    def shares(self, facts: GameFacts, draws: tuple[int, int]) -> tuple[float, float]:
+        """Shares of ρ of the two players: as set, or the best ones by the bound."""
+        return planning.shares(facts, None if self.split == "bound" else self.share_x, draws)
+
+    def size(self, facts: GameFacts, budget: Budget) -> tuple[int, tuple[int, int], tuple[str, ...]]:
+        """Rounds T and draws (K_x, K_y), and a note on each that is less than what was asked for."""
+        own_draws = (self.draws, self.draws if self.draws_y is None else self.draws_y)
         if self.parameters == "own" or not budget.private:
-            return self.iterations, self.draws, ()
+            return self.iterations, own_draws, ()
         if self.parameters in ("practice", "bound"):
-            split = tuple(share for share in planning.shares(facts, self.share_x) if share)
-            paying = tuple(p for p in planning.players(facts, self.draws) if p.oscillation > 0)
+            split = tuple(share for share in self.shares(facts, own_draws) if share)
+            paying = tuple(p for p in planning.players(facts, own_draws) if p.oscillation > 0)
             batching: theory.Batching = "full_batch" if self.batching == "full" else "single_pass"
             best = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, batching)
             wanted = best.practical_rounds if self.parameters == "practice" else round(best.rounds)
-            rule, asked, asked_draws = "The bound", min(max(2, wanted), facts.n), self.draws
-        else:
-            paid = planning.stated_for_approximate(budget, "The theorem", facts)
-            setting = rates.sampling_setting(planning.sizes(facts, paid), self.parameters)  # type: ignore[arg-type]
-            assert setting.rounds is not None and setting.draws is not None
-            rule, asked, asked_draws = setting.theorem, setting.rounds, setting.draws
-        rounds, draws = min(asked, self.iterations), min(asked_draws, planning.MOST_DRAWS)
-        notes = planning.cut_short(rule, "T", asked, rounds, "the rounds that are set end at")
-        return rounds, draws, notes + planning.cut_short(rule, "K", asked_draws, draws, "draws end at")
+            asked = min(max(2, wanted), facts.n)
+            rounds = min(asked, self.iterations)
+            return rounds, own_draws, planning.cut_short("The bound", "T", asked, rounds, ROUNDS_END)
+        setting = self.theorem(facts, planning.stated_for_approximate(budget, "The theorem", facts))
+        assert setting.rounds is not None and setting.draws is not None
+        rounds, draws = min(setting.rounds, self.iterations), min(setting.draws, planning.MOST_DRAWS)
+        notes = planning.cut_short(setting.theorem, "T", setting.rounds, rounds, ROUNDS_END)
+        return rounds, (draws, draws), notes + planning.cut_short(
+            setting.theorem, "K", setting.draws, draws, "draws end at"
+        )
+
+    def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:
+        """What the theorem that chooses T and K asks for. Raises UserError if it is about another problem."""
+        if self.parameters == "synthetic":
+            raise UserError(
+                "Theorem G.1 is about synthetic data. Choose Theorem 4.1 or 4.2, or set T and K yourself.",
+                title="A theorem about another problem",
+            )
+        return rates.sampling_setting(planning.sizes(facts, budget), self.parameters)  # type: ignore[arg-type]
 
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
         """A player's step size: the largest that privacy allows; if that is infinite, because nothing is paid, a bold
@@ -181,7 +209,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
-        facts, draws = problem.facts, int(plan.resolved["draws"])
+        facts, draws = problem.facts, (int(plan.resolved["draws"]), int(plan.resolved["draws_y"]))
         batch = int(plan.rows[0])
         scores, events = Scores(problem, mechanisms.replicates), iter(plan.events)
         start = facts.uniform(mechanisms.replicates)
@@ -197,7 +225,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
                 pays = plan.schedule[f"range_{name}"][t - 1] > 0 or not plan.budget.private
                 event = next(events) if pays and query.value.shape[1] > 1 else None
                 strategy = softmax(logits)
-                vertices, shown = self._play(mechanisms, query, logits, strategy, event, draws)
+                vertices, shown = self._play(mechanisms, query, logits, strategy, event, draws[p])
                 played.append(vertices)
                 released[p] += shown
                 hidden[p] += strategy
@@ -265,6 +293,16 @@ class SyntheticData(VertexSampling):
                 title="Algorithm and problem do not fit",
             )
         return super().plan(facts, budget)
+
+    def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:
+        """Theorem G.1, for d_x cells and half as many queries as y has signed ones."""
+        if self.parameters != "synthetic":
+            raise UserError(
+                "Theorems 4.1 and 4.2 are about players who both read data. For synthetic data choose Theorem G.1, or "
+                "set T and K yourself.",
+                title="A theorem about another problem",
+            )
+        return rates.synthetic_setting(facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta)
 
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
         """The largest that privacy allows for y, which may be long: the histogram gains from it. x needs no data:

@@ -55,6 +55,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
     share_x: float = number(
         0.5, 0.05, 0.95, label="Share of x", symbol="φ", help="Share of the budget (in ρ) of the minimising player."
     )
+    split: planning.Split = planning.SPLIT
     relative_step: float = number(
         1.0,
         0.01,
@@ -81,7 +82,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             )
         draws = theory.bias_reduced_draws_bound(self.stop_level)  # of each player, at most
         weight = float(theory.oracle_weight(level)) / unit
-        split = planning.shares(facts, self.share_x)
+        split = planning.shares(facts, None if self.split == "bound" else self.share_x)
         oscillations = (facts.oscillation_x, facts.oscillation_y)
         if self.accounting == "paper":
             paid = planning.stated_for_approximate(budget, "Proposition E.1", facts)

@@ -31,7 +31,7 @@ def gap_bound(algorithm: VertexSampling, plan: Plan) -> np.ndarray | None:
         return None
     facts = plan.facts
     assert isinstance(facts, GameFacts)
-    players = planning.players(facts, int(plan.resolved["draws"]))
+    players = planning.players(facts, (int(plan.resolved["draws"]), int(plan.resolved["draws_y"])))
     if not plan.budget.private:
         players = tuple(player._replace(smoothness=0.0) for player in players)
     steps = [plan.schedule[f"step_size_{name}"][0] for name, d in (("x", facts.d_x), ("y", facts.d_y)) if d > 1]
@@ -69,13 +69,13 @@ def bound_over_rounds(
     budget: Budget,
     rounds: Sequence[int],
     *,
-    draws: int = 1,
-    share_x: float = 0.5,
+    draws: planning.Draws = 1,
+    share_x: float | None = 0.5,
     batching: planning.Batching = "full",
 ) -> tuple[Floats, Floats]:
     """Bounds on the expected gap if T rounds share the budget, for each T >= 2 of `rounds`: (k,) with step sizes at
     their caps, and with the best step sizes below them. In a single pass, on the population's gap."""
-    split, players = planning.shares(facts, share_x), planning.players(facts, draws)
+    split, players = planning.shares(facts, share_x, draws), planning.players(facts, draws)
     found = []
     for count in rounds:
         weights = planning.weights(facts, count, batching)
@@ -101,10 +101,10 @@ def paper_costs(plan: Plan) -> dict[str, float]:
     budget = plan.budget
     assert isinstance(budget, ApproximateDP)
     ranges = [plan.schedule[f"range_{name}"] for name in "xy" if (plan.schedule[f"range_{name}"] > 0).any()]
-    each = len(inner_events(plan.events[0]))  # draws per player and round
-    largest = float(np.max(ranges))
-    composed = textbook.advanced_epsilon(largest, each * plan.iterations * len(ranges), budget.delta)
-    rho = float(sum(theory.rho_of_draws(values, each).sum() for values in ranges))
+    draws = sum(len(inner_events(event)) for event in plan.events[: len(ranges)])  # of both players, per round
+    composed = textbook.advanced_epsilon(float(np.max(ranges)), draws * plan.iterations, budget.delta)
+    each = zip(ranges, plan.events, strict=False)  # the first events are those of one round
+    rho = sum(float(theory.rho_of_draws(values, len(inner_events(event))).sum()) for values, event in each)
     return {
         "as the paper counts": budget.epsilon,
         "its composition, evaluated": float(composed),

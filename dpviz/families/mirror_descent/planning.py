@@ -1,7 +1,7 @@
 """From a budget to rounds, draws, step sizes and the events of a plan, for methods that release vertices."""
 
 import math
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from dpviz.privacy.budgets import (
 from dpviz.privacy.events import Event, ExpMech, Repeat
 from dpviz.problems.base import Cost
 from dpviz.problems.games import Game, GameCost, GameFacts
+from dpviz.specification import choice
 
 SECONDS_PER_VERTEX, SECONDS_PER_ROUND = 40e-9, 5e-4  # per vertex drawn from, and per round; measured as in `problems`
 
@@ -25,30 +26,50 @@ AFFORDABLE = 3e7  # multiplications of one gradient at a mixed strategy
 
 P = TypeVar("P", bound=Game)
 Accounting = Literal["tight", "paper"]
+Draws = int | tuple[int, int]  # K of both players, or (K_x, K_y)
 Batching = Literal["full", "single"]
+Split = Literal["own", "bound"]
 MOST_DRAWS = 64
+SPLIT: Any = choice(
+    "own",
+    {"own": "Share as set", "bound": "Best by the bound"},
+    label="Split",
+    help="The share of x as set, or the one with the smallest bound on the gap.",
+)
 
 
-def players(facts: GameFacts, draws: int = 1) -> tuple[theory.Player, ...]:
+def players(facts: GameFacts, draws: Draws = 1) -> tuple[theory.Player, ...]:
     """The players who have a choice."""
     found = []
-    for d, oscillation, spread, smoothness in (
-        (facts.d_x, facts.oscillation_x, facts.range_x, facts.smoothness_x),
-        (facts.d_y, facts.oscillation_y, facts.range_y, facts.smoothness_y),
+    for d, oscillation, spread, smoothness, times in (
+        (facts.d_x, facts.oscillation_x, facts.range_x, facts.smoothness_x, of_each(draws)[0]),
+        (facts.d_y, facts.oscillation_y, facts.range_y, facts.smoothness_y, of_each(draws)[1]),
     ):
         if d > 1:
-            found.append(theory.Player(math.log(d), oscillation, spread, smoothness, draws))
+            found.append(theory.Player(math.log(d), oscillation, spread, smoothness, times))
     return tuple(found)
 
 
-def shares(facts: GameFacts, share_x: float) -> tuple[float, float]:
-    """Shares of ρ of the two players; all of it goes to the other one if a player has no choice or needs no data."""
-    pays_x, pays_y = (
-        d > 1 and osc > 0 for d, osc in ((facts.d_x, facts.oscillation_x), (facts.d_y, facts.oscillation_y))
-    )
-    if pays_x and pays_y:
+def of_each(draws: Draws) -> tuple[int, int]:
+    """(K_x, K_y)."""
+    return (draws, draws) if isinstance(draws, int) else draws
+
+
+def both_pay(facts: GameFacts) -> bool:
+    """Whether both players have a choice that reads data, so that a budget can be split between them."""
+    return min(facts.d_x, facts.d_y) > 1 and min(facts.oscillation_x, facts.oscillation_y) > 0
+
+
+def shares(facts: GameFacts, share_x: float | None, draws: Draws = 1) -> tuple[float, float]:
+    """Shares of ρ of the two players; all of it goes to the other one if a player has no choice or needs no data.
+
+    share_x : None takes the best split by the bound (`theory.optimal_shares`).
+    """
+    if both_pay(facts):
+        if share_x is None:
+            share_x = theory.optimal_shares(players(facts, draws))[0]
         return share_x, 1 - share_x
-    return (1.0, 0.0) if pays_x else (0.0, 1.0)
+    return (1.0, 0.0) if facts.d_x > 1 and facts.oscillation_x > 0 else (0.0, 1.0)
 
 
 def sizes(facts: GameFacts, budget: ApproximateDP) -> rates.Sizes:
@@ -62,6 +83,7 @@ def sizes(facts: GameFacts, budget: ApproximateDP) -> rates.Sizes:
         facts.lipschitz,
         facts.smoothness,
         facts.second_smoothness,
+        bilinear=facts.smoothness_x == facts.smoothness_y == 0,
     )
 
 
@@ -115,7 +137,7 @@ def private_steps(
     facts: GameFacts,
     budget: Budget,
     row_weights: Floats,
-    draws: int,
+    draws: Draws,
     split: tuple[float, float],
     accounting: Accounting,
     rounds: int,
@@ -123,25 +145,30 @@ def private_steps(
     """The largest step sizes (τ_x, τ_y) that the budget allows; 0 for a player who pays nothing.
 
     tight : by the bounded range of every draw, its sharp oscillation and the best accountant, with shares of ρ.
-    paper : Proposition 4.1, advanced composition of 2TK draws, oscillation 2 L₀, the same step for both.
+    paper : Proposition 4.1, advanced composition of T (K_x + K_y) draws, oscillation 2 L₀, the same step for both.
     """
-    oscillations = (facts.oscillation_x, facts.oscillation_y)
+    oscillations, (draws_x, draws_y) = (facts.oscillation_x, facts.oscillation_y), of_each(draws)
     if accounting == "paper":
         paid = stated_for_approximate(budget, "The paper's composition", facts)
         log_vertices = facts.log_vertices
         if split[0]:
             batch = facts.n // rounds or facts.n / rounds  # with all rows in every round, T may exceed n
-            cap = rates.tau_paper(rounds, batch, paid.epsilon, paid.delta, facts.lipschitz, draws)
+            mean = (draws_x + draws_y) / 2 if split[1] else draws_x
+            cap = rates.tau_paper(rounds, batch, paid.epsilon, paid.delta, facts.lipschitz, mean)
         else:  # synthetic data: only y pays (Theorem G.1)
-            cap = rates.tau_paper_synthetic(rounds, facts.n, paid.epsilon, paid.delta, draws)
+            cap = rates.tau_paper_synthetic(rounds, facts.n, paid.epsilon, paid.delta, draws_y)
             log_vertices = math.log(facts.d_y)
         tau = min(float(cap), math.sqrt(log_vertices / rounds) / facts.lipschitz)
         return tuple(tau if share else 0.0 for share in split)  # type: ignore[return-value]
     used = row_weights[row_weights > 0]
-    ranges = np.concatenate([2 * math.sqrt(share) * used for share in split if share])
-    multiple = calibration.calibrate_selections(budget, ranges, draws, facts.released)
+    paying = [(share, times) for share, times in zip(split, (draws_x, draws_y), strict=True) if share]
+    ranges = np.concatenate([2 * math.sqrt(share / times) * used for share, times in paying])  # K η² in proportion to φ
+    multiple = calibration.calibrate_selections(
+        budget, ranges, np.repeat([float(times) for _, times in paying], len(used)), facts.released
+    )
     steps = [
-        multiple * math.sqrt(share) / osc if share else 0.0 for share, osc in zip(split, oscillations, strict=True)
+        multiple * math.sqrt(share / times) / osc if share else 0.0
+        for share, times, osc in zip(split, (draws_x, draws_y), oscillations, strict=True)
     ]
     return steps[0], steps[1]
 
@@ -167,7 +194,7 @@ def selections(eta: float, times: int) -> Event:
     return ExpMech(eta) if times == 1 else Repeat(ExpMech(eta), times)
 
 
-def round_events(ranges: tuple[Floats, Floats], times: int) -> tuple[tuple[Event, ...], np.ndarray]:
+def round_events(ranges: tuple[Floats, Floats], draws: Draws) -> tuple[tuple[Event, ...], np.ndarray]:
     """Events of both players in the order of release, x before y, and the round of each.
 
     ranges : (T,) η of every round's draws per player; 0 where a draw needs no data, which is no event.
@@ -175,7 +202,7 @@ def round_events(ranges: tuple[Floats, Floats], times: int) -> tuple[tuple[Event
     events: list[Event] = []
     rounds: list[int] = []
     for t, pair in enumerate(zip(*(values.tolist() for values in ranges), strict=True), 1):
-        for eta in pair:
+        for eta, times in zip(pair, of_each(draws), strict=True):
             if eta > 0:
                 events.append(selections(eta, times))
                 rounds.append(t)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from dpviz.datasets.categories import CategoricalBundled
+from dpviz.datasets.categories import CategoricalBundled, CategoricalGenerator
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled
 from dpviz.experiments.algorithm import AnyAlgorithm
@@ -21,6 +21,7 @@ from dpviz.families.mirror_descent.baselines import (
 )
 from dpviz.families.mirror_descent.best_responses import FictitiousPlay, TwoDraws
 from dpviz.families.mirror_descent.bias_reduced import BiasReduced
+from dpviz.families.mirror_descent.certified import CertifiedSampling
 from dpviz.families.mirror_descent.minimisation import AnytimeSampling, FrankWolfe
 from dpviz.families.mirror_descent.reference import TunedReference
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy
@@ -37,6 +38,7 @@ _SAMPLING: dict[str, AnyAlgorithm] = {
     "As in the paper": VertexSampling(batching="single", accounting="paper"),
     "Fresh draws": VertexSampling(output="fresh"),
 }
+CERTIFIED = "Vertex sampling, certified"
 _GRADIENTS: dict[str, AnyAlgorithm] = {
     "DP-SGDA": EuclideanGradient(),
     "Gaussian mirror descent": GaussianMirrorDescent(),
@@ -49,6 +51,7 @@ METHODS: Mapping[str, AnyAlgorithm] = MappingProxyType(
         **_GRADIENTS,
         **_RESPONSES,
         "Noisy matrix": NoisyPayoffs(),
+        CERTIFIED: CertifiedSampling(),
         "Anytime": AnytimeSampling(),
         "Frank-Wolfe": FrankWolfe(),
         "Synthetic histogram": SyntheticData(),
@@ -72,7 +75,8 @@ def offered(problem: type[ProblemSpecification]) -> tuple[tuple[str, ...], tuple
         offered = (*_SAMPLING, "Anytime", "Frank-Wolfe", *_GRADIENTS, *_RESPONSES)
         return offered, ("Vertex sampling", "Anytime", "Frank-Wolfe")
     matrix = ("Noisy matrix",) if issubclass(problem, MatrixGame | LossMatrix) else ()
-    return (*_GAMES, *matrix), ("Vertex sampling", *_GRADIENTS, "Two draws")
+    certified = (CERTIFIED,) if issubclass(problem, MatrixGame | QuadraticGame | LossMatrix) else ()
+    return (*_GAMES, *matrix, *certified), ("Vertex sampling", *_GRADIENTS, "Two draws")
 
 
 def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) -> tuple[Arm, ...]:
@@ -294,11 +298,14 @@ PRESETS: tuple[Preset, ...] = (
     Preset(
         name="Theorem G.1: synthetic data as in the paper",
         source="González, Guzmán, Paquette 2024, Theorem G.1",
-        look_for="The paper charges every round at the last one's range: its step is eight times too short.",
+        look_for="T is the theorem's. The paper charges every round at the last one's range: its step is eight times "
+        "too short.",
         reported="Error √(ln q/n) + (ln |Z| ln(1/δ))^{1/4} √(ln q) / √(n ε), up to constants.",
         experiment=Experiment(
-            problem=MarginalQueries(),
-            arms=arms(("Synthetic histogram", "Synthetic rows"), iterations=256, accounting="paper"),
+            problem=MarginalQueries(data=CategoricalGenerator(rows=7000)),
+            arms=arms(
+                ("Synthetic histogram", "Synthetic rows"), iterations=1024, accounting="paper", parameters="synthetic"
+            ),
             budget=_BUDGET,
             replicates=16,
         ),

@@ -36,9 +36,11 @@ Result = Literal[
 
 
 def tau_paper(
-    rounds: ArrayLike, batch: ArrayLike, epsilon: float, delta: float, lipschitz: float, draws: int = 1
+    rounds: ArrayLike, batch: ArrayLike, epsilon: float, delta: float, lipschitz: float, draws: float = 1
 ) -> Floats:
-    """The paper's step-size cap B ε/(16 L0 √(T K ln(1/δ))), Prop. 4.1: 2TK draws, each 4 L0 τ/B-DP."""
+    """The paper's step-size cap B ε/(16 L0 √(T K ln(1/δ))), Prop. 4.1: 2TK draws, each 4 L0 τ/B-DP.
+
+    draws : K; where the players' differ, their mean."""
     k = 2 * draws * np.asarray(rounds, float)
     return np.asarray(advanced_draw(epsilon, k, delta) * np.asarray(batch, float) / (4 * lipschitz))
 
@@ -86,6 +88,14 @@ def paper_bound(
 
 
 @dataclass(frozen=True)
+class Previous:
+    """The best rate that was known before the paper, with unit constants and logarithms of n left out; and whose."""
+
+    rate: float
+    source: str
+
+
+@dataclass(frozen=True)
 class Setting:
     """One row of the paper's table with unit constants.
 
@@ -117,7 +127,7 @@ class Setting:
 class Sizes:
     """The numbers that the table depends on. lipschitz, smoothness, curvature: L0, L1, L2; L2 = inf if there is none.
 
-    d_y = 1 for minimisation over one simplex.
+    d_y = 1 for minimisation over one simplex. bilinear : whether the objective is linear in each player.
     """
 
     n: int
@@ -128,6 +138,7 @@ class Sizes:
     lipschitz: float = 1.0
     smoothness: float = 1.0
     curvature: float = 0.0
+    bilinear: bool = False
 
     @property
     def log_vertices(self) -> float:
@@ -155,6 +166,42 @@ def settings(sizes: Sizes) -> tuple[Setting, ...]:
     rows += [bias_reduced_setting(sizes), anytime_setting(sizes, "anytime_second_order")] if second_order else []
     rows += [anytime_setting(sizes, "anytime_first_order"), lower_bound(sizes)]
     return tuple(rows)
+
+
+def euclidean_before(sizes: Sizes) -> Previous:
+    """The optimal rates of noisy extragradient in ℓ₂, 1/√n + √(d Λ)/(n ε) (Boob and Guzmán 2024, Mathematical
+    Programming 204), times what a simplex costs there: gradients of length L₀ √d, for d = d_x + d_y."""
+    d = sizes.d_x + sizes.d_y
+    rate = math.sqrt(d / sizes.n) + d * math.sqrt(sizes.log_odds) / (sizes.n * sizes.epsilon)
+    return Previous(rate, "Boob, Guzmán 2024, in ℓ₂")
+
+
+def minimisation_before(sizes: Sizes) -> Previous:
+    """√(ln d/n) + the smaller of (ln d √Λ/(n ε))^⅔, one pass of private Frank-Wolfe, for smooth losses, and √(d Λ)/(n ε),
+    private regularised mirror descent, for all (Asi, Feldman, Koren, Talwar 2021, up to logarithms)."""
+    ell, root_odds, signal = sizes.log_vertices, math.sqrt(sizes.log_odds), sizes.n * sizes.epsilon
+    frank_wolfe, descent = (ell * root_odds / signal) ** (2 / 3), math.sqrt(sizes.d_x) * root_odds / signal
+    return Previous(_statistical_rate(sizes) + min(frank_wolfe, descent), "Asi et al. 2021")
+
+
+def queries_before(n: int, cells: int, queries: int, epsilon: float, delta: float) -> Previous:
+    """√(ln q/n) + (ln |Z| Λ)^¼ √(ln q)/√(n ε), of private multiplicative weights for q linear queries (Hardt and Rothblum
+    2010): the rate of Theorem G.1, and of the paper in matrix games, which such queries are."""
+    root = (math.log(cells) * math.log(1 / delta)) ** 0.25
+    rate = math.sqrt(math.log(queries) / n) + root * math.sqrt(math.log(queries) / (n * epsilon))
+    return Previous(rate, "Hardt, Rothblum 2010")
+
+
+def previous(sizes: Sizes, result: Result) -> Previous | None:
+    """What was known before a row of the table; None for the lower bound. Of games, only bilinear ones had a rate that
+    grows with ln d alone."""
+    if result == "lower_bound":
+        return None
+    if sizes.d_y == 1 or result in ("anytime_second_order", "anytime_first_order"):
+        return minimisation_before(sizes)
+    if sizes.bilinear:
+        return queries_before(sizes.n, sizes.d_x, sizes.d_y, sizes.epsilon, sizes.delta)
+    return euclidean_before(sizes)
 
 
 def _count(value: float, least: int = 1) -> int:

@@ -114,7 +114,7 @@ class Budget(Specification):
 
     def share(self, fraction: float, prior: tuple[Event, ...] = ()) -> "Budget":
         """So much of what `prior` leaves, in a currency that adds up: of the ε, the ρ, or the μ²."""
-        whole = self.additive()
+        whole = self.additive(prior)
         return whole.of(whole.left(prior) * fraction)
 
     # ----------------------------------------------------------------------------------------------- what it pays for

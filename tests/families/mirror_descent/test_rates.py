@@ -170,3 +170,36 @@ def test_synthetic_data() -> None:
     # Regret of the queries' player balances with the error of the rows' player at the cap.
     assert row.private_rate == pytest.approx((math.log(480) * ODDS) ** 0.25 * math.sqrt(math.log(127)) / 100)
     assert row.step_size is not None and row.step_size < math.sqrt(math.log(254) / row.rounds)
+
+
+# ------------------------------------------------------------------------------------------------------ what was before
+
+
+def test_the_rates_that_were_known_before() -> None:
+    """At the reference size by hand: √(2000/10⁴) + 2000 √Λ/10⁴ in ℓ₂, and multiplicative weights for queries."""
+    before = {row.result: rates.previous(REFERENCE, row.result) for row in rates.settings(REFERENCE)}
+    assert before.pop("lower_bound") is None
+    euclidean = before["bilinear"]
+    assert euclidean is not None and euclidean.rate == pytest.approx(0.44721 + 0.74339, abs=2e-5)
+    assert before["second_order"] == before["bias_reduced"] == euclidean and "Boob" in euclidean.source
+    games = rates.previous(rates.Sizes(10_000, 1000, 1000, 1.0, DELTA, bilinear=True), "bilinear")
+    assert games is not None and games.rate == pytest.approx(0.02628 + 3.12559 * 0.02628, abs=2e-5)
+
+
+@pytest.mark.parametrize(("d", "smaller"), [(100, "descent"), (10**6, "frank-wolfe")])
+def test_minimisation_had_two_rates_before_and_the_smaller_one_counts(d: int, smaller: str) -> None:
+    sizes = rates.Sizes(10_000, d, 1, 1.0, DELTA)
+    found = rates.previous(sizes, "anytime_second_order")
+    assert found == rates.previous(sizes, "bilinear") and found is not None
+    rate = {
+        "descent": math.sqrt(d * ODDS) / 10_000,
+        "frank-wolfe": (math.log(d) * math.sqrt(ODDS) / 10_000) ** (2 / 3),
+    }
+    assert found.rate == pytest.approx(math.sqrt(math.log(d) / 10_000) + rate[smaller])
+    assert rate[smaller] == min(rate.values())
+
+
+def test_synthetic_data_had_its_rate_before() -> None:
+    """Theorem G.1 is the rate of private multiplicative weights (Hardt and Rothblum 2010)."""
+    setting = rates.synthetic_setting(10_000, 480, 127, 1.0, DELTA)
+    assert rates.queries_before(10_000, 480, 127, 1.0, DELTA).rate == pytest.approx(setting.rate)

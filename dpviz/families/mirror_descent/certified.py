@@ -1,0 +1,112 @@
+"""Vertex sampling that also releases how good its strategies are: a private certificate of the duality gap."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from dpviz.errors import UserError
+from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
+from dpviz.experiments.plan import Plan
+from dpviz.families.mirror_descent import planning
+from dpviz.families.mirror_descent.algorithms import DRAWS_Y, VertexSampling
+from dpviz.privacy.budgets import Budget, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import Event, Gaussian, Laplace
+from dpviz.privacy.ledger import FixedEvents
+from dpviz.privacy.mechanisms import Mechanisms, noise_scale
+from dpviz.problems.base import Metric
+from dpviz.problems.games import Game, GameFacts
+from dpviz.specification import number
+
+CONFIDENCE = 0.95  # of the released bound, over its own noise
+CERTIFIED_GAP = Metric("certified_gap", "Certified duality gap", released=True, scale="log")
+
+
+class CertifiedSampling(planning.GameAlgorithm[Game]):
+    """Vertex sampling with all rows, and after its last round the gap of its output with noise (THEORY.md, section
+    10.5): a number that holds for these data with 95 % confidence, and may be published."""
+
+    kind: ClassVar[str] = "families.mirror_descent.certified_sampling"
+    title: ClassVar[str] = "Vertex sampling with a certificate"
+    sparse: ClassVar[bool] = True
+    metrics: ClassVar[tuple[Metric, ...]] = (CERTIFIED_GAP,)
+    iterations: int = number(64, 2, 1024, label="Rounds", symbol="T", scale="log", help="Rounds of the game.")
+    draws: int = number(
+        1, 1, 64, label="Draws", symbol="K", scale="log", help="Vertices that each player draws per round."
+    )
+    draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y)
+    share_x: float = number(
+        0.5, 0.05, 0.95, label="Share of x", symbol="φ", help="Share of the budget (in ρ) of the minimising player."
+    )
+    split: planning.Split = planning.SPLIT
+    certificate_share: float = number(
+        0.05,
+        0.01,
+        0.5,
+        label="Share of the certificate",
+        symbol="φ_c",
+        help="Share of the budget (of ρ; under pure ε, of ε) that pays for releasing the gap at the end.",
+    )
+
+    @property
+    def play(self) -> VertexSampling:
+        """The method whose output is certified."""
+        return VertexSampling().adopting(dict(self))
+
+    def has_internal(self, facts: GameFacts) -> bool:
+        return self.play.has_internal(facts)
+
+    def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        planning.refuse_without_privacy(budget, self.title)
+        if not facts.gap_change:
+            raise UserError(
+                "A certificate needs a game whose gap is computed exactly: the matrix game, the quadratic game or "
+                "“Strategies against groups”.",
+                title="No certificate for this game",
+            )
+        rest = planning.part(budget, facts.released, 1 - self.certificate_share)
+        played = self.play.plan(facts, planning.with_prior(rest, facts.released))
+        event = certifying_event(planning.part(budget, facts.released, self.certificate_share))
+        scale = noise_scale(event, facts.gap_change / facts.n)
+        return dataclasses.replace(
+            played,
+            budget=budget,
+            terms=FixedEvents((*played.events, event)),
+            charged_at=np.append(played.charged_at, played.iterations),
+            resolved={**played.resolved, "certificate_scale": scale, "certificate_width": upper_quantile(event, scale)},
+        )
+
+    def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        unknown = {CERTIFIED_GAP.name: np.full(mechanisms.replicates, np.nan)}
+        for snapshot in self.play.run(problem, plan, mechanisms):
+            if snapshot.iteration < plan.iterations:
+                yield dataclasses.replace(snapshot, released=unknown)
+                continue
+            event, (x, y) = plan.events[-1], (snapshot.output["x"], snapshot.output["y"])
+            if isinstance(event, Laplace):
+                noisy = mechanisms.laplace(problem.gap(x, y, "l1"), event)
+            else:
+                noisy = mechanisms.gaussian(problem.gap(x, y, "l2"), event)
+            bound = np.maximum(noisy + plan.resolved["certificate_width"], 0.0)
+            lost = ~(np.abs(noisy) < DIVERGED)
+            yield dataclasses.replace(
+                snapshot, released={CERTIFIED_GAP.name: bound}, status=divergence_status(lost) or snapshot.status
+            )
+
+
+def certifying_event(part: Budget) -> Event:
+    """One release that costs a budget of `planning.part`: Laplace noise for ε, else Gaussian noise."""
+    if isinstance(part, PureDP):
+        return Laplace(part.epsilon)
+    if isinstance(part, GaussianDP):
+        return Gaussian(part.mu)
+    assert isinstance(part, ZeroConcentratedDP)
+    return Gaussian(math.sqrt(2 * part.rho))
+
+
+def upper_quantile(event: Event, scale: float) -> float:
+    """What is added to a noisy gap so that the sum is above the true one with probability `CONFIDENCE`."""
+    return scale * (-math.log(2 * (1 - CONFIDENCE)) if isinstance(event, Laplace) else float(ndtri(CONFIDENCE)))
