@@ -174,7 +174,6 @@ class Game(Problem):
             Query(g_y, facts.change_y * math.sqrt(facts.d_y) / m, "l2", batch),
         )
 
-
     def gap(self, x: np.ndarray, y: np.ndarray, norm: Norm) -> Query:
         """The duality gap at strategies that were released, (R,), for noise of a norm's kind.
 

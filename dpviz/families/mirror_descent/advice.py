@@ -66,10 +66,13 @@ class Expectation:
         return tuple(label for label in self.ranking if self.medians[label] >= USELESS * self.uniform)
 
 
-def expectation(problem: ProblemSpecification, budget: Budget, rounds: int) -> Expectation | None:
+def expectation(
+    problem: ProblemSpecification, budget: Budget, rounds: int, rows: float | None = None
+) -> Expectation | None:
     """What is expected of every method offered for a problem; None for a problem or a budget that was not measured.
 
-    rounds : of the methods that take the page's number of rounds. Reads facts only.
+    rounds : of the methods that take the page's number of rounds. rows : instead of the problem's own. Reads facts
+    only.
     """
     facts = problem.facts()
     currency = "pure" if budget.pure else "approximate"
@@ -78,6 +81,7 @@ def expectation(problem: ProblemSpecification, budget: Budget, rounds: int) -> E
     if not sizes or not isinstance(facts, GameFacts) or not math.isfinite(signal):
         return None
     here = max(facts.d_x, facts.d_y)
+    signal *= 1.0 if rows is None else rows / facts.n
     medians = {}
     for label in dict.fromkeys(label for size in sizes for label in size["medians"]):
         known = [size for size in sizes if label in size["medians"]]
@@ -85,6 +89,33 @@ def expectation(problem: ProblemSpecification, budget: Budget, rounds: int) -> E
         medians[label] = _between(here, [size["size"] for size in known], at)
     uniform = _between(here, [size["size"] for size in sizes], [size["uniform"] for size in sizes])
     return Expectation(medians, uniform, _as_measured(problem) and _inside(here, signal, rounds, sizes))
+
+
+def over_rows(
+    problem: ProblemSpecification, budget: Budget, rounds: int, rows: Sequence[float]
+) -> Mapping[str, np.ndarray]:
+    """(k,) expected medians of every method with each number of rows; NaN outside of what was measured. Empty if
+    nothing of the kind was."""
+    found = [expectation(problem, budget, rounds, n) for n in rows]
+    labels = found[0].medians if found and found[0] is not None else ()
+    return {
+        label: np.array([each.medians[label] if each and each.inside else math.nan for each in found])
+        for label in labels
+    }
+
+
+def rows_for(medians: np.ndarray, rows: np.ndarray, target: float) -> float | None:
+    """The fewest rows from which on all medians of `over_rows` are at most `target`, straight in logarithms between two
+    numbers of rows; None if they end above it. The first one measured if they begin below."""
+    known = np.flatnonzero(np.isfinite(medians))
+    above = known[medians[known] > target]
+    if not len(known) or (len(above) and above[-1] == known[-1]):
+        return None
+    if not len(above):
+        return float(rows[known[0]])
+    last, next = above[-1], above[-1] + 1
+    heights = np.log(np.maximum(medians[[next, last]], SMALLEST))
+    return float(np.exp(np.interp(math.log(max(target, SMALLEST)), heights, np.log(rows[[next, last]]))))
 
 
 def key(problem: ProblemSpecification) -> str:

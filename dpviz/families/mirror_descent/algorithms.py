@@ -182,8 +182,10 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         assert setting.rounds is not None and setting.draws is not None
         rounds, draws = min(setting.rounds, self.iterations), min(setting.draws, planning.MOST_DRAWS)
         notes = planning.cut_short(setting.theorem, "T", setting.rounds, rounds, ROUNDS_END)
-        return rounds, (draws, draws), notes + planning.cut_short(
-            setting.theorem, "K", setting.draws, draws, "draws end at"
+        return (
+            rounds,
+            (draws, draws),
+            notes + planning.cut_short(setting.theorem, "K", setting.draws, draws, "draws end at"),
         )
 
     def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.plan import Plan
-from dpviz.families.mirror_descent import planning, theory
+from dpviz.families.mirror_descent import accuracy, planning, rates, theory
 from dpviz.families.mirror_descent.algorithms import VertexSampling
 from dpviz.families.mirror_descent.baselines import GaussianMarginals
 from dpviz.privacy.accounting import accountants, textbook
@@ -19,6 +19,8 @@ from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import inner_events
 from dpviz.problems.games import GameFacts
 from dpviz.problems.marginals import Marginals
+
+MOST_ROUNDS = 100_000  # that are considered when rows are counted
 
 
 def gap_bound(algorithm: VertexSampling, plan: Plan) -> np.ndarray | None:
@@ -75,21 +77,117 @@ def bound_over_rounds(
 ) -> tuple[Floats, Floats]:
     """Bounds on the expected gap if T rounds share the budget, for each T >= 2 of `rounds`: (k,) with step sizes at
     their caps, and with the best step sizes below them. In a single pass, on the population's gap."""
-    split, players = planning.shares(facts, share_x, draws), planning.players(facts, draws)
-    found = []
-    for count in rounds:
-        weights = planning.weights(facts, count, batching)
-        caps = planning.private_steps(facts, budget, weights, draws, split, "tight", count)
-        own = [cap for cap, d in zip(caps, (facts.d_x, facts.d_y), strict=True) if d > 1]
-        free = [planning.regret_step(player.log_vertices, player.spread, count) for player in players]
-        largest = [cap or step for cap, step in zip(own, free, strict=True)]  # a player who pays nothing has no cap
-        best = [min(pair) for pair in zip(largest, free, strict=True)]
-        pair = np.array([float(theory.direct_bound(players, steps, count)) for steps in (largest, best)])
-        if batching == "single":
-            pair += float(theory.population_term(players, facts.lipschitz, count, facts.n // count))
-        found.append(pair)
+    found = [bound_at(facts, budget, count, draws=draws, share_x=share_x, batching=batching) for count in rounds]
     at_caps, at_best = np.array(found).T
     return at_caps, at_best
+
+
+def bound_over_shares(
+    facts: GameFacts,
+    budget: Budget,
+    shares: Sequence[float],
+    rounds: int,
+    *,
+    draws: planning.Draws = 1,
+    batching: planning.Batching = "full",
+) -> tuple[Floats, Floats]:
+    """For each share of x in `shares`, at one number of rounds, (k,): the bound with the best step sizes below the
+    caps; and Σ ln d/(τ T) with steps at the caps, the part that the split decides (section 10.3)."""
+    best, regret = [], []
+    for share in shares:
+        players, largest, free = _steps(facts, budget, rounds, draws, share, batching)
+        best.append(_bound(facts, players, [min(pair) for pair in zip(largest, free, strict=True)], rounds, batching))
+        regret.append(
+            sum(
+                player.log_vertices / (step * rounds)
+                for player, step in zip(players, largest, strict=True)
+                if player.oscillation > 0
+            )
+        )
+    return np.array(best), np.array(regret)
+
+
+def bound_at(
+    facts: GameFacts,
+    budget: Budget,
+    rounds: int,
+    *,
+    draws: planning.Draws = 1,
+    share_x: float | None = 0.5,
+    batching: planning.Batching = "full",
+) -> tuple[float, float]:
+    """Bounds on the expected gap after `rounds` that share the budget: with steps at their caps, and with the best
+    steps below them. In a single pass, on the population's gap."""
+    players, largest, free = _steps(facts, budget, rounds, draws, share_x, batching)
+    best = [min(pair) for pair in zip(largest, free, strict=True)]
+    return (
+        _bound(facts, players, largest, rounds, batching),
+        _bound(facts, players, best, rounds, batching),
+    )
+
+
+def _steps(
+    facts: GameFacts,
+    budget: Budget,
+    rounds: int,
+    draws: planning.Draws,
+    share_x: float | None,
+    batching: planning.Batching,
+) -> tuple[tuple[theory.Player, ...], list[float], list[float]]:
+    """The players who have a choice, with the largest steps that the budget allows them and those that suit the bound;
+    who pays nothing has no cap."""
+    players = planning.players(facts, draws)
+    weights, split = planning.weights(facts, rounds, batching), planning.shares(facts, share_x, draws)
+    caps = planning.private_steps(facts, budget, weights, draws, split, "tight", rounds)
+    own = [cap for cap, d in zip(caps, (facts.d_x, facts.d_y), strict=True) if d > 1]
+    free = [planning.regret_step(player.log_vertices, player.spread, rounds) for player in players]
+    return players, [cap or step for cap, step in zip(own, free, strict=True)], free
+
+
+def _bound(
+    facts: GameFacts,
+    players: Sequence[theory.Player],
+    steps: Sequence[float],
+    rounds: int,
+    batching: planning.Batching,
+) -> float:
+    bound = float(theory.direct_bound(players, steps, rounds))
+    if batching == "single":
+        bound += float(theory.population_term(players, facts.lipschitz, rounds, facts.n // rounds))
+    return bound
+
+
+def paper_over_rounds(facts: GameFacts, budget: ApproximateDP, rounds: Floats, draws: int = 1) -> tuple[Floats, Floats]:
+    """(k,) the bound on the population's gap by the paper's own analysis for T of `rounds`, in a single pass with its
+    step min(√(ℓ/T)/L₀, its cap); and the part of it that is Lemma 4.2, for drawing the output afresh."""
+    paid = planning.stated_for_approximate(budget, "The paper's bound", facts)
+    log_vertices = (math.log(facts.d_x), math.log(facts.d_y))
+    cap = rates.tau_paper(rounds, facts.n // rounds, paid.epsilon, paid.delta, facts.lipschitz, draws)
+    step = np.minimum(np.sqrt(facts.log_vertices / rounds) / facts.lipschitz, cap)
+    constants = (facts.lipschitz, facts.smoothness, facts.second_smoothness)
+    whole = rates.paper_bound(log_vertices, step, rounds, draws, constants)
+    return whole, rates.fresh_output_term(log_vertices, facts.smoothness, rounds * draws)
+
+
+def bound_over_rows(facts: GameFacts, budget: Budget, rows: Sequence[float], draws: planning.Draws = 1) -> Floats:
+    """(k,) the smallest bound on the expected gap with each number of rows: all of them in every round, the best T up
+    to `MOST_ROUNDS`, the best split. What was released before the run comes off the budget."""
+    players = planning.players(facts, draws)
+    rest = planning.part(budget, facts.released, 1.0) if facts.released else budget
+    return np.array([accuracy.best_bound(players, round(n), rest, MOST_ROUNDS)[1] for n in rows])
+
+
+def rows_for_gap(facts: GameFacts, budget: Budget, target: float, draws: planning.Draws = 1) -> int | None:
+    """The fewest rows for which `bound_over_rows` promises an expected gap of `target`, up to 0.1 %; None if a thousand
+    million are not enough, because of the sampling bias."""
+    low, high = math.log(2), math.log(1e9)
+    if float(bound_over_rows(facts, budget, [math.exp(high)], draws)[0]) > target:
+        return None
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        reached = float(bound_over_rows(facts, budget, [math.exp(middle)], draws)[0]) <= target
+        low, high = (low, middle) if reached else (middle, high)
+    return math.ceil(math.exp(high))
 
 
 def paper_costs(plan: Plan) -> dict[str, float]:

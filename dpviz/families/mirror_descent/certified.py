@@ -70,13 +70,14 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
         rest = planning.part(budget, facts.released, 1 - self.certificate_share)
         played = self.play.plan(facts, planning.with_prior(rest, facts.released))
         event = certifying_event(planning.part(budget, facts.released, self.certificate_share))
-        scale = noise_scale(event, facts.gap_change / facts.n)
+        scale, rounds = noise_scale(event, facts.gap_change / facts.n), played.iterations
         return dataclasses.replace(
             played,
             budget=budget,
             terms=FixedEvents((*played.events, event)),
-            charged_at=np.append(played.charged_at, played.iterations),
-            resolved={**played.resolved, "certificate_scale": scale, "certificate_width": upper_quantile(event, scale)},
+            charged_at=np.append(played.charged_at, rounds),
+            noise={"gap": np.where(np.arange(1, rounds + 1) < rounds, 0.0, scale)},
+            resolved={**played.resolved, "certificate_width": upper_quantile(event, scale)},
         )
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:

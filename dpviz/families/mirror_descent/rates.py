@@ -79,9 +79,16 @@ def paper_bound(
     (first, second), (lipschitz, smoothness, curvature) = log_vertices, constants
     step_size, rounds, draws = (np.asarray(value, float) for value in (step_size, rounds, draws))
     bias = 4 * maurey_gradient_bias(smoothness, curvature, draws, simplices=2)
-    fresh = 2 * math.sqrt(2) * smoothness * (math.sqrt(first) + math.sqrt(second)) / np.sqrt(rounds * draws)
-    regret = 2 * (first + second) / (step_size * rounds) + 5 * step_size * lipschitz**2
-    return np.asarray(regret + bias + fresh + 4 * smoothness / (rounds * draws))
+    with np.errstate(divide="ignore"):  # no record left for a batch: no step
+        regret = 2 * (first + second) / (step_size * rounds) + 5 * step_size * lipschitz**2
+    return np.asarray(regret + bias + fresh_output_term(log_vertices, smoothness, rounds * draws))
+
+
+def fresh_output_term(log_vertices: tuple[float, float], smoothness: float, draws: ArrayLike) -> Floats:
+    """Lemma 4.2: what averages of N vertices, drawn afresh, add to the gap of the averages x̄, ȳ that they are drawn
+    from, 2√2 L1 (√ln d_x + √ln d_y)/√N + 4 L1/N; by entropic smoothing of the best answers."""
+    roots, draws = math.fsum(math.sqrt(value) for value in log_vertices), np.asarray(draws, float)
+    return np.asarray(2 * math.sqrt(2) * smoothness * roots / np.sqrt(draws) + 4 * smoothness / draws)
 
 
 # ------------------------------------------------------------------------------------------------- settings and rates
@@ -177,15 +184,15 @@ def euclidean_before(sizes: Sizes) -> Previous:
 
 
 def minimisation_before(sizes: Sizes) -> Previous:
-    """√(ln d/n) + the smaller of (ln d √Λ/(n ε))^⅔, one pass of private Frank-Wolfe, for smooth losses, and √(d Λ)/(n ε),
-    private regularised mirror descent, for all (Asi, Feldman, Koren, Talwar 2021, up to logarithms)."""
+    """√(ln d/n) + the smaller of (ln d √Λ/(n ε))^⅔, one pass of private Frank-Wolfe on smooth losses, and √(d Λ)/(n ε),
+    private regularised mirror descent on any (Asi, Feldman, Koren, Talwar 2021, up to logarithms)."""
     ell, root_odds, signal = sizes.log_vertices, math.sqrt(sizes.log_odds), sizes.n * sizes.epsilon
     frank_wolfe, descent = (ell * root_odds / signal) ** (2 / 3), math.sqrt(sizes.d_x) * root_odds / signal
     return Previous(_statistical_rate(sizes) + min(frank_wolfe, descent), "Asi et al. 2021")
 
 
 def queries_before(n: int, cells: int, queries: int, epsilon: float, delta: float) -> Previous:
-    """√(ln q/n) + (ln |Z| Λ)^¼ √(ln q)/√(n ε), of private multiplicative weights for q linear queries (Hardt and Rothblum
+    """√(ln q/n) + (ln |Z| Λ)^¼ √(ln q)/√(n ε), of private multiplicative weights for q linear queries (Hardt, Rothblum
     2010): the rate of Theorem G.1, and of the paper in matrix games, which such queries are."""
     root = (math.log(cells) * math.log(1 / delta)) ** 0.25
     rate = math.sqrt(math.log(queries) / n) + root * math.sqrt(math.log(queries) / (n * epsilon))

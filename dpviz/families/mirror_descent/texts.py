@@ -50,6 +50,7 @@ enough.
 | | update | released |
 |---|---|---|
 | Vertex sampling | $x^{t+1}\propto x^t e^{-\tau\nabla_xF(\hat x^t,\hat y^t)}$ | average of the $\hat x^t$ |
+| Vertex sampling with a certificate | as above; at the end the gap is released with noise | and a bound on its gap |
 | Bias-reduced oracle | as above, with a telescoping gradient from $2^{N+1}$ draws | one extra draw per round |
 | Anytime vertex sampling | gradients at draws from the average of all weights, rarely renewed | the last draws |
 | Synthetic data | $y$ draws bad queries; $x^{t+1}\propto x^te^{\tau A^\top\hat y^t}$, at no cost | histogram or rows |

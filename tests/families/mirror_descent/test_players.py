@@ -38,7 +38,7 @@ def test_each_player_pays_for_its_own_draws(batching: str) -> None:
 
 
 def test_fewer_draws_of_one_player_leave_longer_steps() -> None:
-    """Section 10.4: at the same share, K_y = 1 instead of 9 makes y's steps three times as long and leaves x's alone."""
+    """Section 10.4: at the same share, K_y = 1 instead of 9 makes y's steps three times as long, and x's as before."""
     same, fewer = (VertexSampling(draws=9, draws_y=k).plan(GROUPS, RHO).resolved for k in (None, 1))
     assert fewer["step_size_y"] == pytest.approx(3 * same["step_size_y"], rel=2e-3)
     assert fewer["step_size_x"] == pytest.approx(same["step_size_x"], rel=2e-3)
