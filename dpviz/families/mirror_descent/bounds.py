@@ -173,7 +173,7 @@ def bound_over_rows(facts: GameFacts, budget: Budget, rows: Sequence[float], dra
     """(k,) the smallest bound on the expected gap with each number of rows: all of them in every round, the best T up
     to `MOST_ROUNDS`, the best split. What was released before the run comes off the budget."""
     players = planning.players(facts, draws)
-    rest = planning.part(budget, facts.released, 1.0) if facts.released else budget
+    rest = budget.share(1.0, facts.released) if facts.released else budget
     return np.array([accuracy.best_bound(players, round(n), rest, MOST_ROUNDS)[1] for n in rows])
 
 

@@ -13,7 +13,7 @@ from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import DRAWS_Y, VertexSampling
-from dpviz.privacy.budgets import Budget, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, Gaussian, Laplace
 from dpviz.privacy.ledger import FixedEvents
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
@@ -67,9 +67,10 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
                 "“Strategies against groups”.",
                 title="No certificate for this game",
             )
-        rest = planning.part(budget, facts.released, 1 - self.certificate_share)
-        played = self.play.plan(facts, planning.with_prior(rest, facts.released))
-        event = certifying_event(planning.part(budget, facts.released, self.certificate_share))
+        rest = budget.share(1 - self.certificate_share, facts.released)
+        with_prior = rest.of(rest.amount + rest.cost(facts.released))  # whose plan subtracts it again
+        played = self.play.plan(facts, with_prior)
+        event = certifying_event(budget.share(self.certificate_share, facts.released))
         scale, rounds = noise_scale(event, facts.gap_change / facts.n), played.iterations
         return dataclasses.replace(
             played,
@@ -99,13 +100,8 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
 
 
 def certifying_event(part: Budget) -> Event:
-    """One release that costs a budget of `planning.part`: Laplace noise for ε, else Gaussian noise."""
-    if isinstance(part, PureDP):
-        return Laplace(part.epsilon)
-    if isinstance(part, GaussianDP):
-        return Gaussian(part.mu)
-    assert isinstance(part, ZeroConcentratedDP)
-    return Gaussian(math.sqrt(2 * part.rho))
+    """One release that costs a part of a budget (`Budget.share`): Laplace noise for pure ε, else Gaussian noise."""
+    return Laplace(part.amount) if part.pure else Gaussian(math.sqrt(2 * part.gaussian_rho(part.amount)))
 
 
 def upper_quantile(event: Event, scale: float) -> float:

@@ -132,3 +132,24 @@ def test_where_there_is_none_is_said() -> None:
     with pytest.raises(UserError):
         CertifiedSampling().plan(MatrixGame().facts(), NoPrivacy())
     assert CertifiedSampling(draws=3, draws_y=2).play == VertexSampling(draws=3, draws_y=2)
+
+
+def test_shares_that_were_bought_come_off_before_the_certificate_and_the_game() -> None:
+    """Pure ε = 0.4 first: then the game and the certificate together cost at most ε = 0.6 at δ, and hardly less."""
+    upload = GroupedUpload(
+        identity="c" * 32,
+        n=500,
+        bounds=((0.0, 1.0),) * 3,
+        names=("a", "b", "c"),
+        groups=("one", "other"),
+        shares=(0.6, 0.4),
+        shares_costs=(0.4,),
+        target=None,
+    )
+    facts = LossMatrix(data=upload).facts()
+    plan = CertifiedSampling(iterations=8, certificate_share=0.3).plan(facts, BUDGETS[1])
+    assert accountants.total(plan.events, "rho") == pytest.approx(zcdp_rho(0.6, 1e-6), rel=1e-4)
+    assert 0.57 < accountants.tightest(plan.events, 1e-6).epsilon <= 0.6
+    pure = CertifiedSampling(iterations=8, certificate_share=0.3).plan(facts, BUDGETS[0])
+    assert accountants.total(pure.events, "epsilon") == pytest.approx(0.6)
+    assert pure.events[-1] == Laplace(pytest.approx(0.18))
