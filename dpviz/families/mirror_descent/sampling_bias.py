@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import bdtrc
 
 from dpviz.families.mirror_descent import theory
 from dpviz.families.mirror_descent.algorithms import frequencies
@@ -50,21 +51,27 @@ def measure(draws: Sequence[int], dimension: int, repetitions: int, seed: int) -
 
 
 def measure_game(
-    game: Game, x: np.ndarray, y: np.ndarray, draws: Sequence[int], repetitions: int, seed: int
+    game: Game,
+    x: np.ndarray,
+    y: np.ndarray,
+    draws: Sequence[int],
+    repetitions: int,
+    seed: int,
+    rows: slice | None = None,
 ) -> SamplingBias:
     """Bias of a game's gradients, ‖E ∇F(x̂, ŷ) - ∇F(x, y)‖_∞, at strategies x (d_x,) and y (d_y,). Not private.
 
     One half of the repetitions chooses the coordinate and its sign, the other half measures it: on average the result
     is therefore at most the true norm, and may be negative by chance. The bound is `theory.maurey_gradient_bias`, 0
-    where gradients are linear. repetitions : at least 4.
+    where gradients are linear. repetitions : at least 4. rows : of the data that are used, None = all.
     """
     facts, source = game.facts, _public(seed)
-    g_x, g_y = game.gradients(x[None], y[None])
+    g_x, g_y = game.gradients(x[None], y[None], rows)
     exact = np.concatenate([g_x[0], g_y[0]])
     means, errors = [], []
     for size in draws:
-        chosen, _ = _mean_deviation(game, (x, y), exact, source, size, repetitions // 2)
-        mean, error = _mean_deviation(game, (x, y), exact, source, size, repetitions - repetitions // 2)
+        chosen, _ = _mean_deviation(game, (x, y), exact, source, size, repetitions // 2, rows)
+        mean, error = _mean_deviation(game, (x, y), exact, source, size, repetitions - repetitions // 2, rows)
         largest = int(np.argmax(np.abs(chosen)))
         means.append(np.sign(chosen[largest]) * mean[largest])
         errors.append(error[largest])
@@ -75,8 +82,56 @@ def measure_game(
     return SamplingBias(sizes, np.array(means), np.array(errors), None, bound)
 
 
+def measure_spread(
+    game: Game,
+    x: np.ndarray,
+    y: np.ndarray,
+    draws: Sequence[int],
+    repetitions: int,
+    seed: int,
+    rows: slice | None = None,
+) -> SamplingBias:
+    """Second moment E ‖∇ₓF(x̂, y) - ∇ₓF(x, y)‖²_∞ at strategies x (d_x,), which alone is drawn, and y (d_y,). Not
+    private. The bound is `theory.maurey_second_moment`, 0 where x's gradient does not depend on x."""
+    facts, source = game.facts, _public(seed)
+    exact = game.gradients(x[None], y[None], rows)[0][0]
+    with np.errstate(divide="ignore"):  # vertices of weight 0 are never drawn
+        weights = np.log(x)[None]
+    means, errors = [], []
+    for size in draws:
+        found = np.empty(repetitions)
+        for block in _blocks(repetitions, max(size, facts.d)):
+            count = block.stop - block.start
+            played = frequencies(source.sample(weights, count * size).reshape(count, size), facts.d_x)
+            moved = game.gradients(played, np.repeat(y[None], count, axis=0), rows)[0] - exact
+            found[block] = np.abs(moved).max(axis=1) ** 2
+        means.append(found.mean())
+        errors.append(found.std(ddof=1) / np.sqrt(repetitions))
+    sizes = np.array(draws, dtype=int)
+    curvature = facts.second_smoothness if facts.smoothness_x else 0.0
+    bound = theory.maurey_second_moment(facts.smoothness_x, curvature, sizes, facts.d_x)
+    return SamplingBias(sizes, np.array(means), np.array(errors), None, bound)
+
+
+def tail(draws: int, excess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """P(h(x̂) - h(x) ≥ excess), exact, and its bound (Lemma 3.2), for excesses (k,) above 0.
+
+    For h(x) = ⟨c, x⟩ with c = 1 on one half of the vertices and -1 on the other, L₀ = 1 and L₁ = 0, and uniform x: then
+    K (1 + h(x̂))/2 is binomial.
+    """
+    least = np.ceil(draws * (1 + excess) / 2 - 1e-9)  # so many draws must be from the half where c = 1
+    exact = np.where(least > draws, 0.0, bdtrc(np.minimum(least, draws) - 1, draws, 0.5))
+    return exact, theory.maurey_tail(1.0, draws, excess)
+
+
 def _mean_deviation(
-    game: Game, strategies: Pair, exact: np.ndarray, source: Mechanisms, size: int, repetitions: int
+    game: Game,
+    strategies: Pair,
+    exact: np.ndarray,
+    source: Mechanisms,
+    size: int,
+    repetitions: int,
+    rows: slice | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean of ∇F(x̂, ŷ) - ∇F(x, y) over the repetitions, and its standard error; (d_x + d_y,) each."""
     total, squares = np.zeros_like(exact), np.zeros_like(exact)
@@ -88,7 +143,7 @@ def _mean_deviation(
             frequencies(source.sample(weights, count * size).reshape(count, size), weights.shape[1])
             for weights in log_weights
         )
-        deviation = np.concatenate(game.gradients(x, y), axis=1) - exact
+        deviation = np.concatenate(game.gradients(x, y, rows), axis=1) - exact
         total += deviation.sum(axis=0)
         squares += (deviation**2).sum(axis=0)
     mean = total / repetitions

@@ -10,7 +10,7 @@ import pytest
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedSigns
 from dpviz.families.mirror_descent import VertexSampling, bounds, texts, theory
-from dpviz.families.mirror_descent.sampling_bias import measure, measure_game
+from dpviz.families.mirror_descent.sampling_bias import measure, measure_game, measure_spread, tail
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
 from dpviz.problems.group_loss import GroupLoss
 from dpviz.problems.marginals import MarginalQueries
@@ -153,3 +153,27 @@ def test_the_verdict_names_the_winner_and_says_so_where_it_is_a_simpler_method()
     won = texts.verdict(gaps | {"Single pass": 0.01}, sampling, 1.35)
     assert won.startswith("Single pass has the smallest error here")
     assert texts.verdict({"Frank-Wolfe": 0.01}, (), 1.35).startswith("Frank-Wolfe has the smallest error")
+
+
+# ---------------------------------------------------------------------------------------------------- spread, deviations
+
+
+def test_the_spread_of_a_curved_gradient_is_the_exact_one_at_one_draw() -> None:
+    """∇ₓ of ½‖x‖² moves from x to a vertex: E ‖e_j - x‖²_∞ = (1 - 1/d)² at uniform x; all stay below the bound."""
+    game = QuadraticGame(data=GAME.data).build()
+    x, y = game.facts.uniform(1)
+    found = measure_spread(game, x[0], y[0], [1, 4, 64], 2000, seed=0)
+    assert found.mean[0] == pytest.approx((1 - 1 / 20) ** 2, rel=1e-9)
+    assert (found.mean <= found.bound).all() and (np.diff(found.mean) < 0).all()
+    np.testing.assert_allclose(found.bound, theory.maurey_second_moment(1.0, 0.0, [1, 4, 64], 20))
+
+
+def test_rare_deviations_are_binomial_and_below_lemma_3_2() -> None:
+    excess = np.array([0.25, 0.5, 1.0])
+    exact, bound = tail(4, excess)
+    np.testing.assert_allclose(exact, [5 / 16, 5 / 16, 1 / 16])  # 3 or 4 of 4 heads; 4 of 4
+    np.testing.assert_allclose(bound, np.exp(-2 * excess**2))
+    for draws in (1, 7, 64):
+        grid = np.linspace(0.01, 1.2, 300)
+        exact, bound = tail(draws, grid)
+        assert (exact <= bound).all() and (exact[grid > 1] == 0).all()
