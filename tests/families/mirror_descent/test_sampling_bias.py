@@ -159,7 +159,7 @@ def test_the_verdict_names_the_winner_and_says_so_where_it_is_a_simpler_method()
 
 
 def test_the_spread_of_a_curved_gradient_is_the_exact_one_at_one_draw() -> None:
-    """∇ₓ of ½‖x‖² moves from x to a vertex: E ‖e_j - x‖²_∞ = (1 - 1/d)² at uniform x; all stay below the bound."""
+    """∇ₓ of ½‖x‖² moves from x to a vertex: E ‖e_j - x‖²_∞ = (1 - 1/d)² at uniform x."""
     game = QuadraticGame(data=GAME.data).build()
     x, y = game.facts.uniform(1)
     found = measure_spread(game, x[0], y[0], [1, 4, 64], 2000, seed=0)
