@@ -20,6 +20,7 @@ OURS = ArmStyle(style.PALETTE["private"], "solid")
 LOWER = ArmStyle(style.PALETTE["private"], "dash")
 PAPER = ArmStyle(style.PALETTE["spent"], "solid")
 LEMMA = ArmStyle(style.PALETTE["spent"], "dot")
+DIRECT, PAPERS = "direct, all rows (gap on the data)", "the paper's, single pass"
 SHARES = np.linspace(0.05, 0.95, 37)
 CERTIFICATE_SHARES = np.geomspace(0.01, 0.5, 40)
 SHARES_COSTS = np.geomspace(0.01, 5.0, 60)
@@ -179,9 +180,9 @@ def paper_beside(
     whole, lemma = bounds.paper_over_rounds(facts, budget, grid, draws)
     return line_figure(
         [
-            Line(grid, full, "direct, all rows (gap on the data)", OURS),
+            Line(grid, full, DIRECT, OURS),
             Line(grid, single, "direct, single pass", LOWER),
-            Line(grid, whole, "the paper's, single pass", PAPER),
+            Line(grid, whole, PAPERS, PAPER),
             Line(grid, lemma, "of which Lemma 4.2", LEMMA),
         ],
         x_title="Rounds T",

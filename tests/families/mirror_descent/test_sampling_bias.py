@@ -155,7 +155,7 @@ def test_the_verdict_names_the_winner_and_says_so_where_it_is_a_simpler_method()
     assert texts.verdict({"Frank-Wolfe": 0.01}, (), 1.35).startswith("Frank-Wolfe has the smallest error")
 
 
-# ---------------------------------------------------------------------------------------------------- spread, deviations
+# --------------------------------------------------------------------------------------------------- spread, deviations
 
 
 def test_the_spread_of_a_curved_gradient_is_the_exact_one_at_one_draw() -> None:
