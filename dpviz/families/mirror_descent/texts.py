@@ -65,9 +65,10 @@ enough.
 | Without privacy, tuned | 12 step sizes and regret matching, the best on the data: the floor | not private |
 
 **What else the budget can buy.** The gap of the output is not private. A *certificate* is: a small share of the budget
-pays for the gap with noise, where one row moves it by at most $4L_0/n$. *Shares of groups* can be bought from a file for
-an ε of their own. And the players need not share alike: the best split is $\varphi_x\propto(\ln d_x)^{2/3}
-(K_x\,\mathrm{osc}_x^2)^{1/3}$. A player whose own gradient is linear needs one draw only, however curved the other's is.
+pays for the gap with noise, where one row moves it by at most $4L_0/n$. *Shares of groups* can be bought from a file
+for an ε of their own. And the players need not share alike: the best split is
+$\varphi_x\propto(\ln d_x)^{2/3}(K_x\,\mathrm{osc}_x^2)^{1/3}$. A player whose own gradient is linear needs one draw
+only, however curved the other's is.
 
 **When simpler play is enough.** If each player's best strategy is a single vertex, and uniform play already points to
 it, two private draws solve the game, and nothing that releases more can keep up: so in the needle game. Where best play

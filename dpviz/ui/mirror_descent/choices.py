@@ -13,6 +13,7 @@ from dpviz.families.mirror_descent import (
     rates,
     theory,
 )
+from dpviz.numbers import short
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.marginals import MarginalQueries
@@ -20,7 +21,7 @@ from dpviz.specification import Control
 from dpviz.ui import charts
 from dpviz.ui.controls import Panel, mistake
 from dpviz.ui.experiment.plan import PlanView
-from dpviz.ui.explain import SETTINGS_ONLY, short
+from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.mirror_descent.plan import facts_of
 
 HEIGHT = 380
@@ -218,7 +219,7 @@ def table(shown: PlanView) -> None:
         st.info("The paper states its rates for (ε, δ)-DP. State the guarantee as (ε, δ) to see the table.")
         return
     if isinstance(shown.experiment.problem, MarginalQueries):
-        rows = [
+        rows: list[tuple[rates.Setting, rates.Previous | None]] = [
             (
                 rates.synthetic_setting(facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta),
                 rates.queries_before(facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta),
