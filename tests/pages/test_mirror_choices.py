@@ -1,0 +1,118 @@
+"""The page of private games: where the budget goes, rows for a target, the paper's bound and table, few draws."""
+
+import pytest
+
+from dpviz.privacy.budgets import GaussianDP, PureDP
+from tests.pages.mirror import (
+    PAGE,
+    SMALL_GAME,
+    TINY,
+    Load,
+    chart,
+    charts,
+    lines,
+    open_problem,
+    open_tab,
+    run,
+    said,
+    text,
+)
+
+CERTIFIED = ["Vertex sampling", "Vertex sampling, certified"]
+
+
+def test_what_the_budget_can_be_split_into_depends_on_the_game(load: Load) -> None:
+    budget = "Where the budget goes"
+    drawn = {
+        problem: {
+            what
+            for what in ("the split decides", "a certificate adds", "Error of the smallest share")
+            if any(what in alt for alt in charts(open_tab(open_problem(load, problem), budget)))
+        }
+        for problem in ("matrix", "groups", "losses", "regression")
+    }
+    assert drawn["matrix"] == {"the split decides", "a certificate adds"} and not drawn["regression"]
+    assert drawn["groups"] == {"the split decides", "Error of the smallest share"} and len(drawn["losses"]) == 3
+    assert "nothing else to buy" in text(open_tab(open_problem(load, "regression"), budget))
+
+
+def test_the_best_split_is_taken_instead_of_a_share(load: Load) -> None:
+    app = open_problem(load, "groups", mirror_methods_game=["Vertex sampling"])
+    assert app.number_input(key="mirror_share_x").value == 0.5
+    app = open_tab(app, "Where the budget goes")
+    assert "Best split: φ = 0.79 for x" in text(app)
+    app.segmented_control(key="mirror_split").set_value("bound").run()
+    assert not app.exception and not any(box.key == "mirror_share_x" for box in app.number_input)
+    assert "chosen 0.79" in str(chart(app, "the split decides")["layout"])
+
+
+def test_players_may_draw_different_numbers_of_vertices(load: Load) -> None:
+    app = open_problem(load, "groups", mirror_methods_game=["Vertex sampling"], mirror_draws="4")
+    before = chart(app, "Range of one draw")["data"]
+    app.number_input(key="mirror_draws_y").set_value(1).run()
+    assert not app.exception and chart(app, "Range of one draw")["data"] != before
+    alone = open_problem(load, "regression")
+    assert not any(box.key in ("mirror_draws_y", "mirror_share_x") for box in alone.number_input)
+
+
+def test_a_certificate_is_released_at_the_end_and_said(load: Load) -> None:
+    app = load(PAGE, **SMALL_GAME, **TINY, mirror_methods_game=CERTIFIED)
+    assert app.number_input(key="mirror_certificate_share").value == 0.05
+    app = run(app)
+    (found,) = (message.value for message in app.success if "certified, first run" in message.value)
+    assert "with 95 % confidence" in found or "with 95% confidence" in found
+    groups = open_problem(load, "groups")
+    assert not any("certified" in option for option in groups.pills(key="mirror_methods_game").options)
+
+
+@pytest.mark.parametrize("currency", [None, PureDP, GaussianDP])
+def test_rows_for_a_target_gap_follow_the_target(load: Load, currency: type | None) -> None:
+    settings = {} if currency is None else {"mirror_currency": currency.name}
+    app = open_tab(load(PAGE, **settings), "Rows for a target")
+    assert not app.error and "bound, best T: not in reach" in text(app)  # one draw: a bias of 2 L₁
+    if currency is not GaussianDP:  # measured under (ε, δ) and pure ε; others by their ρ
+        assert "Vertex sampling" in lines(app, "Expected gap against the number of rows")
+    app = open_tab(open_problem(load, "matrix", **settings), "Rows for a target")
+    app.number_input(key="mirror_target_gap").set_value(0.5).run()
+    few = text(app)
+    app.number_input(key="mirror_target_gap").set_value(0.25).run()
+    assert not app.exception and "Rows needed: bound, best T: " in few and few != text(app)
+
+
+def test_the_papers_bound_stands_beside_ours(load: Load) -> None:
+    app = open_tab(load(PAGE), "The paper's bound")
+    assert {"direct, single pass", "of which Lemma 4.2"} <= lines(app, "Bound on the gap against the rounds")
+    assert "Lowest: direct, all rows" in text(app)
+    app = open_tab(load(PAGE, mirror_currency=PureDP.name), "The paper's bound")
+    assert not app.error and "The paper states its bound for (ε, δ)-DP" in text(app)
+    assert "both read data" in text(open_tab(open_problem(load, "synthetic"), "The paper's bound"))
+
+
+def test_the_papers_table_has_what_was_known_before(load: Load) -> None:
+    table = open_tab(load(PAGE), "The paper's table").dataframe[0].value.set_index("Result")
+    assert (table["Known before"].drop("Lower bound") > 0).all() and table["By"].str.contains("Boob").any()
+    (row,) = open_tab(open_problem(load, "synthetic"), "The paper's table").dataframe[0].value.to_dict("records")
+    assert row["Result"] == "Theorem G.1" and row["T"] == 1380
+    assert row["Known before"] == pytest.approx(row["Rate"]) and "Hardt" in row["By"]
+
+
+def test_theorem_g_1_chooses_the_rounds_of_synthetic_data(load: Load) -> None:
+    settings = {"mirror_parameters": "Theorem G.1", "mirror_methods_synthetic": ["Synthetic histogram"]}
+    app = open_problem(load, "synthetic", **settings, mirror_iterations="256")
+    assert "Theorem G.1 asks for T = 1,380, but the rounds that are set end at 256" in said(app)
+    app = open_problem(load, "matrix", mirror_parameters="Theorem G.1", mirror_methods_game=["Vertex sampling"])
+    assert "Theorem G.1 is about synthetic data" in said(app)
+
+
+def test_few_draws_are_looked_at_in_four_ways(load: Load) -> None:
+    app = open_tab(open_problem(load, "groups"), "Bias of few draws")
+    for seen, alt in (
+        ("This game's gradients", "Measured bias of the gradients"),
+        ("Their spread", "Mean squared largest error"),
+        ("Rare events", "Probability that drawn vertices"),
+    ):
+        app.selectbox(key="mirror_maurey_of").set_value(seen).run()
+        assert not app.exception and lines(app, alt)
+    app = open_tab(load(PAGE), "Bias of few draws")
+    app.selectbox(key="mirror_maurey_of").set_value("This game's gradients").run()
+    assert "Gradients are linear here" in text(app)
