@@ -18,7 +18,15 @@ from tests.pages.mirror import (
     text,
 )
 
-TABS = ("Gap against dimension", "What accounting saves", "Bias of few draws", "The paper's table")
+TABS = (
+    "Gap against dimension",
+    "What accounting saves",
+    "Where the budget goes",
+    "Rows for a target",
+    "Bias of few draws",
+    "The paper's bound",
+    "The paper's table",
+)
 
 
 def test_pure_privacy_recommends_nothing_that_it_does_not_allow(load: Load) -> None:

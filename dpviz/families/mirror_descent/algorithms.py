@@ -162,11 +162,21 @@ class VertexSampling(planning.GameAlgorithm[Game]):
 
     def shares(self, facts: GameFacts, draws: tuple[int, int]) -> tuple[float, float]:
         """Shares of ρ of the two players: as set, or the best ones by the bound."""
-        return planning.shares(facts, None if self.split == "bound" else self.share_x, draws)
+        return planning.shares(facts, self.own_share, draws)
+
+    @property
+    def own_share(self) -> float | None:
+        """The share of x as set; None for the best one by the bound."""
+        return None if self.split == "bound" else self.share_x
+
+    @property
+    def each_draws(self) -> tuple[int, int]:
+        """(K_x, K_y) as set."""
+        return self.draws, self.draws if self.draws_y is None else self.draws_y
 
     def size(self, facts: GameFacts, budget: Budget) -> tuple[int, tuple[int, int], tuple[str, ...]]:
         """Rounds T and draws (K_x, K_y), and a note on each that is less than what was asked for."""
-        own_draws = (self.draws, self.draws if self.draws_y is None else self.draws_y)
+        own_draws = self.each_draws
         if self.parameters == "own" or not budget.private:
             return self.iterations, own_draws, ()
         if self.parameters in ("practice", "bound"):

@@ -22,7 +22,7 @@ from dpviz.problems.games import Game, GameFacts
 from dpviz.specification import number
 
 CONFIDENCE = 0.95  # of the released bound, over its own noise
-CERTIFIED_GAP = Metric("certified_gap", "Certified duality gap", released=True, scale="log")
+CERTIFIED_GAP = Metric("certified_gap", "Certified duality gap", released=True, scale="log", headline=4)
 
 
 class CertifiedSampling(planning.GameAlgorithm[Game]):

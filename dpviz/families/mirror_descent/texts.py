@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.advice import SMALLEST, Expectation
+from dpviz.families.mirror_descent.certified import CONFIDENCE
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 
@@ -19,6 +20,7 @@ WORDS = {
     "DP-SGDA": "noisy gradient descent and ascent",
     "Two draws": "each player draws one strategy, once",
     "Noisy matrix": "the payoffs with noise, then solved",
+    "Vertex sampling, certified": "a part of the budget releases the gap, too",
     "Anytime": "vertex sampling at averages of the weights",
     "MWEM": "multiplicative weights with measured queries",
 }
@@ -285,6 +287,15 @@ def verdict(gaps: Mapping[str, float], sampling: Collection[str], uniform: float
     return (
         f"{best} beats {own} here, {short(gaps[best])} against {short(gaps[own])}: at this size the simpler method "
         f"wins.{idle} {tuning}"
+    )
+
+
+def certified(label: str, bound: float, added: float) -> str:
+    """What a released certificate says, and of what it is a function. added : to the noisy gap, in the bound."""
+    return (
+        f"{label}, first run: the gap on these data is at most {short(bound)}, with {CONFIDENCE:.0%} confidence "
+        f"over the certificate's own noise. Released, and paid for by the budget; {short(added)} of it is a margin "
+        "for that noise."
     )
 
 

@@ -48,11 +48,6 @@ def sampling(shown: PlanView) -> VertexSampling:
     return next(chosen, VertexSampling())
 
 
-def draws_of(method: VertexSampling) -> tuple[int, int]:
-    """(K_x, K_y) as set."""
-    return method.draws, method.draws if method.draws_y is None else method.draws_y
-
-
 # ------------------------------------------------------------------------------------------------ where the budget goes
 
 
@@ -80,7 +75,7 @@ def budget_split(panel: Panel, shown: PlanView) -> None:
 
 def _players(panel: Panel, shown: PlanView) -> None:
     facts, method = facts_of(shown), sampling(shown)
-    draws = draws_of(method)
+    draws = method.each_draws
     best = theory.optimal_shares(planning.players(facts, draws))[0]
     rounds = min(method.iterations, facts.n)
     figure = choice_figures.split(
@@ -159,7 +154,7 @@ def rows_for_gap(panel: Panel, shown: PlanView) -> None:
         float(target),
         method.iterations,
         shown.styles,
-        draws=draws_of(method),
+        draws=method.each_draws,
         height=HEIGHT,
     )
     told = [f"{name}: {f'{count:,.0f}' if count else 'not in reach'}" for name, count in needed.items()]
@@ -193,7 +188,7 @@ def paper_bound(panel: Panel, shown: PlanView) -> None:
         facts,
         budget,
         draws=method.draws,
-        share_x=None if method.split == "bound" else method.share_x,
+        share_x=method.own_share,
         height=HEIGHT,
     )
     lowest = choice_figures.smallest(figure, (choice_figures.DIRECT, choice_figures.PAPERS))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from dpviz.experiments.sweep import Sweep, SweepResult
-from dpviz.families.mirror_descent import VertexSampling, bounds, figures, planning, presets, rates, sampling_bias
+from dpviz.families.mirror_descent import VertexSampling, bounds, figures, planning, presets
 from dpviz.numbers import short
 from dpviz.plots import plan_figures, sweep_figures
 from dpviz.privacy.budgets import ApproximateDP
@@ -18,12 +18,10 @@ from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import sweep as sweep_panel
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.mirror_descent import bias, choices
 from dpviz.ui.mirror_descent.plan import facts_of
 
 HEIGHT = 380
-VERTICES = Control(
-    "maurey_d", "Vertices", "Vertices of the strategy that is sampled.", 100, int, 2, 3000, symbol="d", scale="log"
-)
 DATA_SETS = Control(
     "sweep_data_sets",
     "Data sets",
@@ -35,16 +33,6 @@ DATA_SETS = Control(
     symbol="S",
 )
 LONGEST = {"100": "up to 100", "300": "up to 300", "1000": "up to 1,000", "3000": "up to 3,000"}
-REALS = ("Rate", "of which privacy", "τ")
-COLUMNS = {
-    "Rate": "Bound on the gap, all unknown constants set to 1.",
-    "of which privacy": "The part of the rate that is due to privacy; the rest is sampling error.",
-    "T": "Rounds.",
-    "K": "Vertices that each player draws per round.",
-    "B": "Rows per round.",
-    "τ": "Step size.",
-    "U": "Theorem 4.3: units of B rows after which it stops. Theorem 5.1: rounds between two new sets of draws.",
-}
 DIMENSIONS = (10, 30, 100, 300, 1000, 3000)
 
 
@@ -53,8 +41,11 @@ def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[],
     return {
         "Gap against dimension": lambda: _dimension(panel, shown),
         "What accounting saves": lambda: _accounting(panel, shown, delta),
-        "Bias of few draws": lambda: _maurey(panel),
-        "The paper's table": lambda: _table(shown),
+        "Where the budget goes": lambda: choices.budget_split(panel, shown),
+        "Rows for a target": lambda: choices.rows_for_gap(panel, shown),
+        "Bias of few draws": lambda: bias.show(panel, shown),
+        "The paper's bound": lambda: choices.paper_bound(panel, shown),
+        "The paper's table": lambda: choices.table(shown),
     }
 
 
@@ -132,9 +123,10 @@ def _positions(panel: Panel, shown: PlanView) -> None:
     plan = shown.plans[single[0].label]
     batch = int(plan.rows[0])
     steps = (plan.resolved["step_size_x"], plan.resolved["step_size_y"])
+    draws = (int(plan.resolved["draws"]), int(plan.resolved["draws_y"]))
     paying = [
         (player, step)
-        for player, step in zip(planning.players(facts_of(shown), int(plan.resolved["draws"])), steps, strict=False)
+        for player, step in zip(planning.players(facts_of(shown), draws), steps, strict=False)
         if player.oscillation > 0
     ]
     charts.show(
@@ -167,61 +159,3 @@ def _paper_step(panel: Panel, shown: PlanView) -> None:
             f"Single pass, T = {plan.iterations:,}, the paper's step τ = {short(plan.resolved['step_size_x'])} at δ = "
             f"{short(budget.delta)}. What is left over could have bought larger steps. {SETTINGS_ONLY}",
         )
-
-
-def _maurey(panel: Panel) -> None:
-    st.markdown(
-        "A player sees the other one through K drawn vertices only. Where the objective is curved that is biased by "
-        "about 1/K (Maurey); where it is linear, as in a matrix game, it is not."
-    )
-    with st.columns([1, 2])[0]:
-        vertices = int(panel.number(VERTICES, "maurey_d") or VERTICES.default)
-    measured = _measured(min(max(vertices, 2), 3000))
-    charts.show(
-        figures.maurey(measured, height=HEIGHT),
-        panel.key("chart_maurey"),
-        "Bias against the number of draws",
-        "Measured sampling bias against draws K, with the exact line and the bound",
-        f"Mean of ½‖x̂‖² - ½‖x‖² over 2,000 simulated draws at uniform x, two standard errors. {SETTINGS_ONLY}",
-    )
-
-
-@st.cache_data(max_entries=32, show_spinner=False)
-def _measured(vertices: int) -> sampling_bias.SamplingBias:
-    return sampling_bias.measure((1, 2, 4, 8, 16, 32, 64), vertices, 2000, 0)
-
-
-def _table(shown: PlanView) -> None:
-    """The paper's settings at the user's size."""
-    st.markdown("Rates and parameters of the paper's theorems at your size, with unit constants.")
-    budget = shown.experiment.budget
-    if not isinstance(budget, ApproximateDP):
-        st.info("The paper states its rates for (ε, δ)-DP. State the guarantee as (ε, δ) to see the table.")
-        return
-    if not (facts_of(shown).oscillation_x and facts_of(shown).d_x > 1):
-        st.info("The table is about games whose both players need data, and about minimisation over a simplex.")
-        return
-    rows = rates.settings(planning.sizes(facts_of(shown), budget))
-    st.dataframe(
-        [
-            {
-                "Result": row.theorem,
-                "Rate": row.rate,
-                "of which privacy": row.private_rate,
-                "T": row.rounds,
-                "K": row.draws,
-                "B": row.batch,
-                "τ": row.step_size,
-                "U": row.stop or row.refresh,
-            }
-            for row in rows
-        ],
-        hide_index=True,
-        placeholder="–",
-        column_config={
-            name: st.column_config.NumberColumn(help=help, format="%.3g" if name in REALS else "localized")
-            for name, help in COLUMNS.items()
-        },
-        alt="The paper's theorems with rate, rounds, draws, batch and step size at these settings",
-    )
-    st.caption(f"Rates with unit constants. {SETTINGS_ONLY}")

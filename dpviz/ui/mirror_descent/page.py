@@ -21,7 +21,14 @@ PAGE = FamilyPage(
     presets=presets.PRESETS,
     groups=(
         Group("", ("iterations", "relative_step", "batching")),
-        Group("Draws and accounting", ("draws", "accounting", "parameters", "output", "share_x", "release")),
+        Group(
+            "Draws and accounting",
+            (
+                *("draws", "draws_y", "accounting", "parameters", "output", "split", "share_x", "certificate_share"),
+                "release",
+            ),
+            only={"share_x": ("split", "own")},
+        ),
         Group(
             "Other methods",
             (

@@ -96,8 +96,13 @@ def _fourth(shown: PlanView) -> Drawing:
     bound, nothing = None, ""
     sampling = next((a.algorithm for a in shown.experiment.arms if a.label in shown.theory), None)
     if isinstance(sampling, VertexSampling):
-        settings = {"share_x": sampling.share_x, "batching": sampling.batching, "draws": sampling.draws}
-        bound = figures.bound_by_rounds(facts_of(shown), shown.experiment.budget, **settings)  # type: ignore[arg-type]
+        bound = figures.bound_by_rounds(
+            facts_of(shown),
+            shown.experiment.budget,
+            draws=sampling.each_draws,
+            share_x=sampling.own_share,
+            batching=sampling.batching,
+        )
         caption = "The bound if the whole budget is spread over T rounds."
         if bound.data:
             advice = "In practice a quarter of T* does better, because the bound is loose there."

@@ -132,7 +132,9 @@ def applicable(settings: Sequence[str], choice: Choice, budget: type[Budget]) ->
     """Those of the methods' settings that mean something for a kind of problem and a currency."""
     without: set[str] = set()
     if issubclass(choice.problem, MarginalQueries | SparseRegression | Portfolio | PolytopeRegression):
-        without.add("share_x")  # one player pays for everything
+        without |= {"share_x", "split"}  # one player pays for everything
+    if issubclass(choice.problem, SparseRegression | Portfolio | PolytopeRegression):
+        without.add("draws_y")  # and is alone
     if not issubclass(budget, ApproximateDP):
         without |= {"accounting", "theorem"}  # what the paper states for (ε, δ) only
     return tuple(name for name in settings if name not in without)

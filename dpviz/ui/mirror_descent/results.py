@@ -8,6 +8,7 @@ import streamlit as st
 
 from dpviz.experiments.trace import Trace
 from dpviz.families.mirror_descent import AnytimeSampling, BiasReduced, VertexSampling, advice, outcome_figures, texts
+from dpviz.families.mirror_descent.certified import CERTIFIED_GAP
 from dpviz.plots.style import arm_styles
 from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.problems.games import GameSpecification, Player
@@ -38,6 +39,7 @@ def summary(panel: Panel, run: Run, trace: Trace) -> None:
 
 def show(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
     """The pictures that this kind of problem has, of what may be shown of the run; what was drawn."""
+    _certified(run, trace)
     shown = _strategies(panel, run, trace)
     problem = run.experiment.problem
     if problem.public:
@@ -52,6 +54,15 @@ def show(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
     if isinstance(problem, MarginalQueries):
         synthetic_table.show(panel, run, trace, game if isinstance(game, MarginalGame) else None)
     return shown
+
+
+def _certified(run: Run, trace: Trace) -> None:
+    """What the certificates of the first run say, which may be published."""
+    for label, lane in trace.lanes.items():
+        found = trace.last(label, CERTIFIED_GAP.name) if lane.private else np.empty(0)
+        if len(found) and np.isfinite(found[0]):
+            added = run.plans[label].resolved["certificate_width"]
+            st.success(texts.certified(label, float(found[0]), added), icon=":material/verified:")
 
 
 def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
