@@ -43,7 +43,7 @@ def test_the_best_split_is_taken_instead_of_a_share(load: Load) -> None:
     assert "Best split: φ = 0.79 for x" in text(app)
     app.segmented_control(key="mirror_split").set_value("bound").run()
     assert not app.exception and not any(box.key == "mirror_share_x" for box in app.number_input)
-    assert "chosen 0.79" in str(chart(app, "the split decides")["layout"])
+    assert "chosen 0.79" in str(chart(app, "Part of the bound on the gap that the split")["layout"])
 
 
 def test_players_may_draw_different_numbers_of_vertices(load: Load) -> None:

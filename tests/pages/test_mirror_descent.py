@@ -144,7 +144,8 @@ def test_every_setting_of_every_method_that_is_chosen_has_a_control(load: Load) 
     for problem in ("matrix", "synthetic", "regression"):
         offered, default = presets.offered(game_controls.PROBLEMS[problem])
         app = open_problem(load, problem)
-        one_player = {"share_x"} if problem != "matrix" else set()  # whose budget is not shared
+        one_player = {"share_x", "split"} if problem != "matrix" else set()  # whose budget is not shared
+        one_player |= {"draws_y"} if problem == "regression" else set()
         assert controls_of(app) == set(owned(default)) - one_player
         assert controls_of(all_methods(app)) == set(owned(offered)) - one_player
         seen |= set(owned(offered))
