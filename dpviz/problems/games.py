@@ -184,7 +184,7 @@ class Game(Problem):
             raise UserError(
                 "The gap of this game is bracketed by an iteration, not computed exactly, so it is not known how far "
                 "one row moves it. Choose the matrix game, the quadratic game or “Strategies against groups”.",
-                title="No certificate for this game",
+                title="Algorithm and problem do not fit",
             )
         value = self.evaluate({"x": x, "y": y})[DUALITY_GAP.name]
         return Query(value, self.facts.gap_change / self.facts.n, norm)

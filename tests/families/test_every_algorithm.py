@@ -37,6 +37,7 @@ from tests.families.registry import (
     finished,
     kept,
     length,
+    moments,
     only_selects,
     planned,
     releases,

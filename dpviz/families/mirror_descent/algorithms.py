@@ -203,7 +203,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         if self.parameters == "synthetic":
             raise UserError(
                 "Theorem G.1 is about synthetic data. Choose Theorem 4.1 or 4.2, or set T and K yourself.",
-                title="A theorem about another problem",
+                title="Algorithm and problem do not fit",
             )
         return rates.sampling_setting(planning.sizes(facts, budget), self.parameters)  # type: ignore[arg-type]
 
@@ -312,7 +312,7 @@ class SyntheticData(VertexSampling):
             raise UserError(
                 "Theorems 4.1 and 4.2 are about players who both read data. For synthetic data choose Theorem G.1, or "
                 "set T and K yourself.",
-                title="A theorem about another problem",
+                title="Algorithm and problem do not fit",
             )
         return rates.synthetic_setting(facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta)
 

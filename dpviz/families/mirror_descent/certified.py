@@ -65,7 +65,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
             raise UserError(
                 "A certificate needs a game whose gap is computed exactly: the matrix game, the quadratic game or "
                 "“Strategies against groups”.",
-                title="No certificate for this game",
+                title="Algorithm and problem do not fit",
             )
         rest = budget.share(1 - self.certificate_share, facts.released)
         with_prior = rest.of(rest.amount + rest.cost(facts.released))  # whose plan subtracts it again
@@ -82,21 +82,22 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
         )
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
-        unknown = {CERTIFIED_GAP.name: np.full(mechanisms.replicates, np.nan)}
+        known = np.full(mechanisms.replicates, np.nan)
+        lost = np.zeros(mechanisms.replicates, dtype=bool)
         for snapshot in self.play.run(problem, plan, mechanisms):
-            if snapshot.iteration < plan.iterations:
-                yield dataclasses.replace(snapshot, released=unknown)
-                continue
-            event, (x, y) = plan.events[-1], (snapshot.output["x"], snapshot.output["y"])
-            if isinstance(event, Laplace):
-                noisy = mechanisms.laplace(problem.gap(x, y, "l1"), event)
-            else:
-                noisy = mechanisms.gaussian(problem.gap(x, y, "l2"), event)
-            bound = np.maximum(noisy + plan.resolved["certificate_width"], 0.0)
-            lost = ~(np.abs(noisy) < DIVERGED)
-            yield dataclasses.replace(
-                snapshot, released={CERTIFIED_GAP.name: bound}, status=divergence_status(lost) or snapshot.status
-            )
+            if snapshot.iteration == plan.iterations and np.isnan(known).all():
+                noisy = self._noisy_gap(problem, plan, mechanisms, snapshot)
+                known = np.maximum(noisy + plan.resolved["certificate_width"], 0.0)
+                lost = ~(np.abs(noisy) < DIVERGED)
+            status = divergence_status(lost) or snapshot.status
+            yield dataclasses.replace(snapshot, released={CERTIFIED_GAP.name: known}, status=status)
+
+    @staticmethod
+    def _noisy_gap(problem: Game, plan: Plan, mechanisms: Mechanisms, snapshot: Snapshot) -> np.ndarray:
+        event, (x, y) = plan.events[-1], (snapshot.output["x"], snapshot.output["y"])
+        if isinstance(event, Laplace):
+            return mechanisms.laplace(problem.gap(x, y, "l1"), event)
+        return mechanisms.gaussian(problem.gap(x, y, "l2"), event)
 
 
 def certifying_event(part: Budget) -> Event:

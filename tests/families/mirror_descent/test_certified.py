@@ -13,13 +13,14 @@ from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import CertifiedSampling, VertexSampling
 from dpviz.families.mirror_descent.certified import CERTIFIED_GAP, certifying_event
+from dpviz.pauses import finished
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Laplace
 from dpviz.problems.games import Game
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem
+from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
 from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame, QuadraticGameProblem
 
 ROWS = 2
@@ -36,12 +37,12 @@ BUDGETS: list[Budget] = [
 
 def signs_game(cls: type[Game], records: tuple) -> Game:
     u, v = (Signs.pack(np.array([row[player] for row in records]).T < 0) for player in range(2))
-    none = (np.zeros((2, 1)), np.zeros((2, 1)))
+    payoffs = finished(Payoffs.of((u, v), (np.zeros((2, 1)), np.zeros((2, 1)))))
     data = LatentGame(rows=20, strategies_x=2, strategies_y=2)
     if cls is MatrixGameProblem:
-        return MatrixGameProblem(dataclasses.replace(MatrixGame(data=data).facts(), n=ROWS), (u, v), none)
+        return MatrixGameProblem(dataclasses.replace(MatrixGame(data=data).facts(), n=ROWS), payoffs)
     facts = dataclasses.replace(QuadraticGame(data=data).facts(), n=ROWS)
-    return QuadraticGameProblem(facts, (u, v), none, (1.0, 0.5))
+    return QuadraticGameProblem(facts, payoffs, (1.0, 0.5))
 
 
 @pytest.mark.parametrize(("cls", "attained"), [(MatrixGameProblem, 0.999), (QuadraticGameProblem, 0.5)])
