@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpviz import families
+from dpviz import families, pauses
 from dpviz.datasets import UploadedTable
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.categories import CategoricalUpload
@@ -207,7 +207,7 @@ def _with_row(base: MatrixGameProblem, other: Any, row: int) -> Payoffs:
         mine, its = (game._payoffs._records[player].columns(slice(None)).copy() for game in (base, other))
         mine[row] = its[row] * (-1 if other is base and player == 0 else 1)
         records.append(Signs.pack(mine.T < 0))
-    return Payoffs((records[0], records[1]), base._payoffs._population)  # type: ignore[call-arg]
+    return pauses.finished(Payoffs.of((records[0], records[1]), base._payoffs._population))
 
 
 # ---------------------------------------------------------------------------------------------------------------- cases

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpviz.privacy.budgets import GaussianDP, PureDP
+from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
 from tests.pages.mirror import (
     PAGE,
     SMALL_GAME,
@@ -66,7 +66,7 @@ def test_a_certificate_is_released_at_the_end_and_said(load: Load) -> None:
 
 
 @pytest.mark.parametrize("currency", [None, PureDP, GaussianDP])
-def test_rows_for_a_target_gap_follow_the_target(load: Load, currency: type | None) -> None:
+def test_rows_for_a_target_gap_follow_the_target(load: Load, currency: type[Budget] | None) -> None:
     settings = {} if currency is None else {"mirror_currency": currency.name}
     app = open_tab(load(PAGE, **settings), "Rows for a target")
     assert not app.error and "bound, best T: not in reach" in text(app)  # one draw: a bias of 2 L₁
