@@ -15,7 +15,7 @@ from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Relation, S
 from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
 from dpviz.privacy.queries import Query
-from tests.privacy.test_selections import FIRST, stopping
+from tests.privacy.test_sparse_vector import FIRST, stopping
 
 P, G = StatedPureDP(1.0), Gaussian(0.5)
 S = Sub("wor", 2, 4, P)
