@@ -16,7 +16,8 @@ BOTH: tuple[Norm, Norm] = ("l1", "l2")
 
 
 class LeastSquares(LinearModel):
-    """F(x) = (1/n) Σ ½ (uᵢᵀx - tᵢ)² + λ‖x‖²; tᵢ is the target, its declared range mapped to [-1, 1].
+    """F(x) = (1/n) Σ ½ (uᵢᵀx - tᵢ)² + λ‖x‖²; tᵢ is the target, its declared range mapped to [-1, 1] (THEORY.md of the
+    accelerated family, 11).
 
     Two classes are the targets -1 and +1. The slope of this loss is unbounded, so a clip is always there: without one
     of your own, no gradient may be longer than the longest at x = 0, R₁ in the ℓ1 and R₂ in the ℓ2 norm.
@@ -65,10 +66,11 @@ class HuberRegression(LinearModel):
         0.25,
         0.01,
         2.0,
-        label="Huber threshold",
+        label="Threshold",
         symbol="δ",
         scale="log",
-        help="Residuals beyond it count linearly, in half widths of the target's range. The sensitivity grows with it.",
+        help="Of the Huber loss: residuals beyond it count linearly. In half widths of the target's range. The "
+        "sensitivity grows with it.",
     )
 
     def largest_loss(self, prediction: float) -> float:

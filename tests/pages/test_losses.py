@@ -116,6 +116,12 @@ def test_the_share_that_the_clip_reaches_stands_below_a_run_as_not_private(load:
     assert text(app).count("not private") >= 1
 
 
+def test_a_clip_that_is_longer_than_any_gradient_reaches_no_row(load: Load) -> None:
+    settings = {"accel_loss": "Huber", "accel_clip": "4", "accel_uniform_rows": "500", **TINY}
+    app = run(load("accelerated", **settings), press="accel_run", job="accel_job")
+    assert "**The clip** C = 4 reaches no row." in text(app)
+
+
 def test_without_a_clip_of_ones_own_nothing_is_said_about_it(load: Load) -> None:
     app = run(load("accelerated", accel_uniform_rows="500", **TINY), press="accel_run", job="accel_job")
     assert "**The clip**" not in text(app)

@@ -103,7 +103,7 @@ def _model(panel: Panel, chosen: Data, budget: Settings[Budget], seed: int | Non
         assert isinstance(quadratic, Quadratic)
         return quadratic
     cls = _loss(panel, chosen.number)
-    values = panel.specification(cls, MODEL + ("threshold",) * (cls is HuberRegression))
+    values = panel.specification(cls, ("threshold",) * (cls is HuberRegression) + MODEL)
     fields = _smoothness(panel)
     panel.check()
     dataset = chosen.upload if chosen.settings is None else chosen.settings.build()

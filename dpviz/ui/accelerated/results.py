@@ -58,14 +58,11 @@ def verdict(run: Run, _: Trace, diagnostics: bool) -> None:
         return
     share = _reached(problem.to_json(), run.tables)
     what = {"rows": "these are scaled down to it", "gradients": "their gradients can be longer, and are cut to it then"}
+    reaches = f"reaches {short(100 * share)} % of the rows: {what[problem.clipping]}" if share else "reaches no row"
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(
-            f"**The clip** C = {short(problem.clip)} reaches {short(100 * share)} % of the rows: "
-            f"{what[problem.clipping]}.",
-            width="content",
-        )
+        st.markdown(f"**The clip** C = {short(problem.clip)} {reaches}.", width="content")
         st.badge("not private", icon=":material/visibility:", color="orange")
-    st.caption("Counted in the raw data. A smaller C needs less noise, but cuts more rows.")
+    st.caption("Counted in the raw data. A smaller C needs less noise, but changes more rows.")
 
 
 @st.cache_data(max_entries=32, scope="session", show_spinner=False)
