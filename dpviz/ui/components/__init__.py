@@ -1,0 +1,48 @@
+"""Parts of pages that are drawn in the browser by code of our own: a chart that moves in place.
+
+`st.plotly_chart` takes a chart away and draws a new one whenever its data change; the live picture must not blink.
+The library is the one that the installed plotly package ships, fetched once per tab, from this server.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import plotly
+import plotly.graph_objects as go
+import streamlit as st
+from streamlit.components.v1 import declare_component
+
+from dpviz.plots.style import PLOT_CONFIG
+
+_HERE = Path(__file__).parent
+_LIBRARY = "plotly"
+
+
+@cache
+def _plot() -> Any:
+    """The component, declared once per process, and with it the address of the library."""
+    declare_component(_LIBRARY, path=Path(plotly.__file__).parent / "package_data")  # never drawn: it serves the file
+    return st.components.v2.component(
+        "dpviz_plot",
+        html='<div class="dpviz-plot" role="figure"></div>',
+        css=(_HERE / "plot.css").read_text(encoding="utf-8"),
+        js=(_HERE / "plot.js").read_text(encoding="utf-8"),
+        isolate_styles=False,
+    )
+
+
+def plot(figure: go.Figure, key: str, alt: str) -> None:
+    """Draw a figure, or move the one of this key to the new data; zoom and hidden lines stay.
+
+    alt : what it shows, for those who cannot see it.
+    """
+    height = int(figure.layout.height or 320)
+    data = {
+        "figure": str(figure.to_json()),
+        "alt": alt,
+        "height": height,
+        "config": dict(PLOT_CONFIG),
+        "library": f"component/{__name__}.{_LIBRARY}/plotly.min.js",
+    }
+    _plot()(key=key, data=data, height=height)

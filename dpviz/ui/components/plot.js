@@ -1,0 +1,75 @@
+// A Plotly chart that is moved to new data in place. One state per mounted element; a draw that was overtaken is dropped.
+const states = new WeakMap();
+
+function library(address) {
+  if (!window.dpvizPlotly) {
+    window.dpvizPlotly = new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      script.src = new URL(address, document.baseURI).href;
+      script.onload = () => resolve(window.Plotly);
+      script.onerror = () => {
+        window.dpvizPlotly = undefined;
+        reject(new Error("the chart library could not be loaded"));
+      };
+      document.head.append(script);
+    });
+  }
+  return window.dpvizPlotly;
+}
+
+// Text, lines and background are the theme's; a figure sets none of them.
+function themed(layout, element) {
+  const style = getComputedStyle(element);
+  const text = style.getPropertyValue("--st-text-color").trim() || "#31333F";
+  const family = style.getPropertyValue("--st-font").trim() || "sans-serif";
+  const page = style.getPropertyValue("--st-background-color").trim() || "#FFFFFF";
+  const line = "rgba(128, 132, 149, 0.25)";
+  const axis = (given) => ({
+    gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true, ...given,
+    title: { ...(given?.title ?? {}), font: { size: 13, ...(given?.title?.font ?? {}) } },
+  });
+  return {
+    ...layout,
+    template: undefined,
+    autosize: true,
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family, color: text, size: 12, ...(layout.font ?? {}) },
+    hoverlabel: { bgcolor: page, bordercolor: line, font: { color: text, family }, ...(layout.hoverlabel ?? {}) },
+    xaxis: axis(layout.xaxis),
+    yaxis: axis(layout.yaxis),
+  };
+}
+
+export default function ({ data, parentElement }) {
+  if (!data || !data.figure) return;
+  const node = parentElement.querySelector(".dpviz-plot");
+  if (!node) return;
+  let state = states.get(node);
+  if (!state) {
+    state = { turn: 0 };
+    states.set(node, state);
+    new ResizeObserver(() => state.draw?.()).observe(node);
+  }
+  node.style.height = `${data.height}px`;
+  node.setAttribute("aria-label", data.alt);
+  const turn = ++state.turn;
+  library(data.library).then(
+    (Plotly) => {
+      if (turn !== state.turn || !node.isConnected) return;
+      const figure = JSON.parse(data.figure);
+      state.draw = () => {
+        if (!node.isConnected || !node.clientWidth) return;
+        const layout = { ...themed(figure.layout, node), width: node.clientWidth, height: data.height };
+        Plotly.react(node, figure.data, layout, { ...data.config, responsive: false });
+      };
+      state.draw();
+    },
+    (error) => {
+      const line = document.createElement("p");
+      line.className = "failed";
+      line.textContent = `This chart cannot be drawn: ${error.message}. The numbers stand under Results.`;
+      node.replaceChildren(line);
+    },
+  );
+}
