@@ -10,7 +10,7 @@ from dpviz.numbers import short
 from dpviz.plots import run_figures
 from dpviz.plots.labels import resized
 from dpviz.plots.style import arm_styles
-from dpviz.ui import charts, components, explain
+from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import results
 from dpviz.ui.experiment import run as run_panel
@@ -39,7 +39,7 @@ def _draw(panel: Panel) -> None:
         st.info(NOTHING)
         return
     figure, alt, caption = drawn
-    components.plot(figure, panel.key("hero"), alt)
+    charts.moving(figure, panel.key("hero"), alt)
     st.caption(caption)
 
 
