@@ -22,7 +22,7 @@ from scipy.stats import binom
 
 from dpviz.privacy.accounting.closed_forms import Floats
 
-Currency = Literal["epsilon", "mu", "eta"]
+Parameter = Literal["epsilon", "mu", "eta"]  # of a claim: ε of (ε, δ), μ of Gaussian DP, η of a bounded range
 CONFIDENCE = 0.95
 
 # ------------------------------------------------------------------------------------------------------ an event's runs
@@ -77,7 +77,7 @@ def eta_lower_bound(hits: int, runs: int, false_hits: int, false_runs: int, conf
 
 
 def power(
-    currency: Currency,
+    parameter: Parameter,
     claim: float,
     rate: float,
     false_rate: float,
@@ -87,17 +87,17 @@ def power(
 ) -> float:
     """The probability that an audit with `runs` runs on each data set refutes the claim; exact, by binomial sums.
 
-    currency : of the claim, with its lower bound above. rate, false_rate : true probabilities of the event on D and D'.
+    parameter : of the claim, with its lower bound above. rate, false_rate : true probabilities of the event on D and D'.
     delta : of the claim, for ε only. Where the claim is true this is the rate of false alarms.
     """
-    if currency not in get_args(Currency):
-        raise ValueError(f"currency must be one of {get_args(Currency)}, got {currency!r}")
+    if parameter not in get_args(Parameter):
+        raise ValueError(f"parameter must be one of {get_args(Parameter)}, got {parameter!r}")
     counts = np.arange(runs + 1)
     low, high = clopper_pearson(counts, runs, confidence)
     # The claim is refuted if q, the upper end on D', is below what the claim allows for p, the lower end on D.
-    if currency == "epsilon":
+    if parameter == "epsilon":
         allowed = np.exp(-claim) * (low - delta)
-    elif currency == "mu":
+    elif parameter == "mu":
         allowed = ndtr(ndtri(low) - claim)
     else:
         allowed = expit(logit(low) - claim)

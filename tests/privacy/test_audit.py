@@ -104,23 +104,23 @@ def test_false_alarms_are_rare(runs: int) -> None:
     assert audit.power("eta", 1.0, float(expit(0.5)), float(expit(-0.5)), runs) <= 0.0026
 
 
-@pytest.mark.parametrize(("currency", "delta"), [("epsilon", 0.0), ("epsilon", 0.05), ("mu", 0.0), ("eta", 0.0)])
-def test_power_counts_the_outcomes_whose_bound_exceeds_the_claim(currency: audit.Currency, delta: float) -> None:
+@pytest.mark.parametrize(("parameter", "delta"), [("epsilon", 0.0), ("epsilon", 0.05), ("mu", 0.0), ("eta", 0.0)])
+def test_power_counts_the_outcomes_whose_bound_exceeds_the_claim(parameter: audit.Parameter, delta: float) -> None:
     runs, claim, rate, false_rate = 30, 0.7, 0.8, 0.25
     expected = 0.0
     for hits in range(runs + 1):
         for false_hits in range(runs + 1):
-            if currency == "epsilon":
+            if parameter == "epsilon":
                 bound = audit.epsilon_lower_bound(hits, runs, false_hits, runs, delta)
             else:
-                bound = getattr(audit, f"{currency}_lower_bound")(hits, runs, false_hits, runs)
+                bound = getattr(audit, f"{parameter}_lower_bound")(hits, runs, false_hits, runs)
             if bound > claim:
                 expected += binom.pmf(hits, runs, rate) * binom.pmf(false_hits, runs, false_rate)
-    assert audit.power(currency, claim, rate, false_rate, runs, delta) == pytest.approx(expected, rel=1e-9)
+    assert audit.power(parameter, claim, rate, false_rate, runs, delta) == pytest.approx(expected, rel=1e-9)
 
 
-def test_unknown_currencies_are_refused() -> None:
-    with pytest.raises(ValueError, match="currency"):
+def test_unknown_parameters_are_refused() -> None:
+    with pytest.raises(ValueError, match="parameter"):
         audit.power("rho", 1.0, 0.5, 0.1, 10)  # type: ignore[arg-type]
 
 
