@@ -87,7 +87,7 @@ def power(
 ) -> float:
     """The probability that an audit with `runs` runs on each data set refutes the claim; exact, by binomial sums.
 
-    parameter : of the claim, with its lower bound above. rate, false_rate : true probabilities of the event on D and D'.
+    parameter : of the claim, with its lower bound above. rate, false_rate : true probabilities of the event on D, D'.
     delta : of the claim, for ε only. Where the claim is true this is the rate of false alarms.
     """
     if parameter not in get_args(Parameter):
