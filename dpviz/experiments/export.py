@@ -83,6 +83,7 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
 def _header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float) -> Iterator[str]:
     yield f"dpviz {dpviz.__version__}"
     yield f"settings: {experiment.to_json()}"
+    yield f"unit of protection: {experiment.problem.unit}"
     yield f"columns ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
     for sentence in publishing.sentences(
         publishing.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
@@ -106,7 +107,8 @@ def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
 
 
 _SCRIPT = '''\
-"""Computes a dpviz experiment again and prints its final table. Made by dpviz {version}; run it with
+"""Computes a dpviz experiment again and prints its final table. Made by dpviz {version}; what private methods
+release is private for {unit}. Run it with
 
     python {name}{argument}
 {file}"""
@@ -158,6 +160,7 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
         parts = {"argument": " FILE", "file": _FILE, "imports": _IMPORTS, "load": _LOAD, "tables": "tables"}
     return _SCRIPT.format(
         version=dpviz.__version__,
+        unit=experiment.problem.unit,
         name=file_name(page, experiment, "py"),
         settings=_literal(json.loads(experiment.to_json())),
         seed=_NO_SEED if experiment.seed is None else "",

@@ -94,11 +94,12 @@ class Runner:
 
     A run on public data that has been to its end is kept: a class that opens the same preset computes it once.
 
-    slots : jobs that run at the same time; max_seconds : after which a job ends with what it has.
+    slots : jobs that run at the same time; max_seconds : after which a job ends with what it has; max_bytes : what a
+    page should not let a run need.
     """
 
-    def __init__(self, slots: int = 2, max_seconds: float = 120.0) -> None:
-        self.max_seconds = max_seconds
+    def __init__(self, slots: int = 2, max_seconds: float = 120.0, max_bytes: float = 3e9) -> None:
+        self.max_seconds, self.max_bytes = max_seconds, max_bytes
         self._line: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, Job] = OrderedDict()

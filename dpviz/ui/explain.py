@@ -6,7 +6,6 @@ import streamlit as st
 
 from dpviz.privacy.budgets import Budget
 
-UNIT = "one row replaced"
 REFERENCES = "Methods without privacy release nothing: **no value of theirs is private**."
 SETTINGS_ONLY = "Depends only on your settings, not on data."
 
@@ -41,19 +40,20 @@ def diagnostic(replicates: int, public: bool) -> str:
     return f"**Not private**: it reads your raw data{compose}."
 
 
-def released(budget: Budget, replicates: int) -> str:
-    """The privacy status of a curve that is a function of what each run releases."""
+def released(budget: Budget, unit: str, replicates: int) -> str:
+    """The privacy status of a curve that follows from what each run releases, for the problem's unit of protection."""
     if replicates == 1:
-        return f"Private at {budget.describe()} for {UNIT}."
-    return f"Each run is private at {budget.describe()} for {UNIT}; publishing all {replicates} would compose."
+        return f"Private at {budget.describe()} for {unit}."
+    return f"Each run is private at {budget.describe()} for {unit}; publishing all {replicates} would compose."
 
 
-def assumptions(protected: str, batches: str, composition: str, constants: str, screen: str) -> None:
-    """The box that every page has: who is protected and what that rests on."""
+def assumptions(unit: str, batches: str, composition: str, constants: str, screen: str) -> None:
+    """The box that every page has: who is protected, by the problem's unit, and what that rests on."""
     with st.container(border=True):
         st.subheader("Assumptions")
         rows = {
-            "Who is protected": protected,
+            "Who is protected": f"{unit.capitalize()}: in this the data sets differ that the guarantee compares. The "
+            "number of rows n is public. If one person has several rows, each row is protected, not the person.",
             "Batches": batches,
             "Composition": composition,
             "Constants": constants,

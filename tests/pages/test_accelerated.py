@@ -291,7 +291,7 @@ def test_a_run_can_be_stopped_while_the_settings_are_wrong(load: Load) -> None:
 
 def test_axis_second_chart_and_bound_can_be_changed(load: Load) -> None:
     app = run(load("accelerated", **TINY))
-    app.segmented_control(key="accel_axis").set_value("spent")
+    app.selectbox(key="accel_axis").set_value("spent")
     app.segmented_control(key="accel_overlay").set_value("bound")
     app.run()
     assert not app.exception and any("against privacy spent" in alt for alt in charts(app))
@@ -306,7 +306,8 @@ def test_references_without_privacy_run_beside_the_private_methods(load: Load) -
 
 
 def test_a_long_run_is_announced_and_too_long_a_run_refused(load: Load) -> None:
-    app = load("accelerated", accel_uniform_rows="1000000", accel_methods=list(presets.SIX_METHODS))
+    methods = list(presets.SIX_METHODS)
+    app = load("accelerated", accel_uniform_rows="1000000", accel_replicates="60", accel_methods=methods)
     assert "would take about" in said(app) and app.button(key="accel_run").disabled
     assert "repeats" in said(app)
 

@@ -18,7 +18,7 @@ def _line() -> None:
     from tests.experiments.adaptive import careful
 
     experiment = careful()
-    guarantee.line(experiment.budget, experiment.plans(), 1e-6)
+    guarantee.line(experiment, experiment.plans(), 1e-6)
 
 
 def test_a_method_under_a_filter_has_a_guarantee_line() -> None:

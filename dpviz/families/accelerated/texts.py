@@ -171,11 +171,6 @@ def constants(source: str | None, taken: Collection[str] = (), missing: str = ""
     return common + smoothness[source]
 
 
-PROTECTED = (
-    "One row: the guarantee compares data sets that differ in one replaced row. The number of rows n is public. If one "
-    "person has several rows, each row is protected, not the person."
-)
-
 SCREEN = (
     "The plan depends on your settings only. Of a run, each method's iterates, and what follows from them (distance "
     "travelled, noisy gradient norm), are private at the budget shown, for one run. Loss, gradient norm and accuracy "

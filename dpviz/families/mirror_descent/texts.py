@@ -158,11 +158,6 @@ ERRATA = (
     ),
 )
 
-PROTECTED = (
-    "One row: the guarantee compares data sets that differ in one replaced row. The number of rows n is public. If one "
-    "person has several rows, each row is protected, not the person."
-)
-
 SCREEN = (
     "The plan depends on your settings only. Of a run, the drawn vertices and their averages are private at the budget "
     "shown, for one run; of synthetic data, all that x does. The hidden weights, gaps, losses and query errors are "

@@ -19,7 +19,6 @@ from dpviz.privacy.events import Event
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.tradeoffs import tradeoff
 from dpviz.ui.controls import Panel, Settings
-from dpviz.ui.explain import UNIT
 
 DELTA = ApproximateDP().delta  # at which readings are made where nothing says another one
 FALSE_ALARMS = 0.01  # the attacker's rate of wrong accusations for the attack reading
@@ -140,13 +139,14 @@ def first_to_last(values: np.ndarray) -> str:
 def sentence(experiment: Experiment, plans: Mapping[str, Plan]) -> None:
     """The guarantee in one line."""
     several = "each method" if len(private(plans)) > 1 else "the method"
-    st.markdown(f"**Guarantee of {several}:** {experiment.budget.describe()}, {UNIT}.")
+    st.markdown(f"**Guarantee of {several}:** {experiment.budget.describe()}, {experiment.problem.unit}.")
 
 
 def line(
-    budget: Budget, plans: Mapping[str, Plan], delta: float, noise: Callable[[str, Plan], Card] = noise_card
+    experiment: Experiment, plans: Mapping[str, Plan], delta: float, noise: Callable[[str, Plan], Card] = noise_card
 ) -> None:
     """Budget, reading at δ, noise and attack reading, side by side; the readings hold for every method."""
+    budget, unit = experiment.budget, experiment.problem.unit
     shown = private(plans)
     label = telling(shown)
     read = {name: readings(plan, delta) for name, plan in shown.items()}
@@ -156,8 +156,8 @@ def line(
         (
             "Budget of each method",
             budget.describe(),
-            f"{budget.name}, {UNIT}",
-            f"The whole run of each method meets this guarantee; protected is {UNIT}.",
+            f"{budget.name}, {unit}",
+            f"The whole run of each method meets this guarantee; protected is {unit}.",
         ),
         (
             f"Reading at δ = {short(delta)}",

@@ -254,7 +254,7 @@ def _plan(page: FamilyPage, chosen: _Chosen, places: _Places) -> PlanView | None
         plan.notes(shown.plans)
         page.advice(shown)
         st.header("Plan", anchor=False)
-        guarantee.line(shown.experiment.budget, shown.plans, chosen.delta, page.card)
+        guarantee.line(shown.experiment, shown.plans, chosen.delta, page.card)
         _looks(page, chosen, shown)
     if chosen.size is not None:
         chosen.size.caption(page.note(shown))

@@ -7,7 +7,6 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from dpviz.privacy.budgets import Budget
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.run import Run
@@ -28,14 +27,14 @@ def show(
     words : a sentence for each method, as Markdown. model : a row for each coefficient, a column for each method, and
     more that says what a row is; meaning : how to read it. weights : the same of the other player, if there is one.
     """
-    budget = run.experiment.budget
+    privacy = explain.released(run.experiment.budget, run.experiment.problem.unit, 1)
     head = st.container(horizontal=True, vertical_alignment="center", gap="small")
     head.subheader("What one run releases", anchor=False, width="stretch")
     with head:
         explain.private_badge()
         st.download_button(
             "CSV",
-            partial(_csv, model, meaning, budget),
+            partial(_csv, model, f"First run of each method. {meaning} {privacy} {COMPOSES}"),
             file_name=f"dpviz_{panel.page}_model.csv",
             mime="text/csv",
             key=panel.key("model_csv"),
@@ -49,11 +48,11 @@ def show(
     st.dataframe(model, hide_index=True, column_config=numbers, alt="Released coefficients, one column per method")
     if weights is not None:
         st.dataframe(weights, hide_index=True, column_config=numbers, alt="Released weights of the groups")
-    st.caption(f"First run of each method. {meaning} {explain.released(budget, 1)} {COMPOSES}")
+    st.caption(f"First run of each method. {meaning} {privacy} {COMPOSES}")
 
 
-def _csv(model: pd.DataFrame, meaning: str, budget: Budget) -> bytes:
+def _csv(model: pd.DataFrame, header: str) -> bytes:
     out = io.StringIO()
-    out.write(f"# First run of each method. {meaning} {explain.released(budget, 1)} {COMPOSES}\n")
+    out.write(f"# {header}\n")
     model.to_csv(out, index=False)
     return out.getvalue().encode()

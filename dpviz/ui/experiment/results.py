@@ -87,7 +87,8 @@ def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
     first, *others = available
     row = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
     with row:
-        axis = panel.choice("axis", "Horizontal axis", AXES, "steps", "Steps, or the privacy that they have spent.")
+        axes = AXES | {name: axis.title for name, axis in results.axes(trace, run.plans).items()}
+        axis = panel.choice("axis", "Horizontal axis", axes, "steps", "Steps, or what they have cost.")
         second = _second(panel, available, others, options.second) if others else ""
         overlay = NO_OVERLAY
         if options.overlays and first == options.compared:
@@ -130,27 +131,23 @@ def _curve(
     overlay_name: str,
     every_band: bool,
 ) -> tuple[str, go.Figure, str]:
-    spent = {
-        label: results.spent_curve(trace, label, plan, options.currency)
-        for label, plan in run.plans.items()
-        if label in trace.lanes and plan.private
-    }
+    over, title, ceilings = _over(run, trace, axis, options)
     draw = partial(
         run_figures.convergence,
         trace,
         metric.name,
         arm_styles(run.experiment.arms),
-        x="spent" if axis == "spent" else "iteration",
-        spent=spent,
-        spent_title=options.currency_title,
-        ceilings=results.ceilings(run.plans, options.currency),
-        overlays=overlays,
+        x="iteration" if axis == "steps" else "spent",
+        spent=over,
+        spent_title=title,
+        ceilings=ceilings,
+        overlays={label: curve[: len(over[label])] if label in over else curve for label, curve in overlays.items()},
         overlay_name=overlay_name,
     )
     figure = draw(bands="panels" if every_band else "best")
     compared = f" {options.remarks.get(overlay_name, '')}" if overlays else ""
     caption = f"{explain.spread(run.experiment.replicates)}{compared} {privacy(metric, trace, run.experiment)}"
-    along = "privacy spent" if axis == "spent" else "steps"
+    along = "steps" if axis == "steps" else title.lower() if axis != "spent" else "privacy spent"
     charts.show(
         figure,
         panel.key(f"chart_{metric.name}"),
@@ -163,12 +160,30 @@ def _curve(
     return metric.label, figure, caption
 
 
+def _over(
+    run: Run, trace: Trace, axis: str, options: Options
+) -> tuple[Mapping[str, np.ndarray], str, Mapping[str, float]]:
+    """What the series are drawn over, if not over steps: per method (t+1,); its title; how far it may go at most."""
+    if axis == "steps":
+        return {}, "", {}
+    others = results.axes(trace, run.plans)
+    if axis in others:
+        return others[axis].curves, others[axis].title, {}
+    spent = {
+        label: results.spent_curve(trace, label, plan, options.currency)
+        for label, plan in run.plans.items()
+        if label in trace.lanes and plan.private
+    }
+    return spent, options.currency_title, results.ceilings(run.plans, options.currency)
+
+
 def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
     """Of a chart: what may be published of it."""
     if trace.released(metric):
-        return explain.released(experiment.budget, experiment.replicates)
+        return explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
     if metric.released:
-        return f"{explain.released(experiment.budget, experiment.replicates)} {explain.REFERENCES}"
+        released = explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
+        return f"{released} {explain.REFERENCES}"
     return explain.diagnostic(experiment.replicates, experiment.problem.public)
 
 

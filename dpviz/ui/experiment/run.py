@@ -86,13 +86,16 @@ def bar(
     """
     page, ready = panel.page, experiment is not None and plans is not None
     seconds = experiment.estimated_seconds(plans) if experiment is not None and plans is not None else 0.0
+    too_much = seconds > runner().max_seconds or (
+        experiment is not None and plans is not None and experiment.estimated_bytes(plans) > runner().max_bytes
+    )
     row = st.container(horizontal=True, vertical_alignment="center")
     place = st.container()
     public = experiment is None or experiment.problem.public
     if public:
         with place:
             at_once = panel.switch("follow", "Run at every change", True, FOLLOW)
-        if at_once and experiment is not None and plans is not None and seconds < AT_ONCE:
+        if at_once and experiment is not None and plans is not None and seconds < AT_ONCE and not too_much:
             _follow(page, title, experiment, plans, tables)
     else:
         place.caption("Your own file: runs start by click only.")
@@ -103,7 +106,7 @@ def bar(
         key=f"{page}_run",
         type="primary",
         icon=":material/play_arrow:",
-        disabled=active or not ready or seconds > runner().max_seconds,
+        disabled=active or not ready or too_much,
         on_click=_start,
         args=(page, title, experiment, plans, tables),
     )
@@ -142,8 +145,14 @@ def _follow(
 
 
 def _warn(experiment: Experiment, plans: Mapping[str, Plan], seconds: float, limit: float) -> None:
-    """Say before the run that it will take long, or too long."""
-    if seconds > limit:
+    """Say before the run that it will take long, or too long, or more memory than there is."""
+    needed, most = experiment.estimated_bytes(plans), runner().max_bytes
+    if needed > most:
+        st.error(
+            f"A run may use {most / 1e9:.0f} GB. Choose fewer repeats, fewer methods, or smaller data.",
+            title=f"This run would need about {needed / 1e9:.0f} GB of memory",
+        )
+    elif seconds > limit:
         st.error(
             f"Runs end after {duration(limit)}. {_advice(experiment, plans, seconds / limit)}",
             title=f"This run would take about {duration(seconds)}",

@@ -86,7 +86,11 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
         if len(path) < 2 or path.shape[1] < 2:
             continue
         heading = f"Strategy of {title}"
-        privacy = explain.released(run.experiment.budget, 1) if lane.private else explain.REFERENCES
+        privacy = (
+            explain.released(run.experiment.budget, run.experiment.problem.unit, 1)
+            if lane.private
+            else explain.REFERENCES
+        )
         caption = f"Share of every vertex in the average of one run; the heaviest are named. {label}. {privacy}"
         figure = outcome_figures.strategies(path, np.array(lane.iterations[: len(path)]), partial(problem.vertex, name))
         with column:

@@ -179,10 +179,8 @@ def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) ->
             help="Rows drawn from what one run of the method released.",
         )
         explain.private_badge()
-        st.caption(
-            f"{offer.made.rows:,} rows of {offer.arm.label}. {worst}. {explain.released(run.experiment.budget, 1)} "
-            f"{_may_leave(run.experiment)}"
-        )
+        private = explain.released(run.experiment.budget, run.experiment.problem.unit, 1)
+        st.caption(f"{offer.made.rows:,} rows of {offer.arm.label}. {worst}. {private} {_may_leave(run.experiment)}")
 
 
 def _may_leave(experiment: Experiment) -> str:
