@@ -19,11 +19,12 @@ def _page() -> None:
     from dpviz.experiments.experiment import Arm, Experiment
     from dpviz.experiments.runner import Runner
     from dpviz.families.accelerated import GradientDescent
+    from dpviz.plots.style import arm_styles
     from dpviz.privacy.budgets import NoPrivacy, PureDP
     from dpviz.problems.quadratic import Quadratic
     from dpviz.ui import explain
     from dpviz.ui.controls import Panel
-    from dpviz.ui.experiment import guarantee, plan, results
+    from dpviz.ui.experiment import guarantee, results
     from dpviz.ui.experiment import run as run_panel
     from dpviz.ui.experiment.plan import PlanView
 
@@ -35,7 +36,7 @@ def _page() -> None:
     )
     experiment = Experiment(problem=Quadratic(rows=100), arms=arms, budget=PureDP(epsilon=2.0), replicates=3)
     plans = experiment.plans()
-    shown = PlanView(experiment, plans, plan.arm_styles(arms), {}, None)
+    shown = PlanView(experiment, plans, arm_styles(arms), {}, None)
     job = Runner(slots=0).submit(experiment, wait=True)
     run, panel = run_panel.Run(job, plans, "toy", "Toy"), Panel("toy")
     guarantee.line(experiment, plans, 1e-6)
