@@ -15,6 +15,7 @@ from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.axes import Range, hover_format, y_range
 from dpviz.plots.labels import End, draw, fits, margin
+from dpviz.plots.readout import Values, needed, readout
 from dpviz.plots.style import ArmStyle
 
 MAX_POINTS = 1000  # per trace
@@ -131,10 +132,14 @@ def line_figure(
     for texts, shapes in (draw(ends if labelled else [], frame_height, log_x, log_y), turned(turns, log_x)):
         frame["annotations"] += texts
         frame["shapes"] += shapes
-    if not log_x:
-        frame["hoverdistance"] = _reach(drawn)
     traces = [trace for line in drawn for trace in band(line, scale)]  # before all lines, so that none is covered
-    traces += [curve(line, scale, hover_format(shown)) for line in drawn]
+    told = [Values(line.x, line.y, scale.clip(line.y), line.name, line.unit, line.style.color) for line in drawn]
+    if needed(told):
+        silent = {"hoverinfo": "skip", "hovertemplate": None}
+        traces += [*(curve(line, scale, "") | silent for line in drawn), readout(told)]
+    else:
+        traces += [curve(line, scale, hover_format(shown)) for line in drawn]
+        frame |= {} if log_x else {"hoverdistance": _reach(drawn)}
     traces += [_limit(limit, span, scale) for limit in limits]
     return go.Figure({"data": [*traces, *_marks(marks, scale)], "layout": frame})
 

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 
 from dpviz.numbers import short
 from dpviz.plots.multiples import AGAIN
+from dpviz.plots.readout import READOUT
 
 MOST_MARKS = 3  # that are read out
 
@@ -28,7 +29,7 @@ def in_words(figure: go.Figure) -> str:
         found = _lines(lines, y_title, x_title.removeprefix("Number of "))
     else:
         found = [f"{y_title}: {sum(len(trace.x) for trace in traces):,} points"]
-    marks = [_plain(text) for trace in figure.data if not trace.name and trace.mode == "markers" for text in trace.text]
+    marks = [_plain(text) for trace in figure.data if _is_mark(trace) for text in trace.text]
     if marks:
         found.append(f"Marked: {'; '.join(marks[:MOST_MARKS])}{'; and more' if len(marks) > MOST_MARKS else ''}")
     return f"{'. '.join(found)}."
@@ -85,6 +86,10 @@ def _bars(figure: go.Figure) -> str:
         found.append(f"{_plain(trace.name or '')} highest {'; lowest '.join(ends)}".strip())
     axes = figure.select_xaxes() if figure.data[0].orientation == "h" else figure.select_yaxes()
     return f"{_title(axes)}: {'. '.join(found)}"
+
+
+def _is_mark(trace: go.Scatter) -> bool:
+    return not trace.name and trace.mode == "markers" and trace.meta != READOUT
 
 
 def _title(axes: Iterable[go.layout.XAxis | go.layout.YAxis]) -> str:

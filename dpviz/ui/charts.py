@@ -12,6 +12,7 @@ import streamlit as st
 
 from dpviz.plots.labels import compact
 from dpviz.plots.multiples import AGAIN
+from dpviz.plots.readout import READOUT
 from dpviz.plots.style import PLOT_CONFIG, on_dark
 from dpviz.plots.words import in_words
 from dpviz.ui import components, explain, screen
@@ -79,7 +80,7 @@ def numbers(figure: go.Figure) -> pd.DataFrame:
     parts = []
     for trace in figure.data:
         x, y = (np.asarray(values) for values in (trace.x, trace.y))
-        if x.ndim and len(x) == len(y) and trace.meta != AGAIN:
+        if x.ndim and len(x) == len(y) and trace.meta not in (AGAIN, READOUT):
             for name in trace.meta or [_name(trace)]:  # each of the curves that coincide
                 parts.append(pd.DataFrame({"curve": name, _title(figure.layout.xaxis, "x"): x, "y": y}))
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["curve", "x", "y"])
