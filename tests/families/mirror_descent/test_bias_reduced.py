@@ -20,6 +20,7 @@ from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.games import Game, GameFacts, Pair, Scores
 from dpviz.problems.matrix_games import MatrixGame
+from tests.oracles import games
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 BUDGETS: tuple[Budget, ...] = (BUDGET, PureDP(epsilon=1.0), ZeroConcentratedDP(rho=0.02), GaussianDP(mu=0.3))
@@ -128,7 +129,7 @@ def test_levels_never_exceed_the_stop_level_and_rounds_are_as_many_as_wald_says(
     assert (sums <= stop).all() and sums.max() > stop - 2**level
     assert (np.diff(going.astype(int), axis=1) <= 0).all() and going[:, 0].all()
     rounds = going.sum(axis=1)
-    low, high = theory.stopping_bounds(stop, level)
+    low, high = games.stopping_bounds(stop, level)
     error = rounds.std() / math.sqrt(replicates)
     assert low - 4 * error <= rounds.mean() <= high + 4 * error
     if stop == 256:

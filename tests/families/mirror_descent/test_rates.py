@@ -8,6 +8,7 @@ import pytest
 from dpviz.families.mirror_descent import rates, theory
 from dpviz.privacy.accounting import textbook
 from dpviz.privacy.accounting.closed_forms import zcdp_epsilon, zcdp_rho
+from tests.oracles import games
 from tests.oracles.zcdp import classic_zcdp_epsilon
 
 DELTA = 1e-6
@@ -26,7 +27,7 @@ def test_paper_step_size_and_what_it_really_spends() -> None:
     rho = zcdp_rho(1.0, DELTA)
     assert float(rates.tau_paper(64, 78, 1.0, DELTA, 1.0)) == pytest.approx(0.163946, rel=1e-5)
     for rounds, batch, spent in [(64, 78, 0.193622), (100, 100, 0.194)]:
-        ratio = rates.tau_paper(rounds, batch, 1.0, DELTA, 1.0) / theory.tau_single_pass(rounds, batch, rho, 2.0)
+        ratio = rates.tau_paper(rounds, batch, 1.0, DELTA, 1.0) / games.tau_single_pass(rounds, batch, rho, 2.0)
         digits = 1e-6 if rounds == 64 else 5e-4
         assert zcdp_epsilon(float(rho * ratio**2), DELTA) == pytest.approx(spent, abs=digits)
 
@@ -35,7 +36,7 @@ def test_worked_example() -> None:
     paper = float(rates.tau_paper(100, 100, 1.0, DELTA, 1.0))
     assert paper == pytest.approx(0.16815, rel=1e-5)
     assert paper == pytest.approx(100 / (16 * math.sqrt(100 * ODDS)))
-    ours = float(theory.tau_single_pass(100, 100, zcdp_rho(1.0, DELTA), 2.0))
+    ours = float(games.tau_single_pass(100, 100, zcdp_rho(1.0, DELTA), 2.0))
     assert ours / paper == pytest.approx(4.66, abs=0.005)
     assert float(textbook.advanced_epsilon(4 * paper / 100, 200, DELTA)) == pytest.approx(0.509, abs=5e-4)
 
@@ -43,13 +44,13 @@ def test_worked_example() -> None:
 @pytest.mark.parametrize(("epsilon", "factor"), [(0.1, 5.33), (0.5, 4.85), (1, 4.64), (2, 4.41), (4, 4.15), (8, 3.81)])
 def test_factor_between_the_caps_for_many_rounds(epsilon: float, factor: float) -> None:
     rounds = 10**7
-    ours = theory.tau_single_pass(rounds, 100, zcdp_rho(epsilon, DELTA), 2.0)
+    ours = games.tau_single_pass(rounds, 100, zcdp_rho(epsilon, DELTA), 2.0)
     assert float(ours / rates.tau_paper(rounds, 100, epsilon, DELTA, 1.0)) == pytest.approx(factor, abs=0.005)
 
 
 def test_synthetic_data_cap_is_eight_times_the_paper_s() -> None:
     paper = float(rates.tau_paper_synthetic(128, 10_000, 1.0, DELTA))
-    ours = float(theory.tau_full_batch(128, 10_000, zcdp_rho(1.0, DELTA), 1.0, share=1.0))
+    ours = float(games.tau_full_batch(128, 10_000, zcdp_rho(1.0, DELTA), 1.0, share=1.0))
     assert paper == pytest.approx(0.32842, abs=5e-6)
     assert ours / paper == pytest.approx(8.09, abs=0.01)
 

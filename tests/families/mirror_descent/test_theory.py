@@ -9,6 +9,7 @@ import pytest
 from dpviz.errors import UserError
 from dpviz.families.mirror_descent import theory
 from dpviz.privacy.accounting.closed_forms import exponential_rho, zcdp_epsilon, zcdp_rho
+from tests.oracles import games
 
 DELTA = 1e-6
 RHO = zcdp_rho(1.0, DELTA)
@@ -59,18 +60,18 @@ def test_weights_and_their_squares() -> None:
 
 
 def test_step_size_caps_of_the_default_problem() -> None:
-    assert float(theory.tau_single_pass(64, 78, RHO, 2.0)) == pytest.approx(0.766826, rel=1e-6)
-    assert float(theory.tau_full_batch(64, 5000, RHO, 2.0)) == pytest.approx(1.335538, rel=1e-6)
+    assert float(games.tau_single_pass(64, 78, RHO, 2.0)) == pytest.approx(0.766826, rel=1e-6)
+    assert float(games.tau_full_batch(64, 5000, RHO, 2.0)) == pytest.approx(1.335538, rel=1e-6)
 
 
 def test_worked_example() -> None:
-    assert float(theory.tau_single_pass(100, 100, RHO, 2.0)) == pytest.approx(0.78425, rel=1e-5)
-    ratio = float(theory.tau_full_batch(100, 10_000, RHO, 2.0) / theory.tau_single_pass(100, 100, RHO, 2.0))
+    assert float(games.tau_single_pass(100, 100, RHO, 2.0)) == pytest.approx(0.78425, rel=1e-5)
+    ratio = float(games.tau_full_batch(100, 10_000, RHO, 2.0) / games.tau_single_pass(100, 100, RHO, 2.0))
     assert ratio == pytest.approx(math.sqrt(3), rel=0.01)
 
 
 def test_synthetic_data_cap() -> None:
-    assert float(theory.tau_full_batch(128, 10_000, RHO, 1.0, share=1.0)) == pytest.approx(2.6553, rel=1e-4)
+    assert float(games.tau_full_batch(128, 10_000, RHO, 1.0, share=1.0)) == pytest.approx(2.6553, rel=1e-4)
 
 
 @pytest.mark.parametrize("batching", ["full_batch", "single_pass"])
@@ -83,13 +84,13 @@ def test_caps_spend_exactly_the_budget(batching: theory.Batching) -> None:
     caps = theory.capped_steps(players, shares, RHO, rounds, n, batching)
     for player, share, cap in zip(players, shares, caps, strict=True):
         ranges = theory.draw_range(player.oscillation, cap, weights)
-        spent = theory.accumulated_rho(ranges, player.draws)
+        spent = games.accumulated_rho(ranges, player.draws)
         assert spent.shape == (rounds,) and spent[0] == 0 and (np.diff(spent) > 0).all()
         assert spent[-1] == pytest.approx(share * RHO)
         closed = (
-            theory.tau_full_batch(rounds, n, RHO, player.oscillation, player.draws, share)
+            games.tau_full_batch(rounds, n, RHO, player.oscillation, player.draws, share)
             if full
-            else theory.tau_single_pass(rounds, batch, RHO, player.oscillation, player.draws, share)
+            else games.tau_single_pass(rounds, batch, RHO, player.oscillation, player.draws, share)
         )
         assert float(cap) == pytest.approx(float(closed))
 
@@ -97,31 +98,31 @@ def test_caps_spend_exactly_the_budget(batching: theory.Batching) -> None:
 @pytest.mark.parametrize("rho", [1e-3, 0.1, 5.0, 500.0])
 def test_tight_cap_spends_exactly_the_budget_and_is_never_smaller(rho: float) -> None:
     weights = theory.weights_full_batch(10, 200)
-    tight = theory.tight_step_size_cap(rho, 2.0, weights, 2)
+    tight = games.tight_step_size_cap(rho, 2.0, weights, 2)
     assert tight >= float(theory.step_size_cap(rho, 2.0, 2 * np.sum(weights**2)))
     assert 2 * exponential_rho(theory.draw_range(2.0, tight, weights)).sum() == pytest.approx(rho)
 
 
 def test_nothing_is_paid_where_no_draw_depends_on_the_data() -> None:
-    assert float(theory.tau_full_batch(1, 100, RHO, 2.0)) == math.inf
-    assert theory.tight_step_size_cap(RHO, 2.0, theory.weights_full_batch(1, 100)) == math.inf
-    assert theory.tight_step_size_cap(0.0, 2.0, theory.weights_full_batch(3, 100)) == 0
-    assert theory.accumulated_rho(np.empty(0)).tolist() == [0]
+    assert float(games.tau_full_batch(1, 100, RHO, 2.0)) == math.inf
+    assert games.tight_step_size_cap(RHO, 2.0, theory.weights_full_batch(1, 100)) == math.inf
+    assert games.tight_step_size_cap(0.0, 2.0, theory.weights_full_batch(3, 100)) == 0
+    assert games.accumulated_rho(np.empty(0)).tolist() == [0]
 
 
 def test_caps_fall_with_rounds_and_draws_and_rise_with_the_budget() -> None:
     rounds = np.arange(2, 300)
     for draws, more in pairwise([1, 2, 8]):
-        few, many = (theory.tau_full_batch(rounds, 5000, RHO, 2.0, k) for k in (draws, more))
+        few, many = (games.tau_full_batch(rounds, 5000, RHO, 2.0, k) for k in (draws, more))
         assert (many < few).all() and (np.diff(few) < 0).all()
-    single = theory.tau_single_pass(rounds, 5000 // rounds, RHO, 2.0)
+    single = games.tau_single_pass(rounds, 5000 // rounds, RHO, 2.0)
     assert (np.diff(single) < 0).all()
-    assert (theory.tau_full_batch(rounds, 5000, 2 * RHO, 2.0) > theory.tau_full_batch(rounds, 5000, RHO, 2.0)).all()
+    assert (games.tau_full_batch(rounds, 5000, 2 * RHO, 2.0) > games.tau_full_batch(rounds, 5000, RHO, 2.0)).all()
 
 
 def test_spent_epsilon_never_falls() -> None:
     ranges = theory.draw_range(2.0, 1.3, theory.weights_full_batch(64, 5000))
-    epsilons = np.array([zcdp_epsilon(2 * rho, DELTA) for rho in theory.accumulated_rho(ranges)])
+    epsilons = np.array([zcdp_epsilon(2 * rho, DELTA) for rho in games.accumulated_rho(ranges)])
     assert (np.diff(epsilons) >= 0).all() and epsilons[0] == 0
 
 
@@ -130,8 +131,7 @@ def test_late_records_of_a_single_pass_pay_less() -> None:
     rho = theory.rho_by_position(players, steps, 10, 50)
     assert rho.shape == (10,) and rho[-1] == 0 and (np.diff(rho) < 0).all()
     first = sum(
-        theory.accumulated_rho(theory.draw_range(2.0, step, theory.weights_single_pass(10, 50)), 2)[-1]
-        for step in steps
+        games.accumulated_rho(theory.draw_range(2.0, step, theory.weights_single_pass(10, 50)), 2)[-1] for step in steps
     )
     assert rho[0] == pytest.approx(first)
 
@@ -156,8 +156,8 @@ def test_levels_of_the_bias_reduced_oracle(largest: int) -> None:
 def test_numbers_of_the_bias_reduced_oracle() -> None:
     assert theory.mean_batches(3) == pytest.approx(2.13333, abs=1e-5)
     assert theory.level_probabilities(0).tolist() == [1.0]
-    assert theory.bias_reduced_draws([0]) == 2 + 1
-    assert theory.bias_reduced_draws([0, 2, 1]) == 3 + 9 + 5
+    assert games.bias_reduced_draws([0]) == 2 + 1
+    assert games.bias_reduced_draws([0, 2, 1]) == 3 + 9 + 5
     assert [theory.largest_level(u) for u in (1, 3, 4, 15, 16, 256, 1023, 1024)] == [0, 0, 1, 1, 2, 4, 4, 5]
 
 
@@ -173,14 +173,14 @@ def test_weight_of_a_record_in_the_bias_reduced_gradient(largest: int) -> None:
 
 def test_random_stopping() -> None:
     stop, largest = 256, theory.largest_level(256)
-    low, high = theory.stopping_bounds(stop, largest)
+    low, high = games.stopping_bounds(stop, largest)
     assert (low, high) == pytest.approx((93.0, 99.2), abs=0.05)
     rng, lengths = np.random.default_rng(0), []
     for levels in rng.choice(largest + 1, size=(2000, stop), p=theory.level_probabilities(largest)):
         sums = np.cumsum(2**levels)
         length = int(np.argmax(sums > stop - 2**largest)) + 1
         assert sums[length - 1] <= stop
-        assert theory.bias_reduced_draws(levels[:length]) <= theory.bias_reduced_draws_bound(stop)
+        assert games.bias_reduced_draws(levels[:length]) <= theory.bias_reduced_draws_bound(stop)
         lengths.append(length)
     error = 4 * np.std(lengths) / math.sqrt(2000)
     assert low - error <= np.mean(lengths) <= high + error
@@ -269,7 +269,7 @@ def test_direct_bound() -> None:
 
 
 def test_bound_of_the_default_page() -> None:
-    step = theory.tau_full_batch(64, 5000, RHO, 2.0)
+    step = games.tau_full_batch(64, 5000, RHO, 2.0)
     assert float(theory.direct_bound(bilinear(300), (step, step), 64)) == pytest.approx(1.5, abs=0.05)
 
 
@@ -335,7 +335,7 @@ def test_optimal_rounds_is_the_smallest_of_all() -> None:
 def test_best_bound_is_the_minimum_over_steps_below_the_cap() -> None:
     players = bilinear(100)
     for rounds in (5, 50, 500):
-        cap = float(theory.tau_full_batch(rounds, 5000, RHO, 2.0))
+        cap = float(games.tau_full_batch(rounds, 5000, RHO, 2.0))
         steps = np.linspace(cap / 2000, cap, 2000)
         smallest = theory.direct_bound(players, (steps, steps), np.full(2000, rounds)).min()
         best = float(theory.best_bound(players, HALVES, RHO, rounds, 5000, "full_batch"))
@@ -375,7 +375,7 @@ def test_optimal_shares_minimise_the_regret() -> None:
     share = theory.optimal_shares(players)[0]
     candidates = np.linspace(0.01, 0.99, 981)
     regrets = [
-        sum(p.log_vertices / float(theory.tau_full_batch(20, 1000, RHO, p.oscillation, p.draws, s)) for p, s in pair)
+        sum(p.log_vertices / float(games.tau_full_batch(20, 1000, RHO, p.oscillation, p.draws, s)) for p, s in pair)
         for pair in (zip(players, (c, 1 - c), strict=True) for c in candidates)
     ]
     assert share == pytest.approx(candidates[int(np.argmin(regrets))], abs=1e-3)

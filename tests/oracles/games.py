@@ -1,0 +1,65 @@
+"""Step-size caps and costs of games, in forms of their own: second opinions on what `planning` finds."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from dpviz.families.mirror_descent.theory import (
+    Floats,
+    draw_range,
+    mean_batches,
+    rho_of_draws,
+    squared_weights,
+    step_size_cap,
+)
+
+
+def tight_step_size_cap(rho: float, oscillation: float, weights: Floats, draws: int = 1) -> float:
+    """`step_size_cap` with the tight cost of a draw; weights (T-1,) of the rounds. At least as large, same for small
+    ranges."""
+    low = float(step_size_cap(rho, oscillation, draws * np.sum(weights**2)))
+    if rho == 0 or low == math.inf:
+        return low
+
+    def excess(step_size: float) -> float:
+        return float(rho_of_draws(draw_range(oscillation, step_size, weights), draws, tight=True).sum()) - rho
+
+    high = 1.01 * low
+    while excess(high) < 0:
+        high *= 1.5
+    return float(brentq(excess, low * (1 - 1e-9), high, rtol=1e-13))
+
+
+def tau_full_batch(
+    rounds: ArrayLike, n: int, rho: float, oscillation: float, draws: int = 1, share: float = 0.5
+) -> Floats:
+    """Step-size cap of one player with its share of ρ, all records in every round; n/(2 L0) √(ρ/(K Σ₂)) for osc = 2 L0,
+    share ½. For synthetic data, whose only player on the data has osc = 1, share 1: n √(2 ρ/(K Σ₂))."""
+    return step_size_cap(share * rho, oscillation, draws * squared_weights(rounds, n, "full_batch"))
+
+
+def tau_single_pass(
+    rounds: ArrayLike, batch: ArrayLike, rho: float, oscillation: float, draws: int = 1, share: float = 0.5
+) -> Floats:
+    """Step-size cap of one player with its share of ρ, one batch per round; B/(2 L0) √(ρ/(K (T-1))) for osc = 2 L0 and
+    share ½."""
+    return step_size_cap(
+        share * rho, oscillation, draws * (np.asarray(rounds, float) - 1) / np.asarray(batch, float) ** 2
+    )
+
+
+def accumulated_rho(ranges: Floats, draws: int = 1, tight: bool = False) -> Floats:
+    """(T,) ρ spent by one player after rounds 1..T, for the ranges (T-1,) of rounds 2..T."""
+    return np.concatenate(([0.0], np.cumsum(rho_of_draws(ranges, draws, tight))))
+
+
+def bias_reduced_draws(levels: ArrayLike) -> int:
+    """Draws per player of a run with the levels N_t: Σ (2^(N_t + 1) + 1), 1 for the output; known before."""
+    return int(np.sum(2 ** (np.asarray(levels, np.int64) + 1) + 1))
+
+
+def stopping_bounds(stop: int, largest: int) -> tuple[float, float]:
+    """Bounds on the expected number of rounds, (U - 2^M)/E 2^N and U/E 2^N (Wald's identity)."""
+    return (stop - 2**largest) / mean_batches(largest), stop / mean_batches(largest)
