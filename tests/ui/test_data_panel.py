@@ -279,3 +279,12 @@ def test_a_column_of_categories_that_becomes_the_target_is_none_any_more(app: Ap
     app.multiselect(key="p_upload_lists").set_value(["area"]).run()
     app.selectbox(key="p_upload_target").set_value("area").run()
     assert not app.exception and app.multiselect(key="p_upload_lists").value == []
+
+
+def test_a_new_file_starts_with_two_classes_and_no_column_of_categories(app: AppTest) -> None:
+    frame = table().assign(area=np.resize(["north", "south"], 60))
+    choose_number(upload(app, csv(frame)), "height")
+    app.multiselect(key="p_upload_lists").set_value(["area"]).run()
+    upload(app, csv(frame))
+    assert next(control.value for control in app.segmented_control if control.key == "p_upload_kind") == "classes"
+    assert app.multiselect(key="p_upload_lists").value == []

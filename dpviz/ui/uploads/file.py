@@ -30,7 +30,17 @@ from dpviz.ui.controls import in_place
 NAMES = ("separator", "decimal", "header", "missing")  # of the widgets; a new file resets them
 _SEPARATORS = {",": "Comma", ";": "Semicolon", "\t": "Tab", "|": "Vertical bar"}
 _DECIMALS = {".": "Point: 1.234 is 1.234, and 1,234 is 1234", ",": "Comma: 1,234 is 1.234, and 1.234 is 1234"}
-CHOICES = ("target", "positive", "features", "drop", "group", "lowest", "highest")  # keys that a new file resets
+CHOICES = (
+    "target",
+    "kind",
+    "positive",
+    "features",
+    "lists",
+    "drop",
+    "group",
+    "lowest",
+    "highest",
+)  # keys that a new file resets
 FILL = "Fill from the data (not private)"
 NOTICE = (
     "For learning and planning. Not a release tool: seeded pseudo-random noise and floating-point arithmetic do not "
