@@ -1,4 +1,4 @@
-// A Plotly chart that is moved to new data in place. One state per mounted element; a draw that was overtaken is dropped.
+// A Plotly chart that is moved to new data in place. One state per mounted element.
 const states = new WeakMap();
 
 function library(address) {
@@ -41,35 +41,44 @@ function themed(layout, element) {
   };
 }
 
+// One draw at a time: what arrives meanwhile is drawn when it has ended, and only the newest of it.
+async function draw(state, node) {
+  if (state.drawing) {
+    state.again = true;
+    return;
+  }
+  state.drawing = true;
+  try {
+    const Plotly = await library(state.data.library);
+    do {
+      state.again = false;
+      const { figure, height, config } = state.data;
+      if (!node.isConnected || !node.clientWidth) return;
+      const parsed = JSON.parse(figure);
+      const layout = { ...themed(parsed.layout, node), width: node.clientWidth, height };
+      await Plotly.react(node, parsed.data, layout, { ...config, responsive: false });
+    } while (state.again);
+  } catch (error) {
+    const line = document.createElement("p");
+    line.className = "failed";
+    line.textContent = `This chart cannot be drawn: ${error.message}. The numbers stand under Results.`;
+    node.replaceChildren(line);
+  } finally {
+    state.drawing = false;
+  }
+}
+
 export default function ({ data, parentElement }) {
   if (!data || !data.figure) return;
   const node = parentElement.querySelector(".dpviz-plot");
   if (!node) return;
   let state = states.get(node);
   if (!state) {
-    state = { turn: 0 };
-    states.set(node, state);
-    new ResizeObserver(() => state.draw?.()).observe(node);
+    states.set(node, (state = { drawing: false, again: false }));
+    new ResizeObserver(() => draw(state, node)).observe(node);
   }
+  state.data = data;
   node.style.height = `${data.height}px`;
   node.setAttribute("aria-label", data.alt);
-  const turn = ++state.turn;
-  library(data.library).then(
-    (Plotly) => {
-      if (turn !== state.turn || !node.isConnected) return;
-      const figure = JSON.parse(data.figure);
-      state.draw = () => {
-        if (!node.isConnected || !node.clientWidth) return;
-        const layout = { ...themed(figure.layout, node), width: node.clientWidth, height: data.height };
-        Plotly.react(node, figure.data, layout, { ...data.config, responsive: false });
-      };
-      state.draw();
-    },
-    (error) => {
-      const line = document.createElement("p");
-      line.className = "failed";
-      line.textContent = `This chart cannot be drawn: ${error.message}. The numbers stand under Results.`;
-      node.replaceChildren(line);
-    },
-  );
+  draw(state, node);
 }
