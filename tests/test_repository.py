@@ -205,7 +205,8 @@ STATED_FOR_APPROXIMATE = {
     "dpviz/families/mirror_descent/bounds.py": 1,
     "dpviz/families/mirror_descent/planning.py": 1,
     "dpviz/ui/budget_planner/tabs.py": 1,
-    "dpviz/ui/mirror_descent/closer_look.py": 2,
+    "dpviz/ui/mirror_descent/choices.py": 2,
+    "dpviz/ui/mirror_descent/closer_look.py": 1,
     "dpviz/ui/mirror_descent/problem.py": 1,
 }
 

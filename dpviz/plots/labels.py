@@ -33,10 +33,12 @@ class End:
 
     @property
     def lines(self) -> list[str]:
+        """The text, broken where it is too long for the margin."""
         return textwrap.wrap(self.text, _WIDTH, break_on_hyphens=False) or [self.text]
 
     @property
     def outside(self) -> bool:
+        """Whether it stands in the margin, right of the curves."""
         return self.across > FRAME
 
 

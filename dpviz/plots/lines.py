@@ -177,11 +177,13 @@ class Scale:
     log_y: bool
 
     def points(self, x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+        """Both coordinates (k,), clipped, at most `MAX_POINTS` of them, in small types."""
         clipped = self.clip(y)
         kept = downsample(np.log(x) if self.log_x else x, clipped)
         return {"x": _small(x[kept]), "y": clipped[kept].astype(np.float32)}
 
     def clip(self, y: np.ndarray) -> np.ndarray:
+        """Values within what a figure can draw."""
         return np.clip(y, FLOOR if self.log_y else -CEILING, CEILING)
 
 
