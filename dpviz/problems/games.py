@@ -5,7 +5,7 @@ gradients at points that were released, summed up by `Scores`, which also knows 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from dpviz.errors import UserError
 from dpviz.numbers import short
-from dpviz.pauses import Parts, finished
+from dpviz.pauses import Parts, finished, slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems.base import Cost, Facts, Metric, Problem, ProblemSpecification
@@ -155,9 +155,23 @@ class Game(Problem):
         return finished(self.gradients_in_parts(x, y, rows))
 
     def gradients_in_parts(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Parts[Pair]:
-        """`gradients`, with pauses where it takes long."""
-        return self.gradients(x, y, rows)
-        yield
+        """`gradients`, with pauses where it takes long: some replicates after the others."""
+        found: list[Pair] = []
+        for part in slices(len(x), self.facts.work.mixed * SECONDS_PER_PRODUCT):
+            if found:
+                yield
+            found.append(self.gradients(x[part], y[part], rows))
+        of_x, of_y = zip(*found, strict=True)
+        return np.concatenate(of_x), np.concatenate(of_y)
+
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+        evaluate = self.evaluate if dear else self.evaluate_cheap
+        found: list[dict[str, np.ndarray]] = []
+        for part in slices(len(next(iter(output.values()))), 2 * self.facts.work.mixed * SECONDS_PER_PRODUCT):
+            if found:
+                yield
+            found.append(evaluate({name: values[part] for name, values in output.items()}))
+        return {name: np.concatenate([values[name] for values in found]) for name in found[0]}
 
     def noisy_gradients(self, x: np.ndarray, y: np.ndarray, batch: Batch) -> tuple[Query, Query]:
         """`noisy_gradients_in_parts`, without pausing."""

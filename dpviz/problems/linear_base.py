@@ -23,6 +23,7 @@ from dpviz.specification import choice, number
 # Passes over the data work on blocks of about this many elements (rows × replicates): they stay in the cache, and no
 # (n, R) array is returned to the system and faulted in again at every iteration.
 BLOCK = 16_000
+_NORMS = 4096  # rows
 
 
 class LinearModel(ProblemSpecification):
@@ -395,4 +396,8 @@ class LinearProblem(SmoothProblem):
 
 def norms(rows: np.ndarray, norm: Norm) -> np.ndarray:
     """The norm (n,) of every row; positive, so that it can be divided by."""
-    return np.maximum(np.linalg.norm(rows, 1 if norm == "l1" else 2, axis=1), 1e-300)
+    order, found = 1 if norm == "l1" else 2, np.empty(len(rows))
+    for start in range(0, len(rows), _NORMS):  # the squares of a whole table would be a second table
+        part = slice(start, start + _NORMS)
+        found[part] = np.linalg.norm(rows[part], order, axis=1)
+    return np.maximum(found, 1e-300, out=found)

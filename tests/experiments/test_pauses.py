@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpviz import pauses
-from dpviz.datasets import UniformLogistic
+from dpviz.datasets import UniformLogistic, games
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedSigns
 from dpviz.experiments.algorithm import Algorithm, Snapshot, between
@@ -23,8 +23,10 @@ from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification
 from dpviz.problems.group_loss import GroupLoss
 from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.marginals import MarginalQueries
 from dpviz.problems.matrix_games import MatrixGame
 from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
+from dpviz.problems.simplex_learning import SparseRegression
 
 
 class Point(Problem):
@@ -135,6 +137,7 @@ RUNS = {
         ApproximateDP(),
     ),
     "curved": (CurvedGame(data=GAMES), (mirror_descent.EuclideanGradient(gradient_rounds=2),), ApproximateDP()),
+    "marginals": (MarginalQueries(), (mirror_descent.SyntheticData(iterations=3),), ApproximateDP()),
     "reference": (QuadraticGame(data=GAMES), (mirror_descent.TunedReference(rounds=4),), NoPrivacy()),
 }
 
@@ -192,3 +195,32 @@ def test_a_certified_minimum_pauses_too(monkeypatch: pytest.MonkeyPatch) -> None
         count += 1
     assert count > 3 and all(np.array_equal(found[name], expected[name]) for name in expected)
     assert list(finished(game.evaluate_in_parts(output, False))) == ["worst_group_loss"]
+
+
+LARGEST = [
+    LogisticRegression(data=UniformLogistic(rows=1_000_000, dimension=50)),
+    MatrixGame(data=LatentGame(rows=100_000, strategies_x=10_000, strategies_y=10_000)),
+    QuadraticGame(data=LatentGame(rows=100_000, strategies_x=1_700, strategies_y=1_700)),
+    SparseRegression(rows=10_000, dimension=2_000),
+    GroupLoss(data=GroupedSigns(rows=100_000), loss="logistic"),
+    MarginalQueries(),
+]
+
+
+@pytest.mark.parametrize("problem", LARGEST, ids=lambda problem: problem.kind)
+def test_the_largest_data_that_the_controls_allow_are_worked_on_with_a_pause_every_second(
+    problem: ProblemSpecification,
+) -> None:
+    """Declared seconds between two pauses of a gradient or a record of 200 replicates: `LONGEST`, or one replicate's
+    share, or, of a game that is played on packed signs, a block of columns."""
+    facts = problem.facts()
+    cost = problem.cost(facts)
+    if isinstance(problem, LogisticRegression):
+        single = max(cost.evaluation, facts.n * cost.batch_row, cost.diagnostic)
+    elif isinstance(problem, MatrixGame):
+        single = games._ENTRIES * (games.SECONDS_PER_SIGN + 200 * games.SECONDS_PER_PRODUCT)
+    elif isinstance(problem, QuadraticGame):
+        single = 200 * cost.diagnostic  # products with a matrix that was computed before the run
+    else:
+        single = max(cost.evaluation, cost.diagnostic)
+    assert max(pauses.LONGEST, single) <= 1.0
