@@ -248,7 +248,9 @@ def test_every_preset_runs_to_its_end_and_stays_finite(preset: Preset) -> None:
 def test_what_to_look_for_can_be_seen_in_games() -> None:
     """That is, "almost blind", "better still", "more than doubles", "by about a third" (of the mean over five data)."""
     start, needle, wide = "Start here", "Find the needle", "A thousand"
-    assert mean(start, "As in the paper") > 0.7 * 0.847  # uniform play
+    # The default methods of the page are without the paper's accounting, which stays as blind as it was.
+    paper = named(start).experiment.replaced(arms=presets.arms(["As in the paper"])).run()
+    assert paper.last("As in the paper", "duality_gap").mean() > 0.7 * 0.847  # uniform play
     assert mean(needle, "As in the paper") > 0.7 and mean(needle, "Gaussian mirror descent") < mean(needle, "DP-SGDA")
     assert mean(needle, "Gaussian mirror descent") < 0.5 * mean(needle, "Vertex sampling")
     arm = "Gaussian mirror descent"
