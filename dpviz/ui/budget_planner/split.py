@@ -54,7 +54,8 @@ def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
         "states a **guarantee of its own** in its own currency. Analyses with the same entry under *rows* use the same "
         "rows; different entries mean disjoint sets of rows, fixed without looking at them; empty means all rows."
     )
-    table = _table(panel)
+    # A closed tab draws no table, whose editor is the heaviest part of the page; its rows stay in the address.
+    table = _table(panel) if is_open else _kept(panel)
     rule = panel.choice(
         "rule", "Shares", RULES, "optimal", "Least noise minimises the sum of weight × variance over all analyses."
     )
@@ -123,7 +124,7 @@ def _percents(shares: Sequence[Share]) -> dict[str, float]:
 def _table(panel: Panel) -> list[tuple[Any, ...]]:
     """The rows as edited; they travel in the address, and stay while the visitor looks at another page."""
     key = panel.key("split")
-    base, editor, last = f"{key}_base", f"{key}_table", f"{key}_rows"
+    base, editor, last = _keys(panel)
     if editor not in st.session_state:  # what was edited is lost with the editor, so a new one begins with it
         kept = st.session_state.get(last)
         st.session_state[base] = _from_address(st.query_params.get(key)) if kept is None else _frame(kept)
@@ -158,9 +159,31 @@ def _table(panel: Panel) -> list[tuple[Any, ...]]:
         st.warning(f"Only the first {MOST} analyses count.")
         rows = rows[:MOST]
     st.session_state[last] = rows
-    if rows != [*DEFAULT]:
-        panel.query[key] = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+    _remember(panel, rows)
     return rows
+
+
+def _keys(panel: Panel) -> tuple[str, str, str]:
+    """Where the session keeps the table that the editor began with, what was edited, and the rows that came of it."""
+    key = panel.key("split")
+    return f"{key}_base", f"{key}_table", f"{key}_rows"
+
+
+def _kept(panel: Panel) -> list[tuple[Any, ...]]:
+    """The rows while there is no editor: as they were left, or as the address has them."""
+    rows = st.session_state.get(_keys(panel)[-1])
+    if rows is None:
+        address = st.query_params.get(panel.key("split"))
+        if address:
+            panel.query[panel.key("split")] = address
+        return []
+    _remember(panel, rows)
+    return list(rows)
+
+
+def _remember(panel: Panel, rows: list[tuple[Any, ...]]) -> None:
+    if rows != [*DEFAULT]:
+        panel.query[panel.key("split")] = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
 
 
 def _from_address(text: str | None) -> pd.DataFrame:
