@@ -75,8 +75,7 @@ def expectation(
     only.
     """
     facts = problem.facts()
-    currency = "pure" if budget.pure else "approximate"
-    sizes = _table().get(key(problem), {}).get(currency, [])
+    sizes = _table().get(key(problem), {}).get(_currency(budget), [])
     signal = signal_of(facts, budget) if isinstance(facts, GameFacts) and budget.private else math.inf
     if not sizes or not isinstance(facts, GameFacts) or not math.isfinite(signal):
         return None
@@ -97,10 +96,18 @@ def over_rows(
     """(k,) expected medians of every method with each number of rows; NaN outside of what was measured. Empty if
     nothing of the kind was."""
     found = [expectation(problem, budget, rounds, n) for n in rows]
-    labels = found[0].medians if found and found[0] is not None else ()
+    if not found or found[0] is None:
+        return {}
+    facts = problem.facts()
+    assert isinstance(facts, GameFacts)
+    signals = [signal for size in _table()[key(problem)][_currency(budget)] for signal in size["signals"]]
+    here = signal_of(facts, budget) * np.asarray(rows, float) / facts.n
+    measured = (
+        (min(signals) <= here) & (here <= max(signals)) & np.array([bool(each and each.inside) for each in found])
+    )
     return {
-        label: np.array([each.medians[label] if each and each.inside else math.nan for each in found])
-        for label in labels
+        label: np.where(measured, [each.medians[label] if each else math.nan for each in found], math.nan)
+        for label in found[0].medians
     }
 
 
@@ -158,6 +165,11 @@ def no_better(samples: np.ndarray, uniform: float) -> bool:
     """
     upper = min(1.0, 0.5 + 0.98 / math.sqrt(len(samples)))
     return float(np.quantile(samples, upper, method="hazen")) >= uniform
+
+
+def _currency(budget: Budget) -> str:
+    """The part of the table that a budget is about."""
+    return "pure" if budget.pure else "approximate"
 
 
 @cache

@@ -93,8 +93,8 @@ def _players(panel: Panel, shown: PlanView) -> None:
         "Between the players",
         "Part of the bound on the gap that the split decides, and the whole bound, against x's share of the budget",
         f"Best split: φ = {best:.2f} for x. Its share grows with its number of strategies and of draws and with the "
-        "range of its gradients, as (ln d)^⅔ (K osc²)^⅓. “Split: best by the bound” under “Draws and accounting” "
-        f"takes it. {rounds:,} rounds. {SETTINGS_ONLY}",
+        "range of its gradients, as (ln d)^(2/3) (K osc²)^(1/3). “Split: best by the bound” under “Draws and "
+        f"accounting” takes it. {rounds:,} rounds. {SETTINGS_ONLY}",
     )
 
 
