@@ -1,8 +1,5 @@
 """The page of the accelerated methods: controls, plan, run, results, links."""
 
-import json
-import time
-from collections.abc import Callable
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -20,41 +17,9 @@ from dpviz.problems.quadratic import Quadratic
 from dpviz.specification import Control
 from dpviz.ui.accelerated import problem as problem_controls
 from dpviz.ui.uploads import table as data_panel
+from tests.pages.reading import Load, charts, run, said, text
 
-Load = Callable[..., AppTest]
 TINY = {"accel_uniform_rows": "500", "accel_iterations": "5", "accel_replicates": "2"}
-
-
-def said(app: AppTest) -> str:
-    return " ".join(f"{getattr(error.proto, 'title', '')} {error.value}" for error in [*app.error, *app.warning])
-
-
-def text(app: AppTest) -> str:
-    return " ".join(element.value for element in [*app.markdown, *app.caption, *app.info, *app.subheader])
-
-
-def charts(app: AppTest) -> dict[str, dict]:
-    """Specifications of all charts below the live picture, by text alternative."""
-    found = [chart for chart in app.get("plotly_chart") if "_hero" not in chart.proto.id]
-    assert all(chart.proto.alt for chart in found)
-    return {chart.proto.alt: json.loads(chart.proto.spec) for chart in found}
-
-
-def run(app: AppTest, until: str = "done", seconds: float = 30.0) -> AppTest:
-    """Press Run and poll until the job has ended."""
-    app.button(key="accel_run").click().run()
-    assert not app.exception
-    end = time.monotonic() + seconds
-    job = app.session_state["accel_job"].job
-    while job.active and time.monotonic() < end:
-        app.run()
-        assert not app.exception
-    app.run()
-    assert not app.exception and job.state == until, job.message
-    return app
-
-
-# ------------------------------------------------------------------------------------------------------------- the plan
 
 
 def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
@@ -138,25 +103,28 @@ def test_both_ends_of_every_number_give_a_plan_or_a_sentence(load: Load, others:
         assert len(app.metric) == 4 or app.error
 
 
-def problem_numbers() -> list:
-    kinds = {**data_panel.GENERATORS, problem_controls.QUADRATIC: Quadratic}
-    found = [
-        pytest.param(source, f"{source}_{control.name}", control, id=f"{source}-{control.name}")
-        for source, cls in kinds.items()
-        for control in cls.controls()  # type: ignore[attr-defined]
-        if control.low is not None
-    ]
-    model = [control for control in LogisticRegression.controls() if control.name in problem_controls.MODEL]
-    return found + [pytest.param("uniform", c.name, c, id=f"model-{c.name}") for c in model if c.low is not None]
+KINDS = {**data_panel.GENERATORS, problem_controls.QUADRATIC: Quadratic}
 
 
-@pytest.mark.parametrize(("source", "name", "control"), problem_numbers())
-def test_both_ends_of_every_number_of_the_problem(load: Load, source: str, name: str, control: Control) -> None:
+def problem_numbers(source: str) -> list[tuple[str, Control]]:
+    """What can be set of the data and, with the first kind of them, of the model."""
+    found = [(f"{source}_{control.name}", control) for control in KINDS[source].controls()]  # type: ignore[attr-defined]
+    if source == next(iter(KINDS)):
+        found += [(c.name, c) for c in LogisticRegression.controls() if c.name in problem_controls.MODEL]
+    return [(name, control) for name, control in found if control.low is not None]
+
+
+@pytest.mark.parametrize("source", KINDS)
+def test_both_ends_of_every_number_of_the_problem(load: Load, source: str) -> None:
     app = load("accelerated", accel_data=problem_controls.SOURCES[source])
-    for value in (control.low, control.high):
-        app.number_input(key=f"accel_{name}").set_value(float(value or 0.0)).run()
-        assert not app.exception
-        assert len(app.metric) == 4 or app.error
+    for name, control in problem_numbers(source):
+        for value in (control.low, control.high):
+            app.number_input(key=f"accel_{name}").set_value(float(value or 0.0)).run()
+            assert not app.exception and (len(app.metric) == 4 or app.error), (name, value)
+        back = None if control.default is None else float(control.default)
+        app.number_input(key=f"accel_{name}").set_value(back)  # with the next number
+    app.run()
+    assert not app.exception and not app.error and len(app.metric) == 4
 
 
 def shared_choices() -> list:

@@ -9,7 +9,8 @@ from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.ui.budget_planner.view import ALL_CURRENCIES
-from tests.pages.planner import SMALL, TABS, Load, bars, chart, curve, errors, link, metrics, number, planner, words
+from tests.pages.planner import SMALL, TABS, planner, settings_of
+from tests.pages.reading import Load, bars, curve, metrics, number, said, traces, words
 
 READ = ("Pure ε", "ε at δ = 10⁻⁶", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")
 # What is stated, and what is read of it, in the order above; dpviz/privacy/THEORY.md, sections 3, 4, 14.
@@ -52,7 +53,7 @@ def test_there_is_one_delta_that_of_the_budget_where_it_has_one(load: Load) -> N
         app = planner(load, **stated, **others)
         assert metrics(app)["ε at δ = 10⁻⁵"] == "1" and "ε at δ = 10⁻⁸" not in metrics(app)
         assert [number.key for number in app.number_input if "delta" in str(number.key)] == ["planner_delta"]
-        assert set(link(app)) == {f"planner_{name}" for name in stated}
+        assert set(settings_of(app)) == {f"planner_{name}" for name in stated}
     read = planner(load, currency="ρ-zCDP", delta_reading="1e-08")
     assert number(metrics(read)["ε at δ = 10⁻⁸"]) > number(metrics(planner(load, currency="ρ-zCDP"))["ε at δ = 10⁻⁶"])
 
@@ -112,11 +113,11 @@ def test_the_attack_chart_shows_the_guarantee_and_the_noise_that_meets_it(load: 
         np.testing.assert_allclose(rates, RATES, rtol=1e-6)
         np.testing.assert_allclose(missed, expected, atol=1e-6)
     pure = planner(load, noise="Gaussian")  # there is no such noise
-    assert [trace["name"] for trace in chart(pure, "Lowest possible")] == [
+    assert [trace["name"] for trace in traces(pure, "Lowest possible")] == [
         "guessing",
         "any algorithm with this guarantee",
     ]
-    assert "never gives pure ε-DP" in errors(pure)
+    assert "never gives pure ε-DP" in said(pure)
 
 
 def test_another_budget_changes_every_reading(load: Load) -> None:
@@ -137,7 +138,7 @@ def test_another_currency_keeps_the_rest(load: Load) -> None:
         app.selectbox(key="planner_currency").set_value(next(key for key in KEYS if KEYS[key] == currency)).run()
         assert not app.exception
         assert app.number_input(key="planner_rows").value == 1000
-        assert link(app)["planner_currency"] == currency and link(app)["planner_rows"] == "1000"
+        assert settings_of(app)["planner_currency"] == currency and settings_of(app)["planner_rows"] == "1000"
 
 
 KEYS = {
@@ -152,12 +153,12 @@ KEYS = {
 @pytest.mark.parametrize("value", ["-1", "0", "1e400", "nan"])
 def test_a_budget_out_of_range_is_said_in_place(load: Load, value: str) -> None:
     app = planner(load, epsilon=value)
-    assert "Privacy budget must be between" in errors(app) or metrics(app)["Pure ε"] == "2"
+    assert "Privacy budget must be between" in said(app) or metrics(app)["Pure ε"] == "2"
 
 
 def test_an_attack_bound_below_guessing_is_said(load: Load) -> None:
     app = planner(load, currency="Attack bound", true_positive_rate="0.01", false_positive_rate="0.2")
-    assert "the detection rate must be larger than the rate of false alarms, which guessing reaches" in errors(app)
+    assert "the detection rate must be larger than the rate of false alarms, which guessing reaches" in said(app)
     assert not app.metric
 
 
@@ -245,18 +246,18 @@ def test_a_link_restores_the_controls_beside_the_tabs(load: Load) -> None:
         "target": "0.25",
     }
     app = planner(load, "Rows", **settings)
-    offered = link(app)
+    offered = settings_of(app)
     assert offered == {f"planner_{key}": value for key, value in settings.items() if key != "noise"} | {
         "planner_tabs": "Rows"
     }
     again = load("budget_planner", **offered)
-    assert metrics(again) == metrics(app) and words(again) == words(app) and link(again) == offered
+    assert metrics(again) == metrics(app) and words(again) == words(app) and settings_of(again) == offered
 
 
 @pytest.mark.parametrize("tab", TABS)
 def test_the_page_offers_its_link_and_its_downloads_in_every_tab(load: Load, tab: str) -> None:
     app: AppTest = planner(load, tab)
-    assert link(app) == ({} if tab == "Noise" else {"planner_tabs": tab})
+    assert settings_of(app) == ({} if tab == "Noise" else {"planner_tabs": tab})
     labels = [button.proto.label for button in app.get("download_button")]
     charts = 3 if tab == "A given noise" else 2  # in the currency of the budget, and as ε at δ
     assert labels.count("CSV") == len(app.get("plotly_chart")) == charts and labels.count("Figures (HTML)") == 1

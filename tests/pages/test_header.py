@@ -1,15 +1,9 @@
 """What stands above the plan of an algorithm page: readings, notes, one δ, and the sentence of a preset."""
 
-from collections.abc import Callable
-
-from streamlit.testing.v1 import AppTest
-
 from dpviz.families.accelerated import presets
 from dpviz.families.mirror_descent import presets as mirror_presets
 from dpviz.ui.experiment import guarantee
-from tests.pages.mirror import text
-
-Load = Callable[..., AppTest]
+from tests.pages.reading import Load, text
 
 
 def test_the_readings_of_the_header_hold_for_every_method(load: Load) -> None:

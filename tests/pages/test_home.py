@@ -1,13 +1,9 @@
 """The start page: doors that open pages, a card per family, a demonstration with one slider."""
 
-from collections.abc import Callable
-
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from dpviz.ui.families import FAMILIES, Entry
-
-Load = Callable[..., AppTest]
+from tests.pages.reading import Load
 
 
 def test_the_demonstration_answers_at_once(load: Load) -> None:

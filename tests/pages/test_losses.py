@@ -1,7 +1,5 @@
 """Losses on the page of the accelerated methods, a number to predict, and what the clip reaches."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,10 +9,8 @@ from dpviz.experiments.export import to_script
 from dpviz.families.accelerated import presets
 from dpviz.numbers import short
 from dpviz.problems.regression import HuberRegression, LeastSquares
-from tests.pages.mirror import charts, run, table, text
-from tests.pages.test_accelerated import said
+from tests.pages.reading import Load, charts, run, said, table, text
 
-Load = Callable[..., AppTest]
 TINY = {"accel_iterations": "5", "accel_replicates": "2", "accel_methods": ["DP-GD", "DP-NAG-opt"]}
 NUMBER = "A number to predict (regression)"
 

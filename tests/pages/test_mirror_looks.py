@@ -3,20 +3,8 @@
 import pytest
 
 from dpviz.privacy.budgets import GaussianDP, PureDP, ZeroConcentratedDP
-from tests.pages.mirror import (
-    PAGE,
-    SMALL_GAME,
-    TINY,
-    Load,
-    chart,
-    charts,
-    lines,
-    open_problem,
-    open_tab,
-    run,
-    said,
-    text,
-)
+from tests.pages.mirror import PAGE, SMALL_GAME, TINY, open_problem, open_tab
+from tests.pages.reading import Load, chart, charts, lines, run, said, text
 
 TABS = (
     "Gap against dimension",
@@ -65,10 +53,10 @@ def test_closer_looks_are_drawn_only_while_open_and_in_every_currency(load: Load
     for tab in TABS:
         open_tab(app, tab)
         assert not app.error and not any(alt.startswith("Range of one draw") for alt in charts(app))
-    for tab in TABS[1:]:
-        for currency in (PureDP, ZeroConcentratedDP):
-            app = open_tab(open_problem(load, problem, mirror_currency=currency.name), tab)
-            assert not app.error
+    for currency in (PureDP, ZeroConcentratedDP):
+        app = open_problem(load, problem, mirror_currency=currency.name)
+        for tab in TABS[1:]:
+            assert not open_tab(app, tab).error
 
 
 def test_what_accounting_saves_names_the_accountants_and_the_cost_of_the_papers_step(load: Load) -> None:

@@ -10,24 +10,9 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dpviz.ui.mirror_descent import problem as game_controls
-from tests.pages.mirror import (
-    DIAGNOSTICS,
-    PAGE,
-    TINY,
-    all_methods,
-    chart,
-    charts,
-    choose,
-    hinted,
-    lines,
-    link,
-    run,
-    said,
-    table,
-    text,
-)
+from tests.pages.mirror import DIAGNOSTICS, PAGE, TINY
+from tests.pages.reading import Load, all_methods, chart, charts, choose, hinted, lines, link, run, said, table, text
 
-Load = Callable[..., AppTest]
 KINDS = {"groups": "groups", "losses": "losses", "synthetic": "categories"}  # problem -> prefix of its upload's keys
 
 

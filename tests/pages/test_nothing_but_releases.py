@@ -20,11 +20,10 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.mechanisms import Mechanisms, PrefixSums  # type: ignore[attr-defined]
 from dpviz.privacy.queries import Query
 from dpviz.ui.uploads import file as upload_file
-from tests.pages import mirror
+from tests.pages.reading import Load, all_methods, charts, run
 from tests.pages.test_mirror_uploads import KINDS, TABLES, declare, people
 from tests.pages.test_mirror_uploads import upload as mirror_upload
 
-Load = Callable[..., AppTest]
 Page = dict[str, object]
 RANGES = {0: {"lowest": 0.0, "highest": 100.0}, 1: {"lowest": 0.0, "highest": 9000.0}}
 SHARES = {"groups": {"north": 0.25, "south": 0.5}, "losses": {"a": 0.5, "b": 0.4}}
@@ -97,7 +96,7 @@ def shown(app: AppTest, files: dict[str, tuple[str, Callable[[], bytes]]]) -> Pa
     texts = [re.sub(r"\d+\.\d s\b", "", element.value) for element in words]
     page: Page = {f"text {place}": text for place, text in enumerate(texts) if "counted in the file" not in text}
     page |= {f"table {place}": frame.value.to_csv() for place, frame in enumerate(app.dataframe)}
-    page |= {f"chart {alt}": chart for alt, chart in mirror.charts(app).items()}
+    page |= {f"chart {alt}": chart for alt, chart in charts(app).items()}
     return page | {f"file {key}": (name, data()) for key, (name, data) in files.items()}
 
 
@@ -114,7 +113,7 @@ def test_two_files_whose_releases_are_alike_look_alike(
         app = prepared(load, problem, content)
         app.toggle(key=f"{prefix}_fixed_seed").set_value(True).run()
         app.toggle(key=f"{prefix}_references").set_value(True).run()
-        app = mirror.run(mirror.all_methods(app), press=f"{prefix}_run", job=f"{prefix}_job")
+        app = run(all_methods(app), press=f"{prefix}_run", job=f"{prefix}_job")
         pages.append(shown(app, files))
     assert len(pages[0]) > 30 and any("csv" in name for name in files)
     assert list(pages[0]) == list(pages[1])

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.planner import SPLIT, Load, bars, errors, link, metrics, planner, printed, words
+from tests.pages.planner import SPLIT, planner, printed, settings_of
+from tests.pages.reading import Load, bars, metrics, words
 
 SHARE = "share of the total"
 
@@ -60,7 +61,7 @@ def test_the_gaussian_example_and_shares_like_the_weights(load: Load) -> None:
     assert [share for share, *_ in found.values()] == pytest.approx([0.2, 0.8], rel=1e-9)
     app = split(load, EXAMPLE, rule="Like the weights")
     assert [share for share, *_ in results(app).values()] == pytest.approx([0.2, 0.8], rel=1e-9)
-    assert link(app)["planner_rule"] == "Like the weights"
+    assert settings_of(app)["planner_rule"] == "Like the weights"
 
 
 def test_own_guarantees_are_paid_first_each_in_its_currency(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,20 +127,20 @@ def test_a_mistake_in_the_table_names_the_analysis(
     load: Load, table: list[list[Any]], settings: dict[str, str], said: str
 ) -> None:
     app = split(load, table, **settings)
-    assert said in errors(app) and len(app.error) == 1
+    assert said in said(app) and len(app.error) == 1
 
 
 def test_a_link_restores_the_table(load: Load) -> None:
     table = [row("Größe <b>", "Selection", 2.0, 0.5, "x"), row("P", guarantee="(ε, δ)", amount=0.3, delta=1e-7)]
     app = split(load, table, currency="(ε, δ)", rule="Like the weights")
-    offered = link(app)
+    offered = settings_of(app)
     assert json.loads(offered["planner_split"]) == table
     again = load("budget_planner", **offered)
-    assert link(again) == offered and str(results(again)) == str(results(app))
+    assert settings_of(again) == offered and str(results(again)) == str(results(app))
     # The table travels with the link while another tab is open, too.
     elsewhere = load("budget_planner", **{**offered, "planner_tabs": "Rows"})
-    assert link(elsewhere) == {**offered, "planner_tabs": "Rows"}
-    assert "planner_split" not in link(planner(load, SPLIT))
+    assert settings_of(elsewhere) == {**offered, "planner_tabs": "Rows"}
+    assert "planner_split" not in settings_of(planner(load, SPLIT))
 
 
 @pytest.mark.parametrize(

@@ -13,21 +13,8 @@ from dpviz.families.mirror_descent.accuracy import GameBound
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.noisy_means import NoisyMeans
-from tests.pages.planner import (
-    SMALL,
-    TABS,
-    Load,
-    bars,
-    chart,
-    curve,
-    errors,
-    link,
-    metrics,
-    number,
-    planner,
-    printed,
-    words,
-)
+from tests.pages.planner import SMALL, TABS, planner, printed, settings_of
+from tests.pages.reading import Load, bars, curve, metrics, number, said, traces, words
 
 MEANS = NoisyMeans(rows=1000, batch_fraction=0.1)
 
@@ -45,7 +32,7 @@ def test_noise_and_signal_to_noise(load: Load, capsys: pytest.CaptureFixture[str
     steps, noise = curve(app, "Noise scale in every mean", "noise in every mean")
     for t, scale in zip(steps.tolist(), noise.tolist(), strict=True):
         assert MEANS.replaced(iterations=round(t)).noise_scale(PureDP(epsilon=1.0)) == pytest.approx(scale, rel=1e-6)
-    mark = chart(app, "Noise scale in every mean")[-1]
+    mark = traces(app, "Noise scale in every mean")[-1]
     assert mark["text"] == ["T = 100: b = 0.209"] and mark["y"] == pytest.approx([0.208842], rel=1e-5)
 
 
@@ -125,7 +112,7 @@ def test_the_budget_ends_where_its_own_curve_meets_it(load: Load, currency: str,
     assert covered
     steps = int(covered[1].replace(",", ""))
     own = "ε spent after each step" if currency == "(ε, δ)" else "Privacy spent after each step"
-    *lines, limit, mark = chart(app, own)
+    *lines, limit, mark = traces(app, own)
     assert mark["x"] == [steps] and mark["text"] == [f"the budget lasts {steps:,} steps"]
     budget = float(limit["y"][0])
     times, spent = min(((line["x"], line["y"]) for line in lines), key=lambda line: line[1][-1])
@@ -180,7 +167,7 @@ def test_what_accounting_saves(load: Load, capsys: pytest.CaptureFixture[str]) -
     unsampled = accountants.tightest(MEANS.replaced(sampling="all").events_of_noise(0.2e-2), 1e-6)  # T Laplace(1)
     assert found["no credit for sampling"] == pytest.approx(unsampled.epsilon, rel=1e-3)
     assert "ε = 5.24 (privacy loss distribution)" in words(app)
-    colors = chart(app, "One bar per way to count")[0]["marker"]["color"]
+    colors = traces(app, "One bar per way to count")[0]["marker"]["color"]
     assert colors.count(colors[list(found).index("privacy loss distribution")]) == 1
     values = json.loads(printed(app, capsys).replace("'", '"'))
     assert sorted(f"{value:.5g}" for value in values.values()) == sorted(f"{value:.5g}" for value in found.values())
@@ -190,7 +177,7 @@ def test_no_accountant_at_so_small_a_delta_is_said(load: Load) -> None:
     """Whatever can be set, something is drawn or said."""
     for delta in ("1e-10", "0.001"):
         app = planner(load, "What accounting saves", delta_reading=delta, noise="Gaussian", currency="μ-GDP", mu="20")
-        assert len(app.get("plotly_chart")) == 2 or "Raise δ" in words(app) + errors(app)
+        assert len(app.get("plotly_chart")) == 2 or "Raise δ" in words(app) + said(app)
 
 
 # ---------------------------------------------------------------------------------------------- start from the accuracy
@@ -248,7 +235,7 @@ def test_the_smallest_budget_meets_the_error_and_a_smaller_one_does_not(
     amounts, proven = curve(app, "Smallest proven error", "bound at the best number of steps")
     at = int(np.searchsorted(amounts, amount))
     assert proven[at - 1] >= target * (1 - 1e-6) and proven[at] <= target * (1 + 1e-6)
-    mark = chart(app, "Smallest proven error")[-1]
+    mark = traces(app, "Smallest proven error")[-1]
     assert mark["x"] == pytest.approx([amount], rel=1e-6) and mark["y"] == pytest.approx([target], rel=1e-6)
 
 
@@ -290,8 +277,8 @@ def test_each_lever_halves_the_bound(
 )
 def test_an_error_out_of_reach_is_a_sentence(load: Load, settings: dict[str, str], reason: str) -> None:
     app = planner(load, ACCURACY, **settings)
-    assert reason.lower() in errors(app).lower()
-    assert "Smallest budget" not in metrics(app) and link(app)["planner_tabs"] == ACCURACY
+    assert reason.lower() in said(app).lower()
+    assert "Smallest budget" not in metrics(app) and settings_of(app)["planner_tabs"] == ACCURACY
 
 
 def test_an_error_that_the_smallest_budget_meets_is_an_upper_bound(load: Load) -> None:
@@ -315,7 +302,7 @@ def test_a_link_restores_the_controls_of_every_tab_whichever_is_open(load: Load)
     }
     for tab in TABS:
         app = load("budget_planner", planner_tabs=tab, **settings)
-        assert link(app) == settings | ({} if tab == "Noise" else {"planner_tabs": tab})
+        assert settings_of(app) == settings | ({} if tab == "Noise" else {"planner_tabs": tab})
         assert app.number_input(key="planner_game_draws").value == 3
 
 
@@ -347,7 +334,7 @@ def test_every_tab_survives_extreme_settings(load: Load, settings: dict[str, str
         assert not app.exception and app.session_state["planner_tabs"] == tab
         assert app.error or len(app.get("plotly_chart")) == 2 or app.info
         for figure in app.get("plotly_chart"):
-            for trace in chart(app, figure.proto.alt):
+            for trace in traces(app, figure.proto.alt):
                 for axis in "xy":
                     assert trace[axis].dtype.kind == "U" or np.isfinite(trace[axis]).all(), (tab, trace)
         assert not any(word in metric.value for word in ("nan", "inf", "∞") for metric in app.metric)
@@ -372,7 +359,7 @@ def test_a_budget_that_protects_nobody_is_refused_in_words(load: Load) -> None:
     app = planner(
         load, currency="(ε, δ)", epsilon="1", delta="0.001", batch_fraction="0.0005", rows="10000", iterations="1"
     )
-    assert "releasing whole batches without any noise" in errors(app)
+    assert "releasing whole batches without any noise" in said(app)
 
 
 def test_a_single_step_is_the_closed_form(load: Load) -> None:

@@ -1,15 +1,11 @@
 """After a run on a user's file of the accelerated methods: what was released comes first, and the switch after it."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
-from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.trace import Trace
-from tests.pages.mirror import charts, run, table, text
+from tests.pages.reading import Load, charts, run, table, text
 
-Load = Callable[..., AppTest]
 SETTINGS = {"accel_iterations": "5", "accel_replicates": "2", "accel_intercept": "Yes"}
 
 

@@ -9,11 +9,10 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.mirror import charts, choose, lines, link, run, text
+from tests.pages.reading import Load, charts, lines, link, run, text
 from tests.pages.test_accelerated import upload as accelerated_upload
-from tests.pages.test_mirror_uploads import KINDS, ready
+from tests.pages.test_mirror_uploads import ready
 
-Load = Callable[..., AppTest]
 Files = dict[str, Callable[[], bytes]]
 
 
@@ -80,7 +79,7 @@ def test_the_seed_of_an_upload_is_secret_by_default(load: Load, files: Files) ->
     app = run(app, press="accel_run", job="accel_job")
     first = app.session_state["accel_job"].job.trace.last("DP-GD", "distance")
     experiment = app.session_state["accel_job"].experiment
-    assert experiment.seed is None and "seed" not in link_of(app)
+    assert experiment.seed is None and "seed" not in link(app)
     assert '"seed":null' in files["accel_csv"]().decode() and "'seed': None" in files["accel_script"]().decode()
     assert "&quot;seed&quot;:null" in files["accel_html"]().decode()
     app = run(app, press="accel_run", job="accel_job")
@@ -89,32 +88,9 @@ def test_the_seed_of_an_upload_is_secret_by_default(load: Load, files: Files) ->
     app.toggle(key="accel_fixed_seed").set_value(True).run()
     assert "Who knows the seed can subtract the noise" in text(app)
     app.number_input(key="accel_seed").set_value(7).run()
-    assert "accel_seed=7" in link_of(app)
+    assert "accel_seed=7" in link(app)
     app = run(app, press="accel_run", job="accel_job")
     assert app.session_state["accel_job"].experiment.seed == 7
-
-
-def link_of(app: AppTest) -> str:
-    return next(code.value for code in app.code if "accel_" in code.value)
-
-
-@pytest.mark.parametrize("problem", ["groups", "synthetic"])
-def test_results_of_an_upload_outlive_the_controls_that_made_them(load: Load, problem: str) -> None:
-    """The tables that a run's results need are the run's, not those of the controls as they are now."""
-    app = run(ready(load, problem))
-    choose(app, "problem", "matrix")
-    assert "Settings changed since this run" in text(app)
-    diagnostics(app, "mirror")
-    assert any("group" in alt if problem == "groups" else "marginal" in alt for alt in charts(app))
-
-
-@pytest.mark.parametrize("problem", KINDS)
-def test_a_file_that_was_taken_away_takes_no_results_with_it(load: Load, problem: str) -> None:
-    app = run(ready(load, problem))
-    del app.session_state[f"mirror_{KINDS[problem]}_upload"]
-    app.run()
-    assert not app.exception
-    diagnostics(app, "mirror")
 
 
 def test_what_publishing_costs_stands_below_the_numbers(load: Load) -> None:

@@ -1,0 +1,144 @@
+"""What a visitor reads on a page, whichever it is: words, cards, charts, tables, links; and pressing Run."""
+
+import base64
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from streamlit.testing.v1 import AppTest
+
+Load = Callable[..., AppTest]
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+
+
+def text(app: AppTest) -> str:
+    return " ".join(element.value for element in [*app.markdown, *app.caption, *app.info, *app.success, *app.subheader])
+
+
+def words(app: AppTest) -> str:
+    """The same without line breaks and bold marks."""
+    return " ".join(text(app).replace("**", "").split())
+
+
+def said(app: AppTest) -> str:
+    """Errors and warnings with their titles."""
+    return " ".join(f"{getattr(error.proto, 'title', '')} {error.value}" for error in [*app.error, *app.warning])
+
+
+def hinted(app: AppTest) -> str:
+    """Hints at what to do next, with their titles."""
+    return " ".join(f"{getattr(hint.proto, 'title', '')} {hint.value}" for hint in app.info)
+
+
+def link(app: AppTest) -> str:
+    """The address that restores the page."""
+    return next(code.value for code in app.code if "\n" not in code.value and not code.value.startswith("from "))
+
+
+# -------------------------------------------------------------------------------------------------------------- numbers
+
+
+def metrics(app: AppTest) -> dict[str, str]:
+    """The cards by their label; of two with the same label, the last."""
+    return {metric.label: metric.value for metric in app.metric}
+
+
+def number(text: str) -> float:
+    """The number on a card: "≤ 0.462" is 0.462, "1.2×10⁻⁶" is 1.2e-6."""
+    plain = text.removeprefix("≤").replace(",", "").strip()
+    mantissa, _, exponent = plain.rpartition("10")
+    if not exponent or exponent[0] not in "⁻¹²³⁴⁵⁶⁷⁸⁹":
+        return float(plain)
+    return float(f"{mantissa.rstrip('×') or 1}e{exponent.translate(str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789'))}")
+
+
+def table(app: AppTest, column: str) -> pd.DataFrame:
+    """The first table on the page that has this column."""
+    return next(frame.value for frame in app.dataframe if column in frame.value)
+
+
+# --------------------------------------------------------------------------------------------------------------- charts
+
+
+def charts(app: AppTest) -> dict[str, dict[str, Any]]:
+    """Specifications of all charts below the live picture, by text alternative."""
+    found = [chart for chart in app.get("plotly_chart") if "_hero" not in chart.proto.id]
+    assert all(chart.proto.alt for chart in found)
+    return {chart.proto.alt: json.loads(chart.proto.spec) for chart in found}
+
+
+def pictures(app: AppTest) -> int:
+    """The charts on the page, and the sentences in place of those that have nothing to draw."""
+    return len(charts(app)) + sum(info.icon == ":material/block:" for info in app.info)
+
+
+def chart(app: AppTest, start: str) -> dict[str, Any]:
+    """The chart whose text alternative starts like this."""
+    return next(spec for alt, spec in charts(app).items() if alt.startswith(start))
+
+
+def lines(app: AppTest, start: str) -> set[str]:
+    """The names of the lines of that chart."""
+    return {trace["name"] for trace in chart(app, start)["data"] if trace.get("name")}
+
+
+def traces(app: AppTest, start: str) -> list[dict[str, Any]]:
+    """What that chart draws, with plain arrays."""
+    return [trace | {axis: _array(trace[axis]) for axis in ("x", "y")} for trace in chart(app, start)["data"]]
+
+
+def curve(app: AppTest, start: str, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """One named line of that chart."""
+    (trace,) = [trace for trace in traces(app, start) if (trace.get("name") or "").startswith(name)]
+    return trace["x"], trace["y"]
+
+
+def bars(app: AppTest, start: str) -> dict[str, float]:
+    """The values of that bar chart by name."""
+    (trace,) = traces(app, start)
+    return dict(zip(trace["y"].tolist(), trace["x"].tolist(), strict=True))
+
+
+def _array(values: Any) -> np.ndarray:
+    if isinstance(values, dict):
+        return np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"])
+    return np.array(values)
+
+
+# ----------------------------------------------------------------------------------------------------------------- acts
+
+
+def choose(app: AppTest, name: str, value: str) -> AppTest:
+    """Set a choice by its key without the page's prefix, whether it is drawn as a menu or side by side."""
+    found = [*app.selectbox, *app.segmented_control]
+    next(widget for widget in found if (widget.key or "").partition("_")[2] == name).set_value(value).run()
+    assert not app.exception
+    return app
+
+
+def all_methods(app: AppTest) -> AppTest:
+    """Choose every method that is offered."""
+    (pills,) = app.pills
+    pills.set_value(list(pills.options)).run()
+    assert not app.exception
+    return app
+
+
+def run(app: AppTest, until: str = "done", press: str | None = None, job: str | None = None) -> AppTest:
+    """Press Run (or the sweep's, by the keys of button and job) and poll until the job has ended."""
+    press = press or next(button.key for button in app.button if (button.key or "").endswith("_run"))
+    app.button(key=press).click().run()
+    assert not app.exception
+    end = time.monotonic() + 30.0
+    started = app.session_state[job or press.replace("_run", "_job")].job
+    while started.active and time.monotonic() < end:
+        app.run()
+        assert not app.exception
+    app.run()
+    assert not app.exception and started.state == until, started.message
+    return app
