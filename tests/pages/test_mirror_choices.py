@@ -3,20 +3,8 @@
 import pytest
 
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
-from tests.pages.mirror import (
-    PAGE,
-    SMALL_GAME,
-    TINY,
-    Load,
-    chart,
-    charts,
-    lines,
-    open_problem,
-    open_tab,
-    run,
-    said,
-    text,
-)
+from tests.pages.mirror import PAGE, SMALL_GAME, TINY, open_problem, open_tab
+from tests.pages.reading import Load, chart, charts, lines, run, said, text
 
 CERTIFIED = ["Vertex sampling", "Vertex sampling, certified"]
 

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.planner import SPLIT, planner, printed, settings_of
-from tests.pages.reading import Load, bars, metrics, words
+from tests.pages.reading import Load, bars, metrics, said, words
 
 SHARE = "share of the total"
 
@@ -105,7 +105,7 @@ def test_a_table_in_every_currency(load: Load, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    ("table", "settings", "said"),
+    ("table", "settings", "sentence"),
     [
         ([row("Survey", guarantee="Pure ε")], {}, "Survey: State the amount of its guarantee."),
         ([row("Survey", mechanism="Magic")], {}, "Choose a mechanism for Survey."),
@@ -124,10 +124,10 @@ def test_a_table_in_every_currency(load: Load, capsys: pytest.CaptureFixture[str
     ],
 )
 def test_a_mistake_in_the_table_names_the_analysis(
-    load: Load, table: list[list[Any]], settings: dict[str, str], said: str
+    load: Load, table: list[list[Any]], settings: dict[str, str], sentence: str
 ) -> None:
     app = split(load, table, **settings)
-    assert said in said(app) and len(app.error) == 1
+    assert sentence in said(app) and len(app.error) == 1
 
 
 def test_a_link_restores_the_table(load: Load) -> None:
