@@ -23,11 +23,11 @@ MODELS = [
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-def test_every_method_runs_and_stays_below_its_bound(model: LinearModel, noise: str) -> None:
+@pytest.mark.parametrize(("noise", "batch"), [("laplace", 1.0), ("laplace", 0.25), ("gaussian", 1.0)])
+def test_every_method_runs_and_stays_below_its_bound(model: LinearModel, noise: str, batch: float) -> None:
     """Mean gaps of 8 runs against bounds on their expectation: factors of 3 and more, where 30 % would be noise."""
     budget = PureDP(epsilon=5.0) if noise == "laplace" else ApproximateDP(epsilon=5.0, delta=1e-5)
-    arms = presets.arms(tuple(presets.METHODS), iterations=12, noise=noise)
+    arms = presets.arms(tuple(presets.METHODS), iterations=12, noise=noise, batch_fraction=batch)
     experiment = Experiment(problem=model, arms=arms, budget=budget, replicates=8, seed=1)
     plans, trace = experiment.plans(), experiment.run()
     assert set(plans) == set(presets.METHODS)
