@@ -3,11 +3,9 @@
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Line, line_figure
 from dpviz.plots.style import ArmStyle
-from dpviz.privacy.accounting.accountants import METHOD_NAMES, METHODS, Reading
 
 RATES = np.concatenate([np.linspace(0.0, 0.05, 51), np.linspace(0.06, 1.0, 95)])  # false positive rates
 
@@ -31,24 +29,3 @@ def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None) -> go.Figure
         from_zero=True,
         labels=False,  # all end in the same corner
     )
-
-
-def accountants(reading: Reading) -> go.Figure:
-    """One bar per accountant that applies: ε at δ for the same events. The smallest is a guarantee as good as any."""
-    applies = [method for method in METHODS if method in reading.by_method]
-    colors = [style.PALETTE["private"] if method == reading.method else style.GREY for method in applies]
-    values = [reading.by_method[method] for method in applies]
-    frame = style.layout("Accountant", "ε", from_zero=True, legend_entries=0)
-    frame["xaxis"] = {"title": {"text": "Accountant"}, "type": "category"}
-    frame["hovermode"] = "closest"
-    bars = {
-        "type": "bar",
-        "x": np.array([METHOD_NAMES[method] for method in applies]),
-        "y": np.array(values, dtype=np.float32),
-        "marker": {"color": colors},
-        "text": [short(value) for value in values],
-        "textposition": "auto",
-        "hovertemplate": "%{x}: ε = %{text}<extra></extra>",
-        "showlegend": False,
-    }
-    return go.Figure({"data": [bars], "layout": frame})

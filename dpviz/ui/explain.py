@@ -20,11 +20,6 @@ def diagnostic_badge() -> None:
     st.badge("not private", icon=":material/visibility:", color="orange")
 
 
-def caption(what: str, certainty: str = "", privacy: str = SETTINGS_ONLY) -> None:
-    """One line below a chart: what it shows, how certain it is, and whether it is private."""
-    st.caption(" ".join(part for part in (what, certainty, privacy) if part))
-
-
 def spread(replicates: int) -> str:
     """How the curves of R runs are drawn."""
     if replicates == 1:
