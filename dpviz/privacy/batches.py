@@ -4,6 +4,7 @@ Rows are drawn for each replicate from a generator of its own, whatever the othe
 that opened the batch.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Literal, TypeVar
@@ -46,11 +47,10 @@ def poisson(generators: Sequence[np.random.Generator], chance: float, table: int
 
 
 def permuted(generators: Sequence[np.random.Generator], count: int, n: int) -> np.ndarray:
-    """(R, count) the first rows of a random order of n; read-only."""
+    """(R, count) the first rows of a random order of n."""
     indices = np.empty((len(generators), count), dtype=np.int64)
     for row, generator in zip(indices, generators, strict=True):
         row[:] = generator.permutation(n)[:count]
-    indices.setflags(write=False)
     return indices
 
 
@@ -69,8 +69,10 @@ def require_relation(query: Query, relation: Relation) -> None:
         raise LedgerError(f"this run holds under {relation}, the query's sensitivity under {query.relation}")
 
 
-def require_sensitivity(query: Query, replicates: int) -> np.ndarray:
-    """(R',) the query's sensitivity in each replicate. Raises LedgerError unless all are finite and at least 0."""
+def require_sensitivity(query: Query, replicates: int) -> np.ndarray | np.float64:
+    """(R',) or scalar: the query's sensitivity. Raises LedgerError unless it is finite and at least 0, and fits."""
+    if isinstance(query.sensitivity, float) and 0 <= query.sensitivity < math.inf:  # the usual case, in no time
+        return np.float64(query.sensitivity)
     try:
         sensitivity = np.broadcast_to(np.asarray(query.sensitivity, dtype=float), replicates)
     except ValueError:
@@ -105,9 +107,13 @@ class Batch(Sample):
         rows: slice | None = None,
         size: int | None = None,
     ) -> None:
-        self.replicates = replicates
+        whom = np.asarray(replicates, dtype=int)
+        self.replicates = whom.copy() if whom.flags.writeable else whom  # the caller's may change
         self.relation = relation
         self.indices, self.taken, self.rows = indices, taken, rows
+        for kept in (self.replicates, indices, taken):  # what was paid for is on these rows, for these replicates
+            if kept is not None and kept.flags.writeable:
+                kept.setflags(write=False)
         self._draw, self._size = draw, size
         self._declared = [] if event is None else list(inner_events(event))
         self._lock = Lock()  # two threads must not both get the one release that was paid for
@@ -161,17 +167,17 @@ class Batch(Sample):
     ) -> np.ndarray:
         if parameter == np.inf:
             return query.value
-        scale = np.asarray(query.sensitivity) / parameter
+        scale = require_sensitivity(query, len(self.replicates)) / parameter
         if not np.isfinite(scale).all():
             raise LedgerError(f"noise for the sensitivity {query.sensitivity} is too large for a number")
         noise = self._draw(distribution, self.replicates, query.value.shape[1:])
-        return query.value + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if scale.ndim else scale)
+        return query.value + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if np.ndim(scale) else scale)
 
     def _first_above(self, query: Query, epsilon: float) -> np.ndarray:
         replicates, count = query.value.shape
         if not count:
             return np.full(replicates, -1)
-        sensitivity = require_sensitivity(query, replicates)[:, None]
+        sensitivity = np.broadcast_to(require_sensitivity(query, replicates), replicates)[:, None]
         first = epsilon / (1 + 2 ** (2 / 3))
         second = first * 2 ** (2 / 3)  # not the rest of ε: without privacy both are infinite
         noise = np.zeros((replicates, 1 + count))

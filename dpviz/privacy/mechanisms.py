@@ -86,6 +86,8 @@ class Mechanisms:
         self._noise = streams(seed, noise, ledger.replicates, release)
         self._batches = streams(seed, Purpose.BATCHES, ledger.replicates, release)
         self.public = streams(seed, Purpose.PUBLIC, ledger.replicates, release)
+        self._everyone = np.arange(ledger.replicates)
+        self._everyone.setflags(write=False)
         self.shared = streams(seed, Purpose.SHARED, 1, release)[0]
 
     @property
@@ -206,7 +208,7 @@ class Mechanisms:
             raise LedgerError("selections on batches are not supported")
         require_relation(query, self._ledger.relation)
         chosen = self._chosen(rows)
-        sensitivity = require_sensitivity(query, len(chosen))
+        sensitivity = np.broadcast_to(require_sensitivity(query, len(chosen)), len(chosen))
         shape = query.value.shape
         fits = len(shape) == 2 or (len(shape) == 3 and shape[1] == len(selections) and np.all(np.equal(draws, 1)))
         if not fits or shape[0] != len(chosen) or not shape[-1] or not np.isfinite(query.value).all():
@@ -292,7 +294,7 @@ class Mechanisms:
             raise LedgerError("a row that is added or removed moves all later ones into other blocks")
 
     def _chosen(self, rows: Replicates | None) -> Replicates:
-        return range(self.replicates) if rows is None else np.array(rows, dtype=int)  # the caller's may change
+        return self._everyone if rows is None else rows
 
     def _drawn(
         self, distribution: Literal["laplace", "standard_normal"], rows: Replicates, shape: tuple[int, ...]

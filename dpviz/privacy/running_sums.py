@@ -35,6 +35,7 @@ class Leaves:
         self.sizes = tuple(sizes)
         self.replicates = replicates
         self._indices = indices  # (R', sum of sizes)
+        indices.setflags(write=False)
         self._ends = np.cumsum(sizes)
         self._draw, self._relation = draw, relation
         self._place = {int(r): i for i, r in enumerate(replicates)}  # of those who have not left
@@ -79,10 +80,8 @@ class Leaves:
             indices = self._indices[:, self._ends[i] - self.sizes[i] : self._ends[i]]
             if places != list(range(len(indices))):
                 indices = indices[places]
-                indices.setflags(write=False)
             self._place = dict(zip(chosen, places, strict=True))
-            to = np.array(chosen, dtype=int)
-            leaf = Batch(self._events[i], to, self._draw, self._relation, indices=indices, size=self.sizes[i])
+            leaf = Batch(self._events[i], chosen, self._draw, self._relation, indices=indices, size=self.sizes[i])
             self._dealt.append(leaf)
             return leaf
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,13 +131,23 @@ def check_released_only(cases: Sequence[Case], monkeypatch: pytest.MonkeyPatch) 
         for world in case.worlds:
             seen, shown, _ = watched(spy, case, world)
             asked = [(release.kind, release.replicates, release.iteration) for release in seen]
-            free = [*spy.public, *(np.asarray(release.query.sensitivity) for release in seen)]
+            free = [*spy.public, *(np.asarray(value) for release in seen for value in told(case, release))]
             first = first or (shown, asked, free)
             assert asked == first[1], f"{case.name}: the data decide what is asked"
             assert len(shown) == len(first[0]), f"{case.name}: the data decide when it stops"
             pairs = list(zip(first[0], shown, strict=True))
             assert all(same(one, two) and one["status"] == two["status"] for one, two in pairs), case.name
             assert all(np.array_equal(one, two) for one, two in zip(first[2], free, strict=True)), case.name
+
+
+def told(case: Case, release: Release) -> Iterator[Any]:
+    """What a release tells about itself beside its value: the sensitivities, which decide the noise, and the sizes."""
+    yield release.query.sensitivity
+    yield release.query.value.shape
+    if release.sums is not None:
+        yield release.sums.sensitivities
+    if release.batch is not None:
+        yield release.batch.divisor(case.plan.facts.n)
 
 
 def moved(one: Query, two: Query) -> np.ndarray:

@@ -275,6 +275,10 @@ class Sums(Algorithm[CosineProblem, CosineFacts]):
             mix = mechanisms.shared.random((plan.iterations, count)).mean(axis=1)
         active = np.ones(count, dtype=bool)
         yield Snapshot(0, {"x": x}, active=active, status=("running",) * count)
+        if self.mistake == "raw sensitivities":
+            changes = changes + np.abs(problem.gradient(x).value).max() / 1e3
+        if self.mistake == "raw sizes":
+            sizes = [*sizes[:-1], sizes[-1] - int(problem.gradient(x).value[0, 0] * 1e6) % 2]
         leaves = mechanisms.leaves(sizes, problem.facts.n)
         sums = mechanisms.prefix_sums(plan.events[0], factorisation, leaves, changes, (d,))
         used: list[Batch] = []

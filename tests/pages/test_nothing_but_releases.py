@@ -34,6 +34,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, Callable[[], 
     """Blinds all mechanisms, and what else differs from run to run; what the download buttons would deliver."""
     for owner, name in (
         (Batch, "_released"),
+        (Batch, "_first_above"),
         (Mechanisms, "exponential"),
         (Mechanisms, "above_threshold"),
         (PrefixSums, "add"),

@@ -139,12 +139,15 @@ def test_who_skips_a_leaf_has_left() -> None:
         source.leaves([1], 1, np.array([1, 1]))
 
 
-def test_which_rows_a_leaf_holds_cannot_be_changed() -> None:
+def test_which_rows_a_leaf_or_batch_holds_and_for_whom_cannot_be_changed() -> None:
     leaves, _ = opened(mechanisms(G))
-    for rows in (None, [0, 2]):
-        leaf = leaves.next(rows)
-        with pytest.raises(ValueError, match="read-only"):
-            leaf.indices[:] = 0  # type: ignore[index]
+    rows = np.array([0, 2])
+    for held in (leaves.next(), leaves.next(rows), mechanisms(S).batch(S, rows)):
+        for array in (held.indices, held.replicates):
+            with pytest.raises(ValueError, match="read-only"):
+                array[:] = 0  # type: ignore[index]
+    rows[0] = 1
+    assert held.replicates.tolist() == [0, 2], "the caller's array is the caller's"
 
 
 # --------------------------------------------------------------------------------------------------------- running sums
