@@ -22,7 +22,7 @@ def finished(parts: Parts[T]) -> T:
 
 def slices(count: int, seconds: float) -> Iterator[slice]:
     """0..count in slices that take at most `LONGEST`, if each of the `count` takes `seconds`; one at least."""
-    size = max(1, min(count, int(LONGEST / max(seconds, 1e-12))))
+    size = max(1, int(LONGEST / max(seconds, 1e-12)))
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 

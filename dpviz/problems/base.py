@@ -1,7 +1,7 @@
 """The contract of a problem: public facts, Queries for mechanisms, diagnostics for teaching pictures."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
-from dpviz.pauses import Parts
+from dpviz.pauses import Parts, slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, Relation
 from dpviz.privacy.queries import Norm, Query
@@ -186,6 +186,23 @@ class Problem(ABC):
     def prepare(self) -> Parts[None]:
         """Compute what diagnostics compare with, such as a minimum, with pauses; else the first diagnostic does."""
         yield from ()
+
+
+Diagnostics = dict[str, np.ndarray]
+
+
+def evaluated_in_slices(
+    evaluate: Callable[[Mapping[str, np.ndarray]], Diagnostics], output: Mapping[str, np.ndarray], seconds: float
+) -> Parts[Diagnostics]:
+    """Diagnostics of some replicates after the others, with pauses, where one of them takes `seconds`."""
+    parts = list(slices(len(next(iter(output.values()))), seconds))
+    if len(parts) == 1:
+        return evaluate(output)
+    found: list[Diagnostics] = []
+    for part in parts:
+        found.append(evaluate({name: values[part] for name, values in output.items()}))
+        yield
+    return {name: np.concatenate([values[name] for values in found]) for name in found[0]}
 
 
 class SmoothProblem(Problem):

@@ -16,7 +16,7 @@ from dpviz.numbers import short
 from dpviz.pauses import Parts, finished, slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
-from dpviz.problems.base import Cost, Facts, Metric, Problem, ProblemSpecification
+from dpviz.problems.base import Cost, Facts, Metric, Problem, ProblemSpecification, evaluated_in_slices
 
 Pair = tuple[np.ndarray, np.ndarray]
 Player = Literal["x", "y"]
@@ -165,13 +165,8 @@ class Game(Problem):
         return np.concatenate(of_x), np.concatenate(of_y)
 
     def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
-        evaluate = self.evaluate if dear else self.evaluate_cheap
-        found: list[dict[str, np.ndarray]] = []
-        for part in slices(len(next(iter(output.values()))), 2 * self.facts.work.mixed * SECONDS_PER_PRODUCT):
-            if found:
-                yield
-            found.append(evaluate({name: values[part] for name, values in output.items()}))
-        return {name: np.concatenate([values[name] for values in found]) for name in found[0]}
+        evaluate, seconds = self.evaluate if dear else self.evaluate_cheap, self.facts.work.mixed * SECONDS_PER_PRODUCT
+        return (yield from evaluated_in_slices(evaluate, output, 2 * seconds))
 
     def noisy_gradients(self, x: np.ndarray, y: np.ndarray, batch: Batch) -> tuple[Query, Query]:
         """`noisy_gradients_in_parts`, without pausing."""

@@ -17,7 +17,15 @@ from dpviz.pauses import Pace, Parts, finished, slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.queries import Norm, Query
-from dpviz.problems.base import SECONDS_PER_PRODUCT, Cost, Facts, ProblemSpecification, SmoothFacts, SmoothProblem
+from dpviz.problems.base import (
+    SECONDS_PER_PRODUCT,
+    Cost,
+    Facts,
+    ProblemSpecification,
+    SmoothFacts,
+    SmoothProblem,
+    evaluated_in_slices,
+)
 from dpviz.specification import choice, number
 
 # Passes over the data work on blocks of about this many elements (rows × replicates): they stay in the cache, and no
@@ -336,12 +344,7 @@ class LinearProblem(SmoothProblem):
 
     def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
         yield from self.prepare()
-        found: list[dict[str, np.ndarray]] = []
-        for part in slices(len(output["x"]), self._cost.diagnostic):
-            if found:
-                yield
-            found.append(self.evaluate({"x": output["x"][part]}))
-        return {name: np.concatenate([values[name] for values in found]) for name in found[0]}
+        return (yield from evaluated_in_slices(self.evaluate, output, self._cost.diagnostic))
 
     def prepare(self) -> Parts[None]:
         if self._optimum is None:

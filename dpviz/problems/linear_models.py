@@ -96,7 +96,7 @@ class LogisticProblem(LinearProblem):
         of as many factors as cannot overflow. That moves a mean by less than 1e-14 and saves a third of the time.
         """
         folds = min(6, int(math.log2(_LARGEST_EXPONENT / (largest + 1))))  # 2^folds factors: ln(1 + e^s) ≤ s + 1
-        size = max(1, _BLOCK // len(x) >> folds) << folds
+        size = -(-min(max(1, _BLOCK // len(x)), self.facts.n) >> folds) << folds
         loss, signs, total = np.zeros(len(x)), np.zeros(len(x)), np.zeros_like(x)
         buffer, other, ones = np.empty(len(x) * size), np.empty(len(x) * size), np.ones(size)
         for start in range(0, self.facts.n, size):

@@ -149,6 +149,17 @@ def streamed() -> Act:
     return Experiment(problem=LogisticRegression(data=data), arms=arms, replicates=4).run
 
 
+def recorded(method: Nesterov) -> Act:
+    """A whole run, loading and records included."""
+    problem = LogisticRegression(data=UniformLogistic(rows=20_000, dimension=DIMENSION))
+    arms = (Arm(label="a", algorithm=method),)
+    return Experiment(problem=problem, arms=arms, replicates=REPLICATES).run
+
+
+def repeated(act: Act, times: int) -> Act:
+    return lambda: [act() for _ in range(times)]
+
+
 def game() -> Act:
     """A short private game against its certified gaps."""
     arm = Arm(label="a", algorithm=VertexSampling(iterations=16))
@@ -174,6 +185,12 @@ WORK: dict[str, tuple[Callable[[], Act], Callable[[], Act]]] = {
     "releases": (releases, lambda: interpreter),
     "slider_move": (slider_move, lambda: interpreter),
     "loss_distributions": (loss_distributions, lambda: transforms),
+    # Between the steps alone and these lies what loading and diagnostics take.
+    "run_on_all_rows": (lambda: recorded(Nesterov(iterations=60)), lambda: repeated(products(20_000), 60)),
+    "run_on_batches": (
+        lambda: recorded(Nesterov(iterations=100, batch_fraction=0.05)),
+        lambda: repeated(batches(20_000, 1000), 100),
+    ),
     "streamed_run": (streamed, lambda: interpreter),
     "game": (game, lambda: interpreter),
     "figure": (figure, lambda: interpreter),
