@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Literal
 
 import streamlit as st
 
@@ -13,17 +14,22 @@ CODE: Mapping[str, str] = MappingProxyType({"light": "brightness(0.6)", "dark": 
 _CHART_GREY = "fill: rgb(128, 132, 149)"  # what a chart's text is given on the light page
 
 
+def theme() -> Literal["light", "dark"]:
+    """That of this visitor's page."""
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
 def readable() -> None:
     """Once per page."""
-    theme = "dark" if st.context.theme.type == "dark" else "light"
+    here = theme()
     st.html(
         f"""<style>
 [data-testid="stCaptionContainer"] {{ opacity: {CAPTION} !important; }}
-.stPlotlyChart text[style*="{_CHART_GREY}"] {{ fill: {CHART_TEXT[theme]} !important; }}
+.stPlotlyChart text[style*="{_CHART_GREY}"] {{ fill: {CHART_TEXT[here]} !important; }}
 [data-testid="stBaseButton-pillsActive"], [data-testid="stBaseButton-segmented_controlActive"] {{
   color: inherit !important;
 }}
-[data-testid="stBaseButton-primary"]:not(:disabled) {{ background-color: {BUTTON[theme]} !important; }}
-[data-testid="stCode"] code {{ filter: {CODE[theme]}; }}
+[data-testid="stBaseButton-primary"]:not(:disabled) {{ background-color: {BUTTON[here]} !important; }}
+[data-testid="stCode"] code {{ filter: {CODE[here]}; }}
 </style>"""
     )

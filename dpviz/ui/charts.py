@@ -16,6 +16,7 @@ from dpviz.plots.readout import READOUT
 from dpviz.plots.style import PLOT_CONFIG, on_dark
 from dpviz.plots.words import in_words
 from dpviz.ui import components, explain, screen
+from dpviz.ui.appearance import theme
 
 Status = Literal["settings", "private", "not private"]
 
@@ -72,7 +73,7 @@ def as_shown(figure: go.Figure) -> go.Figure:
     """The figure as this visitor sees it: with a legend in place of labels on a narrow screen, for a dark page."""
     if screen.narrow():
         figure = compact(figure)
-    return on_dark(figure) if st.context.theme.type == "dark" else figure
+    return on_dark(figure) if theme() == "dark" else figure
 
 
 def numbers(figure: go.Figure) -> pd.DataFrame:

@@ -1,13 +1,22 @@
 """Words that pages share: what is private, what is assumed, and the caption below a chart."""
 
 from collections.abc import Iterable, Sequence
+from numbers import Real
 
+import pandas as pd
 import streamlit as st
+from pandas.io.formats.style import Styler
 
+from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 
 REFERENCES = "Methods without privacy release nothing: **no value of theirs is private**."
 SETTINGS_ONLY = "Depends only on your settings, not on data."
+
+
+def readable(table: pd.DataFrame, digits: int = 4) -> Styler:
+    """A table whose numbers are written as everywhere; its columns are still sorted by value."""
+    return table.style.format(lambda cell: short(cell, digits) if isinstance(cell, Real) else str(cell), na_rep="–")
 
 
 def private_badge() -> None:

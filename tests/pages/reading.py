@@ -84,7 +84,8 @@ def chart(app: AppTest, start: str) -> dict[str, Any]:
 
 def lines(app: AppTest, start: str) -> set[str]:
     """The names of the lines of that chart."""
-    return {trace["name"] for trace in chart(app, start)["data"] if trace.get("name")}
+    found = [trace for trace in chart(app, start)["data"] if trace.get("name")]
+    return {name for trace in found for name in trace.get("meta") or [trace["name"]]}
 
 
 def traces(app: AppTest, start: str) -> list[dict[str, Any]]:

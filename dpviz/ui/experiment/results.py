@@ -206,7 +206,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
         with head:
             explain.diagnostic_badge()
     st.dataframe(
-        shown,
+        explain.readable(shown),
         hide_index=True,
         placeholder="–",
         column_config={name: _format(shown[name], help.get(name)) for name in shown},
@@ -260,8 +260,6 @@ def _heading(name: str, column: results.Column, numbers: pd.DataFrame, delta: fl
 
 
 def _format(values: pd.Series, help: str | None) -> ColumnConfig:
-    if pd.api.types.is_integer_dtype(values):
-        return st.column_config.NumberColumn(help=help or None, format="localized")
     if pd.api.types.is_numeric_dtype(values):
-        return st.column_config.NumberColumn(help=help or None, format="%.4g")
+        return st.column_config.NumberColumn(help=help or None)
     return st.column_config.TextColumn(help=help or None)

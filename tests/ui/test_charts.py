@@ -1,0 +1,66 @@
+"""What a chart is given on its way to the page: the visitor's screen and theme, its words, its numbers."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+import streamlit as st
+
+from dpviz.plots.labels import NAME
+from dpviz.plots.lines import Line, line_figure
+from dpviz.plots.style import HUES, NOT_PRIVATE, ArmStyle
+from dpviz.ui import charts, explain, screen
+
+
+@pytest.fixture
+def figure() -> go.Figure:
+    x = np.arange(5)
+    ends = {"DP-GD": 1.0, "DP-HB": 1.0, "DP-NAG": 0.5}
+    lines = [Line(x, np.linspace(2.0, end, 5), name, ArmStyle(HUES[0], "solid")) for name, end in ends.items()]
+    return line_figure(lines, x_title="Step t", y_title="Loss", log_y=False, not_private=True)
+
+
+@pytest.mark.parametrize("narrow", [True, False])
+def test_a_narrow_screen_has_a_legend_and_a_wide_one_labels(
+    figure: go.Figure, narrow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "narrow", lambda: narrow)
+    shown = charts.as_shown(figure)
+    assert bool(shown.layout.showlegend) == narrow
+    assert any(note.name == NAME for note in shown.layout.annotations) != narrow
+
+
+def test_the_browser_says_whether_charts_are_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    state: dict[str, Any] = {}
+    monkeypatch.setattr(st, "session_state", state)
+    assert not screen.narrow(), "until it says so"
+    state[screen.KEY] = {"narrow": True}
+    assert screen.narrow()
+
+
+def test_the_text_alternative_goes_on_with_what_is_shown(figure: go.Figure, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: dict[str, Any] = {}
+    monkeypatch.setattr(st, "plotly_chart", lambda figure, **settings: drawn.update(settings))
+    charts.plain(figure, "key", "Loss by step")
+    assert drawn["alt"] == "Loss by step. Loss: DP-NAG ends lowest, at 0.5; highest DP-GD = DP-HB, 1."
+    assert drawn["config"]["displayModeBar"] == "hover"
+
+
+def test_the_numbers_keep_the_names_of_curves_that_coincide(figure: go.Figure) -> None:
+    table = charts.numbers(figure)
+    assert table["curve"].value_counts().to_dict() == {"DP-GD": 5, "DP-HB": 5, "DP-NAG": 5}
+
+
+def test_words_that_mark_raw_data_suit_the_page(figure: go.Figure, monkeypatch: pytest.MonkeyPatch) -> None:
+    for theme in ("light", "dark"):
+        monkeypatch.setattr(charts, "theme", lambda theme=theme: theme)
+        (said,) = (note for note in charts.as_shown(figure).layout.annotations if note.name == "not private")
+        assert said.font.color == NOT_PRIVATE[theme]
+
+
+def test_tables_write_numbers_as_everywhere() -> None:
+    table = pd.DataFrame({"method": ["a", "b"], "loss": [6.356e-10, np.nan], "steps": [1000, 5]})
+    page = explain.readable(table).to_html()
+    assert all(f">{words}<" in page for words in ("a", "6.356×10⁻¹⁰", "–", "1,000", "5"))
