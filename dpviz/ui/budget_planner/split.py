@@ -97,6 +97,12 @@ def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
             f"Of {type(budget).name}. A share of an analysis on rows of its own costs nothing to the others. "
             f"{SETTINGS_ONLY}",
         )
+    _in_python(budget, analyses, rule)
+    return shown
+
+
+def _in_python(budget: Budget, analyses: Sequence[Analysis], rule: str) -> None:
+    """The split as a program."""
     with st.expander("The same in Python", icon=":material/code:"):
         rows = "\n".join(f"    {_code(analysis)}," for analysis in analyses)
         sizes = ", ".join(f"{control.name}={getattr(budget, control.name)!r}" for control in budget.controls())
@@ -108,7 +114,6 @@ def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
             "    print(share.analysis.name, share.noise_scale)",
             language="python",
         )
-    return shown
 
 
 def _percents(shares: Sequence[Share]) -> dict[str, float]:
