@@ -1,19 +1,26 @@
 """Step-size caps and costs of games, in forms of their own: second opinions on what `planning` finds."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from dpviz.errors import UserError
 from dpviz.families.mirror_descent.theory import (
+    Batching,
     Floats,
+    Player,
+    closed_form_optimum,
     draw_range,
     mean_batches,
     rho_of_draws,
+    sampling_bias,
     squared_weights,
     step_size_cap,
 )
+from dpviz.numbers import short
 
 
 def tight_step_size_cap(rho: float, oscillation: float, weights: Floats, draws: int = 1) -> float:
@@ -63,3 +70,22 @@ def bias_reduced_draws(levels: ArrayLike) -> int:
 def stopping_bounds(stop: int, largest: int) -> tuple[float, float]:
     """Bounds on the expected number of rounds, (U - 2^M)/E 2^N and U/E 2^N (Wald's identity)."""
     return (stop - 2**largest) / mean_batches(largest), stop / mean_batches(largest)
+
+
+def sample_size(
+    target: float, players: Sequence[Player], shares: Sequence[float], rho: float, batching: Batching
+) -> int:
+    """The fewest records for which the bound of `closed_form_optimum` reaches a target gap (section 5.5).
+
+    Errors: UserError if the sampling bias alone is above the target.
+    """
+    bias = sampling_bias(players)
+    if target <= bias:
+        raise UserError(
+            f"Sampling alone can cost {short(bias, 4)}, so no number of records guarantees a gap of {short(target)}. "
+            "Draw more vertices per round or choose a larger target.",
+            title="Target out of reach",
+        )
+    # Without the bias, the bound is proportional to 1/√n.
+    one = closed_form_optimum(players, shares, rho, 1, batching).bound - bias
+    return math.ceil((one / (target - bias)) ** 2)

@@ -288,7 +288,7 @@ def verdict(gaps: Mapping[str, float], sampling: Collection[str], uniform: float
 def certified(label: str, bound: float, added: float) -> str:
     """What a released certificate says, and of what it is a function. added : to the noisy gap, in the bound."""
     return (
-        f"{label}, first run: the gap on these data is at most {short(bound)}, with {CONFIDENCE:.0%} confidence "
+        f"{label}, first run: the gap here is at most {short(bound)}, with {100 * CONFIDENCE:.0f} % confidence "
         f"over the certificate's own noise. Released, and paid for by the budget; {short(added)} of it is a margin "
         "for that noise."
     )

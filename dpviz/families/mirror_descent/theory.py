@@ -15,8 +15,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpviz.errors import UserError
-from dpviz.numbers import short
 from dpviz.privacy.accounting.closed_forms import exponential_rho
 
 Floats = NDArray[np.float64]
@@ -273,27 +271,3 @@ def closed_form_optimum(
     c = sum(scale * p.spread**2 / 8 for p, scale in zip(players, scales, strict=True))
     level, bias = a**0.75 * c**0.25, sampling_bias(players)
     return Optimum(math.sqrt(c / a), 2 * level + bias, math.sqrt(3 * c / a), (3**0.25 + 3**-0.75) * level + bias)
-
-
-def sample_size(
-    target: float, players: Sequence[Player], shares: Sequence[float], rho: float, batching: Batching
-) -> int:
-    """The fewest records for which the bound of `closed_form_optimum` reaches a target gap (section 5.5).
-
-    Errors: UserError if the sampling bias alone is above the target.
-    """
-    bias = sampling_bias(players)
-    if target <= bias:
-        raise UserError(
-            f"Sampling alone can cost {short(bias, 4)}, so no number of records guarantees a gap of {short(target)}. "
-            "Draw more vertices per round or choose a larger target.",
-            title="Target out of reach",
-        )
-    # Without the bias, the bound is proportional to 1/√n.
-    one = closed_form_optimum(players, shares, rho, 1, batching).bound - bias
-    return math.ceil((one / (target - bias)) ** 2)
-
-
-def certificate_noise_scale(lipschitz: float, n: int, rho: float) -> float:
-    """Gaussian noise for the gap of a bilinear game at released strategies, whose sensitivity is 4 L0/n (10.5)."""
-    return 4 * lipschitz / (n * math.sqrt(2 * rho))

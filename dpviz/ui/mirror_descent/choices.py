@@ -157,13 +157,15 @@ def rows_for_gap(panel: Panel, shown: PlanView) -> None:
         draws=method.each_draws,
         height=HEIGHT,
     )
+    bias = theory.sampling_bias(planning.players(facts, method.each_draws))
+    why = f" Sampling alone can cost {short(bias)} in the bound: draw more vertices." if bias >= target else ""
     told = [f"{name}: {f'{count:,.0f}' if count else 'not in reach'}" for name, count in needed.items()]
     charts.show(
         figure,
         panel.key("chart_rows"),
         f"Rows for a gap of {short(target)}",
         "Expected gap against the number of rows, by the bound and by measured medians, with the target",
-        f"Rows needed: {'; '.join(told)}. You have {facts.n:,}. Bound: all rows in every round, the best T up to "
+        f"Rows needed: {'; '.join(told)}. You have {facts.n:,}.{why} Bound: all rows in every round, the best T up to "
         f"100,000, the best split. {SETTINGS_ONLY}",
     )
 

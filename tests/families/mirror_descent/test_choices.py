@@ -14,6 +14,7 @@ from dpviz.problems.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.problems.matrix_games import MatrixGame
 from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
+from tests.oracles import games
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 GAME = MatrixGame(data=LatentGame(rows=10_000, strategies_x=1000, strategies_y=1000))
@@ -79,7 +80,7 @@ def test_rows_by_the_bound_are_those_of_the_closed_form() -> None:
     balanced = 4 * ell**1.5 * math.sqrt(4 / (3 * rho)) / target**2
     assert found == pytest.approx(balanced * ((3**0.25 + 3**-0.75) / 2) ** 2, rel=0.02)
     players = planning.players(facts)
-    assert found == pytest.approx(theory.sample_size(target, players, (0.5, 0.5), rho, "full_batch"), rel=0.02)
+    assert found == pytest.approx(games.sample_size(target, players, (0.5, 0.5), rho, "full_batch"), rel=0.02)
     assert (
         bounds.bound_over_rows(facts, BUDGET, [found])[0]
         <= target

@@ -136,10 +136,6 @@ def test_late_records_of_a_single_pass_pay_less() -> None:
     assert rho[0] == pytest.approx(first)
 
 
-def test_noise_of_the_private_certificate() -> None:
-    assert theory.certificate_noise_scale(1.0, 5000, 0.00122) == pytest.approx(0.0162, abs=5e-5)
-
-
 # --------------------------------------------------------------------------- bias-reduced oracle, lazy anytime averages
 
 
@@ -355,19 +351,19 @@ def test_sample_size_reaches_the_target() -> None:
     for batching in ("full_batch", "single_pass"):
         for smoothness in (0.0, 1.0):
             players = [player._replace(smoothness=smoothness, draws=50) for player in bilinear(1000)]
-            n = theory.sample_size(0.4, players, HALVES, RHO, batching)
+            n = games.sample_size(0.4, players, HALVES, RHO, batching)
             bounds = [theory.closed_form_optimum(players, HALVES, RHO, m, batching).bound for m in (n, n - 1)]
             assert bounds[0] <= 0.4 < bounds[1]
     # The formula of THEORY.md, section 5, is for the balanced number of rounds, whose bound is 1.14 times as large.
     balanced = 4 * (2 * math.log(1000)) ** 1.5 * math.sqrt(4 / (3 * RHO)) / 0.4**2
-    n = theory.sample_size(0.4, bilinear(1000), HALVES, RHO, "full_batch")
+    n = games.sample_size(0.4, bilinear(1000), HALVES, RHO, "full_batch")
     assert n == pytest.approx(((3**0.25 + 3**-0.75) / 2) ** 2 * balanced, abs=1)
 
 
 def test_an_impossible_target_is_refused() -> None:
     players = [player._replace(smoothness=1.0, draws=8) for player in bilinear(10)]
     with pytest.raises(UserError, match=r"Sampling alone can cost 0\.5"):
-        theory.sample_size(0.5, players, HALVES, RHO, "full_batch")
+        games.sample_size(0.5, players, HALVES, RHO, "full_batch")
 
 
 def test_optimal_shares_minimise_the_regret() -> None:
