@@ -31,6 +31,8 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
 
     kind: ClassVar[str] = "families.mirror_descent.certified_sampling"
     title: ClassVar[str] = "Vertex sampling with a certificate"
+    hue: ClassVar[int] = 3
+    dash: ClassVar[int] = 2
     sparse: ClassVar[bool] = True
     metrics: ClassVar[tuple[Metric, ...]] = (CERTIFIED_GAP,)
     iterations: int = number(64, 2, 1024, label="Rounds", symbol="T", scale="log", help="Rounds of the game.")
