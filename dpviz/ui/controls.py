@@ -132,9 +132,13 @@ class Panel:
         shown = nearest(points, control.default if value is None else value)
         if st.session_state.get(key) != shown:
             st.session_state[key] = shown
+        # A value that is set from here is sent once, and lost if the page is drawn again at that moment; what the
+        # slider was born with is sent every time.
+        born = st.session_state.setdefault(f"{key}_born", shown)
         st.select_slider(
             control.title,
             options=points,
+            value=born if born in points else shown,
             key=key,
             format_func=point_texts(points).__getitem__,
             help=control.help,

@@ -97,3 +97,10 @@ def test_a_narrow_page_does_not_scroll_sideways(visit: Visit, name: str) -> None
         "[document.documentElement.scrollWidth, document.querySelector('[data-testid=stMain]').scrollWidth]"
     )
     assert max(wide) <= 390, wide
+    # The page learns its width while it is drawn for the first time; no slider may lose its value over that.
+    for slider in page.get_by_role("main").get_by_role("slider").all():
+        name = slider.get_attribute("aria-label") or ""
+        box = page.get_by_label(f"{name}, exact value")
+        if name and box.count():
+            shown = (slider.get_attribute("aria-valuetext") or "").replace(",", "")
+            assert float(shown) == float(box.input_value()), name
