@@ -58,6 +58,7 @@ def guarded(path: str) -> frozenset[int]:
     return frozenset(line for node in found for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
 
 
+@pytest.mark.slow
 def test_every_line_and_ending_of_every_method_is_met_in_the_tiny_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Endings are set with masks, which a line alone does not show: each word that a class has must be some run's."""
     seen: dict[CodeType, set[int]] = {}

@@ -91,6 +91,7 @@ def root(increasing: Any) -> Any:
     return low
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rho", [1e-300, 1e-100, 1e-30, 1e-12, 1e-6, 0.01, 1.0, 1e3, 1e10])
 def test_zcdp_is_converted_with_the_best_order_at_any_size(rho: float) -> None:
     with mpmath.workdps(400):

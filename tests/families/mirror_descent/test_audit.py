@@ -191,6 +191,7 @@ def test_sampled_transcripts_have_the_exact_probabilities(neighbour: bool) -> No
     assert stats.chisquare(sampled(neighbour), expected * (1 - 1e-15)).pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_the_audit_finds_no_more_than_is_claimed_and_most_of_what_is_lost() -> None:
     """The likeliest transcripts by their exact ratios, for many thresholds chosen before: 99 % lower bounds on ε."""
     p, q = (probabilities(records, "single") for records in (RECORDS, NEIGHBOUR))

@@ -245,6 +245,7 @@ def test_every_preset_runs_to_its_end_and_stays_finite(preset: Preset) -> None:
             assert iterations[-1] == plan.iterations, label
 
 
+@pytest.mark.slow
 def test_what_to_look_for_can_be_seen_in_games() -> None:
     """That is, "almost blind", "better still", "more than doubles", "by about a third" (of the mean over five data)."""
     start, needle, wide = "Start here", "Find the needle", "A thousand"
@@ -288,6 +289,7 @@ def test_no_two_single_strategies_come_near_the_equilibrium_of_the_default_game(
     assert 0.2 < least < 0.5
 
 
+@pytest.mark.slow
 def test_what_to_look_for_can_be_seen_in_learning_and_in_synthetic_data() -> None:
     groups = "Worst group: be fair"
     trace = outcome(named(groups).name)

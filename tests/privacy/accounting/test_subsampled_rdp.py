@@ -35,8 +35,8 @@ def by_sum(q: float, mu: float, order: int) -> float:
 def test_whole_orders_of_poisson_batches_are_the_binomial_sum(q: float, mu: float) -> None:
     orders = (2, 3, 5, 17, 64)
     exact = np.array([by_sum(q, mu, order) for order in orders])
-    assert (ours("poisson", q, mu, *orders) >= exact * (1 - 1e-13)).all()
     # The sum itself loses digits where it is near 1.
+    assert (ours("poisson", q, mu, *orders) >= exact * (1 - 1e-13) - 1e-15).all()
     assert ours("poisson", q, mu, *orders) == pytest.approx(exact, rel=1e-10, abs=1e-13)
 
 
