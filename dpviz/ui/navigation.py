@@ -31,9 +31,10 @@ STYLE = """<style>
 h1 { font-size: 2rem !important; padding: 0.5rem 0 !important; }
 h2 { font-size: 1.4rem !important; padding: 0.4rem 0 !important; }
 h3 { font-size: 1.05rem !important; padding: 0.3rem 0 !important; }
-.st-key-screen { position: absolute; }
 section[data-testid="stSidebar"] [data-testid="stNumberInputContainer"] button { display: none; }
 section[data-testid="stSidebar"] [data-testid="stColumn"] { min-width: 4.5rem; }
+/* Parts without a body take no room. */
+.st-key-screen { position: absolute; width: 0; overflow: hidden; }
 /* The keyboard meets the page before the long sidebar: Run is among the first stops. */
 [data-testid="stAppViewContainer"] { reading-flow: source-order; }
 section[data-testid="stSidebar"] { reading-order: 1; }
