@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dpviz.errors import UserError
 
 # What a plan may be refused for: the titles of the sentences.
+OTHER_CURRENCY = "This budget does not fit the method"
 UNDEFINED = "Not defined for this currency"
 NO_GAUSSIAN = "This budget does not exist for Gaussian noise"
 NO_AMPLIFICATION = "No amplification in this currency"

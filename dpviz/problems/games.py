@@ -204,8 +204,8 @@ class Scores:
 
     One row's gradient enters a sum with a weight: 1/n per step where all rows are used, 1/B once where each step has a
     block of B rows of its own. Replacing the row changes the sum by weight × (g - g'), whose largest coordinate exceeds
-    its smallest by at most 2 × oscillation × weight: the range that the exponential mechanism needs (Section 4.1 of
-    the family's specification). The points must have been released, or be data-independent.
+    its smallest by at most 2 × oscillation × weight: the range that the exponential mechanism needs
+    (families/mirror_descent/THEORY.md, section 4.1). The points must have been released, or be data-independent.
     """
 
     def __init__(self, game: Game, replicates: int) -> None:

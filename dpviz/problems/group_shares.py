@@ -13,7 +13,7 @@ from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed
 from dpviz.privacy.queries import Query
 
 COST = 0.05  # ε of a release, at first
-SMALLEST = 0.02  # share that a group gets at least, at first (Section 4.4 of the family's specification)
+SMALLEST = 0.02  # share that a group gets at least, at first (families/mirror_descent/THEORY.md, section 4.4)
 
 
 def released(groups: np.ndarray, group_count: int, epsilon: float, seed: int | None = None) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Private synthetic data as a game: one player proposes a histogram, the other looks for the marginal it gets wrong.
 
-Instance 4 of the family's specification; González, Guzmán and Paquette (arXiv 2403.02912), Section 5.
+families/mirror_descent/THEORY.md, section 2, item 4; González, Guzmán and Paquette (arXiv 2403.02912), Section 5.
 """
 
 import math

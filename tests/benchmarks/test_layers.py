@@ -1,4 +1,4 @@
-"""What the layers cost, each against the same work without them: the table in the design, section 4.8."""
+"""What the layers cost, each against the same work without them."""
 
 import subprocess
 import sys

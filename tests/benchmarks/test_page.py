@@ -1,6 +1,6 @@
 """The page's own cost on the server, per move of a control, without browser or network.
 
-Design: 20 ms of plan and 50 ms per figure; UX.md, section 12: 100 ms of server time for a page of six charts.
+What CONTRIBUTING.md asks for: 20 ms of plan and 50 ms per figure; 100 ms of server time for a page of six charts.
 """
 
 import itertools

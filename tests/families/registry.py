@@ -6,6 +6,7 @@ from contextlib import suppress
 from copy import copy
 from functools import cache
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,13 +39,15 @@ from tests import refusals
 from tests.families.toys import TOYS, Cosine
 from tests.refusals import is_refusal
 
+# The family of one method from which CONTRIBUTING.md takes its example.
+families.__path__.append(str(Path(__file__).parents[1] / "sixth_family" / "families"))
 families.load_all()
 # What exists without privacy only is no subject of these tests; it has its own.
 ALGORITHMS = [*(cls for cls in registered(Algorithm) if not issubclass(cls, TunedReference)), *TOYS]
 
 N, D, R, T = 24, 3, 3, 6
 ALLOWED = (  # what a method may refuse a problem or a budget for
-    *(refusals.MISFIT, refusals.FEW_ROWS, refusals.UNDEFINED, refusals.NO_GAUSSIAN),
+    *(refusals.MISFIT, refusals.OTHER_CURRENCY, refusals.FEW_ROWS, refusals.UNDEFINED, refusals.NO_GAUSSIAN),
     *(refusals.NO_AMPLIFICATION, refusals.NO_BOUND, refusals.NO_HORIZON, refusals.NO_REFERENCE),
 )
 SEED = 5

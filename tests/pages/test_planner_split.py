@@ -41,7 +41,7 @@ def results(app: AppTest) -> dict[str, tuple[float, float, str]]:
 EXAMPLE = [row("A", weight=1, sensitivity=1), row("B", weight=4, sensitivity=2)]
 
 
-def test_the_example_of_the_specification(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_the_theory(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
     """Section 8: w = (1, 4), Δ = (1, 2), total 1: ε = (0.284104, 0.715896)."""
     app = split(load, EXAMPLE, epsilon="1")
     found = results(app)

@@ -59,7 +59,7 @@ def spent(shares: tuple[Share, ...], budget: Budget) -> float:
 # ------------------------------------------------------------------------------------------------------------ splitting
 
 
-def test_the_specifications_example() -> None:
+def test_the_theorys_example() -> None:
     """Section 8: w = (1, 4), Δ = (1, 2), total 1: ε = (0.284104, 0.715896), cost 87.2168, against 136 for equal shares;
     ρ = (0.2, 0.8), cost 12.5 against 17."""
     laplace = split(PureDP(epsilon=1.0), PAIR)

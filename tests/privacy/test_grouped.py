@@ -69,8 +69,8 @@ def test_a_group_of_groups_is_a_group(event: Event) -> None:
             assert getattr(release, name) == pytest.approx(getattr(expected, name), rel=1e-12)
 
 
-def test_two_relations_of_the_specification() -> None:
-    """Section 3.7: μ = 0.5 under add/remove-one is μ = 1 under replace-one, not twice the ε."""
+def test_two_relations_of_the_theory() -> None:
+    """Section 6: μ = 0.5 under add/remove-one is μ = 1 under replace-one, not twice the ε."""
     added = grouped(Gaussian(0.5), 2)
     assert added == Gaussian(1.0)
     found = [accountants.tightest((event,), 1e-6).epsilon for event in (Gaussian(0.5), added)]

@@ -146,8 +146,8 @@ def test_affordable_steps_are_the_most_that_the_budget_covers(budget: Budget, sa
 # -------------------------------------------------------------------------------------------------------------- savings
 
 
-def test_savings_at_the_specifications_worked_example() -> None:
-    """Section 12: b = 0.02, m/n = 0.1, T = 100: basic 15.8565, zCDP 8.8646, optimal 8.1234, PLD 5.2352."""
+def test_savings_at_the_theorys_worked_example() -> None:
+    """THEORY.md, section 11: b = 0.02, m/n = 0.1, T = 100: basic 15.8565, zCDP 8.8646, optimal 8.1234, PLD 5.2352."""
     found = savings(SMALL, 0.02, DELTA)
     assert list(found) == [name for name in SAVINGS if name in found]
     assert found["basic"] == pytest.approx(15.8565, abs=1e-4)

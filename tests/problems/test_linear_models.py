@@ -362,7 +362,7 @@ def test_facts_look_at_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     LogisticRegression().facts()
 
 
-def test_the_defaults_are_those_of_the_specification() -> None:
+def test_the_defaults_are_those_of_the_theory() -> None:
     facts = LogisticRegression().facts()
     assert (facts.n, facts.d, facts.gradient_bound_l1, facts.smoothness) == (10_000, 10, 10.0, pytest.approx(2.52))
     assert facts.strong_convexity == 0.02 and facts.lyapunov == facts.initial_gap == pytest.approx(np.log(2))

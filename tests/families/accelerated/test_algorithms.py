@@ -154,7 +154,7 @@ def by_hand(method: GradientMethod, facts: SmoothFacts, table: np.ndarray, repli
 
 @pytest.mark.parametrize("fraction", [1.0, 0.3])
 @pytest.mark.parametrize("method", METHODS, ids=method_ids)
-def test_a_run_is_the_loop_of_the_specification(method: GradientMethod, fraction: float) -> None:
+def test_a_run_is_the_loop_of_the_theory(method: GradientMethod, fraction: float) -> None:
     """Noise, batches, clipping, momentum, stages and restarts; small L, so that restarts come early."""
     generator = np.random.default_rng(8)
     table = np.column_stack([generator.random((50, 3)), generator.choice([-1.0, 1.0], 50)])

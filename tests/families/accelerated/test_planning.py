@@ -277,7 +277,7 @@ def test_bounds_by_horizon_agree_with_the_plans() -> None:
             assert bound is not None and bounds[index] == pytest.approx(bound[-1], rel=1e-9)
 
 
-def test_the_gaussian_plan_of_the_specification() -> None:
+def test_the_gaussian_plan_of_the_theory() -> None:
     """Section 10, item 1: μ(2, 10⁻⁶) = 0.44833, and T* = 112 by the bound."""
     method = Nesterov(noise="gaussian", schedule="optimal", horizon="bound", iterations=1000)
     plan = method.plan(DEFAULT, ApproximateDP(epsilon=2.0, delta=1e-6))
@@ -286,7 +286,7 @@ def test_the_gaussian_plan_of_the_specification() -> None:
     assert plan.spent("rho")[-1] == pytest.approx(0.44833**2 / 2, abs=5e-6)
 
 
-def test_a_private_smoothness_gives_the_plan_of_the_specification() -> None:
+def test_a_private_smoothness_gives_the_plan_of_the_theory() -> None:
     """Section 10, item 4: centred, L = 0.0457 released for 5 % of ε = 2: T* = 7."""
     problem = LogisticRegression(
         scaling="centred", smoothness=0.0457, smoothness_source="released", smoothness_cost=0.1

@@ -77,7 +77,7 @@ def test_every_preset_builds_and_starts(preset: Preset) -> None:
 # --------------------------------------------------------------------------------------------------------- arms by name
 
 
-def test_the_methods_are_those_of_the_specification() -> None:
+def test_the_methods_are_those_of_the_theory() -> None:
     assert set(presets.DEFAULT_METHODS) <= set(presets.METHODS)
     for label, method in presets.METHODS.items():
         opt, star = label.endswith("-opt"), label.endswith("*")

@@ -84,7 +84,7 @@ def test_stationary_gap_is_the_limit(kind: quadratic.Kind) -> None:
     assert stationary_gap(kind, 0.8, 0.9, spectrum, 0.3) == pytest.approx(gap.total[-1], rel=1e-10)
 
 
-def test_stationary_gap_in_the_form_of_the_specification() -> None:
+def test_stationary_gap_in_the_form_of_the_theory() -> None:
     step, beta, spectrum = 0.7, 0.6, np.array([0.2, 0.9])
     heavy_ball = step * (1 + beta) / ((1 - beta) * (2 + 2 * beta - step * spectrum)) / 2
     left = 1 - step * spectrum

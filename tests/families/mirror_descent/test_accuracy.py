@@ -62,7 +62,7 @@ def test_the_promise_improves_with_budget_rows_and_rounds(budget: Budget) -> Non
         assert (np.diff(errors) >= -1e-12).all(), field
 
 
-def test_under_zcdp_it_is_the_closed_form_of_the_specification() -> None:
+def test_under_zcdp_it_is_the_closed_form_of_the_theory() -> None:
     """Section 5.4 with steps at the cap: T = √3 T* and the bound there, up to rounding and Σ₂ ≈ T³/3."""
     rho = zcdp_rho(1.0, 1e-6)
     players = [theory.Player(math.log(1000), 2.0, 2.0)] * 2

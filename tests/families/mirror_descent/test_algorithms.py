@@ -136,7 +136,7 @@ def test_step_sizes_fall_with_rounds_and_draws_and_privacy_is_spent_step_by_step
 
 
 def test_who_chooses_rounds_and_draws() -> None:
-    """Section 7: T = 724 for the quadratic theorem at n = 10 000, d = 1000; a quarter of the bound's T in practice."""
+    """Section 5.3: T = 724 for the quadratic theorem at n = 10 000, d = 1000; a quarter of the bound's T in practice."""
     facts = needle(1000, 10_000).facts()
 
     def size(parameters: str) -> tuple[float, float]:
@@ -175,7 +175,7 @@ def test_what_a_rule_asks_for_and_a_range_cuts_is_said() -> None:
 
 @pytest.mark.parametrize("batching", ["full", "single"])
 @pytest.mark.parametrize("draws", [1, 3])
-def test_the_run_is_the_loop_of_the_specification(batching: str, draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_run_is_the_loop_of_the_theory(batching: str, draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A1 written from its text, fed with the vertices that the run drew: the same weights, scores and averages."""
     problem = MatrixGame(data=LatentGame(rows=60, strategies_x=5, strategies_y=4))
     method = VertexSampling(iterations=6, draws=draws, batching=batching)  # type: ignore[arg-type]

@@ -98,7 +98,7 @@ def test_its_share_of_the_budget_pays_for_it_and_the_rest_for_the_game(budget: B
     assert parts == pytest.approx([0.8 * whole[currency], 0.2 * whole[currency]], rel=1e-5)
 
 
-def test_the_noise_of_the_specification() -> None:
+def test_the_noise_of_the_theory() -> None:
     """σ = 0.0162 at n = 5000 for 5 % of ρ*(1, 1e-6) (section 10.5), and 1.645 σ is added."""
     plan = CertifiedSampling().plan(MatrixGame().facts(), ApproximateDP(epsilon=1.0, delta=1e-6))
     assert plan.noise["gap"][-1] == pytest.approx(0.0162, abs=5e-5) and not plan.noise["gap"][:-1].any()

@@ -83,7 +83,7 @@ def test_step_size_and_cost() -> None:
     assert accountants.tightest(paper.events, 1e-6).epsilon < 0.5
 
 
-def test_the_run_is_the_loop_of_the_specification(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_run_is_the_loop_of_the_theory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A4 written from its text, fed with the vertices that were drawn; x̄ moves by at most 2/(t + 1) in ℓ1."""
     drawn: list[np.ndarray] = []
     true = Mechanisms.exponential

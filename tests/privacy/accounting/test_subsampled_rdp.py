@@ -139,7 +139,7 @@ def test_very_small_deltas_have_an_epsilon_and_a_plan() -> None:
         budget = ApproximateDP(epsilon=1.0, delta=1e-10)
         plan = calibration.calibrated_events("gaussian", budget, np.ones(20_000), 100, 10_000, sampling=kind)  # type: ignore[arg-type]
         assert 1 - 1e-3 <= accountants.tightest(plan, 1e-10).epsilon <= 1
-    # The specification's numbers for this route; the loss distribution proves 2.51 and 2.88.
+    # dpviz/privacy/THEORY.md, section 9, item 3; the loss distribution proves less: TV55, TV56.
     for q, mu, steps, expected in ((0.01, 1.0, 1000, 2.798), (0.1, 0.5, 100, 3.122)):
         events = (Sub("wor", round(q * 1000), 1000, Gaussian(mu)),) * steps  # type: ignore[assignment]
         assert accountants.epsilon(events, 1e-6, "rdp") == pytest.approx(expected, abs=1e-3)
