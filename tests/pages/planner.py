@@ -9,7 +9,7 @@ from tests.pages.reading import Load, link
 
 TABS = ("Noise", "A given noise", "Rows", "What accounting saves", "Start from the accuracy", "Split a budget")
 SPLIT = TABS[-1]
-SMALL = {"rows": "1000", "batch_fraction": "0.1"}  # dpviz/privacy/THEORY.md, section 11: n = 1000, m = 100, T = 100, C = 1
+SMALL = {"rows": "1000", "batch_fraction": "0.1"}  # n = 1000, m = 100, T = 100: dpviz/privacy/THEORY.md, section 11
 
 
 def planner(load: Load, tab: str = "Noise", **settings: str) -> AppTest:

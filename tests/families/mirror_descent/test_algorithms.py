@@ -136,7 +136,7 @@ def test_step_sizes_fall_with_rounds_and_draws_and_privacy_is_spent_step_by_step
 
 
 def test_who_chooses_rounds_and_draws() -> None:
-    """Section 5.3: T = 724 for the quadratic theorem at n = 10 000, d = 1000; a quarter of the bound's T in practice."""
+    """Section 5.3: T = 724 for the quadratic theorem at n = 10 000, d = 1000; a quarter of it in practice."""
     facts = needle(1000, 10_000).facts()
 
     def size(parameters: str) -> tuple[float, float]:
