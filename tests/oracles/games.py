@@ -75,7 +75,8 @@ def stopping_bounds(stop: int, largest: int) -> tuple[float, float]:
 def sample_size(
     target: float, players: Sequence[Player], shares: Sequence[float], rho: float, batching: Batching
 ) -> int:
-    """The fewest records for which the bound of `closed_form_optimum` reaches a target gap (families/mirror_descent/THEORY.md, section 5.5).
+    """The fewest records for which the bound of `closed_form_optimum` reaches a target gap:
+    families/mirror_descent/THEORY.md, section 5.5.
 
     Errors: UserError if the sampling bias alone is above the target.
     """
