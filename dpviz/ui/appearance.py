@@ -10,6 +10,7 @@ import streamlit as st
 CAPTION = 0.75  # share of the text's colour
 CHART_TEXT: Mapping[str, str] = MappingProxyType({"light": "#5B6170", "dark": "#C9CCD3"})
 BUTTON: Mapping[str, str] = MappingProxyType({"light": "#005A8C", "dark": "#1F6FAE"})  # below white words
+PRESSED: Mapping[str, str] = MappingProxyType({"light": "#005A8C", "dark": "#8CC4F0"})  # words of what is chosen
 CODE: Mapping[str, str] = MappingProxyType({"light": "brightness(0.6)", "dark": "brightness(1.25)"})
 _CHART_GREY = "fill: rgb(128, 132, 149)"  # what a chart's text is given on the light page
 
@@ -26,8 +27,8 @@ def readable() -> None:
         f"""<style>
 [data-testid="stCaptionContainer"] {{ opacity: {CAPTION} !important; }}
 .stPlotlyChart text[style*="{_CHART_GREY}"] {{ fill: {CHART_TEXT[here]} !important; }}
-[data-testid="stBaseButton-pillsActive"], [data-testid="stBaseButton-segmented_controlActive"] {{
-  color: inherit !important;
+button[data-variant="pills"][aria-pressed="true"], button[data-variant="segmented_control"][aria-checked="true"] {{
+  color: {PRESSED[here]} !important;
 }}
 [data-testid="stBaseButton-primary"]:not(:disabled) {{ background-color: {BUTTON[here]} !important; }}
 [data-testid="stCode"] code {{ filter: {CODE[here]}; }}
