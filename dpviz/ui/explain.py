@@ -51,13 +51,20 @@ def released(budget: Budget, unit: str, replicates: int) -> str:
     return f"Each run is private at {budget.describe()} for {unit}; publishing all {replicates} would compose."
 
 
-def assumptions(unit: str, batches: str, composition: str, constants: str, screen: str) -> None:
-    """The box that every page has: who is protected, by the problem's unit, and what that rests on."""
+def protects(unit: str) -> str:
+    """Who is protected, from a problem's unit of protection."""
+    return (
+        f"{unit[0].upper()}{unit[1:]}: that is the difference between two data sets that the guarantee hides. The "
+        "number of rows n is public. If one person has several rows, each row is protected, not the person."
+    )
+
+
+def assumptions(protected: str, batches: str, composition: str, constants: str, screen: str) -> None:
+    """The box that every page has: who is protected and what that rests on."""
     with st.container(border=True):
         st.subheader("Assumptions")
         rows = {
-            "Who is protected": f"{unit.capitalize()}: in this the data sets differ that the guarantee compares. The "
-            "number of rows n is public. If one person has several rows, each row is protected, not the person.",
+            "Who is protected": protected,
             "Batches": batches,
             "Composition": composition,
             "Constants": constants,

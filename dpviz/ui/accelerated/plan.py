@@ -131,7 +131,7 @@ def assumptions(shown: PlanView, taken: Collection[str]) -> None:
     assert isinstance(method, GradientMethod)
     model = problem if isinstance(problem, LinearModel) else None
     explain.assumptions(
-        shown.experiment.problem.unit,
+        explain.protects(shown.experiment.problem.unit),
         texts.batches(m, n),
         texts.composition(method.noise, m < n),
         texts.constants(

@@ -162,7 +162,7 @@ def assumptions(shown: PlanView, taken: Collection[str]) -> None:
     problem = shown.experiment.problem
     bought = ("shares",) if isinstance(problem, GroupLoss | LossMatrix) and problem.data.facts().shares_costs else ()
     explain.assumptions(
-        shown.experiment.problem.unit,
+        explain.protects(shown.experiment.problem.unit),
         texts.batches(batch < n, batch, n),
         texts.composition("paper" if paper else "tight"),
         texts.constants(DECLARED.get(type(problem), ("ranges",)), taken, missing_rule(problem.dataset), bought),
