@@ -17,7 +17,7 @@ from dpviz.experiments.sweep import Sweep, SweepResult, SweepStep
 from dpviz.experiments.trace import Trace
 
 State = Literal["queued", "running", "done", "stopped", "timeout", "failed"]
-KEPT = 32  # finished runs on public data that are kept for all visitors
+KEPT, KEPT_BYTES = 32, 256e6  # finished runs on public data that are kept for all visitors, and what they may weigh
 _log = logging.getLogger(__name__)
 
 
@@ -25,7 +25,8 @@ class Job:
     """One experiment or sweep on its way. What it has found is append-only, so it may be read while the job runs.
 
     task : what is run; experiment : the same, or the one that a sweep varies. trace : what an experiment has recorded;
-    result : what a sweep has found.
+    result : what a sweep has found. repeatable : whether another run would repeat it, number by number: an experiment on
+    public data, without a table of anybody's.
     """
 
     def __init__(self, task: Experiment | Sweep, tables: Mapping[str, np.ndarray]) -> None:
@@ -37,6 +38,7 @@ class Job:
         self.result: SweepResult | None = None
         self.progress = 0.0
         self.seconds = 0.0
+        self.repeatable = isinstance(task, Experiment) and task.problem.public and not tables
         self._tables = tables
         self._stopping, self._ended = threading.Event(), threading.Event()
 
@@ -49,6 +51,11 @@ class Job:
     def seconds_left(self) -> float | None:
         """Estimated time to the end, from the progress so far; None before there is any."""
         return self.seconds * (1 / self.progress - 1) if self.progress > 0.02 else None
+
+    @property
+    def bytes(self) -> int:
+        """What the recorded numbers weigh, in bytes."""
+        return 0 if self.trace is None else self.trace.bytes
 
     def wait(self, seconds: float) -> None:
         """Return when the job has ended, or after that time."""
@@ -95,11 +102,13 @@ class Runner:
     A run on public data that has been to its end is kept: a class that opens the same preset computes it once.
 
     slots : jobs that run at the same time; max_seconds : after which a job ends with what it has; max_bytes : what a
-    page should not let a run need.
+    page should not let a run need; kept_bytes : what the runs that are kept may weigh together.
     """
 
-    def __init__(self, slots: int = 2, max_seconds: float = 120.0, max_bytes: float = 3e9) -> None:
-        self.max_seconds, self.max_bytes = max_seconds, max_bytes
+    def __init__(
+        self, slots: int = 2, max_seconds: float = 120.0, max_bytes: float = 3e9, kept_bytes: float = KEPT_BYTES
+    ) -> None:
+        self.max_seconds, self.max_bytes, self._kept_bytes = max_seconds, max_bytes, kept_bytes
         self._line: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, Job] = OrderedDict()
@@ -113,33 +122,34 @@ class Runner:
         wait: bool = False,
     ) -> Job:
         """Put an experiment or a sweep in line; with `wait`, run it in the caller's thread instead."""
-        kept = self._known(task)
+        job = Job(task, tables)
+        kept = self._known(job)
         if kept is not None:
             return kept
-        job = Job(task, tables)
         if wait:
             job.work(self.max_seconds)
         else:
             self._line.put(job)
         return job
 
-    def _known(self, task: Experiment | Sweep) -> Job | None:
-        """A finished run of the same experiment on public data: it would only be repeated, number by number."""
-        if isinstance(task, Sweep) or not task.problem.public:
+    def _known(self, job: Job) -> Job | None:
+        """A finished run of the same experiment, if it would only be repeated."""
+        if not job.repeatable:
             return None
+        key = job.task.to_json()
         with self._lock:
-            job = self._kept.get(task.to_json())
-            if job is not None:
-                self._kept.move_to_end(task.to_json())
-        return job
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
 
     def _keep(self, job: Job) -> None:
-        """Remember a finished run on public data for the next visitor who asks for it."""
-        if job.state == "done" and isinstance(job.task, Experiment) and job.task.problem.public:
-            with self._lock:
-                self._kept[job.task.to_json()] = job
-                while len(self._kept) > KEPT:
-                    self._kept.popitem(last=False)
+        """Remember a finished run for the next visitor who asks for it; the oldest make room, one too large is not."""
+        if job.state != "done" or not job.repeatable or job.bytes > self._kept_bytes:
+            return
+        with self._lock:
+            self._kept[job.task.to_json()] = job
+            while len(self._kept) > KEPT or sum(kept.bytes for kept in self._kept.values()) > self._kept_bytes:
+                self._kept.popitem(last=False)
 
     @property
     def waiting(self) -> int:

@@ -70,6 +70,12 @@ class Lane:
         if self.statuses:
             self.statuses[-1] = tuple("exhausted" if word == "running" else word for word in self.status)
 
+    @property
+    def bytes(self) -> int:
+        """What its arrays weigh, in bytes."""
+        series = (*self.values.values(), *self.path.values(), self.spent, list(self.output.values()))
+        return sum(array.nbytes for arrays in series for array in arrays)
+
     def released(self, metric: Metric) -> bool:
         """Whether the recorded values of a metric are functions of private releases: the one place that decides it."""
         return metric.released and self.private
@@ -140,6 +146,11 @@ class Trace:
     def metrics(self) -> dict[str, Metric]:
         """All metrics that any arm records, by name."""
         return {metric.name: metric for lane in self.lanes.values() for metric in lane.metrics}
+
+    @property
+    def bytes(self) -> int:
+        """What all recorded arrays weigh, in bytes."""
+        return sum(lane.bytes for lane in self.lanes.values())
 
     def visible(self, diagnostics: bool) -> "Trace":
         """What may be shown and taken away: everything with `diagnostics`, else what private arms release.

@@ -213,3 +213,67 @@ def test_an_upload_does_not_outlive_its_run(gate: int) -> None:
     assert job.state == "done" and not job._tables
     lost = ended(runner.submit(of))
     assert lost.state == "failed" and "Upload the file again" in lost.message and not lost._tables
+
+
+def uploaded() -> tuple[Experiment, dict[str, np.ndarray]]:
+    data = UploadedTable(identity="b" * 32, n=30, bounds=((0.0, 1.0),), names=("a",))
+    table = np.column_stack([np.linspace(0, 1, 30), np.tile([-1.0, 1.0], 15)])
+    arm = Arm(label="A", algorithm=Nesterov(iterations=3))
+    return Experiment(problem=LogisticRegression(data=data), arms=(arm,), replicates=1), {"b" * 32: table}
+
+
+def kept_of(runner: Runner, job: Job) -> Job:
+    """What another visitor gets who asks for the same, once the runner has seen that the job ended."""
+    ended(job)
+    ended(runner.submit(short(2)))  # of one slot: what came before is kept by now
+    return ended(runner.submit(job.task))
+
+
+def test_a_finished_run_on_public_data_is_there_for_everybody_and_nobody_can_spoil_it() -> None:
+    runner = Runner(slots=1)
+    job = runner.submit(short())
+    same = kept_of(runner, job)
+    assert same is job and runner.submit(short(), wait=True) is job
+    same.stop()
+    assert job.state == "done" and runner.submit(short()) is job
+    for other in (short(21), short().replaced(seed=1), short().replaced(replicates=3)):
+        assert ended(runner.submit(other)) is not job
+
+
+def test_what_a_visitor_brought_stopped_or_swept_is_kept_for_nobody(gate: int) -> None:
+    runner = Runner(slots=1)
+    upload, tables = uploaded()
+    fixed = upload.replaced(seed=5)
+    for task in (upload, fixed):
+        assert ended(runner.submit(task, tables)).state == "done"
+    stopped = runner.submit(held(gate))
+    stopped.stop()
+    GATES[gate].open.set()
+    ended(stopped), ended(runner.submit(by_dimension(short())))  # type: ignore[func-returns-value]
+    assert not runner._kept
+    assert runner.submit(fixed, tables, wait=True).trace is not runner.submit(fixed, tables, wait=True).trace
+
+
+def test_a_problem_that_claims_to_be_public_but_gets_a_table_is_run_on_that_table() -> None:
+    """Its settings say nothing of the rows, so equal settings are not equal runs."""
+    runner = Runner(slots=1)
+    job = kept_of(runner, runner.submit(short()))
+    table = {"c" * 32: np.zeros((2, 2))}
+    mine = runner.submit(short(), table)
+    assert ended(mine) is not job and kept_of(runner, mine) is job
+
+
+def test_what_is_kept_does_not_outgrow_its_memory() -> None:
+    runner = Runner(slots=1)
+    one = ended(runner.submit(short(20)))
+    assert one.trace is not None
+    lane = one.trace.lanes["short"]
+    assert one.bytes == sum(
+        array.nbytes for arrays in (*lane.values.values(), *lane.path.values(), lane.spent) for array in arrays
+    ) + sum(array.nbytes for array in lane.output.values())
+    small = Runner(slots=1, kept_bytes=2.5 * one.bytes)
+    jobs = [ended(small.submit(short(20).replaced(seed=seed))) for seed in range(4)]
+    large = kept_of(small, small.submit(short(90)))
+    assert large.bytes > 2.5 * one.bytes and large.task not in [job.task for job in small._kept.values()]
+    assert sum(job.bytes for job in small._kept.values()) <= 2.5 * one.bytes
+    assert ended(small.submit(jobs[0].task)) is not jobs[0] and small.submit(jobs[-1].task) is jobs[-1]
