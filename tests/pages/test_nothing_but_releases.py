@@ -98,6 +98,10 @@ def shown(app: AppTest, files: dict[str, tuple[str, Callable[[], bytes]]]) -> Pa
     page: Page = {f"text {place}": text for place, text in enumerate(texts) if "counted in the file" not in text}
     page |= {f"table {place}": frame.value.to_csv() for place, frame in enumerate(app.dataframe)}
     page |= {f"chart {alt}": chart for alt, chart in charts(app).items()}
+    page |= {f"number {place}": (card.label, card.value, card.delta) for place, card in enumerate(app.metric)}
+    (name,) = [name for name in ("accel_picture", "mirror_picture") if name in app.session_state]
+    _, picture = app.session_state[name]
+    page["live picture"] = None if picture is None else (picture[0].to_json(), *picture[1:])
     return page | {f"file {key}": (name, data()) for key, (name, data) in files.items()}
 
 

@@ -31,10 +31,12 @@ def _draw(panel: Panel) -> None:
     if run is None:
         return
     paused = run.job.active and bool(st.session_state.get(panel.key("pause")))
-    drawn: tuple[go.Figure, str, str] | None = st.session_state.get(panel.key("picture"))
-    if drawn is None or not paused:
-        drawn = _picture(run, results.diagnostics_shown(panel, run.experiment))
-        st.session_state[panel.key("picture")] = drawn
+    of = run.job, results.diagnostics_shown(panel, run.experiment)
+    last, drawn = st.session_state.get(panel.key("picture"), (None, None))
+    # A picture that stands still is of the same run, and shows no more than may be seen now.
+    if not paused or drawn is None or last != of:
+        drawn = _picture(run, of[1])
+        st.session_state[panel.key("picture")] = of, drawn
     if drawn is None:
         st.info(NOTHING)
         return

@@ -1,0 +1,82 @@
+"""The first picture and its number: of the run that they are of, and never more than may be seen."""
+
+import numpy as np
+from streamlit.testing.v1 import AppTest
+
+
+def _page() -> None:
+    from typing import Any
+
+    import streamlit as st
+
+    from dpviz.ui import charts
+    from dpviz.ui.controls import Panel
+    from dpviz.ui.experiment import hero
+
+    def moving(figure: Any, key: str, alt: str) -> None:
+        st.session_state["drawn"] = {trace.name for trace in figure.data if trace.name}
+
+    kept, charts.moving = charts.moving, moving
+    hero._draw(Panel("p"))
+    hero.number(Panel("p"), None)
+    charts.moving = kept
+
+
+def page() -> AppTest:
+    """A run on somebody's file that is under way, as far as the page can tell."""
+    from dpviz.datasets import UploadedTable
+    from dpviz.experiments.experiment import Experiment
+    from dpviz.experiments.runner import Runner
+    from dpviz.families.accelerated import presets
+    from dpviz.problems.linear_models import LogisticRegression
+    from dpviz.ui.experiment.run import Run
+
+    data = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("a",))
+    table = np.column_stack([np.linspace(0, 1, 40), np.tile([-1.0, 1.0], 20)])
+    experiment = Experiment(
+        problem=LogisticRegression(data=data),
+        arms=presets.arms(["DP-GD"], references=True, iterations=4),
+        replicates=2,
+    )
+    job = Runner(slots=0).submit(experiment, {"0" * 32: table}, wait=True)
+    assert job.state == "done"
+    app = AppTest.from_function(_page)
+    app.session_state["p_job"] = Run(job, experiment.plans(), "p", "P")
+    return app
+
+
+def test_a_picture_that_stands_still_hides_the_diagnostics_as_soon_as_they_are_switched_off() -> None:
+    app = page()
+    app.session_state["p_job"].job.state = "running"
+    app.session_state["p_pause"] = True
+    app.session_state["p_diagnostics"] = True
+    app.run()
+    assert not app.exception and "Excess" in app.caption[0].value
+    app.session_state["p_diagnostics"] = False
+    app.run()
+    assert not app.exception and "Excess" not in app.caption[0].value
+    assert not any("no privacy" in name for name in app.session_state["drawn"])
+
+
+def test_the_number_of_a_users_file_is_a_diagnostic() -> None:
+    app = page()
+    app.run()
+    assert not app.exception and not app.metric
+    assert not any("no privacy" in name for name in app.session_state["drawn"])
+    app.session_state["p_diagnostics"] = True
+    app.run()
+    assert app.metric[0].label == "DP-GD ends at" and "Without privacy" in app.markdown[0].value
+
+
+def test_a_picture_that_stands_still_gives_way_to_another_run() -> None:
+    app = page()
+    app.session_state["p_job"].job.state = "running"
+    app.session_state["p_pause"] = True
+    app.run()
+    first = app.session_state["p_picture"]
+    app.run()
+    assert app.session_state["p_picture"][1] is first[1]
+    app.session_state["p_job"] = page().session_state["p_job"]
+    app.session_state["p_job"].job.state = "running"
+    app.run()
+    assert app.session_state["p_picture"][1] is not first[1]
