@@ -25,8 +25,8 @@ class Job:
     """One experiment or sweep on its way. What it has found is append-only, so it may be read while the job runs.
 
     task : what is run; experiment : the same, or the one that a sweep varies. trace : what an experiment has recorded;
-    result : what a sweep has found. repeatable : whether another run would repeat it, number by number: an experiment on
-    public data, without a table of anybody's.
+    result : what a sweep has found. repeatable : whether another run would repeat it, number by number: an experiment
+    on public data, without a table of anybody's.
     """
 
     def __init__(self, task: Experiment | Sweep, tables: Mapping[str, np.ndarray]) -> None:
