@@ -9,6 +9,7 @@ import importlib
 import inspect
 import json
 import re
+import textwrap
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -48,6 +49,17 @@ class Control:
         unit = f" [{self.unit}]" if self.unit else ""
         return f"{self.label} {self.symbol}".rstrip() + unit
 
+    @property
+    def described(self) -> str:
+        """A paragraph for `help`: type, range or options, default, label, and what it does."""
+        kind = self.type.__name__
+        if self.options:
+            kind = " or ".join(repr(option) for option in self.options)
+        elif self.low is not None and self.high is not None:
+            kind += f" in [{short(self.low, 6)}, {short(self.high, 6)}]"
+        kind += " or None (by theory)" if self.optional else ""
+        return f"{self.name} : {kind}, default {self.default!r}. {self.title}. {self.help}"
+
 
 def number(
     default: float | None,
@@ -80,7 +92,8 @@ class Specification(BaseModel):
     """Base of everything that a user can set: immutable, validated, and a canonical JSON text.
 
     A subclass that sets `kind` is registered under it. A kind is an address below `dpviz`:
-    `families.accelerated.heavy_ball` is found by importing `dpviz.families.accelerated`.
+    `families.accelerated.heavy_ball` is found by importing `dpviz.families.accelerated`. `help` shows the declared
+    controls, because they are added to its docstring as parameters.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -97,6 +110,8 @@ class Specification(BaseModel):
         if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"two classes have the kind {kind!r}: {other.__qualname__} and {cls.__qualname__}")
         _kinds[kind] = cls
+        if parameters := "\n".join(map(_paragraph, cls.controls())):
+            cls.__doc__ = f"{inspect.cleandoc(cls.__dict__['__doc__'] or '')}\n\nParameters\n----------\n{parameters}\n"
 
     @model_validator(mode="wrap")
     @classmethod
@@ -211,6 +226,10 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
         else:
             message = item["msg"].removeprefix("Value error, ")
             yield f"{name or getattr(cls, 'title', '') or cls.__name__}: {message}{shown}."
+
+
+def _paragraph(control: Control) -> str:
+    return textwrap.fill(control.described, 110, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _plain(value: Any) -> Any:

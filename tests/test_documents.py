@@ -1,15 +1,21 @@
 """What the documents say of the code is so: citations, the class of CONTRIBUTING.md, the rooms, what help() shows."""
 
+import doctest
+import importlib
 import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dpviz.privacy.events import Gaussian
+
 ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 HERE = Path(__file__)
 SOURCES = sorted(
@@ -115,3 +121,45 @@ def test_the_decisions_have_a_context_a_decision_and_a_consequence() -> None:
     for record in records:
         title, *_ = record.splitlines()
         assert re.findall(r"^\*\*(\w+)\.\*\* ", record, re.M) == ["Context", "Decision", "Consequence"], title
+
+
+EXAMPLES = {
+    "dpviz.experiments.experiment": ["Experiment"],
+    "dpviz.experiments.export": ["to_csv", "to_script"],
+    "dpviz.experiments.plan": ["Plan"],
+    "dpviz.experiments.sweep": ["Sweep"],
+    "dpviz.privacy.accounting.accountants": ["tightest"],
+    "dpviz.privacy.audit": ["epsilon_lower_bound"],
+    "dpviz.privacy.calibration": ["calibrate_gaussian", "calibrate_laplace"],
+    "dpviz.privacy.conversions": ["convert"],
+}
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_every_public_entry_point_has_an_example_that_gives_what_it_says(module: str) -> None:
+    found = doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(module))
+    examples = {test.name.removeprefix(f"{module}."): test for test in found if test.examples}
+    assert sorted(examples) == EXAMPLES[module]
+    for test in examples.values():
+        said: list[str] = []
+        assert doctest.DocTestRunner(verbose=False).run(test, out=said.append).failed == 0, "".join(said)
+
+
+def test_no_other_module_has_examples_that_nobody_runs() -> None:
+    with_examples = {path for path in (ROOT / "dpviz").rglob("*.py") if re.search(r"^ *>>> ", path.read_text(), re.M)}
+    names = {path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in with_examples}
+    assert names == set(EXAMPLES)
+
+
+def test_the_examples_of_privacy_in_the_readme_print_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"```python\n(from dpviz.privacy import.*?|import numpy.*?)```", README, re.DOTALL)
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, names)
+    assert len(blocks) == 2
+    _, reading, audited = capsys.readouterr().out.splitlines()
+    assert "epsilon=5.23" in reading and "method='pld'" in reading and "'basic': 15.85" in reading
+    assert float(audited) == pytest.approx(1.18, abs=0.005)
+    assert names["implied"]["epsilon"] is None and names["implied"]["epsilon_at_delta"] == pytest.approx(4.88655, 1e-5)
+    events = [Gaussian(mu) for mu in (2 * names["rho"]) ** 0.5]
+    assert names["tightest"](events, delta=1e-6).epsilon == pytest.approx(1.0, rel=1e-6)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import pydoc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from dpviz import families, specification
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import HeavyBall, Nesterov
+from dpviz.numbers import short
 from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.linear_models import LogisticRegression
@@ -348,3 +350,23 @@ def test_a_class_without_a_kind_of_its_own_does_not_register(kinds: dict) -> Non
         pass
 
     assert kinds == before
+
+
+@pytest.mark.parametrize("cls", KINDS, ids=lambda cls: cls.kind)
+def test_the_docstring_lists_every_parameter_with_its_range_default_and_help(cls: type[Specification]) -> None:
+    text = cls.__doc__ or ""
+    own, _, parameters = text.partition("\nParameters\n----------\n")
+    shown = " ".join(parameters.split())
+    assert own.strip() and bool(parameters) == bool(cls.controls()) and "Parameters\n" not in parameters
+    for control in cls.controls():
+        assert shown.count(f"{control.name} : ") == 1 and f"{control.title}. {' '.join(control.help.split())}" in shown
+        assert f"default {control.default!r}" in shown
+        assert control.low is None or f"[{short(control.low, 6)}, {short(control.high, 6)}]" in shown
+        assert all(repr(option) in shown for option in control.options or ())
+        assert not control.optional or "or None (by theory)" in shown
+
+
+def test_help_shows_parameters_that_the_base_declares() -> None:
+    line = "iterations : int in [1, 10,000], default 100. Steps T. Noisy gradients released."
+    assert pydoc.render_doc(Nesterov, renderer=pydoc.plaintext).count(line) == 1
+    assert "iterations : " not in (Nesterov.__mro__[1].__doc__ or "")

@@ -37,6 +37,16 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     converged, out of budget, exhausted or diverged, and stopped_at after which iteration it stopped by itself. What
     publishing several of them costs stands in the header, with ε at `delta` where the budget has no δ, and so does ε of
     one run of each, on a finer grid than the page's.
+
+    >>> from dpviz.experiments.experiment import Arm
+    >>> from dpviz.families.accelerated import Nesterov
+    >>> from dpviz.problems.quadratic import Quadratic
+    >>> arms = (Arm(label="NAG", algorithm=Nesterov(iterations=5)),)
+    >>> experiment = Experiment(problem=Quadratic(), arms=arms, replicates=2)
+    >>> text = to_csv(experiment.run(), experiment, experiment.plans())
+    >>> frame = pd.read_csv(io.StringIO(text), comment="#")
+    >>> sorted(set(frame["replicate"]))
+    [0, 1]
     """
     parts = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]
     columns = dict.fromkeys([*_INDEX, *(name for part in parts for name in part)])
@@ -154,6 +164,13 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
 
     With a seed its numbers are those of the page. The rows of an upload do not travel in it: the program takes the path
     of the user's file, and makes the table from it by the declarations in its settings.
+
+    >>> from dpviz.experiments.experiment import Arm
+    >>> from dpviz.families.accelerated import Nesterov
+    >>> from dpviz.problems.quadratic import Quadratic
+    >>> experiment = Experiment(problem=Quadratic(), arms=(Arm(label="NAG", algorithm=Nesterov()),))
+    >>> compile(to_script(experiment), "script.py", "exec")  # doctest: +ELLIPSIS
+    <code object <module> ...>
     """
     parts = dict.fromkeys(("argument", "file", "imports", "load", "tables"), "")
     if isinstance(experiment.problem.dataset, Upload):

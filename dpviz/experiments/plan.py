@@ -40,6 +40,15 @@ class Plan:
     stops : whether a replicate may end before the last iteration, so that `events` are what it is charged at most.
 
     All arrays and mappings are read-only.
+
+    >>> from dpviz.families.accelerated import Nesterov
+    >>> from dpviz.privacy.budgets import PureDP
+    >>> from dpviz.problems.linear_models import LogisticRegression
+    >>> plan = Nesterov(iterations=4).plan(LogisticRegression().facts(), PureDP(epsilon=2.0))  # reads no data
+    >>> plan.spent("epsilon").tolist()
+    [0.0, 0.5, 1.0, 1.5, 2.0]
+    >>> float(plan.noise["gradient"][0])  # the Laplace scale of every step: 2C/(n ε_t)
+    0.004
     """
 
     facts: Facts

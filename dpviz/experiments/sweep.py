@@ -48,6 +48,15 @@ class Sweep(Specification):
     metric : what is kept of every run, at its last iteration. data_seed : address of the seed that the data are
         generated from, "problem.data.seed". data_seeds : its values, one for each data set; without any, the
         experiment's own data are the only ones.
+
+    >>> from dpviz.families.accelerated import Nesterov
+    >>> from dpviz.problems.quadratic import Quadratic
+    >>> arm = Arm(label="NAG", algorithm=Nesterov(iterations=5))
+    >>> experiment = Experiment(problem=Quadratic(), arms=(arm,), replicates=2)
+    >>> sweep = Sweep(experiment=experiment, fields=("budget.epsilon",), values=(5.0, 0.05), metric="objective_gap")
+    >>> values, medians = sweep.run().medians("NAG")
+    >>> values.tolist(), bool(medians[0] > medians[1])  # with less budget it is worse
+    ([0.05, 5.0], True)
     """
 
     kind: ClassVar[str] = "experiments.sweep.sweep"

@@ -55,7 +55,11 @@ def epsilon_lower_bound(
     hits: int, runs: int, false_hits: int, false_runs: int, delta: float = 0.0, confidence: float = CONFIDENCE
 ) -> float:
     """A lower bound on ε at δ = delta: ln((p - δ)/q), p at least the rate on D and q at most that on D'; 0 if nothing
-    follows. Holds with the given confidence (Jagielski, Ullman, Oprea 2020)."""
+    follows. Holds with the given confidence (Jagielski, Ullman, Oprea 2020).
+
+    >>> round(epsilon_lower_bound(hits=500, runs=1000, false_hits=122, false_runs=1000), 3)
+    1.18
+    """
     low, high = _separated(hits, runs, false_hits, false_runs, confidence)
     return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
 

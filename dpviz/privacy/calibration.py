@@ -55,6 +55,10 @@ def calibrate_laplace(
 
     prior : events charged before; the budget covers them, too. Raises UserError if they leave nothing, and where noise
     on rare batches would hide nobody in them (`rare_batches`).
+
+    >>> from dpviz.privacy.budgets import PureDP
+    >>> calibrate_laplace(PureDP(epsilon=1.0), np.array([1.0, 3.0]), m=1000, n=1000).tolist()
+    [0.25, 0.75]
     """
     if not budget.private:
         return np.full(len(weights), math.inf)
@@ -75,6 +79,12 @@ def calibrate_gaussian(
 
     Raises UserError under pure ε, which Gaussian noise never gives, for batches under ρ or μ, which sampling does not
     shrink, and where noise on rare batches would hide nobody in them (`rare_batches`).
+
+    >>> from dpviz.privacy.budgets import ApproximateDP
+    >>> budget = ApproximateDP(epsilon=1.0, delta=1e-5)
+    >>> rho = calibrate_gaussian(budget, np.ones(10), m=1000, n=1000)
+    >>> round(float(np.sqrt(2 * rho.sum())), 6)  # μ of (1, 1e-5)
+    0.268051
     """
     if not budget.private:
         return np.full(len(weights), math.inf)

@@ -49,6 +49,10 @@ def convert(budget: Budget, delta: float) -> dict[str, float | None]:
     """What a bare budget implies in the other currencies, for any algorithm that meets it; None where nothing follows.
 
     Keys: epsilon (pure), epsilon_at_delta, rho, mu. Upper bounds; a plan's own events usually read tighter.
+
+    >>> from dpviz.privacy.budgets import PureDP
+    >>> {name: value and round(value, 4) for name, value in convert(PureDP(epsilon=1.0), delta=1e-6).items()}
+    {'epsilon': 1.0, 'epsilon_at_delta': 1.0, 'rho': 0.4621, 'mu': 1.232}
     """
     return {
         "epsilon": budget.to_epsilon(),

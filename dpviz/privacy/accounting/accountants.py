@@ -111,6 +111,11 @@ def tightest(
     precision : "fine" asks for a finer grid of losses, which may take seconds; the reading says whether it was one.
     before : releases on whose outcome the choice of `events` depends. Of the methods, only basic composition allows
     that (Rogers, Roth, Ullman, Vadhan 2016), so their pure ε is added.
+
+    >>> from dpviz.privacy.events import Laplace, Sub
+    >>> reading = tightest([Sub("wor", 100, 1000, Laplace(1.0))] * 100, delta=1e-6)
+    >>> reading.method, round(reading.epsilon, 2), round(reading.by_method["basic"], 2)
+    ('pld', 5.24, 15.86)
     """
     _one_relation((*before, *events))
     paid = total(before, "epsilon")
