@@ -368,5 +368,5 @@ def test_the_docstring_lists_every_parameter_with_its_range_default_and_help(cls
 
 def test_help_shows_parameters_that_the_base_declares() -> None:
     line = "iterations : int in [1, 10,000], default 100. Steps T. Noisy gradients released."
-    assert pydoc.render_doc(Nesterov, renderer=pydoc.plaintext).count(line) == 1
+    assert pydoc.plain(pydoc.render_doc(Nesterov)).count(line) == 1
     assert "iterations : " not in (Nesterov.__mro__[1].__doc__ or "")
