@@ -275,6 +275,7 @@ def test_nothing_that_is_offered_beats_vertex_sampling_in_the_default_game(seed:
     assert isinstance(problem, QuadraticGame)
     found = final_gaps(problem.replaced(data=problem.data.replaced(seed=seed)))
     own = found.pop("Vertex sampling")
+    found.pop("Vertex sampling, certified")  # the same play, less what the certificate costs
     assert own < min(found.values()) and own < 0.1 * found["Two draws"], found
 
 
