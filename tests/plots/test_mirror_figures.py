@@ -176,13 +176,29 @@ def test_the_cost_of_the_same_draws_by_every_count() -> None:
     assert figure.layout.yaxis.autorange == "reversed" and figure.layout.hovermode == "closest"
 
 
-def test_later_blocks_pay_less(check_finite) -> None:
-    players = planning.players(FACTS)
-    figure = figures.rho_by_position(players, [0.3, 0.3], 20, 100)
+@pytest.mark.parametrize(("output", "times"), [("reuse", 1), ("fresh", 2)])
+def test_later_blocks_pay_less(output: str, times: int, check_finite) -> None:
+    """Of a game whose players draw unlike often: in each of the 19 rounds after its own block, and for fresh ones."""
+    method = VertexSampling(iterations=20, draws=2, draws_y=3, batching="single", output=output, share_x=0.2)
+    plan = method.plan(FACTS, ZeroConcentratedDP(rho=0.01))
+    figure = figures.rho_by_position(plan)
     check_finite(figure)
     (line,) = figure.data
     assert (np.diff(line.y) < 0).all() and line.y[-1] == 0 and "guarantee is that of block 1" in notes(figure)
-    assert line.y[0] == pytest.approx(19 * 2 * (2 * 2 * 0.3 / 100) ** 2 / 8, rel=1e-5)
+    assert line.y[0] == pytest.approx(plan.spent("rho")[-1]) == pytest.approx(0.01, rel=1e-5)
+    steps, weight = (plan.resolved["step_size_x"], plan.resolved["step_size_y"]), 1 / (FACTS.n // 20)
+    one_round = sum(
+        times * k * theory.rho_of_draws(2 * 2 * step * weight) for k, step in zip((2, 3), steps, strict=True)
+    )
+    assert line.y[:-1] == pytest.approx(np.arange(19, 0, -1) * one_round, rel=1e-4)
+
+
+def test_who_pays_when_one_player_has_nothing_to_choose(check_finite) -> None:
+    facts = replace(FACTS, d_x=1, d=1 + FACTS.d_y, oscillation_x=0.0)
+    plan = VertexSampling(iterations=20, batching="single").plan(facts, ZeroConcentratedDP(rho=0.01))
+    figure = figures.rho_by_position(plan)
+    check_finite(figure)
+    assert figure.data[0].y[0] == pytest.approx(0.01, rel=1e-5)
 
 
 @pytest.mark.parametrize(("d", "top", "areas"), [(5, 10, 5), (10_000, 10, 11), (12, 11, 12)])

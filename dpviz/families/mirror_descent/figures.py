@@ -170,19 +170,10 @@ def accounting_gain(rows: Mapping[str, float], *, height: int = style.HEIGHT) ->
     return go.Figure({"data": [bars], "layout": frame})
 
 
-def rho_by_position(
-    players: Sequence[theory.Player],
-    steps: Sequence[float],
-    rounds: int,
-    batch: int,
-    *,
-    height: int = style.HEIGHT,
-) -> go.Figure:
-    """ρ that a row really pays in a single pass, against the block it is in: later blocks enter fewer draws.
-
-    players, steps : those who pay and their step sizes. batch : rows per block.
-    """
-    paid = theory.rho_by_position(players, steps, rounds, batch)
+def rho_by_position(plan: Plan, *, height: int = style.HEIGHT) -> go.Figure:
+    """ρ that a row really pays in the draws of a single pass, against the block it is in: those after its own block."""
+    spent = plan.spent("rho")
+    paid, rounds = spent[-1] - spent[1:], plan.iterations
     line = Line(np.arange(1, rounds + 1), paid, "ρ paid", ArmStyle(style.PALETTE["spent"], "solid"))
     return line_figure(
         [line],

@@ -84,16 +84,6 @@ def step_size_cap(rho: ArrayLike, oscillation: float, squares: ArrayLike) -> Flo
         return np.asarray(np.sqrt(2 * np.asarray(rho, float) / np.asarray(squares, float)) / oscillation)
 
 
-def rho_by_position(players: Sequence[Player], step_sizes: Sequence[float], rounds: int, batch: int) -> Floats:
-    """(T,) ρ that a record of batch i = 1..T pays in a single pass: it is in the scores of the T-i later rounds only
-    (section 10.6)."""
-    per_round = sum(
-        float(rho_of_draws(draw_range(p.oscillation, step, 1 / batch), p.draws))
-        for p, step in zip(players, step_sizes, strict=True)
-    )
-    return per_round * np.arange(rounds - 1, -1, -1.0)
-
-
 # ------------------------------------------------------------------------- bias-reduced oracle, lazy anytime averaging
 
 

@@ -113,26 +113,22 @@ def _accounting(panel: Panel, shown: PlanView, delta: float) -> None:
 
 def _positions(panel: Panel, shown: PlanView) -> None:
     """In a single pass, rows that are read early pay in more draws."""
-    single = [
-        arm
-        for arm in shown.experiment.arms
-        if isinstance(arm.algorithm, VertexSampling) and arm.algorithm.batching == "single"
-    ]
-    if not single:
+    label = next(
+        (
+            arm.label
+            for arm in shown.experiment.arms
+            if isinstance(arm.algorithm, VertexSampling)
+            and arm.algorithm.batching == "single"
+            and shown.plans[arm.label].private
+        ),
+        None,
+    )
+    if label is None:
         return
-    plan = shown.plans[single[0].label]
-    batch = int(plan.rows[0])
-    steps = (plan.resolved["step_size_x"], plan.resolved["step_size_y"])
-    draws = (int(plan.resolved["draws"]), int(plan.resolved["draws_y"]))
-    paying = [
-        (player, step)
-        for player, step in zip(planning.players(facts_of(shown), draws), steps, strict=False)
-        if player.oscillation > 0
-    ]
     charts.show(
-        figures.rho_by_position([p for p, _ in paying], [s for _, s in paying], plan.iterations, batch, height=HEIGHT),
+        figures.rho_by_position(shown.plans[label], height=HEIGHT),
         panel.key("chart_positions"),
-        f"Who pays how much: {single[0].label}",
+        f"Who pays how much: {label}",
         "ρ of a row against its position in the single pass",
         "A row only pays in the draws after its own block; the guarantee is that of the first block. An individual "
         f"reading, not the guarantee of the run. {SETTINGS_ONLY}",

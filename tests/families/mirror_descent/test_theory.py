@@ -126,16 +126,6 @@ def test_spent_epsilon_never_falls() -> None:
     assert (np.diff(epsilons) >= 0).all() and epsilons[0] == 0
 
 
-def test_late_records_of_a_single_pass_pay_less() -> None:
-    players, steps = bilinear(100, draws=2), (0.3, 0.2)
-    rho = theory.rho_by_position(players, steps, 10, 50)
-    assert rho.shape == (10,) and rho[-1] == 0 and (np.diff(rho) < 0).all()
-    first = sum(
-        games.accumulated_rho(theory.draw_range(2.0, step, theory.weights_single_pass(10, 50)), 2)[-1] for step in steps
-    )
-    assert rho[0] == pytest.approx(first)
-
-
 # --------------------------------------------------------------------------- bias-reduced oracle, lazy anytime averages
 
 
