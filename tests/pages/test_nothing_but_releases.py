@@ -19,6 +19,7 @@ from dpviz.experiments import experiment
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.mechanisms import Mechanisms, PrefixSums  # type: ignore[attr-defined]
 from dpviz.privacy.queries import Query
+from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.uploads import file as upload_file
 from tests.pages.reading import Load, all_methods, charts, run
 from tests.pages.test_mirror_uploads import KINDS, TABLES, declare, people
@@ -126,3 +127,35 @@ def test_two_files_whose_releases_are_alike_look_alike(
 
     app.toggle(key=f"{prefix}_diagnostics").set_value(True).run()
     assert len(shown(app, files)) > len(pages[1])  # there is something to hide
+
+
+def test_a_file_runs_by_click_only_and_its_run_is_never_shown_open_beside_other_data(load: Load) -> None:
+    """Runs at every change are for public data: neither a file that is ready nor a setting starts one; and leaving the
+    file does not uncover what its run keeps hidden."""
+    app = load("accelerated", accel_data="Your own file", accel_iterations="6", accel_replicates="2")
+    app.query_params["accel_follow"] = "true"
+    app.session_state["accel_follow"] = True
+    data = pd.read_csv(io.BytesIO(people())).drop(columns="region").to_csv(index=False).encode()
+    app.file_uploader[0].upload("mine.csv", data, "text/csv")
+    app.run()
+    edit(app, "ranges", {"edited_rows": RANGES})
+    app.number_input(key="accel_iterations").set_value(5).run()
+    app.toggle(key="accel_references").set_value(True).run()
+    assert "Ready" in " ".join(note.value for note in app.success) and not app.button(key="accel_run").disabled
+    assert "accel_job" not in app.session_state and "runs start by click only" in " ".join(c.value for c in app.caption)
+    app = run(app, press="accel_run", job="accel_job")
+    mine = app.session_state["accel_job"]
+    assert not any("reference" in lane or "no privacy" in lane for lane in _drawn(app))
+    kept = run_panel.runner()._kept.values()
+    assert mine.job not in kept and not any(job.task == mine.experiment for job in kept)
+    assert any("no privacy" in lane for lane in mine.job.trace.lanes), "there is something to hide"
+    app.session_state["accel_follow"] = False
+    app.selectbox(key="accel_data").set_value("uniform").run()
+    assert not app.exception and app.session_state["accel_job"] is mine
+    assert not any("no privacy" in lane for lane in _drawn(app))
+
+
+def _drawn(app: AppTest) -> set[str]:
+    """The names of the lines of the live picture."""
+    _, (figure, *_) = app.session_state["accel_picture"]
+    return {trace.name for trace in figure.data if trace.name}
