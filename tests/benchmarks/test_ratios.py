@@ -37,6 +37,7 @@ from tests.benchmarks.conftest import LINES
 
 STORED = Path(__file__).with_name("ratios.json")
 BLOCKS, ROUNDS = 4, 5
+NOISE, AGAIN = 0.75, 3  # of the ratio; how often a layer that seems slower is measured again
 REPLICATES, DIMENSION = 20, 20
 Act = Callable[[], object]
 
@@ -222,19 +223,23 @@ def measured(work: Act, baseline: Act) -> float:
 
 @pytest.mark.parametrize("name", WORK)
 def test_no_layer_has_become_slower_than_its_stored_ratio(name: str, pytestconfig: pytest.Config) -> None:
-    ratio = measured(*(make() for make in WORK[name]))
     stored = json.loads(STORED.read_text()) if STORED.exists() else {}
+    ratio = measured(*(make() for make in WORK[name]))
     if pytestconfig.getoption("--store-ratios"):
-        stored[name] = {"noise": 0.5} | stored.get(name, {}) | {"ratio": float(f"{ratio:.3g}")}
+        stored[name] = {"noise": NOISE} | stored.get(name, {}) | {"ratio": float(f"{ratio:.3g}")}
         STORED.write_text(json.dumps(dict(sorted(stored.items())), indent=2) + "\n")
     limit = stored[name]["ratio"] * (1 + stored[name]["noise"])
+    for _ in range(AGAIN):  # a neighbour on the same machine is gone after a while, a regression is not
+        if ratio > limit:
+            ratio = min(ratio, measured(*(make() for make in WORK[name])))
     pytestconfig.stash[LINES].append(f"{name}: {ratio:.3g} (stored {stored[name]['ratio']:.3g}, at most {limit:.3g})")
     assert ratio <= limit, f"{name} takes {ratio:.3g} times its baseline; {limit:.3g} is the most that noise explains"
 
 
 @pytest.mark.parametrize("baseline", [interpreter, transforms, products(20_000)], ids=["python", "fft", "products"])
 def test_work_done_twice_is_noticed(baseline: Act) -> None:
-    assert 1.5 < measured(lambda: (baseline(), baseline()), baseline) < 2.5
+    found = [measured(lambda: (baseline(), baseline()), baseline) for _ in range(AGAIN)]
+    assert 1 + NOISE < max(found) and min(found) < 2.5
 
 
 def test_every_stored_ratio_is_measured() -> None:
