@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from dpviz import privacy
 from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.ui import downloads, explain
 from dpviz.ui.budget_planner import accuracy as planner_accuracy
@@ -90,3 +91,4 @@ if means is not None:
         "Clip, rows and steps are declared. Clipping enforces the sensitivity whatever the data are.",
         "Everything here follows from your settings. Nothing reads data.",
     )
+explain.theory("planner", privacy)

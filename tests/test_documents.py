@@ -163,3 +163,11 @@ def test_the_examples_of_privacy_in_the_readme_print_what_they_say(capsys: pytes
     assert names["implied"]["epsilon"] is None and names["implied"]["epsilon_at_delta"] == pytest.approx(4.88655, 1e-5)
     events = [Gaussian(mu) for mu in (2 * names["rho"]) ** 0.5]
     assert names["tightest"](events, delta=1e-6).epsilon == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("theory", THEORIES, ids=lambda path: path.parent.name)
+def test_a_theory_has_nothing_that_streamlit_would_take_for_something_else(theory: Path) -> None:
+    """Formulas are Unicode: no TeX, which needs dollars and braces; no words between colons or tildes."""
+    text = re.sub(r"`[^`]*`", "", theory.read_text())
+    assert re.findall(r".*(?:\$|_\{|\\[a-z]|~|:\w+[:\[]|<\w).*", text) == []
+    assert text.count("**") % 2 == 0 and re.findall(r"^(#+) ", text, re.M)[0] == "#"

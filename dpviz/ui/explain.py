@@ -1,7 +1,10 @@
 """Words that pages share: what is private, what is assumed, and the caption below a chart."""
 
+import re
 from collections.abc import Iterable, Sequence
 from numbers import Real
+from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 import streamlit as st
@@ -73,12 +76,16 @@ def assumptions(protected: str, batches: str, composition: str, constants: str, 
         st.markdown("\n".join(f"- **{name}.** {text}" for name, text in rows.items()))
 
 
-def theory(page: str, text: str) -> None:
-    """A family's definitions, derivations and errata with sources; sent only while the box is open."""
+def theory(page: str, package: ModuleType) -> None:
+    """A package's THEORY.md: definitions, derivations and errata with sources; sent only while the box is open.
+
+    Its headings are two levels smaller than in the file: they stand inside a section of the page.
+    """
     box = st.expander("Derivations and sources", key=f"{page}_theory", icon=":material/functions:", on_change="rerun")
     if box.open:
         with box:
-            st.markdown(text)
+            text = (Path(next(iter(package.__path__))) / "THEORY.md").read_text(encoding="utf-8")
+            st.markdown(re.sub("^#", "###", text, flags=re.MULTILINE))
 
 
 def errata(items: Sequence[tuple[str, str]] | Iterable[tuple[str, str]]) -> None:

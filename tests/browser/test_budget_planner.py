@@ -142,3 +142,15 @@ def brightness(color: str) -> float:
     """Of a CSS colour, from 0 to 255."""
     red, green, blue = (float(value) for value in re.findall(r"[\d.]+", color)[:3])
     return 0.3 * red + 0.59 * green + 0.11 * blue
+
+
+def test_the_theory_of_privacy_is_set_in_tables_without_raw_markup(visit: Visit) -> None:
+    page = visit("/budget_planner")
+    box = page.get_by_test_id("stExpander").filter(has_text="Derivations and sources")
+    box.locator("summary").click()
+    expect(box.get_by_role("heading", name="Theory of the privacy core")).to_be_visible()
+    expect(box.locator("table")).to_have_count(5)
+    assert box.locator("h1, h2").count() == 0 and box.locator("code").count() > 5
+    assert not re.search(r"\*\*|\|-|`|\\|^#|_\{", box.inner_text(), re.MULTILINE)
+    width = box.evaluate("element => [element.scrollWidth, element.clientWidth]")
+    assert width[0] <= width[1] + 1

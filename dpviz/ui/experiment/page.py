@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -143,12 +142,6 @@ class FamilyPage:
         """The controls that rebuild an experiment. Raises ValueError for one that the page cannot express."""
         offer = self.offer_of(experiment.problem)
         return controls.settings_of(experiment, self.catalogue, offer.name) | dict(self.settings_of(experiment.problem))
-
-    @property
-    def theory(self) -> str:
-        """The family's THEORY.md."""
-        (folder,) = self.package.__path__
-        return (Path(folder) / "THEORY.md").read_text(encoding="utf-8")
 
 
 @dataclass
@@ -325,4 +318,4 @@ def _closing(page: FamilyPage, chosen: _Chosen, shown: PlanView | None) -> None:
         page.assumptions(shown, taken)
     with st.expander("Where this tool and the paper differ", icon=":material/rule:"):
         explain.errata(page.texts.ERRATA)
-    explain.theory(page.prefix, page.theory)
+    explain.theory(page.prefix, page.package)
