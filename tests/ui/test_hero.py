@@ -1,7 +1,12 @@
 """The first picture and its number: of the run that they are of, and never more than may be seen."""
 
 import numpy as np
+import pytest
 from streamlit.testing.v1 import AppTest
+
+from dpviz.experiments.outcome import Outcome
+from dpviz.problems.base import Metric
+from dpviz.ui.experiment import hero
 
 
 def _page() -> None:
@@ -80,3 +85,29 @@ def test_a_picture_that_stands_still_gives_way_to_another_run() -> None:
     app.session_state["p_job"].job.state = "running"
     app.run()
     assert app.session_state["p_picture"][1] is not first[1]
+
+
+@pytest.mark.parametrize(
+    ("end", "start", "other", "floor", "said"),
+    [
+        (0.1, 1.0, 0.25, 0.02, "**10 %** of where it started. 2.5 times closer than B. Without privacy: 0.02; the gap"),
+        (0.1, 1.0, 0.1001, 0.1, "**10 %** of where it started. About as close as B. As low as without privacy, 0.1."),
+        (0.1, 1.0, 0.25, 0.2, "**10 %** of where it started. 2.5 times closer than B. As low as without privacy, 0.2."),
+        (0.0, 1.0, 0.0, 0.0, "**0 %** of where it started. About as close as B. As low as without privacy, 0."),
+        (-1e-17, 1.0, 1e-17, -1e-17, "**0 %** of where it started. About as close as B. As low as without privacy, "),
+        (0.0, 1.0, 0.5, 0.0, "**0 %** of where it started. B ends far above, at 0.5. As low as without privacy, 0."),
+        (0.1, 1.0, 1e300, 0.0, "**10 %** of where it started. B ends far above, at 10³⁰⁰. Without privacy: 0; "),
+        (
+            0.2,
+            0.1,
+            0.3,
+            0.1,
+            "**No lower than where it started**: at this budget the noise wins. 1.5 times closer than",
+        ),
+    ],
+)
+def test_the_sentence_says_nothing_that_the_numbers_do_not(
+    end: float, start: float, other: float, floor: float, said: str
+) -> None:
+    found = Outcome(Metric("gap", "Gap"), "A", end, start, (("B", other),), floor)
+    assert hero.sentence(found).startswith(said)

@@ -18,6 +18,8 @@ from dpviz.ui.experiment.plan import Drawing
 from dpviz.ui.experiment.run import Run
 
 HEIGHT, SMALL = 380, 190  # pixels
+_ALIKE, _FAR = 1.05, 1_000.0  # ratios of two ends that are told as the same, and no longer in numbers
+_TINY = 1e-12  # rounding may leave a gap of 1e-16, of either sign, where a method has solved the problem
 NOTHING = "This run records nothing that may be shown in a curve. What it releases stands under Results."
 
 
@@ -84,13 +86,25 @@ def sentence(found: Outcome) -> str:
     """How good the best end is: against the start, against the next method, and against no privacy."""
     parts = []
     if found.share < 1:
-        parts.append(f"**{short(100 * found.share)} %** of where it started.")
+        parts.append(f"**{short(100 * max(found.share, 0.0))} %** of where it started.")
     elif found.share >= 1:
         parts.append("**No lower than where it started**: at this budget the noise wins.")
     if found.others:
-        label, end = found.others[0]
-        ratio = end / found.end if found.end > 0 else float("inf")
-        parts.append(f"{short(ratio)} times closer than {label}." if ratio >= 1.05 else f"About as close as {label}.")
+        parts.append(_beside(found.end, *found.others[0]))
     if found.floor is not None:
-        parts.append(f"Without privacy: {short(found.floor)}; the gap is the price.")
+        apart = found.floor < found.end - _TINY and found.end > _ALIKE * found.floor
+        parts.append(
+            f"Without privacy: {short(found.floor)}; the gap is the price."
+            if apart
+            else f"As low as without privacy, {short(found.floor)}."
+        )
     return " ".join(parts)
+
+
+def _beside(end: float, label: str, other: float) -> str:
+    """How much closer the best end is than that of the next method."""
+    if other <= max(_ALIKE * end, end + _TINY):
+        return f"About as close as {label}."
+    if end <= 0 or other > _FAR * end:
+        return f"{label} ends far above, at {short(other)}."
+    return f"{short(other / end)} times closer than {label}."
