@@ -1,16 +1,21 @@
 """One server and one Chromium per test process, a fresh visitor per test, and what a healthy page looks like."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request, expect
 
 from tests.browser.serving import Server, chromium, serve
 
-SECONDS = 15.0  # patience with a machine that runs other tests at the same time
+SECONDS = 30.0  # patience with a machine that runs other tests at the same time
 SCREENSHOTS = Path(__file__).parent / "screenshots"
+
+PICTURE = ".dpviz-plot"  # the live one
+DONE = re.compile(r"Done: [\d,]+ steps in [\d.]+ s")
+UNDER_WAY = re.compile(r"[\d,]+ of [\d,]+ steps")
 
 Visit = Callable[..., Page]
 
@@ -63,3 +68,26 @@ def ready(page: Page) -> None:
     """Wait until the page's script has come to its end, and check that it raised nothing."""
     expect(page.locator('.stApp[data-test-script-state="notRunning"]')).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def done(page: Page) -> None:
+    """Wait until a run has come to its end and its results are drawn."""
+    expect(page.get_by_role("main").get_by_text(DONE)).to_be_visible()
+    expect(page.get_by_role("heading", name="Results")).to_be_visible()
+    ready(page)
+
+
+def chart(page: Page, alt: str) -> Locator:
+    """The chart with this in its text alternative."""
+    return page.get_by_role("figure", name=re.compile(alt))
+
+
+def labels(figure: Locator) -> Locator:
+    """The labels at the ends of its lines; small print says other things."""
+    return figure.locator(".annotation-text").filter(has_not_text=re.compile("not private|band:|thin lines|one run"))
+
+
+def curves_under_way(page: Page) -> None:
+    """The live picture has lines before the run has come to its end."""
+    expect(page.locator(PICTURE).locator("path.js-line").first).to_be_attached()
+    expect(page.get_by_role("main").get_by_text(UNDER_WAY)).to_be_visible()

@@ -27,6 +27,7 @@ ADDRESS = "/accelerated?" + urlencode(
         "accel_replicates": 3,
         "accel_seed": 7,
         "accel_scaling": "[-½, ½]",
+        "accel_references": "false",
         "accel_methods": ["DP-GD", "DP-NAG-T*"],
     },
     doseq=True,
@@ -39,6 +40,7 @@ GAME = "/mirror_descent?" + urlencode(
         "mirror_methods_learning": ["Vertex sampling", "Frank-Wolfe"],
         "mirror_chosen_vertices": 9,
         "mirror_epsilon": 0.7,
+        "mirror_references": "false",
     },
     doseq=True,
 )
@@ -52,7 +54,7 @@ def shows_the_settings(page: Page) -> None:
     for method, chosen in {"DP-GD": "true", "DP-NAG-T*": "true", "DP-NAG": "false", "DP-MASG": "false"}.items():
         expect(page.get_by_role("button", name=method, exact=True)).to_have_attribute("aria-pressed", chosen)
     expect(page.get_by_text(SUMMARY)).to_be_visible()
-    page.get_by_text("Advanced: model and clipping").click()
+    page.get_by_text("Model and clipping").click()
     expect(page.get_by_role("radio", name="[-½, ½]")).to_be_checked()
 
 
@@ -115,8 +117,8 @@ def test_settings_survive_a_visit_to_another_page(visit: Visit) -> None:
 def test_values_out_of_range_fall_back_to_a_page_that_works(visit: Visit) -> None:
     page = visit("/accelerated?accel_iterations=nonsense&accel_epsilon=-3&accel_methods=unknown")
     expect(page.get_by_label("Steps T, exact value")).to_have_value("100")
-    sidebar = page.get_by_test_id("stSidebar")
-    expect(sidebar.get_by_text("Privacy budget must be between 0.01 and 50.")).to_be_visible()
+    beside = page.get_by_role("main")  # where the control is
+    expect(beside.get_by_text("Privacy budget must be between 0.01 and 50.")).to_be_visible()
     page.get_by_label("Privacy budget ε, exact value").fill("2")
     page.get_by_label("Privacy budget ε, exact value").press("Enter")
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()

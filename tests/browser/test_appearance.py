@@ -9,7 +9,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import SCREENSHOTS, Visit, ready
+from tests.browser.conftest import PICTURE, SCREENSHOTS, Visit, done, ready
 from tests.browser.serving import ROOT
 
 SIZES = {"desktop": {"width": 1400, "height": 900}, "narrow": {"width": 390, "height": 844}}
@@ -28,9 +28,7 @@ def test_start_page(visit: Visit, size: str, scheme: str) -> None:
 @pytest.mark.parametrize("name", ["accelerated", "mirror_descent"])
 def test_page_with_results(visit: Visit, name: str, size: str, scheme: str) -> None:
     page = visit(f"/{name}", viewport=SIZES[size], color_scheme=scheme)
-    page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_role("main").get_by_text(re.compile("Done: "))).to_be_visible()
-    expect(page.get_by_role("heading", name="Results")).to_be_visible()
+    done(page)  # it starts by itself
     looks_right(page, f"{name}_{size}_{scheme}", scheme)
     if os.environ.get("DPVIZ_README_PICTURE") and (name, size, scheme) == ("accelerated", "desktop", "light"):
         picture_for_the_readme(page)
@@ -52,7 +50,7 @@ def drawn(page: Page) -> None:
     expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
     charts = page.get_by_test_id("stPlotlyChart")
     expect(charts.first).to_be_attached()
-    for chart in charts.all():
+    for chart in [*charts.all(), *page.locator(PICTURE).all()]:
         expect(chart.locator("path.js-line").first).to_be_attached()
 
 
@@ -94,10 +92,8 @@ def title_is_covered(page: Page) -> bool:
 
 
 def picture_for_the_readme(page: Page) -> None:
-    """Controls, the lower half of the plan, and the curves of a run, on one screen."""
+    """Controls, the live picture and its number, and the plan, on one screen."""
     page.set_viewport_size({"width": 1500, "height": 1240})
     page.mouse.move(0, 0)  # away from the charts, which show their tools under it
-    page.get_by_role("heading", name="Predicted error").evaluate("heading => heading.scrollIntoView()")
-    page.locator(".stMain").evaluate("element => element.scrollBy(0, -60)")
     drawn(page)
     page.screenshot(path=ROOT / ".github" / "accelerated.png")

@@ -7,33 +7,21 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pandas as pd
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from dpviz.problems.marginals import MarginalQueries
-from tests.browser.conftest import Visit, ready
+from tests.browser.conftest import Visit, chart, curves_under_way, done, labels, ready
 
-DONE = re.compile(r"Done: [\d,]+ steps in [\d.]+ s")
-SMALL = {"mirror_iterations": 8, "mirror_replicates": 2}
+SMALL = {"mirror_iterations": 8, "mirror_replicates": 2, "mirror_follow": "false"}
 
 
 def address(**settings: object) -> str:
     return "/mirror_descent?" + urlencode({**SMALL, **settings})
 
 
-def chart(page: Page, alt: str) -> Locator:
-    return page.get_by_role("figure", name=re.compile(alt))
-
-
-def labels(figure: Locator) -> Locator:
-    """Those at the ends of lines; small print says other things."""
-    return figure.locator(".annotation-text").filter(has_not_text=re.compile("not private|band:|thin lines|one run"))
-
-
 def run(page: Page) -> None:
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_role("main").get_by_text(DONE)).to_be_visible()
-    expect(page.get_by_role("heading", name="Results")).to_be_visible()
-    ready(page)
+    done(page)
 
 
 def choose(page: Page, name: str, content: bytes) -> None:
@@ -58,11 +46,11 @@ def downloaded(page: Page, name: str) -> pd.DataFrame:
 
 
 def test_default_preset_runs_to_curves_strategies_and_table(visit: Visit) -> None:
-    page = visit("/mirror_descent")
+    page = visit("/mirror_descent?mirror_follow=false")
     expect(page.get_by_role("combobox", name="Preset")).to_have_value(re.compile("Start here"))
     expect(chart(page, "Range of one draw").locator("path.js-line").first).to_be_attached()
     run(page)
-    expect(labels(chart(page, "^Duality gap against steps"))).to_have_count(6)
+    expect(labels(chart(page, "^Duality gap against steps"))).to_have_count(5)
     expect(chart(page, "vertices of player x").locator("path.js-fill").first).to_be_attached()
     expect(page.get_by_test_id("stDataFrame").last).to_be_visible()
     expect(page.get_by_text("choosing by such results is tuning")).to_be_visible()
@@ -76,7 +64,7 @@ def test_stop_keeps_the_partial_curves_and_enables_run(visit: Visit) -> None:
     page = visit(address(mirror_problem="Quadratic game", **long))
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("main").get_by_text(re.compile(r"[\d,]+ of [\d,]+ steps, about .* left"))).to_be_visible()
-    expect(chart(page, "while the run goes on").locator("path.js-line").first).to_be_attached()
+    curves_under_way(page)
     page.get_by_role("button", name="Stop", exact=True).click()
     expect(
         page.get_by_role("main").get_by_text(re.compile("Stopped after .* What was computed is kept"))

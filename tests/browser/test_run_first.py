@@ -4,20 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit, ready
+from tests.browser.conftest import PICTURE, Visit, done, ready
 
 FOLD = 700  # pixels from the top, at 1400 x 1000
 STOPS = 15
 PAGES = {"accelerated": "Excess loss", "mirror_descent": "Duality gap"}
-PICTURE = ".dpviz-plot"
-DONE = re.compile(r"Done: [\d,]+ steps in [\d.]+ s")
-
-
-def done(page: Page) -> None:
-    expect(page.get_by_role("main").get_by_text(DONE)).to_be_visible()
-    ready(page)
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -2,30 +2,20 @@
 
 import re
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit, ready
+from tests.browser.conftest import UNDER_WAY, Visit, chart, curves_under_way, done, labels, ready
 
-DONE = re.compile(r"Done: 462 steps in [\d.]+ s")
-UNDER_WAY = re.compile(r"[\d,]+ of [\d,]+ steps")
-LONG = "/accelerated?accel_iterations=10000"
-
-
-def chart(page: Page, alt: str) -> Locator:
-    return page.get_by_role("figure", name=re.compile(alt))
-
-
-def labels(figure: Locator) -> Locator:
-    """Those at the ends of lines; small print says other things."""
-    return figure.locator(".annotation-text").filter(has_not_text=re.compile("not private|band:|thin lines|one run"))
+BY_CLICK = "/accelerated?accel_follow=false"  # runs do not start by themselves
+LONG = f"{BY_CLICK}&accel_iterations=10000"
 
 
 def test_default_preset_runs_to_curves_and_table(visit: Visit) -> None:
-    page = visit("/accelerated")
+    page = visit(BY_CLICK)
     run = page.get_by_role("button", name="Run", exact=True)
     run.click()
-    expect(page.get_by_role("main").get_by_text(DONE)).to_be_visible()
-    expect(page.get_by_role("heading", name="Results")).to_be_visible()
+    done(page)
+    expect(page.get_by_role("main").get_by_text("Done: 431 steps")).to_be_visible()
     gap = chart(page, "^Excess loss.* against steps")
     expect(labels(gap)).to_have_count(5)
     expect(gap.locator("path.js-line").first).to_be_attached()
@@ -44,7 +34,7 @@ def test_stop_keeps_the_partial_curves_and_enables_run(visit: Visit) -> None:
     expect(stop).to_be_disabled()
     run.click()
     expect(page.get_by_role("main").get_by_text(re.compile(r"[\d,]+ of [\d,]+ steps, about .* left"))).to_be_visible()
-    expect(chart(page, "while the run goes on").locator("path.js-line").first).to_be_attached()
+    curves_under_way(page)
     expect(run).to_be_disabled()
     stop.click()
     expect(
@@ -52,7 +42,7 @@ def test_stop_keeps_the_partial_curves_and_enables_run(visit: Visit) -> None:
     ).to_be_visible()
     expect(run).to_be_enabled()
     expect(stop).to_be_disabled()
-    expect(chart(page, "^Excess loss").locator("path.js-line").first).to_be_attached()
+    expect(chart(page, "^Excess loss.* against steps").locator("path.js-line").first).to_be_attached()
     ready(page)
 
 
@@ -70,7 +60,7 @@ def test_a_run_goes_on_while_its_visitor_looks_at_another_page(visit: Visit) -> 
 
 def test_what_is_being_typed_survives_the_end_of_a_run(visit: Visit) -> None:
     """A run's state comes and goes in the sidebar; the controls below it must not be drawn anew."""
-    page = visit("/accelerated?accel_iterations=500")
+    page = visit(f"{BY_CLICK}&accel_iterations=500")
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("main").get_by_text(UNDER_WAY)).to_be_visible()
     steps = page.get_by_label("Steps T, exact value")
@@ -83,7 +73,7 @@ def test_what_is_being_typed_survives_the_end_of_a_run(visit: Visit) -> None:
 
 
 def test_moving_a_control_changes_the_plan_and_runs_nothing(visit: Visit) -> None:
-    page = visit("/accelerated")
+    page = visit(BY_CLICK)
     noise, spent = chart(page, "Scale of the noise"), chart(page, "Privacy spent after each step")
     expect(noise.locator("path.js-line").first).to_be_attached()
     expect(spent.get_by_text("budget ε = 2")).to_be_visible()
@@ -96,25 +86,25 @@ def test_moving_a_control_changes_the_plan_and_runs_nothing(visit: Visit) -> Non
 
     page.get_by_label("Steps T, exact value").fill("1000")
     page.get_by_label("Steps T, exact value").press("Enter")
-    expect(noise.locator(".xtick").get_by_text("1000")).to_be_visible()
+    expect(noise.locator(".xtick").get_by_text("1,000", exact=True)).to_be_visible()
     expect(page.get_by_role("slider", name="Steps T")).to_have_attribute("aria-valuetext", "1,000")
     expect(page.get_by_text("No run yet.")).to_be_visible()
     ready(page)
 
 
 def test_bundled_table_runs_through_all_methods(visit: Visit) -> None:
-    page = visit("/accelerated")
+    page = visit(BY_CLICK)
     page.get_by_role("combobox", name="Preset").click()
     page.get_by_role("option", name=re.compile("Real data")).click()
     expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("1")
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_role("main").get_by_text(re.compile(r"Done: [\d,]+ steps"))).to_be_visible()
+    done(page)
     expect(labels(chart(page, "^Excess loss.* against steps"))).to_have_count(6)
     ready(page)
 
 
 def test_results_of_other_settings_say_so(visit: Visit) -> None:
-    page = visit("/accelerated?accel_iterations=20")
+    page = visit(f"{BY_CLICK}&accel_iterations=20")
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("heading", name="Results")).to_be_visible()
     ready(page)
@@ -125,7 +115,7 @@ def test_results_of_other_settings_say_so(visit: Visit) -> None:
 
 
 def test_a_preset_writes_the_controls_and_runs_nothing(visit: Visit) -> None:
-    page = visit("/accelerated")
+    page = visit(BY_CLICK)
     page.get_by_role("combobox", name="Preset").click()
     page.get_by_role("option", name=re.compile("Figure 3: logistic regression")).click()
     expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("10")

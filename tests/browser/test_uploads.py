@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visit, ready
+from tests.browser.conftest import Visit, chart, done, ready
 
 UPLOAD = "/accelerated?accel_data=Your+own+file&accel_iterations=30&accel_replicates=5"
 BAD = {
@@ -47,11 +47,11 @@ def test_csv_from_upload_to_finished_run(visit: Visit) -> None:
     expect(page.get_by_text("ranges taken from the data: not private")).to_be_visible()
 
     run.click()
-    expect(page.get_by_role("main").get_by_text(re.compile(r"Done: [\d,]+ steps"))).to_be_visible()
+    done(page)
     expect(page.get_by_text("Curves and numbers that read your raw data are hidden.")).to_be_visible()
-    expect(page.get_by_role("figure", name=re.compile("^Excess loss"))).to_have_count(0)
+    expect(chart(page, "^Excess loss")).to_have_count(0)
     page.get_by_text("Show non-private diagnostics").click()
-    expect(page.get_by_role("figure", name=re.compile("^Excess loss")).locator("path.js-line").first).to_be_attached()
+    expect(chart(page, "^Excess loss.* against steps").locator("path.js-line").first).to_be_attached()
     assert "customers" not in page.url and "income" not in page.url
     ready(page)
 
