@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import PICTURE, Visit, done, ready
+from tests.browser.conftest import PICTURE, Visit, chart, curves_under_way, done, labels, ready
 
 FOLD = 700  # pixels from the top, at 1400 x 1000
 STOPS = 15
@@ -64,6 +64,52 @@ def test_the_last_of_many_quick_moves_is_what_is_shown(visit: Visit) -> None:
     expect(page.get_by_text("Settings changed since this run")).to_have_count(0)
     # The picture has been moved, not drawn anew.
     expect(page.locator(PICTURE)).to_have_attribute("data-first", "yes")
+
+
+def test_a_preset_from_the_menu_switches_and_its_run_starts_by_itself(visit: Visit) -> None:
+    page = visit("/accelerated")
+    done(page)
+    menu = page.get_by_role("combobox", name="Preset")
+    menu.click()
+    page.get_by_role("option", name="Figure 3: logistic regression, all rows").click()
+    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("10")
+    expect(page.get_by_text("Each method meets ε = 10 alone")).to_be_visible()
+    done(page)
+    expect(menu).to_have_value(re.compile("^Figure 3"))
+    expect(labels(chart(page, "^Excess loss.* against steps"))).to_have_count(6)
+    expect(page.get_by_text("Settings changed since this run")).to_have_count(0)
+
+
+def test_zoom_on_the_live_picture_is_kept_while_a_slider_moves(visit: Visit) -> None:
+    page = visit("/accelerated")
+    done(page)
+    picture = page.locator(PICTURE)
+    expect(picture.locator("path.js-line").first).to_be_attached()
+    shown = "node => node._fullLayout.xaxis.range.map(end => Math.round(1000 * end) / 1000)"
+    before = picture.evaluate(shown)
+    picture.hover()
+    picture.locator('[data-title="Zoom in"]').click()
+    zoomed = picture.evaluate(shown)
+    assert zoomed[1] - zoomed[0] < 0.9 * (before[1] - before[0])
+    page.get_by_role("slider", name="Privacy budget ε").press("ArrowRight")
+    expect(page.get_by_label("Privacy budget ε, exact value")).not_to_have_value("2")
+    budget = page.get_by_label("Privacy budget ε, exact value").input_value()
+    expect(page.get_by_text(re.compile(rf"meets ε = {re.escape(budget)} alone"))).to_be_visible()
+    done(page)
+    assert picture.evaluate(shown) == zoomed
+
+
+def test_stop_ends_a_long_run_within_a_second(visit: Visit) -> None:
+    page = visit("/accelerated?accel_iterations=10000")
+    stop = page.get_by_role("button", name="Stop", exact=True)
+    expect(page.get_by_text("No run yet.")).to_be_visible()  # too long to start by itself
+    page.get_by_role("button", name="Run", exact=True).click()
+    curves_under_way(page)
+    stop.click()
+    expect(stop).to_be_disabled(timeout=1000)
+    expect(
+        page.get_by_role("main").get_by_text(re.compile("Stopped after .* What was computed is kept"))
+    ).to_be_visible()
 
 
 def test_a_file_of_ones_own_never_runs_by_itself(visit: Visit, tmp_path: Path) -> None:

@@ -15,10 +15,12 @@ SettingsOf = Callable[[Experiment], Mapping[str, Any]]
 
 def apply_pending(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) -> None:
     """Write the settings of a preset that was picked, here or on another page; before any control is drawn."""
-    name = st.session_state.pop(panel.key("pending_preset"), None)
+    name = st.session_state.get(panel.key("pending_preset"))
     preset = next((preset for preset in presets if preset.name == name), None)
     if preset is not None:
         panel.write(settings_of(preset.experiment))
+    # Last, because any access to the state may be where a newer rerun interrupts this one.
+    st.session_state.pop(panel.key("pending_preset"), None)
 
 
 def open_with(page: str, name: str) -> None:
@@ -43,7 +45,7 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
         key=key,
         on_change=_pick,
         args=(panel,),
-        help="Sets all controls at once. Picking a preset never starts a run.",
+        help="Sets all controls at once, as if you had moved them.",
     )
     last = st.session_state.get(panel.key("last_preset"))
     return next((preset for preset in presets if preset.name == last), None)

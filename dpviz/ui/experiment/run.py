@@ -15,6 +15,7 @@ POLL = 0.25  # seconds between two looks at a running job
 LONG = 20.0  # seconds from which a run is announced with a warning
 AT_ONCE = 2.0  # seconds up to which a run on public data starts by itself
 FIRST_PICTURE = 0.12  # seconds that a page waits for such a run: most are there by then
+STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
 FOLLOW = "Public data run by themselves when the settings have settled, if that takes less than two seconds."
 _SUFFIX, _SHOWN, _PICTURED = "_job", "_shown", "_pictured"
 
@@ -238,6 +239,7 @@ def _stop(page: str) -> None:
     run = current(page)
     if run is not None:
         run.job.stop()
+        run.job.wait(STOPPED)  # so that the page that is drawn next shows that it has ended
 
 
 def _progress(run: Run) -> None:
