@@ -94,9 +94,13 @@ def traces(app: AppTest, start: str) -> list[dict[str, Any]]:
 
 
 def curve(app: AppTest, start: str, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """One named line of that chart."""
-    (trace,) = [trace for trace in traces(app, start) if (trace.get("name") or "").startswith(name)]
+    """One named line of that chart, which may be drawn as one with others that coincide with it."""
+    (trace,) = [trace for trace in traces(app, start) if any(one.startswith(name) for one in _names(trace))]
     return trace["x"], trace["y"]
+
+
+def _names(trace: dict[str, Any]) -> list[str]:
+    return trace.get("meta") or [trace.get("name") or ""]
 
 
 def bars(app: AppTest, start: str) -> dict[str, float]:
