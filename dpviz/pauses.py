@@ -1,8 +1,10 @@
 """Long computations in parts: generators that pause now and then and return their result, so that whoever runs them can
 show progress, or stop."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
+
+import numpy as np
 
 LONGEST = 0.3  # seconds, by declared cost, that a computation in parts should go on without a pause
 
@@ -24,6 +26,17 @@ def slices(count: int, seconds: float) -> Iterator[slice]:
     """0..count in slices that take at most `LONGEST`, if each of the `count` takes `seconds`; one at least."""
     size = max(1, int(LONGEST / max(seconds, 1e-12)))
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def sliced(compute: Callable[..., np.ndarray], seconds: float, *values: np.ndarray) -> Parts[np.ndarray]:
+    """What `compute` finds of arrays with a row (R, ...) for each replicate: of some replicates after the others, if one
+    takes `seconds`."""
+    found: list[np.ndarray] = []
+    for part in slices(len(values[0]), seconds):
+        if found:
+            yield
+        found.append(compute(*(value[part] for value in values)))
+    return found[0] if len(found) == 1 else np.concatenate(found)
 
 
 class Pace:

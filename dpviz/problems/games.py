@@ -184,6 +184,10 @@ class Game(Problem):
         )
 
     def gap(self, x: np.ndarray, y: np.ndarray, norm: Norm) -> Query:
+        """`gap_in_parts`, without pausing."""
+        return finished(self.gap_in_parts(x, y, norm))
+
+    def gap_in_parts(self, x: np.ndarray, y: np.ndarray, norm: Norm) -> Parts[Query]:
         """The duality gap at strategies that were released, (R,), for noise of a norm's kind.
 
         max over v of F(x, v) and min over u of F(u, y) are best answers of linear functions, whatever public parts are
@@ -195,8 +199,8 @@ class Game(Problem):
                 "one row moves it. Choose the matrix game, the quadratic game or “Strategies against groups”.",
                 title="Algorithm and problem do not fit",
             )
-        value = self.evaluate({"x": x, "y": y})[DUALITY_GAP.name]
-        return Query(value, self.facts.gap_change / self.facts.n, norm)
+        found = yield from self.evaluate_in_parts({"x": x, "y": y}, dear=True)
+        return Query(found[DUALITY_GAP.name], self.facts.gap_change / self.facts.n, norm)
 
 
 class Scores:

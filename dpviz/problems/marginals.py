@@ -14,9 +14,19 @@ from pydantic import model_validator
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.categories import CategoricalGenerator
 from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, CategoricalTable
+from dpviz.pauses import Parts, finished, sliced
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems.base import Metric
-from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Player, Work
+from dpviz.problems.games import (
+    DUALITY_GAP,
+    SECONDS_PER_PRODUCT,
+    Game,
+    GameFacts,
+    GameSpecification,
+    Pair,
+    Player,
+    Work,
+)
 from dpviz.problems.simplex import project
 from dpviz.specification import number
 
@@ -184,10 +194,19 @@ class MarginalGame(Game):
         self._indices = table.indices
         self._truth = marginals.answers(table.histogram[None])
         self._truth.flags.writeable = False
+        self._seconds = facts.work.mixed * SECONDS_PER_PRODUCT  # of one replicate
 
     def answers(self, x: np.ndarray) -> np.ndarray:
         """The queries' answers on histograms x (R, |Z|); (R, q). Reads no data."""
         return self.marginals.answers(x)
+
+    def answers_in_parts(self, x: np.ndarray) -> Parts[np.ndarray]:
+        """`answers`, with pauses where it takes long."""
+        return sliced(self.answers, self._seconds, x)
+
+    def transposed_in_parts(self, weights: np.ndarray) -> Parts[np.ndarray]:
+        """Aᵀw (R, |Z|) for weights w (R, q) of the queries, with pauses where it takes long. Reads no data."""
+        return sliced(self.marginals.transposed, self._seconds, weights)
 
     def true_answers(self) -> np.ndarray:
         """A p_S; (q,). Not private."""
@@ -211,12 +230,12 @@ class MarginalGame(Game):
         worst = errors.max(axis=1)
         return {"duality_gap": worst - lower, "worst_query_error": worst, "mean_query_error": errors.mean(axis=1)}
 
-    def selection_scores(self, x: np.ndarray) -> Query:
-        """|A(p_S - x)| (R, q) at a released x, to choose a badly answered query (MWEM).
+    def selection_scores(self, answers: np.ndarray) -> Query:
+        """|A(p_S - x)| (R, q), to choose a badly answered query (MWEM), from the answers A x (R, q) of a released x.
 
         Replacing one row moves every score by at most 1/n, up or down: the change's range is at most 2/n.
         """
-        return Query(np.abs(self._truth - self.answers(x)), 2 / self.facts.n, "range")
+        return Query(np.abs(self._truth - answers), 2 / self.facts.n, "range")
 
     def answer(self, chosen: np.ndarray, norm: Norm = "l2") -> Query:
         """The true answer (R,) of one query per replicate, by its released number (R,); norm "l1" or "l2"."""
@@ -232,7 +251,15 @@ class MarginalGame(Game):
 
         In ℓ2 it is never further from the true table than the noisy one, because that is a distribution itself.
         """
-        return np.concatenate([project(noisy[:, cells]) for cells in self.marginals.slices], axis=1)
+        return finished(self.from_marginals_in_parts(noisy))
+
+    def from_marginals_in_parts(self, noisy: np.ndarray) -> Parts[np.ndarray]:
+        """`from_marginals`, with pauses where it takes long."""
+
+        def nearest(tables: np.ndarray) -> np.ndarray:
+            return np.concatenate([project(tables[:, cells]) for cells in self.marginals.slices], axis=1)
+
+        return sliced(nearest, self._seconds, noisy)
 
     def _answers_of(self, rows: slice | None) -> np.ndarray:
         """(1, q) the queries' answers on some of the rows."""

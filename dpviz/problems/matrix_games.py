@@ -95,6 +95,10 @@ class MatrixGameProblem(Game):
         return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
 
     def payoffs(self, replicates: int) -> Query:
+        """`payoffs_in_parts`, without pausing."""
+        return finished(self.payoffs_in_parts(replicates))
+
+    def payoffs_in_parts(self, replicates: int) -> Parts[Query]:
         """The matrix A for R replicates; (R, d_x, d_y), a read-only view of one matrix.
 
         Raises UserError if it has too many entries to be held.
@@ -108,7 +112,7 @@ class MatrixGameProblem(Game):
             )
         # Replacing a row changes every entry by at most twice its bound, divided by n.
         sensitivity = 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n
-        matrix = self._payoffs.matrix()
+        matrix = yield from self._payoffs.matrix_in_parts()
         return Query(np.broadcast_to(matrix, (replicates, *matrix.shape)), sensitivity, "l2")
 
     def equilibrium(self) -> "Equilibrium":
@@ -192,8 +196,12 @@ class Payoffs:
 
     def matrix(self) -> np.ndarray:
         """A, (d_x, d_y)."""
+        return finished(self.matrix_in_parts())
+
+    def matrix_in_parts(self) -> Parts[np.ndarray]:
+        """The same, with pauses where it takes long."""
         u, v = self._records
-        return u.mean_products(v) if self._of_x.columns is None else self._of_x.columns
+        return (yield from u.mean_products_in_parts(v)) if self._of_x.columns is None else self._of_x.columns
 
 
 def affordable(n: int, d: int, d_other: int) -> bool:

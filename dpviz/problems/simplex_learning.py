@@ -1,7 +1,7 @@
 """Learning on a simplex, an ℓ1 ball or a polytope without an opponent: the second player has a single strategy."""
 
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import product
 from typing import ClassVar, Literal, NamedTuple, Self
 
@@ -10,9 +10,19 @@ from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.numbers import short
+from dpviz.pauses import Parts, finished, slices
 from dpviz.problems.base import Metric
-from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Player, Work
-from dpviz.problems.simplex import Ball, Body, Certified, Polytope, Simplex, ball_vertex, minimise
+from dpviz.problems.games import (
+    DUALITY_GAP,
+    SECONDS_PER_PRODUCT,
+    Game,
+    GameFacts,
+    GameSpecification,
+    Pair,
+    Player,
+    Work,
+)
+from dpviz.problems.simplex import Ball, Body, Certified, Polytope, Simplex, ball_vertex, minimise_in_parts
 from dpviz.specification import choice, number
 
 MAX_CELLS = 20_000_000
@@ -236,6 +246,8 @@ class LearningGame(Game):
         self.facts = facts
         self._features, self._labels = features, labels
         self._curvature, self._constant, self._body = curvature, constant, body
+        self._summed: tuple[np.ndarray, np.ndarray] | None = None
+        self._certified: Certified | None = None
 
     def weights(self, x: np.ndarray) -> np.ndarray:
         """The models or portfolios w (R, d) of the vertex weights x (R, d_x)."""
@@ -250,6 +262,15 @@ class LearningGame(Game):
             slopes = (self._curvature * (w @ features.T) - labels) @ features / len(labels)
         return self._pulled_back(slopes), np.zeros_like(y)
 
+    def gradients_in_parts(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Parts[Pair]:
+        if rows is None:
+            yield from self._sums()
+        return (yield from super().gradients_in_parts(x, y, rows))
+
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+        yield from self.prepare()
+        return (yield from super().evaluate_in_parts(output, dear))
+
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         objective = self._objective(output["x"], np.arange(len(output["x"])))[0]
         return {"duality_gap": np.maximum(objective - self._minimum.lower[0], 0.0), "objective": objective}
@@ -258,19 +279,42 @@ class LearningGame(Game):
         """The minimiser, for the page's comparison; not private."""
         return Optimum(self.weights(self._minimum.x)[0], float(self._minimum.value[0]))
 
-    @cached_property
-    def _minimum(self) -> Certified:
-        largest = float(np.linalg.eigvalsh(self._moments[0])[-1])
-        start, _ = self.facts.uniform(1)
-        return minimise(
-            self._objective, start, self._body.stretch * self._curvature * largest, _OPTIMUM_TOLERANCE, 20_000
-        )
+    def prepare(self) -> Parts[None]:
+        if self._certified is None:
+            yield from self._sums()
+            largest = float(np.linalg.eigvalsh(self._moments[0])[-1])
+            yield
+            start, _ = self.facts.uniform(1)
+            curvature = self._body.stretch * self._curvature * largest
+            seconds = self.facts.work.mixed * SECONDS_PER_PRODUCT
+            self._certified = yield from minimise_in_parts(
+                self._objective, start, curvature, _OPTIMUM_TOLERANCE, 20_000, seconds
+            )
 
-    @cached_property
+    @property
+    def _minimum(self) -> Certified:
+        finished(self.prepare())
+        assert self._certified is not None
+        return self._certified
+
+    @property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """mean a aᵀ (d, d) and mean b a (d,)."""
-        n = self.facts.n
-        return self._features.T @ self._features / n, self._labels @ self._features / n
+        finished(self._sums())
+        assert self._summed is not None
+        return self._summed
+
+    def _sums(self) -> Parts[None]:
+        """Compute the moments, with pauses: some rows after the others."""
+        if self._summed is None:
+            n, d = self._features.shape
+            square, linear = np.zeros((d, d)), np.zeros(d)
+            for part in slices(n, self.facts.work.preparation * SECONDS_PER_PRODUCT / n):
+                if part.start:
+                    yield
+                square += self._features[part].T @ self._features[part]
+                linear += self._labels[part] @ self._features[part]
+            self._summed = square / n, linear / n
 
     def _slopes(self, w: np.ndarray) -> np.ndarray:
         hessian, linear = self._moments

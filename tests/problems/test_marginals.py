@@ -195,7 +195,7 @@ def _gradient(problem: MarginalGame) -> Query:
 
 
 QUERIES: dict[str, Callable[[MarginalGame], Query]] = {
-    "selection": lambda problem: problem.selection_scores(_first_point(problem)),
+    "selection": lambda problem: problem.selection_scores(problem.answers(_first_point(problem))),
     "answer l1": lambda problem: problem.answer(np.arange(problem.marginals.queries), "l1"),
     "answer l2": lambda problem: problem.answer(np.arange(problem.marginals.queries)),
     "tables l1": lambda problem: problem.marginal_tables(2, "l1"),

@@ -12,6 +12,7 @@ from dpviz.experiments.algorithm import DIVERGED, Snapshot, between, divergence_
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import BATCHES, softmax
+from dpviz.pauses import sliced
 from dpviz.privacy import calibration
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget
@@ -19,7 +20,7 @@ from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Se
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Cost, Metric, check_facts
-from dpviz.problems.games import Game, GameFacts, Pair
+from dpviz.problems.games import SECONDS_PER_PRODUCT, Game, GameFacts, Pair
 from dpviz.problems.marginals import MarginalGame
 from dpviz.problems.matrix_games import MAX_ENTRIES, MatrixGameProblem
 from dpviz.problems.simplex import project
@@ -233,17 +234,32 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         check_facts(problem, plan.facts)
         x, y = problem.facts.uniform(mechanisms.replicates)
         scores_x, scores_y, total_x, total_y = (np.zeros_like(v) for v in (x, y, x, y))
-        yield Snapshot(0, {"x": x, "y": y})
-        payoffs = mechanisms.gaussian(problem.payoffs(mechanisms.replicates), plan.events[0])
+        latest = Snapshot(0, {"x": x, "y": y})
+        yield latest
+        query = yield from between(problem.payoffs_in_parts(mechanisms.replicates), latest)
+        payoffs = mechanisms.gaussian(query, plan.events[0])
         lost = ~(np.abs(payoffs).max(axis=(1, 2)) < DIVERGED)
         payoffs = np.where(lost[:, None, None], 0.0, payoffs) if lost.any() else payoffs
-        status = divergence_status(lost)
+        status, seconds = divergence_status(lost), problem.facts.d_x * problem.facts.d_y * SECONDS_PER_PRODUCT
         for t in range(1, plan.iterations + 1):
             total_x, total_y = total_x + x, total_y + y
-            scores_x = scores_x - plan.schedule["step_size_x"][t - 1] * np.einsum("rjk,rk->rj", payoffs, y)
-            scores_y = scores_y + plan.schedule["step_size_y"][t - 1] * np.einsum("rjk,rj->rk", payoffs, x)
+            against_y = yield from between(sliced(_against_y, seconds, payoffs, y), latest)
+            against_x = yield from between(sliced(_against_x, seconds, payoffs, x), latest)
+            scores_x = scores_x - plan.schedule["step_size_x"][t - 1] * against_y
+            scores_y = scores_y + plan.schedule["step_size_y"][t - 1] * against_x
             x, y = softmax(scores_x), softmax(scores_y)
-            yield Snapshot(t, {"x": total_x / t, "y": total_y / t}, status=status)
+            latest = Snapshot(t, {"x": total_x / t, "y": total_y / t}, status=status)
+            yield latest
+
+
+def _against_y(payoffs: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """A y (R, d_x) for every replicate's own payoffs (R, d_x, d_y)."""
+    return np.einsum("rjk,rk->rj", payoffs, y)
+
+
+def _against_x(payoffs: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Aᵀx (R, d_y)."""
+    return np.einsum("rjk,rj->rk", payoffs, x)
 
 
 class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
@@ -288,27 +304,30 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
         x, y = problem.facts.uniform(replicates)
         scores, total = np.zeros_like(x), np.zeros_like(x)
         lost = np.zeros(replicates, dtype=bool)
-        yield Snapshot(0, {"x": x, "y": y})
+        latest = Snapshot(0, {"x": x, "y": y})
+        yield latest
         for t in range(1, plan.iterations + 1):
             select, measure = plan.events[2 * t - 2 : 2 * t]
-            chosen = mechanisms.exponential(problem.selection_scores(x), select)[:, 0]
+            answers = yield from between(problem.answers_in_parts(x), latest)
+            chosen = mechanisms.exponential(problem.selection_scores(answers), select)[:, 0]
             if isinstance(measure, Laplace):
                 measured = mechanisms.laplace(problem.answer(chosen, "l1"), measure)
             else:
                 measured = mechanisms.gaussian(problem.answer(chosen, "l2"), measure)
             lost |= ~(np.abs(measured) < DIVERGED)
             at = np.arange(replicates)
-            error = np.where(lost, 0.0, measured - problem.answers(x)[at, chosen])
-            weights = np.zeros((replicates, problem.answers(x).shape[1]))
+            error = np.where(lost, 0.0, measured - answers[at, chosen])
+            weights = np.zeros_like(answers)
             weights[at, chosen] = error / 2
-            scores = scores + problem.marginals.transposed(weights)
+            scores = scores + (yield from between(problem.transposed_in_parts(weights), latest))
             x = softmax(scores)
             total = total + x
-            yield Snapshot(
+            latest = Snapshot(
                 t,
                 {"x": x if self.iterate == "last" else total / t, "y": y},
                 status=divergence_status(lost),
             )
+            yield latest
 
 
 class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
@@ -345,26 +364,29 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
     def run(self, problem: MarginalGame, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         x, y = problem.facts.uniform(mechanisms.replicates)
-        yield Snapshot(0, {"x": x, "y": y}, {"fit_error": np.full(mechanisms.replicates, np.nan)})
+        latest = Snapshot(0, {"x": x, "y": y}, {"fit_error": np.full(mechanisms.replicates, np.nan)})
+        yield latest
         tables = mechanisms.gaussian(problem.marginal_tables(mechanisms.replicates), plan.events[0])
         lost = ~(np.abs(tables).max(axis=1) < DIVERGED)
         tables = np.where(lost[:, None], 0.0, tables)
-        answers = problem.from_marginals(tables)
+        answers = yield from between(problem.from_marginals_in_parts(tables), latest)
         scores, steps = np.zeros_like(x), np.full((mechanisms.replicates, 1), 1 / len(problem.marginals.tables))
-        missing = answers - problem.answers(x)
+        missing = answers - (yield from between(problem.answers_in_parts(x), latest))
         for t in range(1, plan.iterations + 1):
             # Gradient steps on ½ ‖A x - answers‖², whose curvature in the ℓ1 geometry is the number of tables, so that
             # the first step is safe. Most later ones may be far longer: a step that does not help is halved.
-            tried = scores + steps * problem.marginals.transposed(missing)
+            moved = yield from between(problem.transposed_in_parts(missing), latest)
+            tried = scores + steps * moved
             found = softmax(tried)
-            left = answers - problem.answers(found)
+            left = answers - (yield from between(problem.answers_in_parts(found), latest))
             helps = ((left**2).sum(axis=1) < (missing**2).sum(axis=1))[:, None]
             scores, x, missing = (
                 np.where(helps, new, old) for new, old in ((tried, scores), (found, x), (left, missing))
             )
             steps = np.where(helps, 1.5, 0.5) * steps
             distance = np.abs(answers - missing - tables).max(axis=1)
-            yield Snapshot(t, {"x": x, "y": y}, {"fit_error": distance}, status=divergence_status(lost))
+            latest = Snapshot(t, {"x": x, "y": y}, {"fit_error": distance}, status=divergence_status(lost))
+            yield latest
 
 
 def _needs_marginals(facts: GameFacts) -> None:

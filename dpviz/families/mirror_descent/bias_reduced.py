@@ -7,17 +7,18 @@ from typing import ClassVar
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.algorithm import Snapshot, between
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
 from dpviz.families.mirror_descent.algorithms import ACCOUNTING, frequencies, softmax
+from dpviz.pauses import Pace, Parts
 from dpviz.privacy.accounting.currencies import UNITS, price
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Metric, check_facts
-from dpviz.problems.games import Game, GameFacts, Scores
+from dpviz.problems.games import SECONDS_PER_PRODUCT, Game, GameFacts, Pair, Scores
 from dpviz.specification import choice, number
 
 
@@ -129,7 +130,9 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         active = np.ones(replicates, dtype=bool)
         count = np.zeros(replicates)
         outputs, means, shown = facts.uniform(replicates), facts.uniform(replicates), self.has_internal(facts)
-        yield self._snapshot(0, outputs, means, mechanisms, used * unit, active, shown)
+        latest = self._snapshot(0, outputs, means, mechanisms, used * unit, active, shown)
+        yield latest
+        pace, seconds = Pace(), 4 * facts.work.vertices * SECONDS_PER_PRODUCT  # of the oracle, for one replicate
         for t in range(1, plan.iterations + 1):
             rows = np.flatnonzero(active)
             drawn = 2 ** (levels[rows, t - 1] + 1) + 1  # the oracle's draws, and one for the output
@@ -146,22 +149,26 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                     indices.append(mechanisms.exponential(queries[0]._replace(value=values), event, drawn, rows))
                 released[p][rows] += frequencies(indices[p][np.arange(len(rows)), drawn - 1][:, None], values.shape[1])
             for i, r in enumerate(rows):
+                if pace.due(seconds):
+                    yield latest
                 size = 2 ** int(levels[r, t - 1])
                 block = slice(int(used[r]) * unit, (int(used[r]) + size) * unit)
-                self._add(scores[r], [index[i, : 2 * size] for index in indices], level, size, facts, block)
+                vertices = [index[i, : 2 * size] for index in indices]
+                yield from between(self._add(scores[r], vertices, level, size, facts, block), latest)
                 used[r] += size
             count[rows] += 1
             share = np.maximum(count, 1)[:, None]
             outputs, means = (released[0] / share, released[1] / share), (hidden[0] / share, hidden[1] / share)
             active = active & (levels[:, t] >= 0) if t < plan.iterations else np.zeros_like(active)
-            yield self._snapshot(t, outputs, means, mechanisms, used * unit, active, shown)
+            latest = self._snapshot(t, outputs, means, mechanisms, used * unit, active, shown)
+            yield latest
             if not active.any():
                 return
 
     def _add(
         self, scores: Scores, vertices: list[np.ndarray], level: int, size: int, facts: GameFacts, block: slice
-    ) -> None:
-        """Add the oracle's gradient G to one replicate's scores (Algorithm 2), from 2^{N+1} draws per player:
+    ) -> Parts[Pair]:
+        """In parts: add the oracle's gradient G to one replicate's scores (Algorithm 2), from 2^{N+1} draws per player:
         C 2^N (∇F(all) - ½ ∇F(odd) - ½ ∇F(even)) + ∇F(first), C = 2 - 2^-M."""
         factor = theory.level_constant(level) * size
         chosen = (slice(None), slice(0, None, 2), slice(1, None, 2), slice(0, 1))
@@ -170,7 +177,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             for part in chosen
         ]
         signs = (factor, -factor / 2, -factor / 2, 1.0)
-        scores.add([(c, x, y) for c, (x, y) in zip(signs, points, strict=True)], block)
+        return scores.add_in_parts([(c, x, y) for c, (x, y) in zip(signs, points, strict=True)], block)
 
     def _levels(self, mechanisms: Mechanisms, level: int) -> np.ndarray:
         """(R, U) the level N_t of every round, -1 after the last; drawn before any data are touched."""

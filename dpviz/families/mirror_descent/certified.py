@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
+from dpviz.experiments.algorithm import DIVERGED, Snapshot, between, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import DRAWS_Y, VertexSampling
@@ -86,20 +86,20 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         known = np.full(mechanisms.replicates, np.nan)
         lost = np.zeros(mechanisms.replicates, dtype=bool)
+        latest = Snapshot(-1, {})
         for snapshot in self.play.run(problem, plan, mechanisms):
             if snapshot.iteration == plan.iterations and np.isnan(known).all():
-                noisy = self._noisy_gap(problem, plan, mechanisms, snapshot)
+                event = plan.events[-1]
+                asked = problem.gap_in_parts(
+                    snapshot.output["x"], snapshot.output["y"], "l1" if isinstance(event, Laplace) else "l2"
+                )
+                gap = yield from between(asked, latest)
+                noisy = (mechanisms.laplace if isinstance(event, Laplace) else mechanisms.gaussian)(gap, event)
                 known = np.maximum(noisy + plan.resolved["certificate_width"], 0.0)
                 lost = ~(np.abs(noisy) < DIVERGED)
             status = divergence_status(lost) or snapshot.status
-            yield dataclasses.replace(snapshot, released={CERTIFIED_GAP.name: known}, status=status)
-
-    @staticmethod
-    def _noisy_gap(problem: Game, plan: Plan, mechanisms: Mechanisms, snapshot: Snapshot) -> np.ndarray:
-        event, (x, y) = plan.events[-1], (snapshot.output["x"], snapshot.output["y"])
-        if isinstance(event, Laplace):
-            return mechanisms.laplace(problem.gap(x, y, "l1"), event)
-        return mechanisms.gaussian(problem.gap(x, y, "l2"), event)
+            latest = dataclasses.replace(snapshot, released={CERTIFIED_GAP.name: known}, status=status)
+            yield latest
 
 
 def certifying_event(part: Budget) -> Event:
