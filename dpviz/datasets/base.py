@@ -10,10 +10,12 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 
 from dpviz.errors import UserError
+from dpviz.pauses import Pace, Parts, finished
 from dpviz.specification import Specification
 
 MAX_BOUND = 1e100  # squares and sums of features this large still fit into float64
 NO_TABLES: Mapping[str, np.ndarray] = MappingProxyType({})
+SECONDS_PER_LOADED = 30e-9  # per number of a table: drawn or read, scaled and clipped
 _BLOCK = 1 << 18  # elements per row block when enforcing bounds: temporaries stay near 2 MB
 
 
@@ -59,7 +61,16 @@ class DataSpecification(Specification, Generic[F, Loaded]):
 
         `tables` maps the identity of an uploaded table to its array. Raises UserError for a missing table.
         """
-        facts, rows = self.facts(), self.raw_rows(tables)
+        return finished(self.load_in_parts(tables))
+
+    def load_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Parts[Loaded]:
+        """`load`, with a pause where it takes long."""
+        facts, pace = self.facts(), Pace()
+        each = facts.n * facts.d * SECONDS_PER_LOADED / 3  # found, made to keep to the facts, and scaled by a problem
+        pace.due(each)
+        rows = self.raw_rows(tables)
+        if pace.due(each):
+            yield
         if rows[0].shape != (facts.n, facts.d) or any(column.shape != (facts.n,) for column in rows[1:]):
             raise ValueError(f"{self.kind} delivered {[part.shape for part in rows]}, its facts say otherwise")
         return self.enforced(facts, *rows)

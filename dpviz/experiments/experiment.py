@@ -200,9 +200,10 @@ class Experiment(Specification):
         from the seed and from what it releases. Without a seed they follow from the operating system's randomness.
         """
         plans = self.plans()
-        loading = self.problem.build_in_parts(tables)
-        problem = yield from _announced(loading, Step("", BEFORE, Trace({}), 0.0))
+        loading, before = self.problem.build_in_parts(tables), Step("", BEFORE, Trace({}), 0.0)
+        problem = yield from _announced(loading, before)
         check_facts(problem, self.problem.facts())
+        yield from _announced(problem.prepare(), before)  # once: arms that take turns would each begin it
         references = {label for label, plan in plans.items() if not plan.budget.private}
         metrics = {arm.label: recorded_metrics(problem, arm.algorithm) for arm in self.arms}
         trace = Trace(metrics, references, self.problem.public)

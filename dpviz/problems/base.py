@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.datasets.base import NO_TABLES
+from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED
 from dpviz.errors import UserError
 from dpviz.pauses import Parts, slices
 from dpviz.privacy.batches import Batch
@@ -89,7 +89,6 @@ class SmoothFacts(Facts):
 SECONDS_PER_ROW, SECONDS_PER_PRODUCT = 3e-9, 0.1e-9
 SECONDS_PER_DRAWN_ROW, SECONDS_PER_GATHERED = 50e-9, 2.5e-9
 DIAGNOSTIC_PASSES = 1.5
-SECONDS_PER_LOADED = 30e-9  # per number of a table: drawn or read, scaled and clipped
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.datasets.base import NO_TABLES, Dataset, DatasetSpecification
+from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLogistic
 from dpviz.numbers import short
 from dpviz.pauses import Pace, Parts, finished, slices
@@ -189,28 +189,33 @@ class LinearModel(ProblemSpecification):
         gap = self.largest_loss(self.feature_radius("l1") * abs(self.start)) + square
         return gap, gap if self.start == 0 else gap + 2 * square + self.largest_loss(0.0)
 
-    def rows(self, data: Dataset) -> "Rows":
-        """The rows of the data, scaled by their declared bounds, and clipped if that is what is clipped."""
-        numeric = data.facts.numeric
+    def rows(self, data: Dataset) -> "Parts[Rows]":
+        """In parts: the rows of the data, scaled by their declared bounds, and clipped if that is what is clipped."""
+        n, d, numeric = data.facts.n, data.facts.d, data.facts.numeric
         low, high = np.array(data.facts.bounds).T
-        features = data.features - low  # the one copy; what follows works in place
-        features /= high - low
-        np.clip(features, 0.0, 1.0, out=features)  # rounding must not leave the declared box
-        constant = 1.0
-        if self.scaling == "centred":
-            features[:, :numeric] -= 0.5
-            constant = 0.5
-        if self.intercept == "yes":
-            features = np.column_stack([features, np.full(len(features), constant)])
-        caps = (self.clip or math.inf) / norms(features, self.clip_norm)
-        if self.clipping == "gradients":
-            return Rows(features, caps)
-        shortened = float((caps < 1).mean())
-        features *= np.minimum(caps, 1.0)[:, None]
-        return Rows(features, np.full(len(features), math.inf), shortened)
+        centred, clipped = self.scaling == "centred", self.clipping == "rows"
+        features, caps = np.empty((n, self._dimension)), np.empty(n)  # the one copy of the data
+        features[:, d:] = 0.5 if centred else 1.0  # a constant column, if there is one
+        parts = list(slices(n, self._dimension * SECONDS_PER_LOADED / 3))
+        for part in parts:
+            if len(parts) > 1:
+                yield
+            block = features[part, :d]
+            np.subtract(data.features[part], low, out=block)
+            block /= high - low
+            np.clip(block, 0.0, 1.0, out=block)  # rounding must not leave the declared box
+            if centred:
+                block[:, :numeric] -= 0.5
+            caps[part] = (self.clip or math.inf) / norms(features[part], self.clip_norm)
+            if clipped:
+                features[part] *= np.minimum(caps[part], 1.0)[:, None]
+        return Rows(features, np.full(n, math.inf), float((caps < 1).mean())) if clipped else Rows(features, caps)
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LinearProblem":
+        return finished(self.build_in_parts(tables))
 
     @abstractmethod
-    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LinearProblem": ...
+    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[LinearProblem]": ...
 
 
 class Rows(NamedTuple):

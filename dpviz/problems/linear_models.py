@@ -10,6 +10,7 @@ from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
+from dpviz.pauses import Parts
 from dpviz.privacy.queries import Norm
 from dpviz.problems.base import Metric
 from dpviz.problems.linear_base import LinearModel, LinearProblem
@@ -40,9 +41,9 @@ class LogisticRegression(LinearModel):
     def gradient_bound(self, norm: Norm) -> float:
         return min(self.feature_radius(norm), self.clip_in(norm))
 
-    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LogisticProblem":
-        data = self.data.load(tables)
-        rows, caps, shortened = self.rows(data)
+    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[LogisticProblem]":
+        data = yield from self.data.load_in_parts(tables)
+        rows, caps, shortened = yield from self.rows(data)
         rows *= data.labels[:, None]
         return LogisticProblem(self, rows, np.minimum(caps, 1.0) if (caps < 1).any() else None, shortened=shortened)
 

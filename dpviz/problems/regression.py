@@ -7,6 +7,7 @@ import numpy as np
 
 from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLinear
+from dpviz.pauses import Parts
 from dpviz.privacy.queries import Norm
 from dpviz.problems.base import Metric
 from dpviz.problems.linear_base import LinearModel, LinearProblem, Rows, norms
@@ -44,8 +45,8 @@ class LeastSquares(LinearModel):
             return self.feature_radius(norm)
         return self.clip_in(norm)
 
-    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "RegressionProblem":
-        (rows, caps, shortened), targets = _regression(self, tables)
+    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[RegressionProblem]":
+        (rows, caps, shortened), targets = yield from _regression(self, tables)
         if self.clip is None or self.clipping == "rows":
             radii = (self.feature_radius(norm) / norms(rows, norm) for norm in BOTH)
             caps = np.maximum(np.minimum(*radii), 1.0)  # less than 1 by rounding only
@@ -80,8 +81,8 @@ class HuberRegression(LinearModel):
         radius = self.threshold * self.feature_radius(norm)
         return radius if self.clipping == "rows" else min(radius, self.clip_in(norm))
 
-    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "HuberProblem":
-        (rows, caps, shortened), targets = _regression(self, tables)
+    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[HuberProblem]":
+        (rows, caps, shortened), targets = yield from _regression(self, tables)
         return HuberProblem(self, rows, np.minimum(caps, self.threshold), targets, self.threshold, shortened)
 
 
@@ -128,12 +129,13 @@ class HuberProblem(RegressionProblem):
     )
 
 
-def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[Rows, np.ndarray]:
-    """The rows, and targets (n,) in [-1, 1]."""
-    data = model.data.load(tables)
+def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> Parts[tuple[Rows, np.ndarray]]:
+    """In parts: the rows, and targets (n,) in [-1, 1]."""
+    data = yield from model.data.load_in_parts(tables)
     low, high = data.facts.target or (-1.0, 1.0)
     targets = (data.labels - (low + high) / 2) / ((high - low) / 2)
-    return model.rows(data), np.clip(targets, -1.0, 1.0)
+    rows = yield from model.rows(data)
+    return rows, np.clip(targets, -1.0, 1.0)
 
 
 def _huber(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:

@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 
 from dpviz.datasets import UniformLinear, UniformLogistic, UploadedTable
 from dpviz.errors import UserError
+from dpviz.pauses import finished
 from dpviz.problems.linear_base import LinearModel, norms
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.regression import HuberRegression, LeastSquares, RegressionProblem
@@ -229,7 +230,7 @@ def test_a_column_of_categories_adds_one_to_the_norm_of_a_row(scaling: str) -> N
     assert model.feature_radius("l2") == pytest.approx(math.sqrt(2 * half**2 + 2))
     generator = np.random.default_rng(1)
     table = np.stack([hostile_row(generator, 4) for _ in range(N)])
-    rows = model.rows(model.data.load({KEY: table})).features
+    rows = finished(model.rows(model.data.load({KEY: table}))).features
     assert (rows[:, 2:5].sum(axis=1) == 1).all() and (rows[:, 5:].sum(axis=1) == 1).all()
     assert set(np.unique(rows[:, 2:])) == {0.0, 1.0}
     for norm in ("l1", "l2"):
