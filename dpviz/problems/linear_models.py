@@ -10,7 +10,7 @@ from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
-from dpviz.pauses import Parts
+from dpviz.pauses import Parts, finished
 from dpviz.privacy.queries import Norm
 from dpviz.problems.base import Metric
 from dpviz.problems.linear_base import LinearModel, LinearProblem
@@ -40,6 +40,9 @@ class LogisticRegression(LinearModel):
 
     def gradient_bound(self, norm: Norm) -> float:
         return min(self.feature_radius(norm), self.clip_in(norm))
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LogisticProblem":
+        return finished(self.build_in_parts(tables))
 
     def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[LogisticProblem]":
         data = yield from self.data.load_in_parts(tables)
