@@ -383,6 +383,11 @@ class LossMatrixGame(GroupedGame):
     def best_on_average(self) -> np.ndarray:
         return np.eye(self.facts.d_x)[[int(np.argmin(self._matrix @ self.shares))]]
 
+    def payoffs_in_parts(self, replicates: int) -> Parts[Query]:
+        """`payoffs`: one small matrix, which needs no pause."""
+        return self.payoffs(replicates)
+        yield
+
     def payoffs(self, replicates: int) -> Query:
         """The mean loss of every strategy in every group, for R replicates; (R, d, G), a read-only view of one matrix.
 

@@ -8,7 +8,7 @@ import pytest
 from dpviz import pauses
 from dpviz.datasets import UniformLogistic, games
 from dpviz.datasets.games import LatentGame
-from dpviz.datasets.groups import GroupedSigns
+from dpviz.datasets.groups import GroupedLosses, GroupedSigns
 from dpviz.experiments.algorithm import Algorithm, Snapshot, between
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
@@ -21,7 +21,7 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification
-from dpviz.problems.group_loss import GroupLoss
+from dpviz.problems.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.problems.matrix_games import MatrixGame
@@ -137,7 +137,30 @@ RUNS = {
         ApproximateDP(),
     ),
     "curved": (CurvedGame(data=GAMES), (mirror_descent.EuclideanGradient(gradient_rounds=2),), ApproximateDP()),
-    "marginals": (MarginalQueries(), (mirror_descent.SyntheticData(iterations=3),), ApproximateDP()),
+    "marginals": (
+        MarginalQueries(),
+        (
+            mirror_descent.SyntheticData(iterations=3),
+            mirror_descent.MultiplicativeWeights(measured_queries=3),
+            mirror_descent.GaussianMarginals(fitting_rounds=3),
+        ),
+        ApproximateDP(),
+    ),
+    "levels": (
+        MatrixGame(data=GAMES),
+        (mirror_descent.BiasReduced(stop_level=4), mirror_descent.CertifiedSampling(iterations=3)),
+        ApproximateDP(),
+    ),
+    "strategies": (
+        LossMatrix(data=GroupedLosses(rows=300)),
+        (mirror_descent.NoisyPayoffs(matrix_rounds=3),),
+        ApproximateDP(),
+    ),
+    "learning": (
+        SparseRegression(rows=300, dimension=5),
+        (mirror_descent.FrankWolfe(chosen_vertices=3), mirror_descent.GaussianMirrorDescent(gradient_rounds=3)),
+        ApproximateDP(),
+    ),
     "reference": (QuadraticGame(data=GAMES), (mirror_descent.TunedReference(rounds=4),), NoPrivacy()),
 }
 
