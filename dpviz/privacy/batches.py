@@ -5,7 +5,7 @@ that opened the batch.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 from typing import Literal, TypeVar
 
@@ -117,6 +117,24 @@ class Batch(Sample):
         self._draw, self._size = draw, size
         self._declared = [] if event is None else list(inner_events(event))
         self._lock = Lock()  # two threads must not both get the one release that was paid for
+
+    def split(self, parts: Iterable[slice]) -> "Iterator[tuple[slice, Batch]]":
+        """Batches for some of the replicates each, which together have the releases that are left; this one has none.
+
+        For releases that take long: each replicate gets the same noise, whatever the parts. Disjoint, whole table only.
+        """
+        if self.indices is not None or self.rows is not None:
+            raise LedgerError("only releases on the whole table are split by replicates")
+        with self._lock:
+            declared, self._declared = self._declared, []
+        taken = np.zeros(len(self.replicates), dtype=bool)
+        for part in parts:
+            if taken[part].any():
+                raise LedgerError("a replicate is in two parts, which would be two releases for one")
+            taken[part] = True
+            own = Batch(None, self.replicates[part], self._draw, self.relation, size=self._size)
+            own._declared = list(declared)
+            yield part, own
 
     def divisor(self, n: int) -> int:
         """What makes a mean of a sum over the batch: its size; of a Poisson batch, whose size is secret, the declared

@@ -11,10 +11,10 @@ from pydantic import model_validator
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
 from dpviz.datasets.groups_base import GroupedDataset, GroupedSpecification
-from dpviz.pauses import Parts, finished
+from dpviz.pauses import Parts, finished, sliced
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.queries import Query
-from dpviz.problems.base import Metric
+from dpviz.problems.base import Metric, evaluated_in_slices
 from dpviz.problems.games import DEAR_GAP, SECONDS_PER_PRODUCT, GameFacts, GameSpecification, Pair, Player, Work
 from dpviz.problems.grouped import WORST_GROUP, GroupedGame, Rates, rates
 from dpviz.problems.matrix_games import Equilibrium, bilinear_gap, equilibrium
@@ -123,6 +123,7 @@ class GroupLossGame(GroupedGame):
         self.facts = specification.facts()
         self._radius = specification.radius
         self._squared = specification.loss == "squared"
+        self._start: np.ndarray | None = None
 
     def weights(self, x: np.ndarray) -> np.ndarray:
         """The models w (R, d) of the vertex weights x (R, 2d)."""
@@ -148,18 +149,21 @@ class GroupLossGame(GroupedGame):
         return finished(self.evaluate_in_parts(output, dear=True))
 
     def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+        seconds = self.facts.work.mixed * SECONDS_PER_PRODUCT
+        cheap = yield from evaluated_in_slices(self.evaluate_cheap, output, seconds)
         if not dear:
-            return self.evaluate_cheap(output)
+            return cheap
+        yield from self.prepare()
         x, y = output["x"], output["y"]
-        worst = self.group_losses(x).max(axis=1)
+        worst = (yield from sliced(self.group_losses, seconds, x)).max(axis=1)
         start = np.repeat(self._centre, len(y), axis=0)
         best = yield from minimise_in_parts(
             lambda u, active: self._played(u, y[active]),
             start,
             self._curvature(y),
-            seconds=self.facts.work.mixed * SECONDS_PER_PRODUCT,
+            seconds=seconds,
         )
-        return {"duality_gap": np.maximum(worst - best.lower, 0.0)} | self.evaluate_cheap(output)
+        return {"duality_gap": np.maximum(worst - best.lower, 0.0)} | cheap
 
     def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"worst_group_loss": self.highest_mean(output["x"])}
@@ -224,11 +228,21 @@ class GroupLossGame(GroupedGame):
                 best, best_losses = mixed, mixed_losses
         return best
 
-    @cached_property
+    @property
     def _centre(self) -> np.ndarray:
         """(1, 2d) the best model for equally weighted groups: a start that does not depend on earlier calls."""
-        x, y = self.facts.uniform(1)
-        return minimise(lambda u, active: self._played(u, y[active]), x, self._curvature(y)).x
+        finished(self.prepare())
+        assert self._start is not None
+        return self._start
+
+    def prepare(self) -> Parts[None]:
+        if self._start is None:
+            x, y = self.facts.uniform(1)
+            seconds = self.facts.work.mixed * SECONDS_PER_PRODUCT
+            found = yield from minimise_in_parts(
+                lambda u, active: self._played(u, y[active]), x, self._curvature(y), seconds=seconds
+            )
+            self._start = found.x
 
     def _played(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """F(·, y) (R,) and its gradient (R, 2d)."""

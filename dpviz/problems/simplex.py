@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dpviz.pauses import Pace, Parts, finished
+from dpviz.pauses import Pace, Parts, finished, slices
 
 ValueAndGradient = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
@@ -198,7 +198,7 @@ def minimise_in_parts(
         if pace.due(len(active) * seconds):
             yield
         if iteration % _CHECK_EVERY == 0 or iteration == max_iterations:
-            value, gradient = value_and_gradient(x, active)
+            value, gradient = yield from _asked(value_and_gradient, x, active, seconds)
             lower[active] = np.maximum(lower[active], value + gradient.min(axis=1) - (gradient * x).sum(axis=1))
             better = value < best[active]
             best[active[better]], best_x[active[better]] = value[better], x[better]
@@ -208,7 +208,7 @@ def minimise_in_parts(
             if not left.any() or iteration == max_iterations:
                 break
             active, x, ahead, momentum = active[left], x[left], ahead[left], momentum[left]
-        _, gradient = value_and_gradient(ahead, active)
+        _, gradient = yield from _asked(value_and_gradient, ahead, active, seconds)
         moved = project(ahead - steps[active, None] * gradient)
         uphill = ((ahead - moved) * (moved - x)).sum(axis=1) > 0
         momentum[uphill] = 1.0
@@ -216,3 +216,18 @@ def minimise_in_parts(
         ahead = moved + ((momentum - 1) / grown)[:, None] * (moved - x)
         x, momentum = moved, grown
     return Certified(best_x, best, lower)
+
+
+def _asked(
+    value_and_gradient: ValueAndGradient, points: np.ndarray, numbers: np.ndarray, seconds: float
+) -> Parts[tuple[np.ndarray, np.ndarray]]:
+    """In parts: values and gradients of some functions after the others, if one takes `seconds`."""
+    found: list[tuple[np.ndarray, np.ndarray]] = []
+    for part in slices(len(numbers), seconds):
+        if found:
+            yield
+        found.append(value_and_gradient(points[part], numbers[part]))
+    if len(found) == 1:
+        return found[0]
+    values, gradients = zip(*found, strict=True)
+    return np.concatenate(values), np.concatenate(gradients)

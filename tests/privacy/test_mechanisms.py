@@ -261,3 +261,19 @@ def test_batches_are_uniform_sets_of_distinct_rows_and_every_replicate_has_its_o
 def test_a_full_batch_has_no_indices() -> None:
     assert mechanisms(A).batch(A).indices is None
     assert mechanisms(Seq((A, G))).batch(Seq((A, G))).indices is None
+
+
+def test_a_batch_that_is_split_by_replicates_releases_each_of_them_once_with_the_same_noise() -> None:
+    asked = query(norm="l2")
+    whole, source = mechanisms(G).gaussian(asked, G), mechanisms(G)
+    batch = source.batch(G)
+    parts = list(batch.split([slice(0, 2), slice(2, 3)]))
+    found = np.concatenate([own.gaussian(asked._replace(value=asked.value[part])) for part, own in parts])
+    assert np.array_equal(found, whole)
+    for part, own in (*parts, (slice(None), batch)):
+        with pytest.raises(LedgerError):  # what was paid for has been released
+            own.gaussian(asked._replace(value=asked.value[part]))
+    with pytest.raises(LedgerError, match="two parts"):
+        list(mechanisms(G).batch(G).split([slice(0, 2), slice(1, 3)]))
+    with pytest.raises(LedgerError, match="whole table"):
+        list(mechanisms(S).batch(S).split([slice(0, 3)]))

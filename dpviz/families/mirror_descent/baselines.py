@@ -12,7 +12,7 @@ from dpviz.experiments.algorithm import DIVERGED, Snapshot, between, divergence_
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import BATCHES, softmax
-from dpviz.pauses import sliced
+from dpviz.pauses import sliced, slices
 from dpviz.privacy import calibration
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget
@@ -25,6 +25,8 @@ from dpviz.problems.marginals import MarginalGame
 from dpviz.problems.matrix_games import MAX_ENTRIES, MatrixGameProblem
 from dpviz.problems.simplex import project
 from dpviz.specification import choice, number
+
+SECONDS_PER_NOISE = 25e-9  # per entry of a matrix: drawn, added, and looked at
 
 
 class NoisyGradients(planning.GameAlgorithm[Game]):
@@ -237,9 +239,14 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         latest = Snapshot(0, {"x": x, "y": y})
         yield latest
         query = yield from between(problem.payoffs_in_parts(mechanisms.replicates), latest)
-        payoffs = mechanisms.gaussian(query, plan.events[0])
-        lost = ~(np.abs(payoffs).max(axis=(1, 2)) < DIVERGED)
-        payoffs = np.where(lost[:, None, None], 0.0, payoffs) if lost.any() else payoffs
+        payoffs, lost = np.empty(query.value.shape), np.zeros(mechanisms.replicates, dtype=bool)
+        parts = slices(mechanisms.replicates, payoffs[0].size * SECONDS_PER_NOISE)
+        for part, own in mechanisms.batch(plan.events[0]).split(parts):
+            if part.start:
+                yield latest
+            payoffs[part] = own.gaussian(query._replace(value=query.value[part]))
+            lost[part] = ~(np.abs(payoffs[part]).max(axis=(1, 2)) < DIVERGED)
+        payoffs[lost] = 0.0
         status, seconds = divergence_status(lost), problem.facts.d_x * problem.facts.d_y * SECONDS_PER_PRODUCT
         for t in range(1, plan.iterations + 1):
             total_x, total_y = total_x + x, total_y + y

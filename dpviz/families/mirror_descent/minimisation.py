@@ -160,7 +160,8 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         x, y = facts.uniform(replicates)
         past: list[np.ndarray] = []  # scaled scores of every round's weights, (R, d) each
         mean, vertices, shown = np.zeros_like(x), x, self.has_internal(facts)
-        yield Snapshot(0, {"x": x, "y": y}, internal={"x": x, "y": y} if shown else {})
+        latest = Snapshot(0, {"x": x, "y": y}, internal={"x": x, "y": y} if shown else {})
+        yield latest
         for t in range(1, plan.iterations + 1):
             tau = float(plan.schedule["step_size_x"][t - 1])
             query = scores.x(1 / batch)
@@ -172,11 +173,13 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
                 else:
                     indices = mechanisms.exponential(_mixture(mechanisms, query, past, draws), next(events))
                 vertices = frequencies(indices, facts.d_x)
-            scores.add([(1.0, vertices, y)], slice((t - 1) * batch, t * batch))
+            rows = slice((t - 1) * batch, t * batch)
+            yield from between(scores.add_in_parts([(1.0, vertices, y)], rows), latest)
             if t == plan.iterations:
                 indices = mechanisms.exponential(_mixture(mechanisms, query, past, output_draws), next(events))
                 vertices = frequencies(indices, facts.d_x)
-            yield Snapshot(t, {"x": vertices, "y": y}, internal={"x": mean / t, "y": y} if shown else {})
+            latest = Snapshot(t, {"x": vertices, "y": y}, internal={"x": mean / t, "y": y} if shown else {})
+            yield latest
 
 
 def _mixture(mechanisms: Mechanisms, query: Query, past: list[np.ndarray], draws: int) -> Query:
