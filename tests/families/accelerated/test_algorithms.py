@@ -380,7 +380,7 @@ def default_table() -> list[np.ndarray]:
     found: list[np.ndarray] = []
     for start in range(0, len(TABLE), 11):
         arms = tuple(Arm(label=f"{i}", algorithm=row[0]) for i, row in enumerate(TABLE[start : start + 11]))
-        trace: Trace = Experiment(problem=LogisticRegression(), arms=arms, replicates=40, seed=7).run()
+        trace: Trace = Experiment(problem=LogisticRegression(), arms=arms, replicates=20, seed=7).run()
         found += [trace.last(arm.label, "objective_gap") for arm in arms]
     return found
 

@@ -20,7 +20,7 @@ from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
 from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 
 EVERY = pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name)
-REPLICATES = {"Ten thousand strategies, 100,000 rows": 2}
+REPLICATES = {"Ten thousand strategies, 100,000 rows": 1}  # which differ by a hundredth of the gap
 PROBLEMS = (
     MatrixGame,
     QuadraticGame,
@@ -227,7 +227,7 @@ def test_expected_numbers_hold(preset: Preset) -> None:
     for expected in preset.expected:
         values = outcome(preset.name).last(expected.arm, expected.metric)
         found = float(values.mean() if expected.statistic == "mean" else np.median(values))
-        error = float(values.std(ddof=1) / np.sqrt(len(values)))
+        error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
         if not expected.low <= found <= expected.high:
             wrong.append(f"{expected.arm}: {found:.5f} ± {error:.5f}, not in [{expected.low}, {expected.high}]")
     assert wrong == []
