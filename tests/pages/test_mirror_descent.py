@@ -156,8 +156,11 @@ def test_settings_that_do_not_apply_have_no_control(load: Load) -> None:
 @pytest.mark.parametrize("problem", ["matrix", "synthetic", "regression"])
 def test_both_ends_of_every_setting_give_a_plan_or_a_sentence(load: Load, problem: str) -> None:
     """Settings of games in the matrix game; in the others those that games do not have."""
-    app = all_methods(open_problem(load, problem))
-    controls = owned(app.pills[0].value)
+    offered, _ = presets.offered(game_controls.PROBLEMS[problem])
+    classes = {type(presets.METHODS[name]): name for name in reversed(offered)}  # one of each: settings are a class's
+    app = open_problem(load, problem)
+    app.pills[0].set_value(list(classes.values())).run()
+    controls = owned(offered)
     if problem != "matrix":
         games, _ = presets.offered(game_controls.PROBLEMS["matrix"])
         controls = {name: control for name, control in controls.items() if name not in owned(games)}
