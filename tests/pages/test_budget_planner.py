@@ -106,7 +106,10 @@ def test_the_attack_chart_shows_the_guarantee_and_the_noise_that_meets_it(load: 
     app = planner(load, currency="μ-GDP", mu="1", noise="Gaussian")
     expected = closed_forms.gdp_tradeoff(1.0, RATES)
     # Gaussian noise on all rows is the worst case, and lines that coincide are one.
-    rates, missed = curve(app, "Lowest possible", "any algorithm with this guarantee = the noise below")
+    rates, missed = curve(app, "Lowest possible", "any algorithm with this guarantee")
+    same = curve(app, "Lowest possible", "the noise below")
+    assert np.array_equal((rates, missed), same)
+    assert len(traces(app, "Lowest possible")) == 2, "and guessing"
     np.testing.assert_allclose(rates, RATES, rtol=1e-6)
     np.testing.assert_allclose(missed, expected, atol=1e-6)
     pure = planner(load, noise="Gaussian")  # there is no such noise
