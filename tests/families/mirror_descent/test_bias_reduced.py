@@ -11,6 +11,7 @@ from scipy import stats
 from dpviz.datasets.games import LatentGame
 from dpviz.errors import UserError
 from dpviz.families.mirror_descent import BiasReduced, theory
+from dpviz.pauses import finished
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
@@ -105,7 +106,7 @@ def test_no_replaced_row_moves_the_oracle_further_than_its_weight(exponent: int)
         values = []
         for _ in range(2):
             scores = Scores(Rows(u, v), 1)
-            method._add(scores, vertices, level, size, facts, slice(0, size))
+            finished(method._add(scores, vertices, level, size, facts, slice(0, size)))
             assert scores.weight == pytest.approx(allowed)
             values.append((np.array(scores.x(allowed).value), np.array(scores.y(allowed).value)))
             u, v = u.copy(), v.copy()
