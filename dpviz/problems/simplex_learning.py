@@ -283,7 +283,6 @@ class LearningGame(Game):
         if self._certified is None:
             yield from self._sums()
             largest = float(np.linalg.eigvalsh(self._moments[0])[-1])
-            yield
             start, _ = self.facts.uniform(1)
             curvature = self._body.stretch * self._curvature * largest
             seconds = self.facts.work.mixed * SECONDS_PER_PRODUCT
