@@ -33,7 +33,7 @@ STEP, ROUNDS, ROWS = 0.25, 3, 3
 FACTS = dataclasses.replace(MatrixGame(data=LatentGame(strategies_x=2, strategies_y=2)).facts(), n=ROWS)
 RECORDS = (((1, -1), (1, 1)), ((1, -1), (1, -1)), ((1, 1), (1, 1)))  # (u, v) of every row
 NEIGHBOUR = (((-1, 1), (1, 1)), *RECORDS[1:])
-RUNS, REPLICATES, ONE_DRAW = 10, 2000, 8000
+RUNS, REPLICATES, ONE_DRAW = 25, 2000, 8000
 
 # (64, 3, 2): vertices of both players in every round. A round is the digit 2x + y, the first is the most significant.
 TRANSCRIPTS = np.array(list(itertools.product(itertools.product(range(2), repeat=2), repeat=ROUNDS)))
@@ -187,7 +187,7 @@ def sampled(neighbour: bool) -> np.ndarray:
 @pytest.mark.parametrize("neighbour", [False, True], ids=["table", "neighbour"])
 def test_sampled_transcripts_have_the_exact_probabilities(neighbour: bool) -> None:
     expected = probabilities(NEIGHBOUR if neighbour else RECORDS, "single") * RUNS * REPLICATES
-    assert expected.min() > 90
+    assert expected.min() > 100
     assert stats.chisquare(sampled(neighbour), expected * (1 - 1e-15)).pvalue > 1e-4
 
 
@@ -203,7 +203,7 @@ def test_the_audit_finds_no_more_than_is_claimed_and_most_of_what_is_lost() -> N
         hits, false = (int(sampled(neighbour)[event].sum()) for neighbour in (False, True))
         found.append(audit.epsilon_lower_bound(hits, runs, false, runs, delta=0.05, confidence=0.99))
     assert max(found) <= 0.830778, "more than is lost; it would happen in less than 1 % of all seeds"
-    assert 0.7 <= max(found) < claimed, "99 % of all seeds show as much"
+    assert 0.75 <= max(found) < claimed
 
 
 @pytest.mark.slow

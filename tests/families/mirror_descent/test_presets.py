@@ -20,7 +20,7 @@ from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
 from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 
 EVERY = pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name)
-REPLICATES = {"Ten thousand strategies, 100,000 rows": 1}  # which differ by a hundredth of the gap
+REPLICATES = {"Ten thousand strategies, 100,000 rows": 1}  # which differ by less than a hundredth of the gap
 PROBLEMS = (
     MatrixGame,
     QuadraticGame,
