@@ -46,14 +46,20 @@ def followed(seen: dict[CodeType, set[int]]) -> Iterator[None]:
         sys.settrace(before)
 
 
+def is_pause(statement: ast.stmt) -> bool:
+    """Whether a statement only hands out the latest snapshot once more."""
+    return isinstance(statement, ast.Expr) and ast.unparse(statement) == "yield latest"
+
+
 @cache
 def guarded(path: str) -> frozenset[int]:
-    """Lines of statements that raise, which a run must not come to, and of the mistakes of toys."""
+    """Lines of statements that raise, which a run must not come to, of the mistakes of toys, and of pauses inside a
+    step, which a tiny world is too quick for."""
     found: list[ast.stmt] = []
     for node in ast.walk(ast.parse(Path(path).read_text())):
         if isinstance(node, ast.Raise | ast.Assert):
             found.append(node)
-        elif isinstance(node, ast.If) and "mistake" in ast.unparse(node.test):
+        elif isinstance(node, ast.If) and ("mistake" in ast.unparse(node.test) or all(map(is_pause, node.body))):
             found += node.body
     return frozenset(line for node in found for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
 
