@@ -218,6 +218,7 @@ def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
             if problem is not None:
                 parts = {"problem": problem, "arms": arms, "budget": budget.build(), **numbers}
                 chosen.experiment = Settings(Experiment, parts).build()
+        preset_menu.applied(panel)
         with menu:
             preset = preset_menu.menu(panel, page.presets, chosen.experiment)
     with places.preset:

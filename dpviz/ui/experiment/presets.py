@@ -19,7 +19,13 @@ def apply_pending(panel: Panel, presets: Sequence[Preset], settings_of: Settings
     preset = next((preset for preset in presets if preset.name == name), None)
     if preset is not None:
         panel.write(settings_of(preset.experiment))
-    # Last, because any access to the state may be where a newer rerun interrupts this one.
+
+
+def applied(panel: Panel) -> None:
+    """Forget the preset that was asked for; after all controls have been drawn.
+
+    A run of the page that is interrupted before that has sent the browser no values, and the browser's own would win.
+    """
     st.session_state.pop(panel.key("pending_preset"), None)
 
 
