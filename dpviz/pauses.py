@@ -8,6 +8,7 @@ import numpy as np
 
 LONGEST = 0.3  # seconds, by declared cost, that a computation in parts should go on without a pause
 
+S = TypeVar("S")
 T = TypeVar("T")
 Parts = Generator[None, None, T]
 
@@ -20,6 +21,17 @@ def finished(parts: Parts[T]) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
+
+
+def between(parts: Parts[T], latest: S) -> Generator[S, None, T]:
+    """The result of a computation in parts, yielding `latest` (again) at every pause: `yield from` it."""
+    while True:
+        try:
+            next(parts)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        yield latest
 
 
 def slices(count: int, seconds: float) -> Iterator[slice]:

@@ -1,14 +1,13 @@
 """The contract that every method keeps: plan from public facts, run as a generator of snapshots."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
 from dpviz.experiments.plan import Plan
-from dpviz.pauses import Parts
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Cost, Facts, Metric, Problem
@@ -17,7 +16,6 @@ from dpviz.specification import Specification
 SECONDS_PER_STEP = 1.5e-4  # of any step, whatever the size of the data; measured as `problems.base` says
 SECONDS_PER_RECORD = 5e-5
 
-T = TypeVar("T")
 P = TypeVar("P", bound=Problem)
 F = TypeVar("F", bound=Facts)
 
@@ -52,17 +50,6 @@ class Snapshot:
     def replicates(self) -> int:
         """R."""
         return len(next(iter(self.output.values())))
-
-
-def between(parts: Parts[T], latest: Snapshot) -> Generator[Snapshot, None, T]:
-    """The result of a computation in parts, yielding the latest snapshot again at every pause: `yield from` it."""
-    while True:
-        try:
-            next(parts)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        yield latest
 
 
 DIVERGED = 1e100  # a number beyond this marks a replicate; decided from public values only

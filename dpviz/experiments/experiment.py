@@ -1,10 +1,10 @@
 """Experiments: a problem, the algorithms to compare on it, a budget; plans and runs them."""
 
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -14,7 +14,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import SECONDS_PER_RECORD, AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Lane, Trace, recorded_points, recording_grid
-from dpviz.pauses import Parts, finished
+from dpviz.pauses import Parts, between, finished
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import Budget, PureDP
@@ -23,7 +23,6 @@ from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
 from dpviz.problems.base import Metric, Problem, ProblemSpecification, check_facts
 from dpviz.specification import Specification, number
 
-T = TypeVar("T")
 LAST_RECORD = 0.5  # seconds that all methods together may take to record their last state when a run is stopped
 FINISHED = object()
 INTERNAL = "internal_"  # prefix of the diagnostics of iterates that are not released
@@ -201,9 +200,9 @@ class Experiment(Specification):
         """
         plans = self.plans()
         loading, before = self.problem.build_in_parts(tables), Step("", BEFORE, Trace({}), 0.0)
-        problem = yield from _announced(loading, before)
+        problem = yield from between(loading, before)
         check_facts(problem, self.problem.facts())
-        yield from _announced(problem.prepare(), before)  # once: arms that take turns would each begin it
+        yield from between(problem.prepare(), before)  # once: arms that take turns would each begin it
         references = {label for label, plan in plans.items() if not plan.budget.private}
         metrics = {arm.label: recorded_metrics(problem, arm.algorithm) for arm in self.arms}
         trace = Trace(metrics, references, self.problem.public)
@@ -240,17 +239,6 @@ def recorded_metrics(problem: Problem, algorithm: AnyAlgorithm) -> tuple[Metric,
 
 
 BEFORE = Snapshot(-1, {})  # while the data are loaded
-
-
-def _announced(parts: Parts[T], step: Step) -> Generator[Step, None, T]:
-    """The result of a computation in parts, yielding a step at every pause."""
-    while True:
-        try:
-            next(parts)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        yield step
 
 
 class _Run:

@@ -14,7 +14,7 @@ from dpviz.datasets import UniformLogistic, games
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Algorithm, Snapshot, between
+from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.runner import Job
@@ -22,7 +22,7 @@ from dpviz.experiments.trace import Trace
 from dpviz.families import mirror_descent
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.mirror_descent import baselines, planning
-from dpviz.pauses import Pace, Parts, finished, slices
+from dpviz.pauses import Pace, Parts, between, finished, slices
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms

@@ -10,10 +10,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, between, divergence_status
+from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, quadratic, theory
 from dpviz.numbers import short
+from dpviz.pauses import between
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Norm

@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import DIVERGED, Snapshot, between, divergence_status
+from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import BATCHES, softmax
-from dpviz.pauses import sliced, slices
+from dpviz.pauses import between, sliced, slices
 from dpviz.privacy import calibration
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget

@@ -8,10 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Snapshot, between
+from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import frequencies
+from dpviz.pauses import between
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Laplace

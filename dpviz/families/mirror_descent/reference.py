@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Snapshot, between
+from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.algorithms import softmax
-from dpviz.pauses import Parts
+from dpviz.pauses import Parts, between
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
