@@ -13,7 +13,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.laws import Fit, Order, Samples, log_law, orders, power_law
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.trace import Trace
+from dpviz.experiments.trace import Trace, last_numbers
 from dpviz.numbers import short
 from dpviz.problems.base import Metric
 from dpviz.specification import Specification, sentences
@@ -277,7 +277,7 @@ class SweepResult:
         A replicate that diverged keeps the last number that it delivered, as in a trace, at most ±1e300.
         """
         for label, lane in trace.lanes.items():
-            found = _last_numbers(trace.series(label, self.metric_name)[1])
+            found = last_numbers(trace.series(label, self.metric_name)[1])
             if not len(found):
                 self.left_out.append(LeftOut(value, label, "This method does not record the quantity."))
             elif np.isnan(found).any():
@@ -372,11 +372,3 @@ def _recorded(trace: Trace, name: str) -> Metric:
     if name not in trace.metrics:
         raise UserError(f"No method records '{name}'. Recorded are: {', '.join(trace.metrics)}.")
     return trace.metrics[name]
-
-
-def _last_numbers(values: np.ndarray) -> np.ndarray:
-    """(R,) the last entries of a series (k, R) that are numbers; nan for a replicate that has none."""
-    if not len(values):
-        return np.empty(0)
-    rows = len(values) - 1 - np.argmin(np.isnan(values[::-1]), axis=0)
-    return values[rows, np.arange(values.shape[1])]

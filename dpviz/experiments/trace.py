@@ -86,6 +86,19 @@ class Lane:
         values = {metric.name: self.values[metric.name] for metric in kept if metric.name in self.values}
         return replace(self, metrics=kept, values=values)
 
+    def end(self) -> "Lane":
+        """Its last record alone, without outputs: of every metric the last numbers that its replicates delivered."""
+        values = {name: [last_numbers(np.array(series))] for name, series in self.values.items() if series}
+        return replace(
+            self,
+            iterations=self.iterations[-1:],
+            values=values,
+            output={},
+            path={},
+            statuses=self.statuses[-1:],
+            spent=self.spent[-1:],
+        )
+
     def follow(self, snapshot: Snapshot) -> None:
         """Note who stops with this snapshot, recorded or not."""
         if snapshot.active is None:
@@ -163,6 +176,12 @@ class Trace:
         view.lanes = {label: lane.without_diagnostics() for label, lane in self.lanes.items() if lane.private}
         return view
 
+    def ends(self) -> "Trace":
+        """The last record of every arm, without outputs."""
+        ends = Trace({})
+        ends.lanes = {label: lane.end() for label, lane in self.lanes.items()}
+        return ends
+
     def only(self, labels: Collection[str]) -> "Trace":
         """A view of these arms."""
         view = Trace({})
@@ -222,3 +241,11 @@ class Trace:
                 )
         columns = ["algorithm", "replicate", "iteration", "metric", "value", "released"]
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def last_numbers(values: np.ndarray) -> np.ndarray:
+    """(R,) the last entries of a series (k, R) that are numbers; nan for a replicate that has none."""
+    if not len(values):
+        return np.empty(0)
+    rows = len(values) - 1 - np.argmin(np.isnan(values[::-1]), axis=0)
+    return values[rows, np.arange(values.shape[1])]

@@ -1,0 +1,197 @@
+"""Cells: one experiment to be run, what comes of it, and who runs many of them."""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from typing import Literal, Protocol
+
+import numpy as np
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.errors import UserError
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.trace import Trace
+
+Keep = Literal["all", "last"]
+Ending = Literal["done", "stopped", "timeout", "failed"]
+OURS = "Something went wrong on our side. The settings are kept; please report this."
+TOO_LARGE = "This run needed more memory than a run may use. Choose fewer repeats, fewer methods, or smaller data."
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One experiment to be run: the unit of work, of storing and of scaling out.
+
+    tables : what the visitor brought; empty for public data.
+    keep : of the trace "all", or of every arm the "last" record without outputs, which is what a sweep needs.
+    """
+
+    experiment: Experiment
+    tables: Mapping[str, np.ndarray] = NO_TABLES
+    keep: Keep = "all"
+
+    @cached_property
+    def text(self) -> str:
+        """The experiment as JSON."""
+        return self.experiment.to_json()
+
+    @property
+    def key(self) -> str:
+        """A name for what is computed, 64 hexadecimal digits: a hash of the settings and of what is kept."""
+        return sha256(f"{self.keep}\n{self.text}".encode()).hexdigest()
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether another run would find the same, number by number: an experiment without a table of anybody's."""
+        return self.experiment.problem.public and not self.tables
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a cell ended, and what it has found until then.
+
+    message : a sentence, if it failed. seconds : of computing time. left_out : the arms that met a mistake while they
+    ran, with the reason, where only the last record is kept.
+    """
+
+    state: Ending
+    message: str = ""
+    trace: Trace | None = None
+    seconds: float = 0.0
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+Heard = Callable[[int, Trace | None, float], None]  # number of a cell, what it has recorded, its progress in [0, 1]
+
+
+class Executor(Protocol):
+    """Who runs cells: the caller's thread, the worker processes of a server, a cluster."""
+
+    def run(
+        self, cells: Sequence[Cell], stopping: threading.Event, heard: Heard | None = None
+    ) -> Iterator[tuple[int, Outcome]]:
+        """The outcomes as cells end, each with the place of its cell in the sequence; in any order, but all of them.
+
+        A stop ends those that run, which keep what they have; the others are "stopped" without a trace. `heard` may be
+        called by any thread. Numbers are the same whoever runs a cell.
+        """
+
+
+@dataclass(frozen=True)
+class InThread:
+    """Runs one cell after the other in the caller's thread.
+
+    max_seconds : of computing time that all of them may take together.
+    """
+
+    max_seconds: float = math.inf
+
+    def run(
+        self, cells: Sequence[Cell], stopping: threading.Event, heard: Heard | None = None
+    ) -> Iterator[tuple[int, Outcome]]:
+        """As `Executor.run`, in the order of the cells."""
+        left = self.max_seconds
+        for number, cell in enumerate(cells):
+            outcome = execute(cell, stopping, numbered(heard, number), left)
+            left -= outcome.seconds
+            yield number, outcome
+
+
+def numbered(heard: Heard | None, number: int) -> Callable[[Trace | None, float], None]:
+    """Who listens to one cell, from who listens to many."""
+    return lambda trace, progress: None if heard is None else heard(number, trace, progress)
+
+
+def execute(
+    cell: Cell,
+    stopping: threading.Event,
+    heard: Callable[[Trace | None, float], None],
+    max_seconds: float = math.inf,
+) -> Outcome:
+    """Run a cell here, to its end, a stop or the time limit. Never raises.
+
+    heard : called after every step with what was recorded, None while the data are loaded, and the progress.
+    max_seconds : of computing time of this thread.
+    """
+    if stopping.is_set():
+        return Outcome("stopped")
+    began, running = time.thread_time(), _Running(cell, stopping, heard, max_seconds)
+    try:
+        state, message = running.all_arms(), ""
+    except UserError as error:
+        state, message = "failed", str(error)
+    except MemoryError:
+        state, message = "failed", TOO_LARGE
+    except Exception:
+        _log.exception("run failed")
+        state, message = "failed", OURS
+    trace = running.trace
+    if trace is not None and cell.keep == "last":
+        trace = trace.ends()
+    return Outcome(state, message, trace, time.thread_time() - began, running.left_out)
+
+
+class _Running:
+    """A cell under way: what it has recorded, and the arms that met a mistake."""
+
+    def __init__(
+        self,
+        cell: Cell,
+        stopping: threading.Event,
+        heard: Callable[[Trace | None, float], None],
+        max_seconds: float,
+    ) -> None:
+        self._cell, self._stopping, self._heard = cell, stopping, heard
+        self._ends = time.thread_time() + max_seconds
+        self.trace: Trace | None = None
+        self.left_out: dict[str, str] = {}
+
+    def all_arms(self) -> Ending:
+        """Run the experiment. Where an arm meets a mistake and only the ends are kept, each arm runs by itself.
+
+        That changes nothing for the others: results of an arm do not depend on those beside it.
+        """
+        try:
+            return self._stream(self._cell.experiment)
+        except UserError as error:
+            arms = self._cell.experiment.arms
+            if self.trace is None or self._cell.keep == "all":
+                raise  # the data are missing, or a person who looks at this run is told at once
+            if len(arms) == 1:
+                self.left_out[arms[0].label], self.trace = str(error), None
+                return "done"
+        found = Trace({})
+        for arm in self._cell.experiment.arms:
+            state = self._one_arm(arm, found)
+            if state != "done":
+                return state
+        return "done"
+
+    def _one_arm(self, arm: Arm, found: Trace) -> Ending:
+        try:
+            state = self._stream(self._cell.experiment.replaced(arms=(arm,)))
+        except UserError as error:
+            self.left_out[arm.label], state = str(error), "done"
+        else:
+            if self.trace is not None:
+                found.lanes |= self.trace.lanes
+        self.trace = found
+        return state
+
+    def _stream(self, experiment: Experiment) -> Ending:
+        steps = experiment.stream(self._cell.tables)
+        for step in steps:
+            if step.trace.lanes:  # data are loaded
+                self.trace = step.trace
+            self._heard(self.trace, step.progress)
+            late = time.thread_time() > self._ends
+            if late or self._stopping.is_set():
+                steps.close()  # type: ignore[attr-defined]  # streams are generators: this records the last state
+                return "stopped" if self._stopping.is_set() else "timeout"
+        return "done"
