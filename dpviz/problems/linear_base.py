@@ -5,7 +5,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -34,6 +34,12 @@ BLOCK = 16_000
 _NORMS = 4096  # rows
 
 
+def gradient_clip(empty: str) -> Any:
+    """The field C, the largest norm of one row's gradient; `empty` says what it is if none is stated."""
+    help = f"Largest norm of one row's gradient. Empty: {empty}."
+    return number(None, 0.01, 1000.0, label="Gradient clip", symbol="C", scale="log", help=help)
+
+
 class LinearModel(ProblemSpecification):
     """F(x) = (1/n) Σ φ(⟨vᵢ, x⟩ - oᵢ) + λ‖x‖²: a convex loss φ of one number per row, its argument.
 
@@ -57,15 +63,7 @@ class LinearModel(ProblemSpecification):
     intercept: Literal["no", "yes"] = choice(
         "no", {"no": "No", "yes": "Yes"}, label="Constant column", help="Adds a column of 1 (½ if centred)."
     )
-    clip: float | None = number(
-        None,
-        0.01,
-        1000.0,
-        label="Gradient clip",
-        symbol="C",
-        scale="log",
-        help="Largest norm of one row's gradient. Empty: the bound that the declared features imply (clips nothing).",
-    )
+    clip: float | None = gradient_clip("the bound that the declared features imply (clips nothing)")
     clip_norm: Literal["l1", "l2"] = choice(
         "l1", {"l1": "L1", "l2": "L2"}, label="Clip norm", help="The norm in which the clip C is meant."
     )

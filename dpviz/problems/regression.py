@@ -10,7 +10,7 @@ from dpviz.datasets.synthetic import UniformLinear
 from dpviz.pauses import Parts
 from dpviz.privacy.queries import Norm
 from dpviz.problems.base import Metric
-from dpviz.problems.linear_base import LinearModel, LinearProblem, Rows, norms
+from dpviz.problems.linear_base import LinearModel, LinearProblem, Rows, gradient_clip, norms
 from dpviz.specification import number
 
 BOTH: tuple[Norm, Norm] = ("l1", "l2")
@@ -27,15 +27,7 @@ class LeastSquares(LinearModel):
     kind: ClassVar[str] = "problems.regression.least_squares"
     title: ClassVar[str] = "Least squares"
     data: DatasetSpecification = UniformLinear()
-    clip: float | None = number(
-        None,
-        0.01,
-        1000.0,
-        label="Gradient clip",
-        symbol="C",
-        scale="log",
-        help="Largest norm of one row's gradient. Empty: the largest that any row can have at x = 0.",
-    )
+    clip: float | None = gradient_clip("the largest that any row can have at x = 0")
 
     def largest_loss(self, prediction: float) -> float:
         return (prediction + 1) ** 2 / 2
