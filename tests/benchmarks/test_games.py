@@ -69,7 +69,9 @@ def test_plan_of_the_page(report) -> None:
     def planned() -> None:
         budget = DEFAULT.experiment.budget.replaced(epsilon=next(EPSILON))
         text = DEFAULT.experiment.replaced(budget=budget).to_json()
-        mirror_plan.drawings(plan_view.view.__wrapped__(text, mirror_plan.predict))  # type: ignore[attr-defined]
+        shown = plan_view.view.__wrapped__(text, mirror_plan.predict)  # type: ignore[attr-defined]
+        mirror_plan.noise(shown)
+        mirror_plan.drawings(shown)
 
     report.benchmark.pedantic(planned, rounds=8, warmup_rounds=1)
     report(budget_ms=100)

@@ -3,12 +3,15 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 import dpviz.families
 import dpviz.ui
+from dpviz.experiments.experiment import Experiment
+from dpviz.plots import plan_figures
 from dpviz.ui import families, navigation
 from dpviz.ui.families import Entry
 
@@ -70,6 +73,16 @@ def test_it_plans_runs_and_shows(visit: Callable[..., AppTest]) -> None:
     table = app.dataframe[-1].value
     assert list(table["Algorithm"]) == ["Momentum"] and table["Steps"].iloc[0] == 8
     assert table["Spent ε"].iloc[0] == pytest.approx(2.0)
+
+
+def test_a_move_of_a_control_draws_the_first_figure_and_estimates_once(visit: Callable[..., AppTest]) -> None:
+    app = on_its_page(visit(momentum_follow="false"))
+    with (
+        patch.object(plan_figures, "noise_schedule", side_effect=plan_figures.noise_schedule) as drawn,
+        patch.object(Experiment, "estimated_seconds", autospec=True, return_value=1.0) as estimated,
+    ):
+        app.number_input(key="momentum_iterations").set_value(20).run()
+    assert not app.exception and (drawn.call_count, estimated.call_count) == (1, 1)
 
 
 def test_its_theory_stands_on_its_page(visit: Callable[..., AppTest]) -> None:

@@ -26,6 +26,7 @@ PAGE = FamilyPage(
     build=problem.model,
     settings_of=problem.settings_of,
     predict=plan.predict,
+    noise=plan.noise,
     drawings=plan.drawings,
     alts=plan.ALTS,
     looks=closer_look.looks,

@@ -17,7 +17,7 @@ from dpviz.problems.linear_base import LinearModel
 from dpviz.ui import explain
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import plan as plan_view
-from dpviz.ui.experiment.plan import PlanView, Shown
+from dpviz.ui.experiment.plan import Drawing, PlanView, Shown
 from dpviz.ui.experiment.results import Options, plain_options
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.uploads.file import missing_rule
@@ -85,12 +85,16 @@ def options(shown: PlanView) -> Options:
     return replace(plain_options(shown), second="gradient_norm", overlays=overlays(shown), remarks=REMARKS)
 
 
-def drawings(shown: PlanView) -> Shown:
-    """The four figures of the plan, with headings and captions."""
-    none = f" No bound is known for {', '.join(dict.fromkeys(shown.theory.without))}." if shown.theory.without else ""
+def noise(shown: PlanView) -> Drawing:
+    """The scale of the noise in each step."""
     heading, figure, _ = plan_view.noise(shown)
+    return heading, figure, f"Noise added to each coordinate of the mean gradient. {SETTINGS_ONLY}"
+
+
+def drawings(shown: PlanView) -> Shown:
+    """The other figures of the plan, with headings and captions."""
+    none = f" No bound is known for {', '.join(dict.fromkeys(shown.theory.without))}." if shown.theory.without else ""
     return [
-        (heading, figure, f"Noise added to each coordinate of the mean gradient. {SETTINGS_ONLY}"),
         plan_view.privacy_spent(shown),
         (
             "Predicted error",

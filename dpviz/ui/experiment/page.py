@@ -23,7 +23,7 @@ from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import EVERY, Catalogue, Chosen, Group, Offer
 from dpviz.ui.experiment.plan import Drawing, PlanView, Predict, Shown
 from dpviz.ui.experiment.results import Options
-from dpviz.ui.experiment.run import Run
+from dpviz.ui.experiment.run import Ready, Run
 
 NOT_READY = "The plan and the run follow as soon as your table is ready."
 
@@ -98,7 +98,8 @@ class FamilyPage:
     offer : which methods go with these data. applicable : which settings mean something for data and currency.
     build : the last controls and the problem; None while there are no data. settings_of : its inverse.
     predict : what theory says of the plans. card : one number of a plan's noise, above the tabs. advice : a hint.
-    drawings : the plan's figures; alts : their text alternatives. noise : the one that stands beside the live picture.
+    noise : the plan's first figure, which also stands beside the live picture. drawings : the others; alts : the text
+    alternatives of them all.
     looks : closer looks, by the title of their tab. note : the size of the data in a line below the settings.
     assumptions : the box of assumptions, given what of an upload was taken from the data.
     options : how a run's curves are drawn. summary, extra, verdict : what comes before the curves, after, and last.
@@ -123,8 +124,8 @@ class FamilyPage:
     predict: Predict = _nothing
     card: Callable[[str, Plan], guarantee.Card] = guarantee.noise_card
     advice: Callable[[PlanView], None] = _nothing
-    drawings: Callable[[PlanView], Shown] = plan.drawings
     noise: Callable[[PlanView], Drawing] = plan.noise
+    drawings: Callable[[PlanView], Shown] = plan.drawings
     alts: Sequence[str] = plan.ALTS
     looks: Callable[[Panel, PlanView, float], Mapping[str, Callable[[], None]]] = _no_looks
     note: Callable[[PlanView], str] = plan.size
@@ -146,13 +147,17 @@ class FamilyPage:
 
 @dataclass
 class _Chosen:
-    """What the controls say; without an experiment while they do not make one."""
+    """What the controls say; without an experiment while they do not make one.
+
+    noise : the plan's first figure, drawn once for both of its places.
+    """
 
     panel: Panel
     source: Source | None = None
     experiment: Experiment | None = None
     delta: float = guarantee.DELTA
     size: DeltaGenerator | None = None
+    noise: Drawing | None = None
 
 
 @dataclass(frozen=True)
@@ -207,10 +212,14 @@ def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
             labels = controls.methods(panel, page.catalogue, offer)
             references = bool(page.references) and controls.references(panel, page.references)
             st.subheader("Settings", anchor=False)
-            applicable = lambda names: page.applicable(names, source, budget.cls)  # noqa: E731
-            among = labels or offer.methods
-            lead = None if source.leads else places.second
-            settings, chosen.size = controls.grouped(panel, page.catalogue, page.groups, among, applicable, lead)
+            settings, chosen.size = controls.grouped(
+                panel,
+                page.catalogue,
+                page.groups,
+                methods=labels or offer.methods,
+                applicable_names=lambda names: page.applicable(names, source, budget.cls),
+                lead=None if source.leads else places.second,
+            )
             with st.expander("Repeats and seed"):
                 numbers = controls.replicates_and_seed(panel, public=not source.uploaded)
             problem = page.build(panel, source, budget, numbers["seed"])
@@ -241,6 +250,7 @@ def _plan(page: FamilyPage, chosen: _Chosen, places: _Places) -> PlanView | None
         chosen.experiment = None
         return None
     chosen.experiment = shown.experiment  # without the methods that have no plan
+    chosen.noise = noise = page.noise(shown)
     with places.line:
         guarantee.sentence(shown.experiment, shown.plans)
     with places.plan:
@@ -249,17 +259,17 @@ def _plan(page: FamilyPage, chosen: _Chosen, places: _Places) -> PlanView | None
         page.advice(shown)
         st.header("Plan", anchor=False)
         guarantee.line(shown.experiment, shown.plans, chosen.delta, page.card)
-        _looks(page, chosen, shown)
+        _looks(page, chosen, shown, noise)
     if chosen.size is not None:
         chosen.size.caption(page.note(shown))
     return shown
 
 
-def _looks(page: FamilyPage, chosen: _Chosen, shown: PlanView) -> None:
+def _looks(page: FamilyPage, chosen: _Chosen, shown: PlanView, noise: Drawing) -> None:
     """The plan's figures in the first tab, and the closer looks beside it; only the open one is computed."""
     panel = chosen.panel
     looks = {
-        "Plan": lambda: plan.draw(page.drawings(shown), page.alts, panel.key("chart_plan")),
+        "Plan": lambda: plan.draw([noise, *page.drawings(shown)], page.alts, panel.key("chart_plan")),
         **page.looks(panel, shown, chosen.delta),
     }
     for tab, look in zip(st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun"), looks.values(), strict=True):
@@ -270,17 +280,17 @@ def _looks(page: FamilyPage, chosen: _Chosen, shown: PlanView) -> None:
 
 def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Places) -> None:
     """Run, Stop and the live picture; runs on public data start by themselves when the settings have settled."""
-    panel, experiment = chosen.panel, chosen.experiment
-    plans = shown.plans if shown is not None and experiment is not None else None
-    tables = chosen.source.tables if chosen.source is not None else {}
+    panel, ready = chosen.panel, None
+    if shown is not None and chosen.source is not None:
+        ready = Ready(shown.experiment, shown.plans, chosen.source.tables)
     with places.bar:
-        active = run_panel.bar(panel, page.texts.TITLE, experiment, plans, tables)
+        active = run_panel.bar(panel, page.texts.TITLE, ready)
     with places.picture:
         hero.picture(panel, active)
-        if experiment is not None and plans is not None:
-            run_panel.outlook(panel, experiment, plans)
+        if ready is not None:
+            run_panel.outlook(panel, ready)
     with places.number:
-        hero.number(panel, None if shown is None else page.noise(shown))
+        hero.number(panel, chosen.noise)
 
 
 def _results(page: FamilyPage, chosen: _Chosen) -> None:
@@ -305,8 +315,14 @@ def _results(page: FamilyPage, chosen: _Chosen) -> None:
         if chosen.experiment is not None:
             downloads.script(prefix, chosen.experiment)
         if run is not None and trace is not None:
-            figures = lambda: [*page.drawings(done), *drawn]  # noqa: E731
-            downloads.run_files(prefix, run.experiment, run.plans, trace, delta, figures)
+            downloads.run_files(
+                prefix,
+                run.experiment,
+                run.plans,
+                trace,
+                delta,
+                figures=lambda: [page.noise(done), *page.drawings(done), *drawn],
+            )
 
 
 def _closing(page: FamilyPage, chosen: _Chosen, shown: PlanView | None) -> None:

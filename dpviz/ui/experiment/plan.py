@@ -52,15 +52,15 @@ ALTS = (
 )
 
 
-def drawings(shown: PlanView) -> Shown:
-    """The figures that every family's plan has: the noise of each step, and the privacy spent."""
-    return [noise(shown), privacy_spent(shown)]
-
-
 def noise(shown: PlanView) -> Drawing:
     """The scale of the noise in each step."""
     figure = plan_figures.noise_schedule(shown.plans, shown.styles)
     return "Noise per step", figure, f"Scale of the noise in each step. {SETTINGS_ONLY}"
+
+
+def drawings(shown: PlanView) -> Shown:
+    """What stands beside the noise of each step in every family's plan: the privacy spent."""
+    return [privacy_spent(shown)]
 
 
 def privacy_spent(shown: PlanView) -> Drawing:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import streamlit as st
@@ -18,6 +19,30 @@ FIRST_PICTURE = 0.12  # seconds that a page waits for such a run: most are there
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
 FOLLOW = "Public data run by themselves when the settings have settled, if that takes less than two seconds."
 _SUFFIX, _SHOWN, _PICTURED = "_job", "_shown", "_pictured"
+
+
+@dataclass(frozen=True)
+class Ready:
+    """An experiment that can be run: with the plans that it executes, and the uploaded tables that it runs on."""
+
+    experiment: Experiment
+    plans: Mapping[str, Plan]
+    tables: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @cached_property
+    def seconds(self) -> float:
+        """About how long it will take."""
+        return self.experiment.estimated_seconds(self.plans)
+
+    @cached_property
+    def bytes(self) -> float:
+        """About how much memory it will need."""
+        return self.experiment.estimated_bytes(self.plans)
+
+    @property
+    def too_much(self) -> bool:
+        """Whether it is beyond what a run may take."""
+        return self.seconds > runner().max_seconds or self.bytes > runner().max_bytes
 
 
 @dataclass(frozen=True)
@@ -73,31 +98,20 @@ def pictured(page: str) -> Run | None:
     return st.session_state.get(page + _PICTURED)
 
 
-def bar(
-    panel: Panel,
-    title: str,
-    experiment: Experiment | None,
-    plans: Mapping[str, Plan] | None,
-    tables: Mapping[str, np.ndarray],
-) -> bool:
+def bar(panel: Panel, title: str, ready: Ready | None) -> bool:
     """Run and Stop, and runs that start by themselves. Outside any fragment, so that Run polls.
 
-    experiment, plans : None while the settings do not make an experiment; a run that is under way can still be stopped.
+    ready : None while the settings do not make an experiment; a run that is under way can still be stopped.
     Returns whether a run is under way, as the buttons show it: the run may end while the page is being drawn.
     """
-    page, ready = panel.page, experiment is not None and plans is not None
-    seconds = experiment.estimated_seconds(plans) if experiment is not None and plans is not None else 0.0
-    too_much = seconds > runner().max_seconds or (
-        experiment is not None and plans is not None and experiment.estimated_bytes(plans) > runner().max_bytes
-    )
+    page = panel.page
     row = st.container(horizontal=True, vertical_alignment="center")
     place = st.container()
-    public = experiment is None or experiment.problem.public
-    if public:
+    if ready is None or ready.experiment.problem.public:
         with place:
             at_once = panel.switch("follow", "Run at every change", True, FOLLOW)
-        if at_once and experiment is not None and plans is not None and seconds < AT_ONCE and not too_much:
-            _follow(page, title, experiment, plans, tables)
+        if at_once and ready is not None and ready.seconds < AT_ONCE and not ready.too_much:
+            _follow(page, title, ready)
     else:
         place.caption("Your own file: runs start by click only.")
     run = current(page)
@@ -107,61 +121,58 @@ def bar(
         key=f"{page}_run",
         type="primary",
         icon=":material/play_arrow:",
-        disabled=active or not ready or too_much,
+        disabled=active or ready is None or ready.too_much,
         on_click=_start,
-        args=(page, title, experiment, plans, tables),
+        args=(page, title, ready),
     )
     row.button("Stop", key=f"{page}_stop", icon=":material/stop:", disabled=not active, on_click=_stop, args=(page,))
     return active
 
 
-def outlook(panel: Panel, experiment: Experiment, plans: Mapping[str, Plan]) -> None:
+def outlook(panel: Panel, ready: Ready) -> None:
     """What a run will take, and what keeps it from running."""
-    seconds, limit = experiment.estimated_seconds(plans), runner().max_seconds
     row = st.container(horizontal=True, vertical_alignment="center")
-    row.caption(f"{_counts(experiment, plans)}, {about(seconds)}.", width="content")
+    row.caption(f"{_counts(ready)}, {about(ready.seconds)}.", width="content")
     row.toggle(
         "Pause chart updates",
         key=panel.key("pause"),
         persist_state="session",
         help="The chart stands still while you look; the run itself does not pause.",
     )
-    _warn(experiment, plans, seconds, limit)
+    _warn(ready)
 
 
-def _follow(
-    page: str, title: str, experiment: Experiment, plans: Mapping[str, Plan], tables: Mapping[str, np.ndarray]
-) -> None:
+def _follow(page: str, title: str, ready: Ready) -> None:
     """Start the run of new settings, in place of one of older settings; only where nobody waits in line."""
     run = current(page)
-    if run is not None and run.experiment == experiment:
+    if run is not None and run.experiment == ready.experiment:
         return
     if run is not None:
         run.job.stop()
     if runner().waiting == 0:
-        _start(page, title, experiment, plans, tables)
+        _start(page, title, ready)
         current_run = current(page)
         if current_run is not None:
             current_run.job.wait(FIRST_PICTURE)
 
 
-def _warn(experiment: Experiment, plans: Mapping[str, Plan], seconds: float, limit: float) -> None:
+def _warn(ready: Ready) -> None:
     """Say before the run that it will take long, or too long, or more memory than there is."""
-    needed, most = experiment.estimated_bytes(plans), runner().max_bytes
-    if needed > most:
+    most, limit = runner().max_bytes, runner().max_seconds
+    if ready.bytes > most:
         st.error(
             f"A run may use {most / 1e9:.0f} GB. Choose fewer repeats, fewer methods, or smaller data.",
-            title=f"This run would need about {needed / 1e9:.0f} GB of memory",
+            title=f"This run would need about {ready.bytes / 1e9:.0f} GB of memory",
         )
-    elif seconds > limit:
+    elif ready.seconds > limit:
         st.error(
-            f"Runs end after {duration(limit)}. {_advice(experiment, plans, seconds / limit)}",
-            title=f"This run would take about {duration(seconds)}",
+            f"Runs end after {duration(limit)}. {_advice(ready, ready.seconds / limit)}",
+            title=f"This run would take about {duration(ready.seconds)}",
         )
-    elif seconds > LONG:
+    elif ready.seconds > LONG:
         st.warning(
-            f"You can stop it at any time and keep what was computed. {_advice(experiment, plans, seconds / LONG)}",
-            title=f"This run will take about {duration(seconds)}",
+            f"You can stop it at any time and keep what was computed. {_advice(ready, ready.seconds / LONG)}",
+            title=f"This run will take about {duration(ready.seconds)}",
         )
 
 
@@ -229,10 +240,9 @@ def duration(seconds: float) -> str:
     return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
-def _start(
-    page: str, title: str, experiment: Experiment, plans: Mapping[str, Plan], tables: Mapping[str, np.ndarray]
-) -> None:
-    st.session_state[page + _SUFFIX] = Run(runner().submit(experiment, tables), plans, page, title, tables)
+def _start(page: str, title: str, ready: Ready) -> None:
+    job = runner().submit(ready.experiment, ready.tables)
+    st.session_state[page + _SUFFIX] = Run(job, ready.plans, page, title, ready.tables)
 
 
 def _stop(page: str) -> None:
@@ -280,17 +290,17 @@ def _arm(run: Run, label: str) -> Arm:
     return next(arm for arm in run.experiment.arms if arm.label == label)
 
 
-def _counts(experiment: Experiment, plans: Mapping[str, Plan]) -> str:
-    steps, runs = sum(plan.iterations for plan in plans.values()), experiment.replicates
-    methods = f"{len(plans)} method{'s' if len(plans) != 1 else ''}"
+def _counts(ready: Ready) -> str:
+    steps, runs = sum(plan.iterations for plan in ready.plans.values()), ready.experiment.replicates
+    methods = f"{len(ready.plans)} method{'s' if len(ready.plans) != 1 else ''}"
     return f"{methods}, {steps:,} steps in all, {runs} run{'s' if runs != 1 else ''} of each"
 
 
-def _advice(experiment: Experiment, plans: Mapping[str, Plan], factor: float) -> str:
+def _advice(ready: Ready, factor: float) -> str:
     """Which control to lower, and to what."""
-    longest = max(plan.iterations for plan in plans.values())
-    if experiment.replicates > factor:
-        return f"With {max(1, int(experiment.replicates / factor))} repeats it would fit."
+    longest, replicates = max(plan.iterations for plan in ready.plans.values()), ready.experiment.replicates
+    if replicates > factor:
+        return f"With {max(1, int(replicates / factor))} repeats it would fit."
     if longest > factor:
-        return f"With one repeat and T = {max(1, int(longest * experiment.replicates / factor))} it would fit."
+        return f"With one repeat and T = {max(1, int(longest * replicates / factor))} it would fit."
     return "Use fewer rows, fewer methods, or a smaller batch."

@@ -78,9 +78,8 @@ def noise(shown: PlanView) -> Drawing:
 
 
 def drawings(shown: PlanView) -> Shown:
-    """The four figures of the plan, with headings and captions."""
+    """The other figures of the plan, with headings and captions."""
     return [
-        noise(shown),
         plan_view.privacy_spent(shown),
         (
             "Predicted gap",
