@@ -12,7 +12,6 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
@@ -33,7 +32,7 @@ class Cell:
     """
 
     experiment: Experiment
-    tables: Mapping[str, np.ndarray] = NO_TABLES
+    tables: Mapping[str, np.ndarray] = field(default_factory=dict)
     keep: Keep = "all"
 
     @cached_property

@@ -1,0 +1,185 @@
+"""The one wire format: a header in JSON and raw arrays behind it; and a trace that travels in it, piece by piece.
+
+Nothing is pickled: who reads such bytes runs none of them. Used between a server and its workers, by the store, and by
+a cluster.
+"""
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, get_args
+
+import numpy as np
+
+from dpviz.experiments.algorithm import Status
+from dpviz.experiments.cells import Outcome
+from dpviz.experiments.trace import Lane, Trace
+from dpviz.problems.base import Metric
+
+SMALL = 100_000  # bytes of the outputs of an arm that travel with every increment; larger ones come once, at the end
+_WORDS: tuple[Status, ...] = get_args(Status)
+_CODES = {word: code for code, word in enumerate(_WORDS)}
+_LENGTH, _ALIGNED = struct.Struct("<Q"), 64  # arrays begin at multiples of this, as NumPy's own do
+_KINDS = "biufcSU"  # of dtypes that are nothing but their bytes
+
+
+def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[bytes | memoryview]:
+    """A message as pieces of bytes, to be sent or joined: what JSON can say, and arrays by name. Nothing is copied that
+    lies in one piece. Raises TypeError for an array of Python objects."""
+    pieces: list[bytes | memoryview] = []
+    described = []
+    for name, array in arrays.items():
+        if array.dtype.kind not in _KINDS:
+            raise TypeError(f"{name}: an array of {array.dtype} cannot travel")
+        fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+        whole = np.asarray(array, order="F" if fortran else "C")
+        described.append([name, array.dtype.str, list(array.shape), fortran])
+        flat = whole.ravel(order="K").view(np.uint8) if whole.size else np.empty(0, np.uint8)
+        pieces += [flat.data, bytes(-flat.nbytes % _ALIGNED)]
+    text = json.dumps({"header": dict(header), "arrays": described}).encode()
+    text += b" " * (-(len(text) + _LENGTH.size) % _ALIGNED)
+    return [_LENGTH.pack(len(text)), text, *pieces]
+
+
+def unpack(message: bytes | bytearray) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of a message; the arrays are views of it. Raises ValueError if it is none."""
+    try:
+        (length,) = _LENGTH.unpack_from(message)
+        text = json.loads(bytes(message[_LENGTH.size : _LENGTH.size + length]))
+        place, arrays = _LENGTH.size + length, {}
+        for name, code, shape, fortran in text["arrays"]:
+            dtype = np.dtype(code)
+            if dtype.kind not in _KINDS:
+                raise ValueError(f"an array of {dtype}")
+            count = int(np.prod(shape, dtype=np.int64))
+            flat = np.frombuffer(message, dtype, count, place) if count else np.empty(0, dtype)
+            arrays[name] = flat.reshape(shape, order="F" if fortran else "C")
+            place += flat.nbytes + -flat.nbytes % _ALIGNED
+        return text["header"], arrays
+    except (struct.error, KeyError, TypeError, UnicodeDecodeError, AttributeError) as error:
+        raise ValueError("these bytes are no message") from error
+
+
+def outcome_to_bytes(outcome: Outcome) -> bytes:
+    """An outcome, whole."""
+    header = {name: getattr(outcome, name) for name in ("state", "message", "seconds")}
+    header["left_out"] = dict(outcome.left_out)
+    piece = None if outcome.trace is None else Sender().increment(outcome.trace, last=True)
+    header["trace"] = None if piece is None else piece[0]
+    return b"".join(pack(header, {} if piece is None else piece[1]))
+
+
+def outcome_from_bytes(message: bytes | bytearray) -> Outcome:
+    """The inverse of `outcome_to_bytes`. Raises ValueError for bytes that are none."""
+    header, arrays = unpack(message)
+    try:
+        described, trace = header.pop("trace"), None
+        if described is not None:
+            trace = Trace({})
+            extend(trace, described, arrays)
+        return Outcome(**header, trace=trace)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ValueError("these bytes are no outcome") from error
+
+
+@dataclass
+class _Sent:
+    """What of a lane is on its way already: rows, and the outputs as they were then."""
+
+    rows: int = 0
+    output: int = -1  # the iteration of the outputs
+
+
+class Sender:
+    """Cuts a growing trace into increments, each with what is new since the last one."""
+
+    def __init__(self) -> None:
+        self._sent: dict[str, _Sent] = {}
+
+    def increment(self, trace: Trace, last: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Header and arrays of what is new, to be packed; with `last`, the outputs however large they are.
+
+        The last row that was sent is sent again: dear diagnostics and the final status are filled in later.
+        """
+        lanes: list[dict[str, Any]] = []
+        arrays: dict[str, np.ndarray] = {}
+        for place, (label, lane) in enumerate(trace.lanes.items()):
+            sent = self._sent.get(label)
+            described: dict[str, Any] = {"label": label, "seconds": lane.seconds}
+            if sent is None:
+                sent = self._sent[label] = _Sent()
+                described |= {
+                    "metrics": [asdict(metric) for metric in lane.metrics],
+                    "private": lane.private,
+                    "keeps_path": lane.keeps_path,
+                    "currency": lane.currency,
+                }
+            described["first"] = first = max(0, sent.rows - 1)
+            found = _rows(lane, first)
+            latest = lane.iterations[-1] if lane.iterations else -1
+            size = sum(array.nbytes for array in lane.output.values())
+            if last or (size <= SMALL and latest > sent.output):
+                found |= {f"output/{name}": np.asarray(array) for name, array in lane.output.items()}
+                sent.output = latest
+            sent.rows = len(lane.iterations)
+            arrays |= {f"{place}/{name}": array for name, array in found.items()}
+            lanes.append(described)
+        return {"lanes": lanes}, arrays
+
+
+def _rows(lane: Lane, first: int) -> dict[str, np.ndarray]:
+    """What a lane holds from a row on, stacked."""
+    found = {"iterations": np.array(lane.iterations[first:], dtype=np.int64), "stopped_at": lane.stopped_at}
+    codes = [[_CODES[word] for word in words] for words in lane.statuses[first:]]
+    found["statuses"] = np.array(codes, dtype=np.uint8)
+    if lane.spent:
+        found["spent"] = np.array(lane.spent[first:])
+    for kind, series in (("values", lane.values), ("path", lane.path)):
+        # A path that is not kept, and a metric that is not recorded yet, are known by name all the same.
+        found |= {f"{kind}/{name}": np.array(rows[first:]) for name, rows in series.items()}
+    return found
+
+
+def extend(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Add an increment to a trace that others may be reading. The first one names the arms."""
+    lanes: Sequence[Mapping[str, Any]] = header["lanes"]
+    fresh = dict(trace.lanes)
+    for described in lanes:
+        if described["label"] not in fresh:
+            metrics = tuple(Metric(**metric) for metric in described["metrics"])
+            fresh[described["label"]] = Lane(
+                metrics, described["private"], described["keeps_path"], described["currency"]
+            )
+    for place, described in enumerate(lanes):
+        begin = f"{place}/"
+        found = {name[len(begin) :]: array for name, array in arrays.items() if name.startswith(begin)}
+        _extend_lane(fresh[described["label"]], described, found)
+    if len(fresh) > len(trace.lanes):
+        trace.lanes = fresh  # at once: readers see no arm or all
+
+
+def _extend_lane(lane: Lane, described: Mapping[str, Any], found: Mapping[str, np.ndarray]) -> None:
+    first = described["first"]
+    for name, array in found.items():
+        kind, _, key = name.partition("/")
+        if kind == "values":
+            _put(lane.values.setdefault(key, []), first, array.copy())  # a view would keep the whole message
+        elif kind == "path":
+            _put(lane.path.setdefault(key, []), first, array.copy())
+    if "spent" in found:
+        _put(lane.spent, first, found["spent"].copy())
+    output = {name.partition("/")[2]: array.copy() for name, array in found.items() if name.startswith("output/")}
+    lane.output = output or lane.output
+    _put(lane.statuses, first, [tuple(_WORDS[code] for code in row) for row in found["statuses"].tolist()])
+    lane.stopped_at, lane.seconds = found["stopped_at"].copy(), described["seconds"]
+    _put(lane.iterations, first, found["iterations"].tolist())  # last: readers take the length of that list once
+
+
+def _put(series: list[Any], first: int, rows: Sequence[Any] | np.ndarray) -> None:
+    """Write rows into a list from a place on."""
+    for place, row in enumerate(rows, first):
+        if place < len(series):
+            series[place] = row
+        else:
+            series.append(row)
