@@ -56,7 +56,7 @@ class Outcome:
     """How a cell ended, and what it has found until then.
 
     message : a sentence, if it failed. seconds : of computing time. left_out : the arms that met a mistake while they
-    ran, with the reason, where only the last record is kept.
+    ran, with the reason, where only the last record is kept. restored : found in a store instead of computed.
     """
 
     state: Ending
@@ -64,6 +64,7 @@ class Outcome:
     trace: Trace | None = None
     seconds: float = 0.0
     left_out: Mapping[str, str] = field(default_factory=dict)
+    restored: bool = False
 
 
 Heard = Callable[[int, Trace | None, float], None]  # number of a cell, what it has recorded, its progress in [0, 1]

@@ -12,8 +12,10 @@ import numpy as np
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
+from dpviz.experiments.cells import InThread
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.sweep import Sweep, SweepResult, SweepStep
+from dpviz.experiments.sweep import Sweep, SweepStep
+from dpviz.experiments.sweep_result import SweepResult
 from dpviz.experiments.trace import Trace
 
 State = Literal["queued", "running", "done", "stopped", "timeout", "failed"]
@@ -83,17 +85,25 @@ class Job:
         if self._stopping.is_set():
             return "stopped"
         self.state, began = "running", time.monotonic()
+        if isinstance(self.task, Sweep):
+            return self._sweep(self.task, began, max_seconds)
         steps = self.task.stream(self._tables)
         for step in steps:
-            if isinstance(step, SweepStep):
-                self.result = step.result
-            elif step.trace.lanes:  # data are loaded
+            if step.trace.lanes:  # data are loaded
                 self.trace = step.trace
             self.progress, self.seconds = step.progress, time.monotonic() - began
             if self._stopping.is_set() or self.seconds > max_seconds:
-                steps.close()  # type: ignore[union-attr]  # records the last state of every arm
+                steps.close()  # type: ignore[attr-defined]  # records the last state of every arm
                 return "stopped" if self._stopping.is_set() else "timeout"
         return "done"
+
+    def _sweep(self, sweep: Sweep, began: float, max_seconds: float) -> State:
+        def hear(step: SweepStep) -> None:
+            self.result, self.progress, self.seconds = step.result, step.progress, time.monotonic() - began
+
+        for step in sweep.stream(self._tables, InThread(max_seconds), self._stopping, hear):  # noqa: B007
+            pass
+        return step.result.cut or "done"
 
 
 class Runner:

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from dpviz.experiments.laws import Fit, Order
 from dpviz.experiments.results import quantiles
-from dpviz.experiments.sweep import SweepResult
+from dpviz.experiments.sweep_result import SweepResult
 from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Line, Mark, line_figure, one_band

@@ -1,21 +1,26 @@
 """Sweeps: the points of a setting on several data sets, and what is kept of them."""
 
 import math
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
+import pandas as pd
 import pytest
 from pydantic import ValidationError
 
 from dpviz.datasets.games import LatentGame
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz.experiments.cells import Cell, Heard, InThread, Outcome
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.laws import log_law, power_law
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.sweep import Sweep, SweepResult
+from dpviz.experiments.sweep import Axis, Sweep, SweepStep
+from dpviz.experiments.sweep_result import SweepResult
 from dpviz.families.accelerated import Nesterov
 from dpviz.families.mirror_descent import NoisyPayoffs, VertexSampling
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
@@ -39,6 +44,15 @@ GAME = Experiment(
     arms=arms(sampling=VertexSampling(iterations=4), noisy=NoisyPayoffs()),
     budget=ApproximateDP(epsilon=1.0, delta=1e-6),
     replicates=2,
+)
+
+SEVERAL = Sweep(
+    experiment=GAME,
+    fields=("problem.data.strategies_x",),
+    values=(10, 30, 100),
+    metric="duality_gap",
+    data_seed="problem.data.seed",
+    data_seeds=(4, 0, 9),
 )
 
 
@@ -74,6 +88,12 @@ class Scripted(Algorithm[Problem, Facts]):
 def scripted(happens: str, **others: Algorithm) -> Sweep:
     of = BASE.replaced(arms=arms(told=Scripted(happens=happens), **others), budget=NoPrivacy())
     return DIMENSIONS.replaced(experiment=of, metric="told")
+
+
+def told(sweep: Sweep, heard: Callable[[SweepStep], object]) -> None:
+    """Run a sweep to its end, telling of every advance."""
+    for _ in sweep.stream(heard=heard):
+        pass
 
 
 # ---------------------------------------------------------------------------------------------------------- points
@@ -145,7 +165,7 @@ def test_an_arm_without_a_plan_is_left_out_where_it_has_none() -> None:
     assert list(many.plans) == ["all"] and many.left_out["blocks"].endswith(".") and few.seconds > 0
     result = sweep.run()
     assert result.series("all")[0].tolist() == [8, 500] and result.series("blocks")[0].tolist() == [8]
-    assert [(item.value, item.label) for item in result.left_out] == [(500, "blocks")]
+    assert [(item.place.value, item.label) for item in result.left_out] == [(500, "blocks")]
 
 
 def test_without_any_plan_there_is_no_sweep() -> None:
@@ -169,7 +189,8 @@ def test_the_outcome_is_that_of_each_experiment_by_itself() -> None:
 
 
 def test_progress_rises_to_one_and_points_come_one_after_the_other() -> None:
-    steps = [(step.value, step.progress, step.result.finished) for step in DIMENSIONS.stream()]
+    steps: list[tuple[float, float, int]] = []
+    told(DIMENSIONS, lambda step: steps.append((step.value, step.progress, step.result.finished)))
     values, progress, finished = zip(*steps, strict=True)
     assert all(a <= b for a, b in pairwise(progress)) and 0 < progress[0] < 0.5 and progress[-1] == 1.0
     assert sorted(values) == list(values) and set(finished) == {0, 1, 2, 3}
@@ -179,13 +200,21 @@ def test_progress_rises_to_one_and_points_come_one_after_the_other() -> None:
 
 
 def test_a_stop_in_the_middle_keeps_the_points_that_are_finished() -> None:
-    steps = DIMENSIONS.stream()
-    for step in steps:
-        if step.value == 4.0:
-            break
-    steps.close()  # type: ignore[attr-defined]
+    stopping = threading.Event()
+    steps = DIMENSIONS.stream(stopping=stopping, heard=lambda step: stopping.set() if step.value == 4.0 else None)
+    *_, step = steps
     assert step.result.finished == 1 and step.result.points == 3
     assert step.result.series("a")[0].tolist() == [2] and set(step.result.to_frame()["setting"]) == {2.0}
+    assert step.result.cut == "stopped" and step.progress < 1
+
+
+def test_closing_the_stream_stops_what_runs() -> None:
+    stopping = threading.Event()
+    steps = DIMENSIONS.stream(stopping=stopping)
+    result = next(steps).result
+    assert not stopping.is_set()
+    steps.close()  # type: ignore[attr-defined]
+    assert stopping.is_set() and result.finished == 1
 
 
 def test_the_table_is_tidy() -> None:
@@ -228,11 +257,12 @@ def test_a_diverged_run_counts_with_its_last_number_and_infinity_is_a_number() -
     ("happens", "reason"), [("mistake", "The table is too large."), ("never a number", "delivered no numbers")]
 )
 def test_an_arm_that_fails_at_one_point_is_left_out_there_and_the_others_are_not(happens: str, reason: str) -> None:
-    steps = list(scripted(happens, other=Scripted()).stream())
+    steps: list[SweepStep] = []
+    told(scripted(happens, other=Scripted()), steps.append)
     result = steps[-1].result
     assert result.series("told")[0].tolist() == [2, 8] and result.series("other")[0].tolist() == [2, 4, 8]
     (item,) = result.left_out
-    assert (item.value, item.label) == (4.0, "told") and reason in item.reason
+    assert (item.place.value, item.label) == (4.0, "told") and reason in item.reason
     assert all(a.progress <= b.progress for a, b in pairwise(steps)) and steps[-1].progress == 1.0
 
 
@@ -249,16 +279,111 @@ def test_a_metric_that_nobody_records_is_a_mistake_at_once() -> None:
         next(DIMENSIONS.replaced(metric="beauty").stream())
 
 
-# ------------------------------------------------------------------------------------------------- several data sets
+# ------------------------------------------------------------------------------------------------- whoever runs it
 
-SEVERAL = Sweep(
-    experiment=GAME,
-    fields=("problem.data.strategies_x",),
-    values=(10, 30, 100),
-    metric="duality_gap",
-    data_seed="problem.data.seed",
-    data_seeds=(4, 0, 9),
+
+@dataclass
+class Elsewhere:
+    """Runs the cells in an order of its own; some end in a given way instead."""
+
+    order: Sequence[int] = ()
+    instead: Mapping[int, Outcome] = field(default_factory=dict)
+    cells: Sequence[Cell] = ()
+
+    def run(
+        self, cells: Sequence[Cell], stopping: threading.Event, heard: Heard | None = None
+    ) -> Iterator[tuple[int, Outcome]]:
+        self.cells = cells
+        for number in self.order or range(len(cells)):
+            (_, outcome), *_ = InThread().run([cells[number]], stopping)
+            yield number, self.instead.get(number, outcome)
+
+
+def test_a_sweep_is_cells_that_keep_the_last_record() -> None:
+    executor = Elsewhere()
+    DIMENSIONS.run(executor=executor)
+    assert executor.cells == DIMENSIONS.cells() and {cell.keep for cell in executor.cells} == {"last"}
+    assert [cell.experiment for cell in executor.cells] == list(DIMENSIONS.points())
+
+
+@pytest.mark.parametrize("order", [(8, 7, 6, 5, 4, 3, 2, 1, 0), (4, 0, 8, 2, 6, 1, 3, 7, 5)])
+def test_the_result_is_the_same_in_whatever_order_points_end(order: Sequence[int]) -> None:
+    failing = {3: Outcome("failed", "Too large."), 5: Outcome("done", left_out={"noisy": "Not here."})}
+    here, there = (SEVERAL.run(executor=Elsewhere(way, failing)) for way in ((), order))
+    pd.testing.assert_frame_equal(here.to_frame(), there.to_frame())
+    assert there.left_out == here.left_out and len(here.left_out) == 3
+    for label in here.curves:
+        assert there.laws(label) == here.laws(label) and there.curves[label].data_seeds == here.curves[label].data_seeds
+    for one, other in zip(here.orders("sampling", "noisy"), there.orders("sampling", "noisy"), strict=True):
+        assert one.leaders == other.leaders and np.array_equal(one.places, other.places)
+
+
+def test_a_point_that_fails_is_left_out_with_its_sentence_and_nothing_but_failures_is_a_mistake() -> None:
+    failed = Outcome("failed", "This run needed more memory than a run may use.")
+    result = DIMENSIONS.run(executor=Elsewhere(instead={0: failed}))
+    assert result.series("a")[0].tolist() == [4, 8] and result.finished == 3
+    assert [(item.place.value, item.label, item.reason) for item in result.left_out] == [
+        (2.0, "a", failed.message), (2.0, "b", failed.message)
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="more memory than a run may use"):
+        DIMENSIONS.run(executor=Elsewhere(instead=dict.fromkeys(range(3), failed)))
+
+
+@pytest.mark.parametrize("ending", ["stopped", "timeout"])
+def test_points_that_were_cut_off_leave_what_is_finished(ending: Literal["stopped", "timeout"]) -> None:
+    steps = DIMENSIONS.stream(executor=Elsewhere(order=(1, 0, 2), instead={0: Outcome(ending), 2: Outcome(ending)}))
+    *_, step = steps
+    assert step.result.cut == ending and step.result.finished == 1 and 0 < step.progress < 1
+    assert step.result.series("a")[0].tolist() == [4] and step.result.left_out == []
+
+
+def test_points_from_a_store_are_counted_and_their_part_of_the_progress_is_told() -> None:
+    (_, known), *_ = InThread().run(DIMENSIONS.cells()[:1], threading.Event())
+    steps = list(DIMENSIONS.stream(executor=Elsewhere(instead={0: replace(known, restored=True)})))
+    seconds = [point.seconds for point in DIMENSIONS.planned()]
+    assert steps[-1].result.restored == 1 and steps[-1].result.finished == 3
+    assert [step.restored for step in steps] == pytest.approx([seconds[0] / sum(seconds)] * 3)
+    pd.testing.assert_frame_equal(steps[-1].result.to_frame(), DIMENSIONS.run().to_frame())
+
+
+# ------------------------------------------------------------------------------------------------- two settings
+
+BOTH = DIMENSIONS.replaced(
+    values=(2.0, 4.0), second=Axis(fields=("budget.epsilon", "arms.0.algorithm.relative_step"), values=(1.0, 0.5))
 )
+
+
+def test_every_value_of_the_one_is_taken_with_every_value_of_the_other() -> None:
+    assert Sweep.from_json(BOTH.to_json()) == BOTH and BOTH.places == 4
+    settings = [(point.problem.dimension, point.budget.epsilon) for point in BOTH.points()]  # type: ignore[attr-defined]
+    assert settings == [(2, 0.5), (4, 0.5), (2, 1.0), (4, 1.0)]
+    assert [(point.value, point.second) for point in BOTH.planned()] == settings
+    assert BOTH.points()[0].arms[0].algorithm.relative_step == 0.5  # type: ignore[attr-defined]
+    same = BOTH.replaced(second=Axis(fields=("problem.rows",), values=(1000.0, 1.5)))
+    with pytest.raises(UserError, match=r"At the values 2 and 1\.5: Rows must be a whole number"):
+        same.points()
+
+
+def test_what_two_settings_give_can_be_read_value_by_value() -> None:
+    result = BOTH.run()
+    assert result.second == (0.5, 1.0) and result.finished == 4
+    frame = result.to_frame()
+    assert list(frame.columns)[3:5] == ["setting", "second_setting"] and len(frame) == 2 * 4 * 3
+    for second in result.second:
+        view, alone = result.at(second), BASE.replaced(budget=PureDP(epsilon=second))
+        values, samples = view.series("b")
+        assert values.tolist() == [2, 4] and view.second == () and "second_setting" not in view.to_frame()
+        np.testing.assert_array_equal(samples[0], alone.run().last("b", GAP))
+        assert view.orders("a", "b") and view.laws("a")[0] is not None
+
+
+def test_a_sweep_has_at_most_200_points() -> None:
+    values = tuple(float(value) for value in range(2, 17))
+    with pytest.raises(ValidationError, match="at most 200 points, and this has 225; choose fewer values or data sets"):
+        DIMENSIONS.replaced(values=values, second=Axis(fields=("budget.epsilon",), values=values))
+
+
+# ------------------------------------------------------------------------------------------------- several data sets
 
 
 def test_every_value_is_taken_on_every_data_set_and_they_have_the_same_plans() -> None:
@@ -302,11 +427,14 @@ def test_laws_and_orders_are_those_of_the_data_sets_by_themselves() -> None:
 
 def test_a_data_set_under_way_counts_when_it_is_complete_and_the_first_one_at_once() -> None:
     seen = {}
-    for step in SEVERAL.stream():
+
+    def look(step: SweepStep) -> None:
         if step.result.finished not in seen:
             orders = step.result.orders("sampling", "noisy")
             power, _ = step.result.laws("sampling")
             seen[step.result.finished] = sum(order.data_sets for order in orders), power
+
+    told(SEVERAL, look)
     assert {finished: sets for finished, (sets, _) in seen.items()} == {
         0: 0, 1: 1, 2: 1, 3: 1, 4: 1, 5: 1, 6: 2, 7: 2, 8: 2, 9: 3
     }  # fmt: skip
@@ -321,7 +449,7 @@ def test_a_method_without_a_plan_is_left_out_once_and_not_once_per_data_set() ->
         values=(8, 500),
     )
     result = of.run()
-    assert [(item.value, item.label) for item in result.left_out] == [(500, "blocks")]
+    assert [(item.place.value, item.label) for item in result.left_out] == [(500, "blocks")]
     assert result.series("blocks")[0].tolist() == [8] and len(result.series("blocks")[1][0]) == 6
 
 

@@ -3,7 +3,8 @@ import plotly.graph_objects as go
 import pytest
 
 from dpviz.experiments.experiment import Arm
-from dpviz.experiments.sweep import LeftOut, Sweep, SweepResult
+from dpviz.experiments.sweep import Sweep
+from dpviz.experiments.sweep_result import LeftOut, Place, SweepResult
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
 from dpviz.plots.style import HUES, arm_styles
 from dpviz.plots.sweep_figures import against
@@ -17,13 +18,19 @@ ARMS = {
 }
 
 
+def add(result: SweepResult, label: str, setting: float, samples: np.ndarray, data_seed: int | None = None) -> None:
+    """One more point of an arm."""
+    curve = result.curves[label]
+    curve.add(Place(len(curve.ends), setting, data_seed=data_seed), samples, 0)
+
+
 def made(metric: Metric = GAP, spread: float = 0.2, replicates: int = 9, **medians: tuple[float, ...]) -> SweepResult:
     """A result with these medians of arms "a", "b", ..., at the first sizes."""
     result = SweepResult([ARMS[label] for label in medians], metric.name, len(SIZES))
     result.metric = metric
     for label, heights in medians.items():
         for size, height in zip(SIZES, heights, strict=False):
-            result.curves[label].append(size, height * np.exp(spread * np.linspace(-1, 1, replicates)), 0)
+            add(result, label, size, height * np.exp(spread * np.linspace(-1, 1, replicates)))
     return result
 
 
@@ -95,7 +102,7 @@ def over_data_sets(*crossings: float) -> SweepResult:
     for seed, place in enumerate(crossings):
         for size in SIZES:
             for label, height in (("a", 0.2), ("b", 0.2 * (size / place) ** 0.6)):
-                result.curves[label].append(size, height * np.exp(0.1 * np.linspace(-1, 1, 9)), 0, data_seed=seed)
+                add(result, label, size, height * np.exp(0.1 * np.linspace(-1, 1, 9)), seed)
     return result
 
 
@@ -127,7 +134,7 @@ def test_slopes_are_those_of_all_data_sets_with_their_interval() -> None:
     result = made(a=(), b=())
     for seed, slope in enumerate((0.2, 0.3, 0.4)):
         for size in SIZES:
-            result.curves["a"].append(size, np.full(4, 0.1 * size**slope), 0, data_seed=seed)
+            add(result, "a", size, np.full(4, 0.1 * size**slope), seed)
     assert named(drawn(result))["a"].name == "a, slope 0.30 ± 0.25"  # 4.30 × 0.1/√3
 
 
@@ -149,7 +156,7 @@ def test_two_crossings_say_from_where_to_where_and_more_are_no_order() -> None:
     assert notes(twice) == ["a is better than b from d ≈ 32 to 320", "b is better than a from d ≈ 320 on"]
     result = made(a=(1.0, 1.0, 1.0), b=(0.5, 2.0, 0.5))
     for label, height in (("a", 1.0), ("b", 2.0)):
-        result.curves[label].append(10_000.0, np.full(9, height), 0)
+        add(result, label, 10_000.0, np.full(9, height))
     figure = drawn(result)
     assert notes(figure) == ["a and b: 3 crossings, no clear order"]
     assert all(trace.mode != "markers+text" for trace in figure.data)
@@ -157,8 +164,8 @@ def test_two_crossings_say_from_where_to_where_and_more_are_no_order() -> None:
 
 def test_curves_are_compared_where_both_have_results() -> None:
     result = made(a=(0.1, 0.1, 0.1), b=(0.01,))
-    result.curves["b"].append(1000.0, np.full(9, 1.0), 0)
-    result.left_out.append(LeftOut(100.0, "b", "It does not fit."))
+    add(result, "b", 1000.0, np.full(9, 1.0))
+    result.leave_out([LeftOut(Place(1, 100.0), "b", "It does not fit.")])
     assert notes(drawn(result)) == ["b is better than a below d ≈ 100"]
 
 
@@ -189,8 +196,8 @@ def test_one_run_has_no_band_and_the_figure_says_so(check_finite) -> None:
 def test_values_and_medians_without_logarithms_can_be_drawn(check_finite) -> None:
     result = SweepResult([ARMS["a"], ARMS["b"]], "gap", 2)
     for setting, height in ((0.0, -1.0), (0.5, 1.0)):
-        result.curves["a"].append(setting, np.full(3, height), 0)
-        result.curves["b"].append(setting, np.zeros(3), 0)
+        add(result, "a", setting, np.full(3, height))
+        add(result, "b", setting, np.zeros(3))
     figure = drawn(result, log_x=False, log_y=False, y_title="Value")
     check_finite(figure)
     assert notes(figure) == ["a is better than b below d ≈ 0.25"] and figure.data[-1].y == pytest.approx([0.0])

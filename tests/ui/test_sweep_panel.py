@@ -21,7 +21,8 @@ def page() -> None:
     import streamlit as st
 
     from dpviz.experiments.experiment import Arm, Experiment
-    from dpviz.experiments.sweep import Sweep, SweepResult
+    from dpviz.experiments.sweep import Sweep
+    from dpviz.experiments.sweep_result import SweepResult
     from dpviz.families.accelerated import Nesterov
     from dpviz.privacy.budgets import PureDP
     from dpviz.problems.quadratic import Quadratic

@@ -7,7 +7,8 @@ import streamlit as st
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.experiments.laws import better_law
-from dpviz.experiments.sweep import LeftOut, Point, Sweep, SweepResult
+from dpviz.experiments.sweep import Point, Sweep
+from dpviz.experiments.sweep_result import LeftOut, SweepResult
 from dpviz.numbers import short
 from dpviz.plots.sweep_figures import with_margin
 from dpviz.ui.controls import in_place
@@ -51,7 +52,7 @@ def panel(
     same = run is not None and run.job.task == sweep
     if not same and sweep is not None:
         here = points[: len(sweep.values)]  # the other data sets have the same plans
-        _left_out([LeftOut(point.value, *item) for point in here for item in point.left_out.items()], len(here))
+        _left_out([LeftOut(point.place, *item) for point in here for item in point.left_out.items()], len(here))
     _live(page, active, diagnostics, draw)
     if run is None or active or run.job.result is None:
         return
@@ -137,7 +138,7 @@ def _left_out(items: Sequence[LeftOut], points: int) -> None:
         values: dict[str, dict[str, None]] = {}
         for item in items:
             if item.reason == reason:
-                values.setdefault(item.label, {})[short(item.value, 10)] = None  # once, on however many data sets
+                values.setdefault(item.label, {})[short(item.place.value, 10)] = None  # once, on however many data sets
         places = [
             label if len(found) == points else f"{label} at {', '.join(found)}" for label, found in values.items()
         ]

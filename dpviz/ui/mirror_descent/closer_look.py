@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from dpviz.experiments.sweep import Sweep, SweepResult
+from dpviz.experiments.sweep import Sweep
+from dpviz.experiments.sweep_result import SweepResult
 from dpviz.families.mirror_descent import VertexSampling, bounds, figures, planning, presets
 from dpviz.numbers import short
 from dpviz.plots import plan_figures, sweep_figures
