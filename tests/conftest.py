@@ -1,10 +1,12 @@
-"""Markers: every test is `unit`, `pages` or `browser` by where it stands, or else `slow`."""
+"""Markers: every test is `unit`, `pages` or `browser` by where it stands, or else `slow`; and no store but its own."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 TESTS = Path(__file__).parent
+os.environ["DPVIZ_STORE"] = "off"  # what is tested is computed
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
