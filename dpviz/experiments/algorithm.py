@@ -93,8 +93,9 @@ class Algorithm(Specification, ABC, Generic[P, F]):
     def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
         """About how long the steps of a run take on one core, without diagnostics; from declared sizes alone."""
         sizes, n = plan.rows, plan.facts.n
-        whole, drawn = int((sizes >= n).sum()), float(sizes[sizes < n].sum())
-        return replicates * (whole * cost.evaluation + drawn * cost.batch_row) + plan.iterations * SECONDS_PER_STEP
+        whole, drawn = int((sizes >= n).sum()), sizes[sizes < n] * cost.batch_row
+        batches = float(np.minimum(drawn, cost.batch or np.inf).sum())
+        return replicates * (whole * cost.evaluation + batches) + plan.iterations * SECONDS_PER_STEP
 
     def diagnostic_seconds(self, cost: Cost) -> float:
         """About how long the diagnostics of one output of one replicate take, without those that are declared dear."""

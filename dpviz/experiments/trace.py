@@ -21,7 +21,7 @@ def recording_grid(iterations: int, points: int = 100) -> np.ndarray:
     if iterations < points:
         return np.arange(iterations + 1)
     linear = np.linspace(0, iterations, points // 2)
-    logarithmic = np.geomspace(1, iterations, points - points // 2)
+    logarithmic = np.geomspace(1, iterations, points - points // 2 + 1)  # the end is a point of both halves
     return np.unique(np.concatenate([linear, logarithmic]).round().astype(int))
 
 

@@ -20,6 +20,9 @@ Replicates = Sequence[int] | np.ndarray
 # (distribution, replicates, shape) to standard draws (R', *shape), each replicate from its own stream
 Draw = Callable[[Literal["laplace", "standard_normal"], Replicates, tuple[int, ...]], np.ndarray]
 
+# From n/8 rows on, a batch is drawn as a mark on every row: less work than to draw and gather so many rows.
+MARKED = 8
+
 
 def without_replacement(generators: Sequence[np.random.Generator], m: int, n: int) -> np.ndarray:
     """(R, m) different rows of n, every set of m as likely as any other."""
@@ -27,6 +30,22 @@ def without_replacement(generators: Sequence[np.random.Generator], m: int, n: in
     for row, generator in zip(indices, generators, strict=True):
         row[:] = generator.choice(n, m, replace=False, shuffle=False)
     return indices
+
+
+def marked(generators: Sequence[np.random.Generator], m: int, n: int) -> np.ndarray:
+    """(R, n) bool, which m of n rows are chosen; every set of m as likely as any other.
+
+    One byte for each row chooses about as many, all rows alike; the surplus is then drawn among the chosen, or what is
+    missing among the others. Given how many the bytes chose, all sets of that size are as likely, so those of m are.
+    """
+    chosen = np.empty((len(generators), n), dtype=bool)
+    for row, generator in zip(chosen, generators, strict=True):
+        np.less(np.frombuffer(generator.bytes(n), dtype=np.uint8), round(256 * m / n), out=row)
+        missing = m - np.count_nonzero(row)
+        if missing:
+            among = np.flatnonzero(~row if missing > 0 else row)
+            row[among[generator.choice(len(among), abs(missing), replace=False, shuffle=False)]] = missing > 0
+    return chosen
 
 
 def poisson(generators: Sequence[np.random.Generator], chance: float, table: int) -> tuple[np.ndarray, np.ndarray]:
@@ -89,6 +108,7 @@ class Batch(Sample):
     replicates : (R',) for whom.
     indices : (R', m) rows of the table for each replicate, or None if none were drawn. Those of a sampled batch are
         secret: never show them.
+    marked : (R', n) bool, of a large batch, which rows are in it; None of others, and of the whole table. As secret.
     taken : (R', k) bool, which of (R', k) indices are in the batch, where sizes differ; None if all are. As secret.
     rows : the block of the table that it is, for all replicates; None for the whole table.
     size : what makes a mean of a sum over the batch; None: all rows of the table.
@@ -103,6 +123,7 @@ class Batch(Sample):
         relation: Relation,
         *,
         indices: np.ndarray | None = None,
+        marked: np.ndarray | None = None,
         taken: np.ndarray | None = None,
         rows: slice | None = None,
         size: int | None = None,
@@ -110,20 +131,38 @@ class Batch(Sample):
         whom = np.asarray(replicates, dtype=int)
         self.replicates = whom.copy() if whom.flags.writeable else whom  # the caller's may change
         self.relation = relation
-        self.indices, self.taken, self.rows = indices, taken, rows
-        for kept in (self.replicates, indices, taken):  # what was paid for is on these rows, for these replicates
+        self._indices, self.marked, self.taken, self.rows = indices, marked, taken, rows
+        for kept in (
+            self.replicates,
+            indices,
+            marked,
+            taken,
+        ):  # what was paid for is on these rows, for these replicates
             if kept is not None and kept.flags.writeable:
                 kept.setflags(write=False)
         self._draw, self._size = draw, size
         self._declared = [] if event is None else list(inner_events(event))
         self._lock = Lock()  # two threads must not both get the one release that was paid for
 
+    @property
+    def indices(self) -> np.ndarray | None:
+        """(R', m) rows of the table for each replicate; None for the whole table and for a block of it."""
+        if self._indices is None and self.marked is not None:
+            self._indices = np.nonzero(self.marked)[1].reshape(len(self.marked), -1)
+            self._indices.setflags(write=False)
+        return self._indices
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is the whole table."""
+        return self._indices is None and self.marked is None and self.rows is None
+
     def split(self, parts: Iterable[slice]) -> "Iterator[tuple[slice, Batch]]":
         """Batches for some of the replicates each, which together have the releases that are left; this one has none.
 
         For releases that take long: each replicate gets the same noise, whatever the parts. Disjoint, whole table only.
         """
-        if self.indices is not None or self.rows is not None:
+        if not self.whole:
             raise LedgerError("only releases on the whole table are split by replicates")
         with self._lock:
             declared, self._declared = self._declared, []
@@ -161,8 +200,7 @@ class Batch(Sample):
             raise LedgerError(f"this batch does not allow {kind.__name__} now; declared: {self._declared}")
         if query.norm != norm:
             raise LedgerError(f"{kind.__name__} noise needs a sensitivity in {norm}, the query has {query.norm}")
-        whole = self.indices is None and self.rows is None
-        if query.batch is not self and not (query.batch is None and whole):
+        if query.batch is not self and not (query.batch is None and self.whole):
             raise LedgerError("a query must be released by the batch that it was computed on")
         require_relation(query, self.relation)
         if len(query.value) != len(self.replicates):

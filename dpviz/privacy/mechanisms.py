@@ -4,6 +4,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -110,12 +111,14 @@ class Mechanisms:
         chosen = self._chosen(rows)
         if not isinstance(event, Sub):
             return Batch(event, chosen, self._drawn, self._ledger.relation)
-        generators, taken = [self._batches[r] for r in chosen], None
-        if table is None:
-            indices = batches.without_replacement(generators, event.m, event.n)
-        else:
+        generators = [self._batches[r] for r in chosen]
+        opened = partial(Batch, event, chosen, self._drawn, self._ledger.relation, size=event.m)
+        if table is not None:
             indices, taken = batches.poisson(generators, event.m / event.n, table)
-        return Batch(event, chosen, self._drawn, self._ledger.relation, indices=indices, taken=taken, size=event.m)
+            return opened(indices=indices, taken=taken)
+        if event.m * batches.MARKED >= event.n:
+            return opened(marked=batches.marked(generators, event.m, event.n))
+        return opened(indices=batches.without_replacement(generators, event.m, event.n))
 
     def blocks(self, event: Parallel, n: int, rows: Replicates | None = None) -> list[Batch]:
         """Open disjoint blocks of floor(n/k) consecutive rows, one for each of the k parts of `event`; charges it now.

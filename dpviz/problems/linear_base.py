@@ -18,6 +18,7 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems.base import (
+    SECONDS_PER_MARK,
     SECONDS_PER_PRODUCT,
     Cost,
     Facts,
@@ -31,6 +32,7 @@ from dpviz.specification import choice, number
 # Passes over the data work on blocks of about this many elements (rows × replicates): they stay in the cache, and no
 # (n, R) array is returned to the system and faulted in again at every iteration.
 BLOCK = 16_000
+GATHERED = 160_000  # numbers in the rows of batches that are gathered at once (replicates × rows × columns)
 _NORMS = 4096  # rows
 
 
@@ -168,9 +170,13 @@ class LinearModel(ProblemSpecification):
         )
 
     def cost(self, facts: Facts) -> Cost:
-        """A pass over the table per step, and for the optimum about ten Hessians."""
+        """A pass over the table per step, also for a large batch, and for the optimum about ten Hessians."""
         found = super().cost(facts)
-        return replace(found, preparation=found.preparation + 10 * facts.n * facts.d**2 * SECONDS_PER_PRODUCT)
+        return replace(
+            found,
+            preparation=found.preparation + 10 * facts.n * facts.d**2 * SECONDS_PER_PRODUCT,
+            batch=found.evaluation + facts.n * SECONDS_PER_MARK,
+        )
 
     def smoothness_of(self, largest: float) -> float:
         """L = curvature · λ + 2λ_reg, where λ bounds the eigenvalues of the rows' second moment UᵀU/n."""
@@ -276,16 +282,22 @@ class LinearProblem(SmoothProblem):
         """Some replicates after the others, where all together take long."""
         x = np.clip(np.nan_to_num(x), -1e100, 1e100)  # a diverged replicate must not turn an argument into NaN
         m = batch.divisor(self.facts.n)
-        total, indices, taken = np.empty_like(x), batch.indices, batch.taken
-        each = self._cost.evaluation if indices is None else indices.shape[1] * self._cost.batch_row
+        marked = batch.marked
+        indices = batch.indices if marked is None else None
+        self._check_rows(indices, marked)
+        total, each = np.empty_like(x), self._cost.evaluation
+        if indices is not None:
+            each = indices.shape[1] * self._cost.batch_row
         for part in slices(len(x), each):
             if part.start:
                 yield
             with np.errstate(over="ignore"):
                 if indices is None:
-                    total[part] = self._table_sum(x[part])
+                    total[part] = self._table_sum(x[part], None if marked is None else marked[part])
                 else:
-                    total[part] = self._batch_sum(x[part], indices[part], None if taken is None else taken[part])
+                    total[part] = self._batch_sum(
+                        x[part], indices[part], None if batch.taken is None else batch.taken[part]
+                    )
         sensitivity = self.facts.gradient_sensitivity(norm, m, batch.relation)
         return Query(total / -m, sensitivity, norm, batch, batch.relation)
 
@@ -302,30 +314,45 @@ class LinearProblem(SmoothProblem):
         """Share of rows whose gradient can reach the clip; a diagnostic."""
         return 0.0 if self._caps is None else float((self._caps < self._steep).mean())
 
-    def _table_sum(self, x: np.ndarray) -> np.ndarray:
+    def _check_rows(self, indices: np.ndarray | None, marked: np.ndarray | None) -> None:
+        """Raises IndexError for a batch of another table: what is gathered below stops at the last row."""
+        n = self.facts.n
+        if (indices is not None and indices.max(initial=0) >= n) or (marked is not None and marked.shape[1] != n):
+            raise IndexError(f"the batch was drawn from another table than this one of {n} rows")
+
+    def _table_sum(self, x: np.ndarray, marked: np.ndarray | None = None) -> np.ndarray:
+        """Σ -φ' v over all rows (R, d), or over those that are marked (R, n) for each replicate."""
         total = np.zeros_like(x)
-        for rows, arguments, caps in self._blocks(x):
-            total += self.slopes(arguments, caps) @ rows
+        for part, rows, arguments, caps in self._blocks(x):
+            slopes = self.slopes(arguments, caps)
+            if marked is not None:
+                slopes *= marked[:, part]  # finite, so that the others are exactly 0 and add nothing
+            total += slopes @ rows
         return total
 
-    def _blocks(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
-        """Blocks of the table: rows (b, d), their arguments (R, b) in a buffer that is reused, caps (b,)."""
+    def _blocks(self, x: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray | None]]:
+        """Blocks of the table: where, rows (b, d), their arguments (R, b) in a buffer that is reused, caps (b,)."""
         size = max(1, BLOCK // len(x))
         buffer = np.empty((len(x), min(size, self.facts.n)))
         for start in range(0, self.facts.n, size):
-            rows = self._rows[start : start + size]
+            part = slice(start, min(start + size, self.facts.n))
+            rows = self._rows[part]
             arguments = np.matmul(x, rows.T, out=buffer[:, : len(rows)])
             if self._offsets is not None:
-                arguments -= self._offsets[start : start + size]
-            yield rows, arguments, None if self._caps is None else self._caps[start : start + size]
+                arguments -= self._offsets[part]
+            yield part, rows, arguments, None if self._caps is None else self._caps[part]
 
     def _batch_sum(self, x: np.ndarray, indices: np.ndarray, taken: np.ndarray | None) -> np.ndarray:
-        total = np.zeros_like(x)
-        size = max(1, BLOCK // len(x))
-        for start in range(0, indices.shape[1], size):
+        """Σ -φ' v (R, d) over the rows of each replicate's batch (R, m), of which those count that are taken."""
+        (count, d), m = x.shape, indices.shape[1]
+        total, size = np.zeros_like(x), max(1, min(m, GATHERED // x.size))
+        buffer, other = np.empty(count * size * d), np.empty(count * size)
+        for start in range(0, m, size):
             chosen = indices[:, start : start + size]
-            rows = self._rows[chosen]  # (R, b, d): every replicate has a batch of its own
-            arguments = np.matmul(rows, x[:, :, None])[:, :, 0]
+            shape = chosen.shape
+            rows, arguments = buffer[: chosen.size * d].reshape(*shape, d), other[: chosen.size].reshape(shape)
+            np.take(self._rows, chosen, axis=0, out=rows, mode="clip")  # other modes gather into a copy of the buffer
+            np.matmul(rows, x[:, :, None], out=arguments[:, :, None])
             if self._offsets is not None:
                 arguments -= self._offsets[chosen]
             slopes = self.slopes(arguments, None if self._caps is None else self._caps[chosen])
@@ -395,7 +422,7 @@ class LinearProblem(SmoothProblem):
     def _hessian(self, x: np.ndarray) -> np.ndarray:
         """(d, d) Hessian at one point x (1, d)."""
         total = np.zeros((self.facts.d, self.facts.d))
-        for rows, arguments, caps in self._blocks(x):
+        for _, rows, arguments, caps in self._blocks(x):
             total += (rows.T * self.curvatures(arguments, caps)) @ rows
         return total / self.facts.n + 2 * self._regularisation * np.eye(self.facts.d)
 

@@ -86,7 +86,7 @@ class LogisticProblem(LinearProblem):
             loss, signs, total = self._shared_exponential(x, largest)
         else:
             loss, signs, total = np.zeros(len(x)), np.zeros(len(x)), np.zeros_like(x)
-            for rows, margins, caps in self._blocks(x):
+            for _, rows, margins, caps in self._blocks(x):
                 loss += _losses(margins, caps).sum(axis=1)
                 signs += np.sign(margins).sum(axis=1)
                 total += self.slopes(margins, caps) @ rows

@@ -10,6 +10,7 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems.base import (
     SECONDS_PER_DRAWN_ROW,
+    SECONDS_PER_MARK,
     Cost,
     Facts,
     Metric,
@@ -70,8 +71,8 @@ class Quadratic(ProblemSpecification):
 
     def cost(self, facts: Facts) -> Cost:
         """There is no table: a row of a batch is only drawn."""
-        seconds = 1e-8 * facts.d
-        return Cost(seconds, batch_row=SECONDS_PER_DRAWN_ROW, diagnostic=seconds, replicate=64.0 * facts.d)
+        seconds, drawn = 1e-8 * facts.d, facts.n * SECONDS_PER_MARK
+        return Cost(seconds, SECONDS_PER_DRAWN_ROW, diagnostic=seconds, replicate=64.0 * facts.d, batch=drawn)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "QuadraticProblem":
         return QuadraticProblem(self.facts())

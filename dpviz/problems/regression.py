@@ -103,7 +103,7 @@ class RegressionProblem(LinearProblem):
     def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """F(x) (R,), its gradient (R, d) and mean |uᵀx - t| / 2 (R,), a share of the target's range; one pass."""
         loss, error, total = np.zeros(len(x)), np.zeros(len(x)), np.zeros_like(x)
-        for rows, residuals, caps in self._blocks(x):
+        for _, rows, residuals, caps in self._blocks(x):
             loss += _huber(residuals, caps).sum(axis=1)
             error += np.abs(residuals).sum(axis=1)
             total += self.slopes(residuals, caps) @ rows

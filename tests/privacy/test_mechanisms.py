@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpviz.privacy.batches import Batch
+from dpviz.privacy.batches import Batch, marked
 from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, streams
@@ -242,8 +242,9 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
     assert not np.isin(runs[0], runs[2]).any()
 
 
-def test_batches_are_uniform_sets_of_distinct_rows_and_every_replicate_has_its_own() -> None:
-    n, m, replicates, steps = 12, 5, 200, 10
+@pytest.mark.parametrize(("m", "n"), [(4, 40), (5, 12)], ids=["gathered", "marked"])
+def test_batches_are_uniform_sets_of_distinct_rows_and_every_replicate_has_its_own(m: int, n: int) -> None:
+    replicates, steps = 200, 10
     event = Sub("wor", m, n, Laplace(1.0))
     source = mechanisms(*[event] * steps, replicates=replicates)
     drawn = np.stack([source.batch(event).indices for _ in range(steps)])  # (steps, R, m)
@@ -255,7 +256,34 @@ def test_batches_are_uniform_sets_of_distinct_rows_and_every_replicate_has_its_o
     statistic = ((counts - total * share) ** 2).sum() / (total * share * (1 - share)) * (n - 1) / n
     assert stats.chi2.sf(statistic, n - 1) > 1e-3
     pairs = [frozenset(row) for row in drawn[0].tolist()]
-    assert len(set(pairs)) > 150  # of 792 possible sets: shared batches would show at once
+    assert len(set(pairs)) > 150  # of at least 792 possible sets: shared batches would show at once
+
+
+@pytest.mark.parametrize("m", range(1, 6))
+def test_every_set_of_rows_is_as_likely_to_be_marked(m: int) -> None:
+    """All sets of m of 6 rows are counted: the law of a batch that is drawn as marks is that of choosing without
+    replacement, whatever the bytes came to before they were corrected."""
+    draws = 3000
+    found = np.concatenate([marked(streams(seed, Purpose.BATCHES, draws // 3), m, 6) for seed in range(3)])
+    assert (found.sum(axis=1) == m).all()
+    counts = np.bincount(found @ (1 << np.arange(6)), minlength=64)
+    sets = [number for number in range(64) if number.bit_count() == m]
+    assert counts[sets].sum() == draws and stats.chisquare(counts[sets]).pvalue > 1e-3
+
+
+def test_a_large_batch_is_marked_and_its_numbers_are_those_of_the_marked_rows() -> None:
+    few, many = Sub("wor", 12, 100, Laplace(1.0)), Sub("wor", 13, 100, Laplace(1.0))
+    source = mechanisms(few, many)
+    small, large = source.batch(few), source.batch(many)
+    assert small.marked is None and small.indices is not None and small.indices.shape == (3, 12)
+    assert large.marked is not None and large.marked.shape == (3, 100) and not large.marked.flags.writeable
+    assert large.indices is not None and not large.indices.flags.writeable
+    for marks, numbers in zip(large.marked, large.indices, strict=True):
+        assert np.flatnonzero(marks).tolist() == numbers.tolist() and len(numbers) == 13
+    for batch in (small, large):
+        assert not batch.whole
+        with pytest.raises(LedgerError, match="computed on"):
+            batch.laplace(query())  # of the whole table
 
 
 def test_a_full_batch_has_no_indices() -> None:
