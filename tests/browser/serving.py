@@ -34,12 +34,12 @@ class Server:
 
 
 @contextmanager
-def serve() -> Iterator[Server]:
-    """Start the app on a free port, by the README's command; stop it at the end."""
+def serve(*options: str, app: Path = ROOT / "app.py") -> Iterator[Server]:
+    """Start the app on a free port, by the README's command with further options; stop it at the end."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
+    command = [sys.executable, "-m", "streamlit", "run", str(app), "--server.port", str(port), *options]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "server.log"
         with path.open("w") as log:
@@ -67,11 +67,16 @@ def _wait_until_healthy(server: Server) -> None:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The system's Chromium (or the one named by the variable CHROMIUM): nothing is downloaded."""
-    executable = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    if executable is None:
-        raise RuntimeError("The browser tests need Chromium: apt-get install chromium, or its path in CHROMIUM.")
+    """The browser of the tests."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=list(ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=executable(), args=list(ARGUMENTS))
         yield browser
         browser.close()
+
+
+def executable() -> str:
+    """The system's Chromium, or the one named by the variable CHROMIUM: nothing is downloaded."""
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if found is None:
+        raise RuntimeError("The browser tests need Chromium: apt-get install chromium, or its path in CHROMIUM.")
+    return found

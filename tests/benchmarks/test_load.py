@@ -1,0 +1,305 @@
+"""A server under load: how long a slider move takes while others compute, and what is left when they have gone.
+
+    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python -m pytest tests/benchmarks/test_load.py --benchmark-only
+
+The server is started as the README says; what it is asked for is drawn from a fixed seed. Visitors and Chromium share
+the machine with it, so all times are upper bounds. At the end stands one table: what must be reached, and what was.
+"""
+
+import asyncio
+import random
+import re
+import statistics
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.async_api import Browser, Page, async_playwright, expect
+
+from tests.benchmarks.conftest import LINES
+from tests.benchmarks.processes import children, processor_seconds, resident
+from tests.benchmarks.visitors import Visitor
+from tests.browser.serving import ARGUMENTS, Server, executable, serve
+
+VISITORS, BROWSERS = 20, 3
+SECONDS = 25.0  # that sliders are moved for
+PATIENCE = 60_000.0  # milliseconds, for Chromium
+PAUSE = 3.0, 5.0  # seconds between two moves of a visitor
+LONG = {"accel_iterations": "2000", "accel_uniform_rows": "100000", "accel_follow": "false"}
+SMALL = {"accel_iterations": "20", "accel_replicates": "2", "accel_uniform_rows": "1000"}
+SLIDER = "Privacy budget ε"
+EMPTY = "import streamlit as st\nst.title('Nothing')\n"
+
+
+class Table:
+    """What was found, beside what must be reached."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, str, str, str]] = []
+
+    def add(self, what: str, found: float, unit: str, most: float | None = None, least: float | None = None) -> None:
+        """One line; `most` or `least` is what must be reached."""
+        limit = f"≤ {most:g}" if most is not None else f"≥ {least:g}" if least is not None else ""
+        met = found <= (np.inf if most is None else most) and found >= (-np.inf if least is None else least)
+        self.rows.append((what, f"{found:.3g} {unit}".strip(), limit, "" if not limit else "yes" if met else "NO"))
+
+    def lines(self) -> list[str]:
+        """As text, in columns."""
+        rows = [("", "found", "target", "met"), *self.rows]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+@pytest.fixture(scope="module")
+def table(request: pytest.FixtureRequest) -> Iterator[Table]:
+    """Printed at the end of the session."""
+    table = Table()
+    yield table
+    request.config.stash[LINES] += ["", *table.lines(), ""]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """Warm: the page was drawn, and run, by a visitor who has left."""
+    with serve() as server:
+
+        async def first() -> None:
+            async with Visitor(server.url, "accelerated") as visitor:
+                await visitor.until(lambda page: page.says("Done:"))
+
+        asyncio.run(first())
+        yield server
+        assert "Traceback" not in server.printed()
+
+
+@asynccontextmanager
+async def visitors(server: Server, number: int, **query: str) -> AsyncIterator[list[Visitor]]:
+    """That many, one after the other; each has a seed of its own, so that no run is another visitor's."""
+    async with AsyncExitStack() as stack:
+        found = [Visitor(server.url, "accelerated", accel_seed=str(k + 1), **query) for k in range(number)]
+        for visitor in found:
+            await stack.enter_async_context(visitor)
+        yield found
+        assert [text for visitor in found for text in visitor.exceptions] == []
+
+
+@asynccontextmanager
+async def two_runs(server: Server) -> AsyncIterator[Callable[[], bool]]:
+    """Two visitors keep a long run going each. Gives a function that says whether both are under way."""
+    async with visitors(server, 2, **LONG) as holders:
+
+        async def hold(holder: Visitor) -> None:
+            seed = int(holder.query["accel_seed"])
+            while True:
+                await holder.press("Run")
+                await holder.until(lambda page: page.controls["Stop"].disabled, np.inf)
+                await holder.enter("Seed", seed := seed + 100)
+
+        tasks = [asyncio.create_task(hold(holder)) for holder in holders]
+        for holder in holders:
+            await holder.until(lambda page: "Stop" in page.controls and not page.controls["Stop"].disabled)
+        yield lambda: all(not holder.controls["Stop"].disabled for holder in holders)
+        for task, holder in zip(tasks, holders, strict=True):
+            task.cancel()
+            await holder.press("Stop")
+
+
+async def at_intervals(move: Callable[[random.Random], Awaitable[float]], seed: int, seconds: float) -> list[float]:
+    """What `move` returns, called with a pause between, for that long."""
+    chance, ends = random.Random(seed), time.monotonic() + seconds
+    await asyncio.sleep(chance.uniform(0, PAUSE[1]))  # not all in one moment
+    took = []
+    while time.monotonic() < ends:
+        began = time.monotonic()
+        took.append(await move(chance))
+        await asyncio.sleep(max(0.0, chance.uniform(*PAUSE) - (time.monotonic() - began)))
+    return took
+
+
+async def moved(movers: list[Visitor], seconds: float = SECONDS) -> list[float]:
+    """Every visitor moves the slider of the budget every few seconds; the seconds until each page was drawn."""
+
+    def mover(visitor: Visitor) -> Callable[[random.Random], Awaitable[float]]:
+        return lambda chance: visitor.move(SLIDER, chance.choice(list(visitor.controls[SLIDER].options)))
+
+    took = await asyncio.gather(*(at_intervals(mover(who), k, seconds) for k, who in enumerate(movers)))
+    return [second for one in took for second in one]
+
+
+def p95(seconds: list[float]) -> float:
+    return float(np.quantile(seconds, 0.95))
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["no_run", "two_runs"])
+def test_twenty_visitors_move_sliders(report, table: Table, server: Server, busy: bool) -> None:
+    """From a slider move to the end of the page's script, and what a visitor costs the server."""
+
+    async def all_move() -> tuple[list[float], list[bool], float]:
+        async with AsyncExitStack() as stack:
+            both = await stack.enter_async_context(two_runs(server)) if busy else lambda: True
+            movers = await stack.enter_async_context(visitors(server, VISITORS))
+            active: list[bool] = []
+
+            async def watch() -> None:
+                while True:
+                    active.append(both())
+                    await asyncio.sleep(0.2)
+
+            watching = asyncio.create_task(watch())
+            used = processor_seconds(server.process.pid)
+            took = await moved(movers)
+            watching.cancel()
+            return took, active, (processor_seconds(server.process.pid) - used) / len(took)
+
+    took, active, used = report.benchmark.pedantic(lambda: asyncio.run(all_move()), rounds=1)
+    report(p50_s=statistics.median(took), p95_s=p95(took), moves=len(took), both_active=float(np.mean(active)))
+    name = f"{VISITORS} visitors, {'two runs' if busy else 'no run'}"
+    table.add(f"{name}: slider move, p50", statistics.median(took), "s")
+    table.add(f"{name}: slider move, p95", p95(took), "s", most=1.0 if busy else None)
+    table.add(f"{name}: processor time of the server per move", used, "s")
+    if busy:
+        table.add(f"{name}: share of the time with both runs under way", float(np.mean(active)), "")
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=executable(), args=list(ARGUMENTS))
+        yield browser
+        await browser.close()
+
+
+async def opened(browser: Browser, server: Server, query: str) -> Page:
+    page = await (await browser.new_context(viewport={"width": 1400, "height": 1000})).new_page()
+    page.set_default_timeout(PATIENCE)
+    await page.goto(f"{server.url}/accelerated?{query}")
+    await expect(page.locator('.stApp[data-test-script-state="notRunning"]')).to_be_visible(timeout=PATIENCE)
+    await expect(page.get_by_role("slider", name=SLIDER)).to_be_visible(timeout=PATIENCE)
+    return page
+
+
+def test_three_browsers_move_sliders(report, table: Table, server: Server) -> None:
+    """From the key on the slider to the guarantee of its new value on the page, in Chromium, while two runs go on."""
+
+    def mover(page: Page) -> Callable[[random.Random], Awaitable[float]]:
+        async def move(chance: random.Random) -> float:
+            slider = page.get_by_role("slider", name=SLIDER)
+            before = await slider.get_attribute("aria-valuetext")
+            began = time.perf_counter()
+            await slider.press(chance.choice(["ArrowLeft", "ArrowRight"]))
+            now = await slider.get_attribute("aria-valuetext")
+            assert now is not None and now != before
+            told = page.get_by_text(re.compile(f"Guarantee of each method: ε = {re.escape(now)},"))
+            await expect(told).to_be_visible(timeout=PATIENCE)
+            return time.perf_counter() - began
+
+        return move
+
+    async def all_move() -> list[float]:
+        async with two_runs(server), chromium() as browser:
+            pages = [await opened(browser, server, f"accel_seed={k + 50}") for k in range(BROWSERS)]
+            took = await asyncio.gather(*(at_intervals(mover(page), k, SECONDS) for k, page in enumerate(pages)))
+            return [second for one in took for second in one]
+
+    took = report.benchmark.pedantic(lambda: asyncio.run(all_move()), rounds=1)
+    report(p50_s=statistics.median(took), p95_s=p95(took), moves=len(took))
+    table.add(f"{BROWSERS} Chromium pages, two runs: slider move, p50", statistics.median(took), "s")
+    table.add(f"{BROWSERS} Chromium pages, two runs: slider move, p95", p95(took), "s", most=0.8)
+
+
+def test_time_to_the_first_curve(report, table: Table, server: Server) -> None:
+    """From the click on Run to a line in the live picture, in Chromium; each time with another seed."""
+
+    async def clicked() -> list[float]:
+        took = []
+        async with chromium() as browser:
+            for k in range(5):
+                page = await opened(browser, server, f"accel_follow=false&accel_seed={k + 70}")
+                run = page.get_by_role("button", name="Run", exact=True)
+                await expect(run).to_be_enabled()
+                began = time.perf_counter()
+                await run.click()
+                await expect(page.locator(".dpviz-plot path.js-line").first).to_be_attached(timeout=PATIENCE)
+                took.append(time.perf_counter() - began)
+                await page.context.close()
+        return took[1:]
+
+    took = report.benchmark.pedantic(lambda: asyncio.run(clicked()), rounds=1)
+    report(median_s=statistics.median(took), worst_s=max(took))
+    table.add("Run to first curve, warm, median", statistics.median(took), "s", most=0.7)
+
+
+def test_cold_start(report, table: Table, tmp_path: Path) -> None:
+    """From the start of the server to the first page drawn, beside a Streamlit app that has nothing but a title."""
+    empty = tmp_path / "app.py"
+    empty.write_text(EMPTY)
+
+    def first_page(app: Path | None, page: str) -> float:
+        async def visit(server: Server) -> None:
+            async with Visitor(server.url, page):
+                pass
+
+        began = time.perf_counter()
+        with serve() if app is None else serve(app=app) as server:
+            asyncio.run(visit(server))
+            return time.perf_counter() - began
+
+    found = {"ours": [0.0], "empty": [0.0]}
+
+    def both() -> None:
+        found["ours"].append(first_page(None, "accelerated"))
+        found["empty"].append(first_page(empty, ""))
+
+    report.benchmark.pedantic(both, rounds=3)
+    ours, nothing = (statistics.median(seconds[1:]) for seconds in found.values())
+    report(ours_s=ours, empty_s=nothing, ratio=ours / nothing)
+    table.add("Cold start to the first page", ours, "s")
+    table.add("Cold start, times that of an empty app", ours / nothing, "")
+
+
+async def used(server: Server, runs: int, switches: int, sessions: int, seed: int) -> None:
+    """Visitors compute, change pages, come and go."""
+    async with visitors(server, 1, **SMALL) as (visitor,):
+        for k in range(runs):
+            await visitor.enter("Seed", seed + k)
+            await visitor.until(lambda page: page.says("Done:"))
+        pages = ("mirror_descent", "budget_planner", "", "accelerated")
+        for k in range(switches):
+            await visitor.go_to(pages[k % len(pages)])
+    for k in range(sessions):
+        async with Visitor(server.url, ("accelerated", "mirror_descent")[k % 2], accel_seed=str(seed + k)):
+            pass
+
+
+async def settled(server: Server) -> tuple[float, float]:
+    """Bytes of the server and of its workers once those who left are forgotten: the least of a few seconds."""
+    found = []
+    for _ in range(8):
+        await asyncio.sleep(1.0)
+        async with Visitor(server.url, ""):  # who comes makes the server forget who has gone
+            pass
+        found.append((resident(server.process.pid), sum(map(resident, children(server.process.pid)))))
+    return min(found)
+
+
+def test_memory_returns(report, table: Table) -> None:
+    """After 200 runs, 200 page switches and 60 sessions the server and its workers are as large as before."""
+
+    async def in_turns(server: Server) -> list[tuple[float, float]]:
+        await used(server, runs=40, switches=20, sessions=8, seed=1000)  # fills what is kept for all visitors
+        before = await settled(server)
+        await used(server, runs=200, switches=200, sessions=60, seed=5000)
+        return [before, await settled(server)]
+
+    with serve("--server.disconnectedSessionTTL", "2") as server:
+        (before, working), (after, worked) = report.benchmark.pedantic(lambda: asyncio.run(in_turns(server)), rounds=1)
+        assert "Traceback" not in server.printed()
+    report(before_mib=before / 2**20, after_mib=after / 2**20, workers_before_mib=working / 2**20)
+    table.add("Memory of the server before", before / 2**20, "MiB")
+    table.add("Memory of the server after, times before", after / before, "", most=1.15)
+    if working:
+        table.add("Memory of the workers before", working / 2**20, "MiB")
+        table.add("Memory of the workers after, times before", worked / working, "", most=1.15)

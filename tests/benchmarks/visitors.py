@@ -1,0 +1,203 @@
+"""Visitors without a browser: they speak to a server over a websocket as Streamlit's page does.
+
+What a page would send is sent (the value of a control, a press, the polls that the server asks for, the address); what
+it would draw is only counted. So twenty visitors cost this machine little, and what they wait for is the server.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.WidgetStates_pb2 import WidgetState
+from websockets.asyncio.client import ClientConnection, connect
+
+PATIENCE = 120.0  # seconds after which a visitor gives up
+
+
+class Visitor:
+    """One session on a server.
+
+    page : the address's last part, such as "accelerated". query : the settings in the address.
+    controls : what the page has, by label; exceptions : what it has shown of mistakes of ours.
+    """
+
+    def __init__(self, url: str, page: str, **query: str) -> None:
+        self._url, self.page, self.query = url, page, dict(query)
+        self.controls: dict[str, Any] = {}
+        self.texts: dict[tuple[int, ...], str] = {}
+        self.exceptions: list[str] = []
+        self.charts = self.bytes = self.polls = self.finished = 0
+        self._scripts: dict[str, str] = {}  # the hash of every page
+        self._script = ""
+        self._states: dict[str, WidgetState] = {}
+        self._polling: dict[str, asyncio.Task[None]] = {}
+        self._lost = False
+        self._news = asyncio.Condition()
+
+    async def __aenter__(self) -> Self:
+        """Connect and see the page drawn once."""
+        server = urlsplit(self._url)
+        self._socket: ClientConnection = await connect(
+            f"ws://{server.netloc}/_stcore/stream",
+            subprotocols=["streamlit", "none"],  # type: ignore[list-item]  # any text is a subprotocol
+            origin=self._url,  # type: ignore[arg-type]
+            max_size=None,
+            compression=None,
+            ping_interval=None,
+        )
+        self._reader = asyncio.create_task(self._read())
+        await self._drawn(lambda message: setattr(message.rerun_script, "page_name", self.page))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the tab."""
+        self._stop_polling()
+        self._reader.cancel()
+        await self._socket.close()
+
+    async def move(self, label: str, text: str) -> float:
+        """Drag a slider to one of its options; returns the seconds until the page was drawn."""
+        slider = self.controls[label]
+        state = WidgetState(id=slider.id)
+        state.string_array_value.data.append(text)
+        self._states[slider.id] = state
+        return await self._drawn()
+
+    async def enter(self, label: str, value: float) -> float:
+        """Type a number into a field; returns the seconds until the page was drawn."""
+        field = self.controls[label]
+        self._states[field.id] = WidgetState(id=field.id, double_value=value)
+        self.query[field.query_param_key or label] = f"{value:g}"
+        return await self._drawn()
+
+    async def switch(self, label: str, on: bool) -> float:
+        """Tick a box or not; returns the seconds until the page was drawn."""
+        box = self.controls[label]
+        self._states[box.id] = WidgetState(id=box.id, bool_value=on)
+        return await self._drawn()
+
+    async def press(self, label: str) -> float:
+        """Press a button; returns the seconds until the page was drawn."""
+        pressed = WidgetState(id=self.controls[label].id, trigger_value=True)
+        return await self._drawn(lambda message: message.rerun_script.widget_states.widgets.append(pressed))
+
+    async def go_to(self, page: str) -> float:
+        """Choose another page in the menu; returns the seconds until it was drawn."""
+        self.page, self.query, self._script = page, {}, self._scripts[page]
+        self._states.clear()
+        self.controls.clear()
+        self.texts.clear()
+        return await self._drawn()
+
+    async def until(self, seen: Callable[[Self], bool], seconds: float = PATIENCE) -> float:
+        """Wait until something is there; returns the seconds that it took."""
+        began = time.perf_counter()
+        async with self._news, asyncio.timeout(seconds):
+            await self._news.wait_for(lambda: self._lost or seen(self))
+        if self._lost:
+            raise ConnectionError("the server has closed the connection, or said what is not understood")
+        return time.perf_counter() - began
+
+    def says(self, words: str) -> bool:
+        """Whether any text or progress bar of the page has these words."""
+        return any(words in text for text in self.texts.values())
+
+    async def _drawn(self, more: Callable[[BackMsg], object] = lambda message: None) -> float:
+        """Ask for the page, and wait until its script has come to its end."""
+        message, before = self._rerun(), self.finished
+        more(message)
+        began = time.perf_counter()
+        await self._socket.send(message.SerializeToString())
+        await self.until(lambda visitor: visitor.finished > before)
+        return time.perf_counter() - began
+
+    def _rerun(self) -> BackMsg:
+        message = BackMsg()
+        asked = message.rerun_script
+        asked.query_string = urlencode(self.query)
+        asked.page_script_hash = self._script
+        asked.context_info.timezone = "UTC"
+        asked.context_info.url = f"{self._url}/{self.page}"
+        asked.widget_states.widgets.extend(self._states.values())
+        return message
+
+    async def _read(self) -> None:
+        try:
+            async for data in self._socket:
+                message = ForwardMsg.FromString(data)  # type: ignore[arg-type]  # never text
+                self.bytes += len(data)
+                self._heard(message)
+                async with self._news:
+                    self._news.notify_all()
+        finally:
+            self._lost = True
+            async with self._news:
+                self._news.notify_all()
+
+    def _heard(self, message: ForwardMsg) -> None:
+        match message.WhichOneof("type"):
+            case "new_session":
+                if not message.metadata.run.fragment_ids:  # the whole page is drawn
+                    self._stop_polling()
+                    self.texts.clear()
+            case "navigation":
+                self._script = message.navigation.page_script_hash
+                for page in message.navigation.app_pages:
+                    self._scripts["" if page.is_default else page.url_pathname] = page.page_script_hash
+            case "page_info_changed":
+                self.query = dict(parse_qsl(message.page_info_changed.query_string))
+            case "delta" if message.delta.WhichOneof("type") == "new_element":
+                self._element(message)
+            case "auto_rerun":
+                self._poll(message.auto_rerun.fragment_id, message.auto_rerun.interval)
+            case "stop_auto_rerun":
+                for fragment in message.stop_auto_rerun.fragment_ids:
+                    if fragment in self._polling:
+                        self._polling.pop(fragment).cancel()
+            case "script_finished" if message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY:
+                self.finished += 1
+
+    def _element(self, message: ForwardMsg) -> None:
+        element = message.delta.new_element
+        kind = str(element.WhichOneof("type"))
+        found = getattr(element, kind)
+        match kind:
+            case "plotly_chart":
+                self.charts += 1
+            case "exception":
+                self.exceptions.append(found.message)
+            case "markdown" | "alert":
+                self.texts[tuple(message.metadata.delta_path)] = found.body
+            case "progress":
+                self.texts[tuple(message.metadata.delta_path)] = found.text
+            case "slider" | "number_input" | "button" | "checkbox" | "selectbox" | "button_group":
+                self.controls[found.label] = found
+                if kind in ("slider", "number_input") and found.set_value:
+                    self._states.pop(found.id, None)  # the page has another value now
+                if kind == "number_input" and found.set_value:
+                    self.query[found.query_param_key] = f"{found.value:g}"
+
+    def _poll(self, fragment: str, seconds: float) -> None:
+        async def again_and_again() -> None:
+            while True:
+                await asyncio.sleep(seconds)
+                message = self._rerun()
+                message.rerun_script.fragment_id, message.rerun_script.is_auto_rerun = fragment, True
+                self.polls += 1
+                await self._socket.send(message.SerializeToString())
+
+        if fragment in self._polling:
+            self._polling.pop(fragment).cancel()
+        self._polling[fragment] = asyncio.create_task(again_and_again())
+
+    def _stop_polling(self) -> None:
+        for task in self._polling.values():
+            task.cancel()
+        self._polling.clear()
