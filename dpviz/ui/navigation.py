@@ -3,7 +3,7 @@
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from dpviz.ui import appearance, families, screen
+from dpviz.ui import appearance, families, screen, visitors
 from dpviz.ui.experiment import run as run_panel
 
 # Process-wide on purpose: what it remembers is the server's state, not a visitor's.
@@ -65,6 +65,7 @@ def build() -> StreamlitPage:
     st.html(STYLE)
     appearance.readable()
     screen.watch()
+    visitors.here().drawn()
     run_panel.sidebar_status()
     return page
 

@@ -1,6 +1,8 @@
 """A visitor's own table on the page of private games: groups, losses of strategies, categories; plan, run, table."""
 
+import gc
 import io
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -121,6 +123,15 @@ def test_groups_of_the_file_name_the_strategies_and_the_losses(load: Load) -> No
     app.toggle(key="mirror_diagnostics").set_value(True).run()
     assert set(chart(app, "Loss of every group")["data"][0]["x"]) == regions - {"other"}  # nobody is there
     assert "taken from the data" in text(app) and "**not private**" in text(app)  # in the box of assumptions, too
+
+    # When the file is removed, its rows leave; what the run released stays.
+    (rows,) = map(weakref.ref, app.session_state["mirror_job"].tables.values())
+    app.file_uploader[0].set_value(None).run()
+    assert not app.exception and any("The file of this run was removed." in info.value for info in app.info)
+    assert lines(app, "Stacked shares of the vertices of player y") == regions
+    assert not any("Loss of every group" in alt for alt in charts(app))
+    gc.collect()
+    assert rows() is None
 
 
 def assumed(app: AppTest) -> str:

@@ -54,7 +54,7 @@ def _meaning(problem: LinearModel) -> str:
 def verdict(run: Run, _: Trace, diagnostics: bool) -> None:
     """How many rows the clip reaches, where there is one: read off the raw rows, for who may see diagnostics."""
     problem = run.experiment.problem
-    if not diagnostics or not isinstance(problem, LinearModel) or problem.clip is None:
+    if not diagnostics or not run.has_data or not isinstance(problem, LinearModel) or problem.clip is None:
         return
     share = _reached(problem.to_json(), run.tables)
     what = {"rows": "these are scaled down to it", "gradients": "their gradients can be longer, and are cut to it then"}

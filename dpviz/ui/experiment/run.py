@@ -1,6 +1,6 @@
 """Run, Stop, progress and live charts of a background job; the state of the jobs of all pages."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,6 +10,8 @@ import streamlit as st
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.runner import Job, Runner
+from dpviz.problems.base import Problem, ProblemSpecification
+from dpviz.ui import visitors
 from dpviz.ui.controls import Panel
 
 POLL = 0.25  # seconds between two looks at a running job
@@ -45,18 +47,28 @@ class Ready:
         return self.seconds > runner().max_seconds or self.bytes > runner().max_bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """A job with the plans that it executes, kept until the next one replaces it.
 
-    tables : the uploaded tables that it ran on, which its results may need; they leave with it.
+    tables : the uploaded tables that it ran on, which its results may need; they leave with it, or with the file.
     """
 
     job: Job
     plans: Mapping[str, Plan]
     page: str  # prefix of its keys
     title: str
-    tables: Mapping[str, np.ndarray] = field(default_factory=dict)
+    tables: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def abandon(self) -> None:
+        """End it: its visitor has left."""
+        self.job.stop()
+
+    def let_go(self, tables: Collection[str]) -> None:
+        """Forget the uploaded tables of these names."""
+        for name in tables:
+            if self.tables.pop(name, None) is not None:
+                _built.clear()
 
     @property
     def experiment(self) -> Experiment:
@@ -64,10 +76,25 @@ class Run:
         return self.job.experiment
 
     @property
+    def problem(self) -> Problem:
+        """What was run on, for diagnostics after the run; only while it `has_data`."""
+        return _built(self.experiment.problem.to_json(), self.tables)
+
+    @property
+    def has_data(self) -> bool:
+        """Whether its data are still there: those of a file that was removed are not."""
+        return self.experiment.problem.public or bool(self.tables)
+
+    @property
     def steps(self) -> tuple[int, int]:
         """Steps done so far and steps in all, over all methods."""
         total = sum(plan.iterations for plan in self.plans.values())
         return round(self.job.progress * total), total
+
+
+@st.cache_resource(max_entries=4, scope="session", show_spinner=False)
+def _built(text: str, _tables: Mapping[str, np.ndarray]) -> Problem:
+    return ProblemSpecification.from_json(text).build(_tables)
 
 
 @st.cache_resource
@@ -96,6 +123,12 @@ def pictured(page: str) -> Run | None:
     if trace is not None and all(lane.iterations for lane in trace.lanes.values()):
         st.session_state[page + _PICTURED] = run
     return st.session_state.get(page + _PICTURED)
+
+
+def keep(key: str, run: Run) -> None:
+    """Make it the last run of a panel, by the key of the session that ends in "_job"."""
+    st.session_state[key] = run
+    visitors.here().keep(key, run)
 
 
 def bar(panel: Panel, title: str, ready: Ready | None) -> bool:
@@ -197,10 +230,14 @@ def live(page: str, active: bool, draw: Callable[[], None]) -> None:
 
 
 def changed(page: str, experiment: Experiment | None) -> None:
-    """Say so if the results on the page belong to other settings than those that are set now."""
+    """Say so if the results on the page belong to other settings than those that are set now, or to no file."""
     place = st.container()  # always there: a notice that comes and goes would redraw all that follows
     run, latest = shown(page), current(page)
-    if run is not None and run.experiment != experiment and not (latest is not None and latest.job.active):
+    if run is not None and not run.has_data:
+        place.info(
+            "The file of this run was removed. What needs its rows is no longer shown.", icon=":material/delete:"
+        )
+    elif run is not None and run.experiment != experiment and not (latest is not None and latest.job.active):
         place.info(
             "Settings changed since this run. The results below belong to the settings it was started with.",
             icon=":material/history:",
@@ -242,7 +279,7 @@ def duration(seconds: float) -> str:
 
 def _start(page: str, title: str, ready: Ready) -> None:
     job = runner().submit(ready.experiment, ready.tables)
-    st.session_state[page + _SUFFIX] = Run(job, ready.plans, page, title, ready.tables)
+    keep(page + _SUFFIX, Run(job, ready.plans, page, title, dict(ready.tables)))
 
 
 def _stop(page: str) -> None:

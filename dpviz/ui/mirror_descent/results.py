@@ -1,6 +1,5 @@
 """What a run on a game shows beyond curves: strategies, losses per group, marginals, and the synthetic table."""
 
-from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -10,7 +9,6 @@ from dpviz.experiments.trace import Trace
 from dpviz.families.mirror_descent import AnytimeSampling, BiasReduced, VertexSampling, advice, outcome_figures, texts
 from dpviz.families.mirror_descent.certified import CERTIFIED_GAP
 from dpviz.plots.style import arm_styles
-from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.problems.games import GameSpecification, Player
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.grouped import GroupedGame
@@ -23,12 +21,6 @@ from dpviz.ui.mirror_descent import group_results, synthetic_table
 
 PLAYERS: dict[Player, str] = {"x": "x, minimises", "y": "y, maximises"}
 HEAVIEST = 20  # vertices that are named in numbers
-
-
-@st.cache_resource(max_entries=4, scope="session", show_spinner=False)
-def built(text: str, _tables: Mapping[str, np.ndarray]) -> Problem:
-    """The problem of a run, for diagnostics after it."""
-    return ProblemSpecification.from_json(text).build(_tables)
 
 
 def summary(panel: Panel, run: Run, trace: Trace) -> None:
@@ -45,8 +37,8 @@ def show(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
     if problem.public:
         group_results.released(panel, run, trace)
     game = None
-    if diagnostics and isinstance(problem, GroupLoss | LossMatrix | MarginalQueries):
-        game = built(problem.to_json(), run.tables)
+    if diagnostics and run.has_data and isinstance(problem, GroupLoss | LossMatrix | MarginalQueries):
+        game = run.problem
     if isinstance(game, GroupedGame):
         shown += group_results.diagnostics(panel, run, trace, game)
     if isinstance(game, MarginalGame):

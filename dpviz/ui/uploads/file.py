@@ -25,6 +25,7 @@ from dpviz.datasets.reading import SEPARATORS
 from dpviz.datasets.upload import new_identity
 from dpviz.errors import UserError
 from dpviz.specification import Specification, sentences
+from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
 
 NAMES = ("separator", "decimal", "header", "missing")  # of the widgets; a new file resets them
@@ -99,6 +100,13 @@ class File:
         found: Made = self.counts[what]
         return found
 
+    def let_go(self) -> None:
+        """Forget the rows, here and in runs of them: the file was removed. Widgets hold on to `self` until they end."""
+        visitors.here().forget(self.identities.values())
+        self.frame, self.made = pd.DataFrame(), None
+        for found in (self.counts, self.starts, self.bounds, self.lists):
+            found.clear()
+
     def column(self, name: str) -> ColumnInfo:
         """What a column holds."""
         return next(column for column in self.columns if column.name == name)
@@ -171,7 +179,10 @@ def known_as(page: str) -> Hashable:
 
 
 def _read(page: str, kind: type[File], sample_rows: int | None = None) -> None:
-    """Read the file that was just chosen; forget the table if it was removed."""
+    """Read the file that was just chosen; forget the one before."""
+    before: File | None = st.session_state.get(f"{page}_upload")
+    if before is not None:
+        before.let_go()
     for name in NAMES:
         st.session_state.pop(f"{page}_upload_{name}", None)
     _read_as(page, kind, lambda found: found.replaced(sample_rows=sample_rows))

@@ -1,0 +1,115 @@
+"""Who is here: a visitor is one open tab, and what it has under way ends soon after it was closed.
+
+Streamlit says when a connection ends, and keeps the session for a while in case it comes back. What that session had
+would stay in memory until the next visitor arrives: it is closed here when its time is over.
+"""
+
+import asyncio
+import gc
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import uuid4
+from weakref import WeakSet
+
+import streamlit as st
+from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+GRACE = 8.0  # seconds without a connection after which a visitor has left; a reload takes two or three
+BEAT = 1.0  # seconds between two looks at a visitor without a connection
+KEPT = 0.9  # of the time that Streamlit keeps a session, before it does not find it any more, and does not remove it
+KEY = "visitor"
+
+
+class Kept(Protocol):
+    """Something that goes on without its page: a run."""
+
+    def abandon(self) -> None:
+        """End it: nobody will see more of it."""
+
+    def let_go(self, tables: Collection[str]) -> None:
+        """Forget the uploaded tables of these names."""
+
+
+@dataclass(eq=False)
+class Visitor:
+    """One open tab.
+
+    session : Streamlit's name of it. name : ours, for the line of runs. runs : the last of every panel, by its key.
+    """
+
+    session: str
+    name: str = field(default_factory=lambda: uuid4().hex)
+    runs: dict[str, Kept] = field(default_factory=dict)
+    _all: "WeakSet[Kept]" = field(default_factory=WeakSet)  # those too that pages still show
+    _connection: object = None  # over which a page was last drawn
+
+    def keep(self, key: str, run: Kept) -> None:
+        """Remember a run, in place of the one before of the same key."""
+        self.runs[key] = run
+        self._all.add(run)
+
+    def forget(self, tables: Collection[str]) -> None:
+        """Let go of the tables, by name, of a file that its visitor has removed."""
+        for run in self._all:
+            run.let_go(tables)
+
+    def leave(self) -> None:
+        """End what is under way."""
+        for run in self.runs.values():
+            run.abandon()
+
+    def drawn(self) -> None:
+        """A page is being drawn for this visitor, who is here then."""
+        self._connection = _connection(self)
+
+    def look(self, connection: object, since: float | None = None) -> None:
+        """Look after a visitor without a connection: until a page is drawn over a new one, or the session is over.
+
+        since : when it was first found without one, by the clock of Streamlit's event loop, in which this is called
+        and calls itself.
+        """
+        if self._connection is not connection:
+            return
+        server, loop = runtime.get_instance(), asyncio.get_running_loop()
+        if server.is_active_session(self.session):
+            since = None
+        elif since is None:
+            since = loop.time()
+        away = 0.0 if since is None else loop.time() - since
+        if away >= GRACE:
+            self.leave()
+        if away >= KEPT * st.get_option("server.disconnectedSessionTTL"):
+            self.runs.clear()
+            server.close_session(self.session)
+            loop.call_soon(gc.collect)  # a session is full of cycles
+        else:
+            loop.call_later(BEAT, self.look, connection, since)
+
+
+def here() -> Visitor:
+    """The visitor for whom this page is drawn."""
+    if KEY not in st.session_state:
+        context = get_script_run_ctx()
+        st.session_state[KEY] = Visitor("" if context is None else context.session_id)
+    visitor: Visitor = st.session_state[KEY]
+    return visitor
+
+
+@dataclass(eq=False)
+class _Connection:
+    """Lives as long as the connection of a tab."""
+
+    visitor: Visitor
+
+
+def _ended(connection: _Connection) -> None:
+    with suppress(RuntimeError):  # no event loop: the cache was cleared by hand
+        connection.visitor.look(connection)
+
+
+@st.cache_resource(scope="session", on_release=_ended, show_spinner=False)
+def _connection(_visitor: Visitor) -> _Connection:
+    return _Connection(_visitor)

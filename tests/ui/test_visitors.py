@@ -1,0 +1,163 @@
+"""Who is here, over Streamlit's own runtime: tabs that are closed, connections that come back, sessions that end."""
+
+import asyncio
+import gc
+import time
+import weakref
+from collections.abc import Callable, Collection, Coroutine, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit import config
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.runtime import Runtime, RuntimeConfig
+from streamlit.runtime.memory_media_file_storage import MemoryMediaFileStorage
+from streamlit.runtime.memory_session_storage import MemorySessionStorage
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.session_manager import SessionClient
+from streamlit.runtime.uploaded_file_manager import UploadedFileRec
+
+from dpviz.ui import visitors
+from dpviz.ui.visitors import Visitor
+
+PATIENCE = 20.0
+PAGE = f"from {__name__} import page; page()"
+here: list[weakref.ref[Visitor]] = []  # those for whom a page was drawn, in that order
+
+
+class Run:
+    """What a page keeps of a run, with the rows of a file."""
+
+    def __init__(self) -> None:
+        self.abandoned = False
+
+    def abandon(self) -> None:
+        self.abandoned = True
+
+    def let_go(self, tables: Collection[str]) -> None: ...
+
+
+def page() -> None:
+    """The script of the toy app."""
+    visitor = visitors.here()
+    visitor.drawn()
+    if "toy_job" not in st.session_state:
+        st.session_state["toy_job"] = run = Run()
+        visitor.keep("toy_job", run)
+    here.append(weakref.ref(visitor))
+
+
+class Client(SessionClient):
+    """A browser that looks at nothing."""
+
+    def write_forward_msg(self, msg: Any) -> None: ...
+
+    client_context: Any = None
+
+
+@dataclass
+class Server:
+    """A Streamlit runtime in the loop of the test."""
+
+    runtime: Runtime
+    files: MemoryUploadedFileManager
+
+    async def connect(self, session: str | None = None) -> str:
+        """Open a tab, or let one come back, without drawing anything."""
+        return self.runtime.connect_session(Client(), {}, existing_session_id=session)
+
+    async def draw(self, session: str) -> Visitor:
+        """Draw the page in a tab."""
+        before, message = len(here), BackMsg()
+        message.rerun_script.query_string = ""
+        self.runtime.handle_backmsg(session, message)
+        await until(lambda: len(here) > before)
+        visitor = here[-1]()
+        assert visitor is not None
+        return visitor
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for a condition."""
+    ends = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < ends
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[..., Coroutine]], None]]:
+    """Plays a scene on a server of its own; sessions without a connection are kept for a second."""
+    here.clear()
+    monkeypatch.setattr(visitors, "GRACE", 0.2)
+    monkeypatch.setattr(visitors, "BEAT", 0.02)
+    monkeypatch.setattr(Runtime, "_instance", None)
+    script = tmp_path / "toy.py"
+    script.write_text(PAGE)
+    kept = config.get_option("server.disconnectedSessionTTL")
+    config.set_option("server.disconnectedSessionTTL", 1)
+
+    async def played(scene: Callable[[Server], Coroutine[Any, Any, None]]) -> None:
+        files = MemoryUploadedFileManager("/upload")
+        storage = MemorySessionStorage(ttl_seconds=1)
+        runtime = Runtime(RuntimeConfig(str(script), MemoryMediaFileStorage("/media"), files, session_storage=storage))
+        await runtime.start()
+        try:
+            await scene(Server(runtime, files))
+        finally:
+            runtime.stop()
+            await runtime.stopped
+
+    yield lambda scene: asyncio.run(played(scene))
+    config.set_option("server.disconnectedSessionTTL", kept)
+
+
+def run_of(visitor: Visitor) -> Run:
+    run = visitor.runs["toy_job"]
+    assert isinstance(run, Run)
+    return run
+
+
+def test_a_closed_tab_ends_its_run_and_then_its_session(server) -> None:
+    """No other visitor comes meanwhile: nothing but the clock removes what was uploaded."""
+
+    async def scene(server: Server) -> None:
+        session = await server.connect()
+        left = weakref.ref(await server.draw(session))
+        run = weakref.ref(run_of(left()))
+        assert not run().abandoned
+        server.files.add_file(session, UploadedFileRec("1", "rows.csv", "text/csv", b"1,2,3"))
+        server.runtime.disconnect_session(session)
+        await until(lambda: run().abandoned)
+        assert server.files.get_files(session, ["1"])  # it might still come back
+        gc.disable()  # the session must not need it
+        await until(lambda: left() is None and run() is None)
+        assert not server.files.get_files(session, ["1"])
+
+    try:
+        server(scene)
+    finally:
+        gc.enable()
+
+
+def test_a_connection_that_comes_back_keeps_the_run(server) -> None:
+    """Whether the page is drawn again over it or, as Streamlit does where nothing was under way, not."""
+
+    async def scene(server: Server) -> None:
+        session = await server.connect()
+        visitor = await server.draw(session)
+        for redraw in (True, False):
+            server.runtime.disconnect_session(session)
+            await asyncio.sleep(visitors.GRACE / 2)
+            assert await server.connect(session) == session
+            if redraw:
+                assert await server.draw(session) is visitor
+            await asyncio.sleep(2 * visitors.GRACE)
+            assert not run_of(visitor).abandoned
+        server.runtime.disconnect_session(session)
+        await until(lambda: run_of(visitor).abandoned)
+
+    server(scene)
