@@ -2,7 +2,6 @@
 
 import logging
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,11 +28,13 @@ class Cell:
 
     tables : what the visitor brought; empty for public data.
     keep : of the trace "all", or of every arm the "last" record without outputs, which is what a sweep needs.
+    seconds : about how long it will take; what waits behind it is told so.
     """
 
     experiment: Experiment
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
     keep: Keep = "all"
+    seconds: float = 0.0
 
     @cached_property
     def text(self) -> str:
@@ -70,16 +71,23 @@ class Outcome:
 Heard = Callable[[int, Trace | None, float], None]  # number of a cell, what it has recorded, its progress in [0, 1]
 
 
+class Stopping(Protocol):
+    """What says that a run shall stop: a `threading.Event`, mostly."""
+
+    def is_set(self) -> bool:
+        """Whether it shall."""
+
+
 class Executor(Protocol):
     """Who runs cells: the caller's thread, the worker processes of a server, a cluster."""
 
     def run(
-        self, cells: Sequence[Cell], stopping: threading.Event, heard: Heard | None = None
+        self, cells: Sequence[Cell], stopping: Stopping, heard: Heard | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         """The outcomes as cells end, each with the place of its cell in the sequence; in any order, but all of them.
 
-        A stop ends those that run, which keep what they have; the others are "stopped" without a trace. `heard` may be
-        called by any thread. Numbers are the same whoever runs a cell.
+        A stop ends those that run, which keep what they have; the others are "stopped" without a trace. `heard` is
+        called when a cell begins and while it runs, by any thread. Numbers are the same whoever runs a cell.
         """
 
 
@@ -93,7 +101,7 @@ class InThread:
     max_seconds: float = math.inf
 
     def run(
-        self, cells: Sequence[Cell], stopping: threading.Event, heard: Heard | None = None
+        self, cells: Sequence[Cell], stopping: Stopping, heard: Heard | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         """As `Executor.run`, in the order of the cells."""
         left = self.max_seconds
@@ -110,17 +118,19 @@ def numbered(heard: Heard | None, number: int) -> Callable[[Trace | None, float]
 
 def execute(
     cell: Cell,
-    stopping: threading.Event,
+    stopping: Stopping,
     heard: Callable[[Trace | None, float], None],
     max_seconds: float = math.inf,
 ) -> Outcome:
     """Run a cell here, to its end, a stop or the time limit. Never raises.
 
-    heard : called after every step with what was recorded, None while the data are loaded, and the progress.
+    heard : called at first and after every step with what was recorded, None while the data are loaded, and the
+        progress.
     max_seconds : of computing time of this thread.
     """
     if stopping.is_set():
         return Outcome("stopped")
+    heard(None, 0.0)
     began, running = time.thread_time(), _Running(cell, stopping, heard, max_seconds)
     try:
         state, message = running.all_arms(), ""
@@ -143,7 +153,7 @@ class _Running:
     def __init__(
         self,
         cell: Cell,
-        stopping: threading.Event,
+        stopping: Stopping,
         heard: Callable[[Trace | None, float], None],
         max_seconds: float,
     ) -> None:

@@ -1,7 +1,6 @@
-"""The runner: experiments and sweeps in the background, with progress and stop, a bounded number at a time."""
+"""The runner: experiments and sweeps in the background, with progress and stop, in a fair line before its slots."""
 
 import logging
-import queue
 import threading
 import time
 from collections import OrderedDict
@@ -12,14 +11,17 @@ import numpy as np
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
-from dpviz.experiments.cells import InThread
+from dpviz.experiments.cells import OURS, Cell, Ending, Executor, InThread
+from dpviz.experiments.executors import Place, Slots
 from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.store import Store, Stored
 from dpviz.experiments.sweep import Sweep, SweepStep
 from dpviz.experiments.sweep_result import SweepResult
 from dpviz.experiments.trace import Trace
 
 State = Literal["queued", "running", "done", "stopped", "timeout", "failed"]
 KEPT, KEPT_BYTES = 32, 256e6  # finished runs on public data that are kept for all visitors, and what they may weigh
+_LOOK = 0.05  # seconds between two looks at a job that computes the same
 _log = logging.getLogger(__name__)
 
 
@@ -27,11 +29,14 @@ class Job:
     """One experiment or sweep on its way. What it has found is append-only, so it may be read while the job runs.
 
     task : what is run; experiment : the same, or the one that a sweep varies. trace : what an experiment has recorded;
-    result : what a sweep has found. repeatable : whether another run would repeat it, number by number: an experiment
-    on public data, without a table of anybody's.
+    result : what a sweep has found. message : a sentence on how it ended, where there is something to say.
+    seconds : since it began, by the clock. repeatable : whether another run would repeat it, number by number: an
+    experiment on public data, without a table of anybody's.
+
+    expected : about how many seconds it will take, for those who wait behind it.
     """
 
-    def __init__(self, task: Experiment | Sweep, tables: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, task: Experiment | Sweep, tables: Mapping[str, np.ndarray], expected: float = 0.0) -> None:
         self.task = task
         self.experiment = task.experiment if isinstance(task, Sweep) else task
         self.state: State = "queued"
@@ -41,7 +46,10 @@ class Job:
         self.progress = 0.0
         self.seconds = 0.0
         self.repeatable = isinstance(task, Experiment) and task.problem.public and not tables
-        self._tables = tables
+        self.place: Place | None = None
+        self._tables, self._expected = tables, expected
+        self._begun: float | None = None
+        self._restored = 0.0
         self._stopping, self._ended = threading.Event(), threading.Event()
 
     @property
@@ -50,9 +58,20 @@ class Job:
         return self.state in ("queued", "running")
 
     @property
+    def position(self) -> int | None:
+        """How many runs come before it; None unless it waits."""
+        return self.place.position if self.place is not None and self.state == "queued" else None
+
+    @property
+    def expected_wait(self) -> float | None:
+        """About how many seconds it still has to wait; None unless it waits."""
+        return self.place.expected_wait if self.place is not None and self.state == "queued" else None
+
+    @property
     def seconds_left(self) -> float | None:
         """Estimated time to the end, from the progress so far; None before there is any."""
-        return self.seconds * (1 / self.progress - 1) if self.progress > 0.02 else None
+        made = self.progress - self._restored  # what was known before took no time
+        return self.seconds * (1 - self.progress) / made if made > 0.02 else None
 
     @property
     def bytes(self) -> int:
@@ -67,80 +86,155 @@ class Job:
         """Ask the job to stop; what was computed is kept."""
         self._stopping.set()
 
-    def work(self, max_seconds: float) -> None:
-        """Run to the end, to a stop, or to the time limit. Never raises."""
+    def work(self, executor: Executor) -> None:
+        """Run to the end, to a stop, or to a limit. Never raises."""
         try:
-            self.state = self._stream(max_seconds)
+            self._end(self._sweep(executor) if isinstance(self.task, Sweep) else self._run(executor))
         except UserError as error:
-            self.message, self.state = str(error), "failed"
+            self._end("failed", str(error))
         except Exception:
             _log.exception("run failed")
-            self.message = "Something went wrong on our side. The settings are kept; please report this."
-            self.state = "failed"
-        finally:
-            self._tables = {}  # an upload must not outlive its run
-            self._ended.set()
+            self._end("failed", OURS)
 
-    def _stream(self, max_seconds: float) -> State:
+    def follow(self, leader: "Job") -> bool:
+        """Show what a job finds that computes the same, to its end; False if somebody stopped it, and this one must."""
+        self.place = leader.place
+        while leader.active and not self._stopping.is_set():
+            self._show(leader)
+            self.state = leader.state if leader.active else self.state
+            leader.wait(_LOOK)
         if self._stopping.is_set():
-            return "stopped"
-        self.state, began = "running", time.monotonic()
-        if isinstance(self.task, Sweep):
-            return self._sweep(self.task, began, max_seconds)
-        steps = self.task.stream(self._tables)
-        for step in steps:
-            if step.trace.lanes:  # data are loaded
-                self.trace = step.trace
-            self.progress, self.seconds = step.progress, time.monotonic() - began
-            if self._stopping.is_set() or self.seconds > max_seconds:
-                steps.close()  # type: ignore[attr-defined]  # records the last state of every arm
-                return "stopped" if self._stopping.is_set() else "timeout"
-        return "done"
+            self._end("stopped")
+        elif leader.state in ("done", "timeout", "failed"):
+            self._show(leader)
+            self._end(leader.state, leader.message)
+        else:
+            self.state = "queued"
+        return not self.active
 
-    def _sweep(self, sweep: Sweep, began: float, max_seconds: float) -> State:
-        def hear(step: SweepStep) -> None:
-            self.result, self.progress, self.seconds = step.result, step.progress, time.monotonic() - began
+    def _show(self, leader: "Job") -> None:
+        self.trace, self.progress, self.seconds = leader.trace, leader.progress, leader.seconds
 
-        for step in sweep.stream(self._tables, InThread(max_seconds), self._stopping, hear):  # noqa: B007
-            pass
+    def _run(self, executor: Executor) -> Ending:
+        assert isinstance(self.task, Experiment)
+        cell = Cell(self.task, self._tables, seconds=self._expected)
+        ((_, outcome),) = executor.run((cell,), self._stopping, self._heard)
+        self._heard(0, outcome.trace, 1.0 if outcome.state == "done" else self.progress)
+        self.message = outcome.message
+        return outcome.state
+
+    def _sweep(self, executor: Executor) -> Ending:
+        assert isinstance(self.task, Sweep)
+        for step in self.task.stream(self._tables, executor, self._stopping, self._advanced):
+            self._advanced(step)
         return step.result.cut or "done"
+
+    def _advanced(self, step: SweepStep) -> None:
+        self.result, self._restored = step.result, step.restored
+        self._heard(0, None, step.progress)
+
+    def _heard(self, _: int, trace: Trace | None, progress: float) -> None:
+        """What the run has recorded so far."""
+        now = time.monotonic()
+        self._begun = now if self._begun is None else self._begun
+        self.trace = self.trace if trace is None else trace
+        self.progress, self.seconds = progress, now - self._begun
+        if self.state == "queued":
+            self.state = "running"
+
+    def _end(self, state: Ending, message: str = "") -> None:
+        self._tables = {}  # an upload must not outlive its run
+        self.message, self.state = message or self.message, state
+        self._ended.set()
 
 
 class Runner:
-    """A fixed number of worker threads for all users of a server; jobs wait in line.
+    """Runs the experiments and sweeps of all users of a server; jobs wait in a fair line before its slots.
 
-    A run on public data that has been to its end is kept: a class that opens the same preset computes it once.
+    A run on public data that has been to its end is kept, and one that is under way is shared: a class that opens the
+    same preset computes it once.
 
-    slots : jobs that run at the same time; max_seconds : after which a job ends with what it has; max_bytes : what a
-    page should not let a run need; kept_bytes : what the runs that are kept may weigh together.
+    slots : runs at the same time; processes : in worker processes, which a stop or a limit can always end, or in
+    threads. max_seconds : of computing time, after which a job ends with what it has; max_bytes : of memory that a run
+    may need; kept_bytes : what the runs that are kept may weigh together. store : where sweeps look for finished cells,
+    and leave theirs.
     """
 
     def __init__(
-        self, slots: int = 2, max_seconds: float = 120.0, max_bytes: float = 3e9, kept_bytes: float = KEPT_BYTES
+        self,
+        slots: int = 2,
+        max_seconds: float = 120.0,
+        max_bytes: float = 3e9,
+        kept_bytes: float = KEPT_BYTES,
+        processes: bool = False,
+        store: Store | None = None,
     ) -> None:
         self.max_seconds, self.max_bytes, self._kept_bytes = max_seconds, max_bytes, kept_bytes
-        self._line: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self.store = store
+        self.slots = Slots(slots, processes, max_bytes)
         self._lock = threading.Lock()
+        self._active: set[Job] = set()
+        self._leaders: dict[str, Job] = {}  # of the runs under way that others may want, too
         self._kept: OrderedDict[str, Job] = OrderedDict()
-        for _ in range(slots):
-            threading.Thread(target=self._serve, daemon=True, name="dpviz-runner").start()
 
     def submit(
         self,
         task: Experiment | Sweep,
         tables: Mapping[str, np.ndarray] = NO_TABLES,
         wait: bool = False,
+        visitor: str = "",
+        expected: float = 0.0,
     ) -> Job:
-        """Put an experiment or a sweep in line; with `wait`, run it in the caller's thread instead."""
-        job = Job(task, tables)
+        """Put an experiment or a sweep in line; with `wait`, run it in the caller's thread instead.
+
+        visitor : whose it is: one of each visitor in turn. expected : about how many seconds it will take.
+        """
+        job = Job(task, tables, expected)
         kept = self._known(job)
         if kept is not None:
             return kept
         if wait:
-            job.work(self.max_seconds)
-        else:
-            self._line.put(job)
+            job.work(InThread(self.max_seconds))
+            return job
+        with self._lock:
+            self._active.add(job)
+        job.place = self.slots.place(visitor, self.max_seconds)
+        threading.Thread(target=self._see_to, args=(job, job.place), daemon=True, name="dpviz-job").start()
         return job
+
+    @property
+    def waiting(self) -> int:
+        """Jobs in line that have not started."""
+        with self._lock:
+            return sum(job.state == "queued" for job in self._active)
+
+    def close(self) -> None:
+        """End the worker processes; nothing can be run afterwards."""
+        self.slots.close()
+
+    def _see_to(self, job: Job, place: Place) -> None:
+        """Bring a job to its end, unless another one computes the same."""
+        try:
+            key = job.task.to_json() if job.repeatable else ""
+            while (leader := self._leader(key, job)) is not job:
+                if job.follow(leader):
+                    return
+            job.place = place
+            job.work(Stored(place, self.store) if self.store is not None and isinstance(job.task, Sweep) else place)
+            self._keep(key, job)
+        finally:
+            with self._lock:
+                self._active.discard(job)
+
+    def _leader(self, key: str, job: Job) -> Job:
+        """Who computes what this job would: itself if nobody does, or if nothing else may serve it."""
+        if not key:
+            return job
+        with self._lock:
+            leader = self._leaders.get(key)
+            if leader is None or not leader.active:
+                leader = self._leaders[key] = job
+            return self._kept.get(key, leader)
 
     def _known(self, job: Job) -> Job | None:
         """A finished run of the same experiment, if it would only be repeated."""
@@ -152,22 +246,12 @@ class Runner:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
-    def _keep(self, job: Job) -> None:
+    def _keep(self, key: str, job: Job) -> None:
         """Remember a finished run for the next visitor who asks for it; the oldest make room, one too large is not."""
-        if job.state != "done" or not job.repeatable or job.bytes > self._kept_bytes:
-            return
         with self._lock:
-            self._kept[job.task.to_json()] = job
+            if self._leaders.get(key) is job:
+                del self._leaders[key]
+            if key and job.state == "done" and job.bytes <= self._kept_bytes:
+                self._kept[key] = job
             while len(self._kept) > KEPT or sum(kept.bytes for kept in self._kept.values()) > self._kept_bytes:
                 self._kept.popitem(last=False)
-
-    @property
-    def waiting(self) -> int:
-        """Jobs in line that have not started."""
-        return self._line.qsize()
-
-    def _serve(self) -> None:
-        while True:
-            job = self._line.get()
-            job.work(self.max_seconds)
-            self._keep(job)

@@ -20,7 +20,7 @@ from typing import TypeVar
 import numpy as np
 
 import dpviz
-from dpviz.experiments.cells import Cell, Executor, Heard, Outcome
+from dpviz.experiments.cells import Cell, Executor, Heard, Outcome, Stopping
 from dpviz.experiments.increments import outcome_from_bytes, outcome_to_bytes
 from dpviz.experiments.trace import Trace
 
@@ -210,7 +210,7 @@ class Stored:
     store: Store
 
     def run(
-        self, cells: Sequence[Cell], stopping: threading.Event, heard: Heard | None = None
+        self, cells: Sequence[Cell], stopping: Stopping, heard: Heard | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         """As `Executor.run`: first the cells that are known, in their order, then the others as they end."""
         missing = []

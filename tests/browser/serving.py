@@ -44,6 +44,8 @@ def serve(*options: str, app: Path = ROOT / "app.py") -> Iterator[Server]:
         path = Path(folder) / "server.log"
         with path.open("w") as log:
             environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+            environment.pop("DPVIZ_WORKERS", None)  # workers, as a user has them
+            environment["DPVIZ_STORE"] = str(Path(folder) / "cells.sqlite")
             process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
         try:
             server = Server(f"http://127.0.0.1:{port}", path, process)

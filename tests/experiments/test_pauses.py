@@ -15,6 +15,7 @@ from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz.experiments.cells import InThread
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.runner import Job
@@ -92,11 +93,11 @@ def endless() -> Experiment:
 
 def test_a_run_is_stopped_and_timed_out_inside_a_step_and_keeps_its_last_state() -> None:
     timed_out, stopped = Job(endless(), {}), Job(endless(), {})
-    timed_out.work(max_seconds=0.05)
+    timed_out.work(InThread(0.05))
     assert timed_out.state == "timeout"
     stream = stopped.task.stream
     object.__setattr__(stopped.task, "stream", lambda tables: stopping(stream(tables), stopped))
-    stopped.work(max_seconds=60.0)
+    stopped.work(InThread())
     assert stopped.state == "stopped"
     for job in (timed_out, stopped):
         assert job.trace is not None and job.trace.series("it", "value")[0].tolist() == [0, 1]

@@ -163,7 +163,7 @@ def test_a_mistake_in_a_sweep_is_a_sentence() -> None:
 
 def test_no_more_jobs_run_at_once_than_there_are_slots(gate: int) -> None:
     runner = Runner(slots=2)
-    jobs = [runner.submit(held(gate)) for _ in range(6)]
+    jobs = [runner.submit(held(gate).replaced(seed=seed)) for seed in range(6)]
     for _ in range(2):
         assert GATES[gate].entered.acquire(timeout=PATIENCE)
     assert [job.state for job in jobs].count("running") == 2 and runner.waiting == 4

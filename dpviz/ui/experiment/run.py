@@ -1,12 +1,15 @@
 """Run, Stop, progress and live charts of a background job; the state of the jobs of all pages."""
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from dpviz.experiments import store
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.runner import Job, Runner
@@ -20,6 +23,7 @@ AT_ONCE = 2.0  # seconds up to which a run on public data starts by itself
 FIRST_PICTURE = 0.12  # seconds that a page waits for such a run: most are there by then
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
 FOLLOW = "Public data run by themselves when the settings have settled, if that takes less than two seconds."
+WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # runs at the same time, unless the variable says otherwise
 _SUFFIX, _SHOWN, _PICTURED = "_job", "_shown", "_pictured"
 
 
@@ -99,8 +103,16 @@ def _built(text: str, _tables: Mapping[str, np.ndarray]) -> Problem:
 
 @st.cache_resource
 def runner() -> Runner:
-    """The one runner of this server, for all its visitors."""
-    return Runner()
+    """The one runner of this server, for all its visitors: DPVIZ_WORKERS processes, or without any, threads."""
+    chosen = os.environ.get(WORKERS, "")
+    count = int(chosen) if chosen.isdecimal() else SLOTS
+    return Runner(slots=count or SLOTS, processes=count > 0, store=store.usual())
+
+
+def visitor() -> str:
+    """Who looks at the page: one name per session."""
+    context = get_script_run_ctx()
+    return "" if context is None else context.session_id
 
 
 def current(page: str) -> Run | None:
@@ -278,7 +290,7 @@ def duration(seconds: float) -> str:
 
 
 def _start(page: str, title: str, ready: Ready) -> None:
-    job = runner().submit(ready.experiment, ready.tables)
+    job = runner().submit(ready.experiment, ready.tables, visitor=visitor(), expected=ready.seconds)
     keep(page + _SUFFIX, Run(job, ready.plans, page, title, dict(ready.tables)))
 
 

@@ -12,7 +12,7 @@ from dpviz.experiments.sweep_result import LeftOut, SweepResult
 from dpviz.numbers import short
 from dpviz.plots.sweep_figures import with_margin
 from dpviz.ui.controls import in_place
-from dpviz.ui.experiment.run import LONG, POLL, Run, duration, keep, runner
+from dpviz.ui.experiment.run import LONG, POLL, Run, duration, keep, runner, visitor
 
 _SUFFIX = "_sweep_job"  # ends like the names of other runs, so that the sidebar shows a sweep too
 NOT_COVERED = "Every point is a run with a budget of its own; choosing by what a sweep shows is not covered by it."
@@ -174,7 +174,7 @@ def laws(result: SweepResult, symbol: str) -> None:
 def _start(page: str, title: str, sweep: Sweep, points: tuple[Point, ...], tables: Mapping[str, np.ndarray]) -> None:
     here = points[: len(sweep.values)]  # the other data sets have the same plans
     plans = {f"{label} at {short(point.value, 6)}": plan for point in here for label, plan in point.plans.items()}
-    keep(page + _SUFFIX, Run(runner().submit(sweep, tables), plans, page, title))
+    keep(page + _SUFFIX, Run(runner().submit(sweep, tables, visitor=visitor()), plans, page, title))
 
 
 def _stop(page: str) -> None:
