@@ -7,10 +7,9 @@ import pytest
 
 # Pages that run in the tests' own process compute there, too: nothing to start, and a test can look inside.
 os.environ["DPVIZ_WORKERS"] = "0"
-os.environ["DPVIZ_STORE"] = "off"  # each finds what it computes, not what another one left
+os.environ["DPVIZ_STORE"] = "off"  # what is tested is computed
 
 TESTS = Path(__file__).parent
-os.environ["DPVIZ_STORE"] = "off"  # what is tested is computed
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

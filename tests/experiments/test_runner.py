@@ -147,7 +147,7 @@ def test_a_sweep_runs_to_its_end_in_the_background() -> None:
 
 
 def test_a_running_sweep_stops_between_two_iterations(gate: int) -> None:
-    job = Runner().submit(by_dimension(held(gate)))
+    job = Runner(slots=1).submit(by_dimension(held(gate)))
     assert GATES[gate].entered.acquire(timeout=PATIENCE)
     assert job.state == "running" and job.result is not None and job.result.finished == 0
     job.stop()
