@@ -17,6 +17,7 @@ from dpviz.experiments.trace import Trace
 WORKER = "dpviz.experiments.worker"
 PATIENCE = 1.0  # seconds that a worker has to stop by itself
 LOOK = 0.05  # seconds between two looks at whether somebody wants a run to stop
+SHORT = 1.0  # seconds of a run that is computed here while the worker is still starting
 GROWN = 800e6  # bytes of memory from which a worker is replaced by a fresh one after its run
 CRASHED = (
     "The process that computed this run has ended, perhaps because the machine ran out of memory. "
@@ -171,7 +172,7 @@ class _Worker:
 
     def __init__(self, max_bytes: float) -> None:
         self._max_bytes = max_bytes
-        self._child = Child(WORKER)
+        self._child, self._ready = Child(WORKER), False
         self._number = 0
         self._closed = False
 
@@ -186,13 +187,17 @@ class _Worker:
     def execute(
         self, cell: Cell, stopping: Stopping, heard: Callable[[Trace | None, float], None], max_seconds: float
     ) -> Outcome:
-        """Run a cell in the process. Never raises; a process that has ended is replaced."""
+        """Run a cell in the process. Never raises; a process that has ended is replaced.
+
+        The first visitor does not wait for the process to start: meanwhile, what is short is run here.
+        """
         if stopping.is_set():
             return Outcome("stopped")
-        heard(None, 0.0)
         self._number += 1
         trace, began = Trace({}), time.monotonic()
         try:
+            if 0 < cell.seconds < SHORT and not self._has_started():
+                return execute(cell, stopping, heard, max_seconds)
             return self._converse(cell, stopping, heard, max_seconds, trace)
         except Ended as ended:
             self._replace()
@@ -217,6 +222,9 @@ class _Worker:
             message = self._child.receive(LOOK)
             if message is not None:
                 header, arrays = unpack(message)
+                if "ready" in header:
+                    self._ready = True
+                    continue
                 if header["trace"]:
                     extend(trace, header["trace"], arrays)
                 if "end" in header:
@@ -229,6 +237,10 @@ class _Worker:
                 elif time.monotonic() - asked > PATIENCE:
                     self._child.kill()
 
+    def _has_started(self) -> bool:
+        self._ready = self._ready or self._child.receive(0.0) is not None  # that it is ready is what it says first
+        return self._ready
+
     def _ended(self, end: dict[str, Any], trace: Trace) -> Outcome:
         if end.pop("resident") > GROWN:
             self._child.kill()
@@ -237,7 +249,7 @@ class _Worker:
 
     def _replace(self) -> None:
         if not self._closed:
-            self._child = Child(WORKER)
+            self._child, self._ready = Child(WORKER), False
 
 
 def _cut_off(why: Why, trace: Trace | None, seconds: float) -> Outcome:

@@ -80,6 +80,7 @@ def main() -> None:
     stop = _Stop()
     parent = Parent(stop.heard)
     importlib.import_module("dpviz.families").load_all()  # before the first run asks for one of them
+    parent.send(pack({"ready": True}, {}))
     for message in parent.messages():
         header, tables = unpack(message)
         _run(parent, stop, header, tables)

@@ -170,3 +170,11 @@ def test_five_runs_whose_visitors_have_left_let_the_sixth_begin(runner: Runner) 
         job.stop()
     assert ended(sixth).state == "done" and {ended(job).state for job in left} == {"stopped"}
     assert sixth.position is None and sixth.expected_wait is None
+
+
+def test_the_first_visitor_does_not_wait_for_a_worker_that_is_starting() -> None:
+    slots = Slots(1, processes=True)
+    os.kill(slots.pids[0], signal.SIGSTOP)  # it never says that it is ready
+    ((_, outcome),) = slots.place().run([Cell(quick(8), seconds=0.1)], threading.Event())
+    assert outcome.state == "done"
+    slots.close()
