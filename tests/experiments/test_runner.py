@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -91,11 +91,15 @@ def by_dimension(experiment: Experiment, metric: str = "objective_gap") -> Sweep
     return Sweep(experiment=experiment, fields=("problem.dimension",), values=(2, 4, 8), metric=metric)
 
 
-def ended(job: Job) -> Job:
+def until(true: Callable[[], bool]) -> None:
     limit, pause = time.monotonic() + PATIENCE, threading.Event()
-    while job.active and time.monotonic() < limit:
+    while not true():
+        assert time.monotonic() < limit, "it does not come"
         pause.wait(0.005)
-    assert not job.active, f"still {job.state}"
+
+
+def ended(job: Job) -> Job:
+    until(lambda: not job.active)
     return job
 
 
@@ -238,6 +242,46 @@ def test_a_finished_run_on_public_data_is_there_for_everybody_and_nobody_can_spo
     assert job.state == "done" and runner.submit(short()) is job
     for other in (short(21), short().replaced(seed=1), short().replaced(replicates=3)):
         assert ended(runner.submit(other)) is not job
+
+
+def test_a_class_that_opens_the_same_run_computes_it_once(gate: int) -> None:
+    runner = Runner(slots=2)
+    jobs = [runner.submit(held(gate), visitor=f"{number}") for number in range(5)]
+    assert GATES[gate].entered.acquire(timeout=PATIENCE)
+    until(lambda: all(job.state == "running" and job.trace is not None for job in jobs))
+    assert len({id(job.trace) for job in jobs}) == 1 and runner.waiting == 0
+    first = next(job for job in jobs if job.place is not None and job in runner._leaders.values())
+    others = [job for job in jobs if job is not first]
+    others[0].stop()
+    assert ended(others[0]).state == "stopped" and first.active, "who leaves takes nobody along"
+    first.stop()
+    GATES[gate].open.set()
+    assert ended(first).state == "stopped"
+    until(lambda: all(job.trace is not first.trace for job in others[1:]))
+    assert all(job.active for job in others[1:]) and GATES[gate].most == 1, "another one computes it for the rest"
+    for job in others[1:]:
+        job.stop()
+    assert {ended(job).state for job in others} == {"stopped"}
+
+
+def test_visitors_take_turns_and_are_told_their_place(gate: int) -> None:
+    runner = Runner(slots=1)
+    busy = runner.submit(held(gate).replaced(seed=1), visitor="a", expected=60.0)
+    assert GATES[gate].entered.acquire(timeout=PATIENCE)
+    greedy = []
+    for seed in range(2, 5):
+        greedy.append(runner.submit(held(gate).replaced(seed=seed), visitor="a", expected=10.0))
+        until(lambda: greedy[-1].position is not None)
+    modest = runner.submit(short(), visitor="b", expected=1.0)
+    until(lambda: modest.position is not None)
+    assert [job.position for job in (*greedy, modest)] == [0, 2, 3, 1]
+    wait = modest.expected_wait
+    assert wait is not None and 60 < wait <= 70.0
+    assert busy.position is None and busy.expected_wait is None
+    for job in (busy, *greedy):
+        job.stop()
+    GATES[gate].open.set()
+    assert ended(modest).state == "done" and modest.position is None
 
 
 def test_what_a_visitor_brought_stopped_or_swept_is_kept_for_nobody(gate: int) -> None:
