@@ -155,22 +155,23 @@ class Runner:
     same preset computes it once.
 
     slots : runs at the same time; processes : in worker processes, which a stop or a limit can always end, or in
-    threads. max_seconds : of computing time, after which a job ends with what it has; max_bytes : of memory that a run
-    may need; kept_bytes : what the runs that are kept may weigh together. store : where sweeps look for finished cells,
-    and leave theirs.
+    threads. max_seconds : of computing time, after which a run ends with what it has; max_sweep_seconds : the same for
+    all points of a sweep together, which lets others in between. max_bytes : of memory that a run may need, kept_bytes
+    of the runs that are kept together. store : where sweeps look for finished cells, and leave theirs.
     """
 
     def __init__(
         self,
         slots: int = 2,
         max_seconds: float = 120.0,
+        max_sweep_seconds: float = 600.0,
         max_bytes: float = 3e9,
         kept_bytes: float = KEPT_BYTES,
         processes: bool = False,
         store: Store | None = None,
     ) -> None:
-        self.max_seconds, self.max_bytes, self._kept_bytes = max_seconds, max_bytes, kept_bytes
-        self.store = store
+        self.max_seconds, self.max_sweep_seconds, self.max_bytes = max_seconds, max_sweep_seconds, max_bytes
+        self._kept_bytes, self.store = kept_bytes, store
         self.slots = Slots(slots, processes, max_bytes)
         self._lock = threading.Lock()
         self._active: set[Job] = set()
@@ -184,10 +185,12 @@ class Runner:
         wait: bool = False,
         visitor: str = "",
         expected: float = 0.0,
+        elsewhere: Executor | None = None,
     ) -> Job:
         """Put an experiment or a sweep in line; with `wait`, run it in the caller's thread instead.
 
         visitor : whose it is: one of each visitor in turn. expected : about how many seconds it will take.
+        elsewhere : who runs it instead of the slots of this server: a cluster, where nobody waits in this line.
         """
         job = Job(task, tables, expected)
         kept = self._known(job)
@@ -198,8 +201,11 @@ class Runner:
             return job
         with self._lock:
             self._active.add(job)
-        job.place = self.slots.place(visitor, self.max_seconds)
-        threading.Thread(target=self._see_to, args=(job, job.place), daemon=True, name="dpviz-job").start()
+        executor = elsewhere
+        if executor is None:
+            allowed = self.max_sweep_seconds if isinstance(task, Sweep) else self.max_seconds
+            executor = job.place = self.slots.place(visitor, allowed)
+        threading.Thread(target=self._see_to, args=(job, executor), daemon=True, name="dpviz-job").start()
         return job
 
     @property
@@ -212,15 +218,18 @@ class Runner:
         """End the worker processes; nothing can be run afterwards."""
         self.slots.close()
 
-    def _see_to(self, job: Job, place: Place) -> None:
+    def _see_to(self, job: Job, executor: Executor) -> None:
         """Bring a job to its end, unless another one computes the same."""
+        place = job.place
+        if self.store is not None and isinstance(job.task, Sweep):
+            executor = Stored(executor, self.store)
         try:
             key = job.task.to_json() if job.repeatable else ""
             while (leader := self._leader(key, job)) is not job:
                 if job.follow(leader):
                     return
             job.place = place
-            job.work(Stored(place, self.store) if self.store is not None and isinstance(job.task, Sweep) else place)
+            job.work(executor)
             self._keep(key, job)
         finally:
             with self._lock:
