@@ -1,14 +1,16 @@
 """The slots of a server: where its runs and sweeps are computed, and the line before them."""
 
+import logging
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from dpviz.experiments.cells import TOO_LARGE, Cell, Heard, Outcome, Stopping, execute, numbered
+from dpviz.experiments.cells import OURS, TOO_LARGE, Cell, Heard, Outcome, Stopping, execute, numbered
 from dpviz.experiments.increments import extend, pack, unpack
 from dpviz.experiments.line import Line
 from dpviz.experiments.processes import Child, Ended, Why
@@ -24,6 +26,7 @@ CRASHED = (
     "What it had sent is kept. Run again, with fewer repeats or smaller data if that happens again."
 )
 CUT_OFF = "It was inside a long step; what had been sent until then is kept."
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -199,6 +202,9 @@ class _Worker:
             if 0 < cell.seconds < SHORT and not self._has_started():
                 return execute(cell, stopping, heard, max_seconds)
             return self._converse(cell, stopping, heard, max_seconds, trace)
+        except TypeError:  # a table that cannot travel: it has not been sent
+            _log.exception("run not sent")
+            return Outcome("failed", OURS)
         except Ended as ended:
             self._replace()
             kept = trace if trace.lanes else None
@@ -249,7 +255,8 @@ class _Worker:
 
     def _replace(self) -> None:
         if not self._closed:
-            self._child, self._ready = Child(WORKER), False
+            with suppress(OSError):  # no process can be started now: the next run tries again
+                self._child, self._ready = Child(WORKER), False
 
 
 def _cut_off(why: Why, trace: Trace | None, seconds: float) -> Outcome:
