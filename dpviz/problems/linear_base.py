@@ -3,7 +3,7 @@ function of one number per row."""
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -27,12 +27,9 @@ from dpviz.problems.base import (
     SmoothProblem,
     evaluated_in_slices,
 )
+from dpviz.problems.linear_sums import LinearSums
 from dpviz.specification import choice, number
 
-# Passes over the data work on blocks of about this many elements (rows × replicates): they stay in the cache, and no
-# (n, R) array is returned to the system and faulted in again at every iteration.
-BLOCK = 16_000
-GATHERED = 160_000  # numbers in the rows of batches that are gathered at once (replicates × rows × columns)
 _NORMS = 4096  # rows
 
 
@@ -234,12 +231,11 @@ class Rows(NamedTuple):
     shortened: float = 0.0
 
 
-class LinearProblem(SmoothProblem):
+class LinearProblem(LinearSums, SmoothProblem):
     """See `LinearModel`.
 
-    rows : (n, d) the rows v, whose products with x, less the offsets (n,), are the arguments of the loss.
-    caps : (n,) largest allowed |φ'| of each row, or None if the clip is never active. Clipping a linear model keeps
-        convexity: it is gradient descent on the loss that continues linearly where its slope has reached the cap.
+    rows, caps, offsets : see `LinearSums`. Clipping a linear model keeps convexity: it is gradient descent on the loss
+        that continues linearly where its slope has reached the cap.
     steep : a row can reach the clip if its cap is below this; the largest |φ'| of any row at x = 0 if φ' is unbounded.
     shortened : see `Rows`.
     """
@@ -253,18 +249,14 @@ class LinearProblem(SmoothProblem):
         steep: float = 1.0,
         shortened: float = 0.0,
     ) -> None:
+        super().__init__(rows, caps, offsets)
         self.facts = specification.facts()
         self._radius = specification.feature_radius("l2")
         self._regularisation = specification.regularisation
         self._cost = specification.cost(self.facts)
         self._optimum: float | None = None
-        self._rows, self._caps, self._offsets, self._steep = rows, caps, offsets, steep
+        self._steep = steep
         self.shortened_share = shortened
-
-    @staticmethod
-    @abstractmethod
-    def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """-φ' at the arguments, clipped to the caps; may work in place."""
 
     @staticmethod
     @abstractmethod
@@ -273,7 +265,11 @@ class LinearProblem(SmoothProblem):
 
     @abstractmethod
     def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """F(x) (R,), its gradient (R, d) and the last of `metrics` (R,), in one pass."""
+        """F(x) (R,), Σ -φ' v (R, d) as `_table_sum` finds it, and the last of `metrics` (R,), in one pass."""
+
+    def _gradient(self, x: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """∇F (R, d) at x, where the rows' slopes add up to `total`."""
+        return self.regulariser_gradient(x) - total / self.facts.n
 
     def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
         return finished(self.mean_gradient_in_parts(x, batch, norm))
@@ -285,16 +281,20 @@ class LinearProblem(SmoothProblem):
         marked = batch.marked
         indices = batch.indices if marked is None else None
         self._check_rows(indices, marked)
-        total, each = np.empty_like(x), self._cost.evaluation
+        # All rows: the parts are those of diagnostics, whose sums may be at hand.
+        total, each = np.empty_like(x), self._cost.diagnostic
         if indices is not None:
             each = indices.shape[1] * self._cost.batch_row
         for part in slices(len(x), each):
             if part.start:
                 yield
             with np.errstate(over="ignore"):
-                if indices is None:
-                    total[part] = self._table_sum(x[part], None if marked is None else marked[part])
-                else:
+                if batch.whole:
+                    known = self._recalled(x[part])
+                    total[part] = self._table_sum(x[part]) if known is None else known
+                elif marked is not None:
+                    total[part] = self._table_sum(x[part], marked[part])
+                elif indices is not None:
                     total[part] = self._batch_sum(
                         x[part], indices[part], None if batch.taken is None else batch.taken[part]
                     )
@@ -314,61 +314,15 @@ class LinearProblem(SmoothProblem):
         """Share of rows whose gradient can reach the clip; a diagnostic."""
         return 0.0 if self._caps is None else float((self._caps < self._steep).mean())
 
-    def _check_rows(self, indices: np.ndarray | None, marked: np.ndarray | None) -> None:
-        """Raises IndexError for a batch of another table: what is gathered below stops at the last row."""
-        n = self.facts.n
-        if (indices is not None and indices.max(initial=0) >= n) or (marked is not None and marked.shape[1] != n):
-            raise IndexError(f"the batch was drawn from another table than this one of {n} rows")
-
-    def _table_sum(self, x: np.ndarray, marked: np.ndarray | None = None) -> np.ndarray:
-        """Σ -φ' v over all rows (R, d), or over those that are marked (R, n) for each replicate."""
-        total = np.zeros_like(x)
-        for part, rows, arguments, caps in self._blocks(x):
-            slopes = self.slopes(arguments, caps)
-            if marked is not None:
-                slopes *= marked[:, part]  # finite, so that the others are exactly 0 and add nothing
-            total += slopes @ rows
-        return total
-
-    def _blocks(self, x: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray | None]]:
-        """Blocks of the table: where, rows (b, d), their arguments (R, b) in a buffer that is reused, caps (b,)."""
-        size = max(1, BLOCK // len(x))
-        buffer = np.empty((len(x), min(size, self.facts.n)))
-        for start in range(0, self.facts.n, size):
-            part = slice(start, min(start + size, self.facts.n))
-            rows = self._rows[part]
-            arguments = np.matmul(x, rows.T, out=buffer[:, : len(rows)])
-            if self._offsets is not None:
-                arguments -= self._offsets[part]
-            yield part, rows, arguments, None if self._caps is None else self._caps[part]
-
-    def _batch_sum(self, x: np.ndarray, indices: np.ndarray, taken: np.ndarray | None) -> np.ndarray:
-        """Σ -φ' v (R, d) over the rows of each replicate's batch (R, m), of which those count that are taken."""
-        (count, d), m = x.shape, indices.shape[1]
-        total, size = np.zeros_like(x), max(1, min(m, GATHERED // x.size))
-        buffer, other = np.empty(count * size * d), np.empty(count * size)
-        for start in range(0, m, size):
-            chosen = indices[:, start : start + size]
-            shape = chosen.shape
-            rows, arguments = buffer[: chosen.size * d].reshape(*shape, d), other[: chosen.size].reshape(shape)
-            np.take(self._rows, chosen, axis=0, out=rows, mode="clip")  # other modes gather into a copy of the buffer
-            np.matmul(rows, x[:, :, None], out=arguments[:, :, None])
-            if self._offsets is not None:
-                arguments -= self._offsets[chosen]
-            slopes = self.slopes(arguments, None if self._caps is None else self._caps[chosen])
-            if taken is not None:
-                slopes *= taken[:, start : start + size]
-            total += np.matmul(slopes[:, None, :], rows)[:, 0]
-        return total
-
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         x = output["x"]
         with np.errstate(over="ignore", invalid="ignore"):
-            objective, gradient, last = self.sums(x)
+            objective, total, last = self.sums(x)
+            self._remember(x, total)
             return {
                 "objective_gap": objective - self.optimum,
                 "objective": objective,
-                "gradient_norm": np.linalg.norm(gradient, axis=1),
+                "gradient_norm": np.linalg.norm(self._gradient(x, total), axis=1),
                 self.metrics[-1].name: last,
             }
 
@@ -391,20 +345,20 @@ class LinearProblem(SmoothProblem):
         """F*, by Newton's method with backtracking."""
         x, pace = np.zeros((1, self.facts.d)), Pace()
         seconds = (2 + self.facts.d) * self._cost.evaluation  # of a Hessian, and of a few values
-        value, gradient, _ = self.sums(x)
+        value, total, _ = self.sums(x)
         for _ in range(100):
             if pace.due(seconds):
                 yield
-            moved = self._newton_step(x, value, gradient)
+            moved = self._newton_step(x, value, self._gradient(x, total))
             if moved is None:
                 break
-            x, value, gradient = moved
+            x, value, total = moved
         return float(value[0])
 
     def _newton_step(
         self, x: np.ndarray, value: np.ndarray, gradient: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """The next point (1, d), F and its gradient there; None if no measurable decrease is left."""
+        """The next point (1, d), F and the sum of slopes there; None if no measurable decrease is left."""
         with np.errstate(over="ignore", invalid="ignore"):
             step = np.linalg.solve(self._hessian(x), gradient[0])
             decrease = float(gradient[0] @ step)
@@ -413,9 +367,9 @@ class LinearProblem(SmoothProblem):
             length = 1.0
             while length >= 1e-6:
                 moved = x - length * step
-                new_value, new_gradient, _ = self.sums(moved)
+                new_value, new_total, _ = self.sums(moved)
                 if new_value[0] <= value[0] - 1e-4 * length * decrease:
-                    return moved, new_value, new_gradient
+                    return moved, new_value, new_total
                 length /= 2
         return None
 

@@ -101,14 +101,14 @@ class RegressionProblem(LinearProblem):
         return np.ones_like(residuals) if caps is None else np.where(np.abs(residuals) <= caps, 1.0, 0.0)
 
     def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """F(x) (R,), its gradient (R, d) and mean |uᵀx - t| / 2 (R,), a share of the target's range; one pass."""
+        """F(x) (R,), Σ -φ' v (R, d) and mean |uᵀx - t| / 2 (R,), a share of the target's range; one pass."""
         loss, error, total = np.zeros(len(x)), np.zeros(len(x)), np.zeros_like(x)
         for _, rows, residuals, caps in self._blocks(x):
             loss += _huber(residuals, caps).sum(axis=1)
             error += np.abs(residuals).sum(axis=1)
             total += self.slopes(residuals, caps) @ rows
         n, regulariser = self.facts.n, self._regularisation * (x**2).sum(axis=1)
-        return loss / n + regulariser, self.regulariser_gradient(x) - total / n, error / n / 2
+        return loss / n + regulariser, total, error / n / 2
 
 
 class HuberProblem(RegressionProblem):
