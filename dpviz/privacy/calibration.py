@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Literal, NoReturn
 
 import numpy as np
@@ -174,35 +174,47 @@ def _largest_multiple(
     build = laplace_events if noise == "laplace" else gaussian_events
     weights = np.array(shares)
 
-    def excess(distinct: Floats, counts: np.ndarray, log_multiple: float) -> float:
-        steps = build(distinct * math.exp(log_multiple), m, n, sampling)
-        # What all cost together does not depend on their order.
-        events = tuple(Repeat(e, k) if k > 1 else e for e, k in zip(steps, counts.tolist(), strict=True))
-        spent = budget.cost(events)
-        return math.log(max(spent, 1e-300) / target) if spent < math.inf else 100.0
+    def excess(cost: Callable[[tuple[Event, ...]], float], weights: Floats) -> Callable[[float], float]:
+        distinct, counts = np.unique(weights, return_counts=True)
 
-    exact = partial(excess, *np.unique(weights, return_counts=True))
-    highest = math.log(most / weights.max())
+        def at(log_multiple: float) -> float:
+            steps = build(distinct * math.exp(log_multiple), m, n, sampling)
+            # What all cost together does not depend on their order.
+            events = tuple(Repeat(e, k) if k > 1 else e for e, k in zip(steps, counts.tolist(), strict=True))
+            spent = cost(events)
+            return math.log(max(spent, 1e-300) / target) if spent < math.inf else 100.0
+
+        return at
+
+    exact, highest = excess(budget.cost, weights), math.log(most / weights.max())
     guess, slope = _first_guess(noise, weights, m / n, budget, target), None
     if budget.adds_up:
         return math.exp(_largest_feasible(exact, guess, _WASTE, highest))
     if len(set(shares)) > 2 * _ROUGH_LEVELS:  # a cheap look at fewer different shares first
-        rough = levelled(weights, _ROUGH_LEVELS, 2.0 if noise == "laplace" else 1.0)
-        guess, slope = _rough_look(partial(excess, *np.unique(rough, return_counts=True)), guess)
+        few = levelled(weights, _ROUGH_LEVELS, 2.0 if noise == "laplace" else 1.0)
+        guess, slope = _rough_look(excess(budget.rough_cost, few), guess, 0.01, highest)
+    guess, slope = _rough_look(excess(budget.rough_cost, weights), guess, 1e-3, highest, slope)
     return math.exp(_largest_feasible(exact, guess, _WASTE_BY_LOSSES, highest, slope))
 
 
-def _rough_look(excess: Callable[[float], float], guess: float) -> tuple[float, float | None]:
-    """About the largest x with excess(x) <= 0, and the slope there, if it shows."""
+def _rough_look(
+    excess: Callable[[float], float], guess: float, waste: float, highest: float, slope: float | None = None
+) -> tuple[float, float | None]:
+    """About the x <= highest with excess(x) = 0, and the slope there if it shows; `slope`: what it is taken for."""
     seen: dict[float, float] = {}
 
     def kept(x: float) -> float:
-        return seen.setdefault(x, excess(x))
+        seen[x] = value = excess(x)
+        # Whether something is left even at `highest`, a rough cost does not decide.
+        return 0.0 if abs(value) <= waste or (value < 0 and x >= highest) else value
 
-    found = _largest_feasible(kept, guess, 0.01)
+    found = _largest_feasible(kept, guess, waste, highest, slope)
+    if found >= highest:
+        return highest, None
     points = sorted(seen.items(), key=lambda point: abs(point[1]))[:2]
     rise = [(y - z) / (x - w) for (x, y), (w, z) in [points] if x != w] if len(points) == 2 else []
-    return found, rise[0] if rise and rise[0] > 0.1 else None
+    slope = rise[0] if rise and rise[0] > 0.1 else slope
+    return (found - (seen[found] + _WASTE_BY_LOSSES / 2) / slope, slope) if slope else (found, None)
 
 
 def _first_guess(
@@ -243,7 +255,7 @@ def _largest_feasible(
     guess = min(guess, highest)
     low, high, value = guess, guess, excess(guess)
     low_value = high_value = value
-    step = (abs(value) + waste / 2) / slope if slope else max(abs(value), 1e-3)
+    step = abs(value + waste / 2) / slope if slope else max(abs(value), 1e-3)
     step = min(step, 2.0)
     while low_value > 0 or high_value <= 0:
         if -waste <= high_value <= 0:
@@ -259,8 +271,8 @@ def _largest_feasible(
             low, low_value, high = high, high_value, min(high + step, highest)
             high_value = excess(high)
         rise = (high_value - low_value) / (high - low)
-        nearer = min(abs(low_value), abs(high_value))
-        step = min(2 * step, 1.01 * (nearer + waste / 2) / rise if rise > 0 else math.inf)
+        nearer = min(low_value, high_value, key=abs)
+        step = min(2 * step, abs(nearer + waste / 2) / rise if rise > 0 else math.inf)
     left, right, last = low_value, high_value, 0  # a side that stays is counted half: the Illinois rule
     while low_value < -waste and high - low > waste:
         value = excess(middle := low + (high - low) * (left + waste / 2) / (left - right))

@@ -16,13 +16,15 @@ from dpviz.privacy.accounting.rdp_tradeoffs import zcdp_advantage, zcdp_tradeoff
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
 
 
-def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike) -> Floats:
+def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, most_cells: int = pld.MOST_CELLS) -> Floats:
     """Smallest false negative rate that a test between two neighbouring data sets can have at each false positive rate.
 
     f(α) = max(0, sup_ε 1 - δ(ε) - e^ε α) over the composed privacy profile (Dong, Roth, Su 2019), the smaller one of
     the two directions: the attacker may take either data set as the null. Exact for Gaussian noise on all rows and for
     one release of Laplace noise or of the exponential mechanism; otherwise never above the true f, so an attack looks
     stronger.
+
+    most_cells : see `pld.compose`.
     """
     alpha = np.asarray(false_positive_rates, dtype=float)
     if not events:
@@ -33,7 +35,7 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike) -> Floats
         bounds.append(closed_forms.laplace_tradeoff(pure, alpha))
     elif len(events) == 1 and isinstance(events[0], ExpMech):
         bounds.append(closed_forms.exponential_tradeoff(pure, alpha))
-    elif profiles := _composed_profiles(tuple(events)):
+    elif profiles := _composed_profiles(tuple(events), most_cells):
         bounds.append(_tradeoff_of_profiles(profiles, alpha.ravel()).reshape(alpha.shape))
     elif (rho := accountants.total(events, "rho")) < math.inf and mu == math.inf:
         bounds.append(zcdp_tradeoff(rho, alpha))
@@ -71,7 +73,7 @@ def advantage(events: Sequence[Event]) -> float:
 
 
 @lru_cache(6)
-def _composed_profiles(events: tuple[Event, ...]) -> tuple[per_event.Profile, ...]:
+def _composed_profiles(events: tuple[Event, ...], most_cells: int = pld.MOST_CELLS) -> tuple[per_event.Profile, ...]:
     """δ(ε) of all events together in each direction, for all real ε, accurate to about 1e-8; none where nothing tells
     or GDP is exact."""
     runs, _ = accountants.runs_of(events)
@@ -80,7 +82,7 @@ def _composed_profiles(events: tuple[Event, ...]) -> tuple[per_event.Profile, ..
     try:
         if len(runs) == 1 and runs[0][1] == 1:
             return per_event.directions(runs[0][0])
-        composed = pld.compose(runs, 1e-6)
+        composed = pld.compose(runs, 1e-6, most_cells)
     except (pld.AccountingLimit, TypeError):  # a bare ρ has no profile
         return ()
     if len(composed) == 1:

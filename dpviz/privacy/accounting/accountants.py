@@ -178,6 +178,14 @@ def pld_epsilon(events: Sequence[Event], delta: float) -> float:
     return float(_pld_curve(tuple(events), delta, np.array([len(events)]))[0])
 
 
+def rough_pld_epsilon(events: Sequence[Event], delta: float) -> float:
+    """The same on `pld.ROUGH_CELLS`: never below the ε of smallest provable size, and found sooner."""
+    try:
+        return max(side.epsilon(delta) for side in pld.compose(runs_of(tuple(events))[0], delta, pld.ROUGH_CELLS))
+    except pld.AccountingLimit:
+        return math.inf
+
+
 def _basic_curve(events: tuple[Event, ...], _deltas: Floats, counts: np.ndarray) -> Floats:
     return spent(events, "epsilon")[counts]
 
@@ -328,7 +336,9 @@ def runs_of(events: tuple[Event, ...], most: int = MOST_EXACT) -> tuple[list[tup
     runs = merged_runs(runs)
     different = {release for release, _ in runs}
     _one_relation(list(different))
-    return rounded_up(runs) if len(different) > most else runs, np.cumsum(lengths)
+    if len(different) <= most:
+        return runs, np.cumsum(lengths)
+    return (rounded_up(runs), np.cumsum(lengths)) if most == MOST_EXACT else runs_of(events)  # both to the same few
 
 
 def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Floats]:

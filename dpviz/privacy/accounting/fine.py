@@ -49,7 +49,7 @@ def epsilon(counts: Mapping[Event, int], delta: float, guess: float) -> float | 
 
 def _descended(events: Sequence[Event], times: np.ndarray, delta: float, guess: float, fineness: int) -> float:
     """ε on one grid: from a guess that is far too large the window goes down until the smallest ε lies in it."""
-    directions = pld.discretised(events, times, TAIL * delta / int(times.sum()), 1 / fineness, MOST_CELLS)
+    directions = pld.discretised(events, times, TAIL * delta / int(times.sum()), 1 / fineness, most_together=MOST_CELLS)
     for _ in range(30):
         found = max(_in_window(_composed(parts, times, delta, guess), delta) for parts in directions)
         if found > 0.97 * guess or found <= 0:

@@ -30,9 +30,11 @@ FEW = 20  # below so many events nothing averages out, and the grid is finer
 CELLS_PER_DEVIATION_FEW = 32
 LARGEST_LOSS = 600.0  # of one event: e^ε must be finite with room to spare
 MOST_CELLS = 2**17  # of one event: a rare large loss beside tiny ones makes the grid coarser, not the answer late
+ROUGH_CELLS = 2**14  # where the answer is only looked for, as while noise is calibrated: most often within 1e-3 of it
 LARGEST_WINDOW = 2**18  # cells of the composition, and
 MOST_MEMORY = 2**23  # cells of all events together (64 MiB of spectra); beyond, the grid is coarser,
 COARSEST = 8.0  # by up to this factor, which overestimates ε by a few percent
+AT_ONCE = 4  # transforms, which together take little more than half of their time
 BLOCKS = 300  # of the cells of an event, where a rough look at its losses is enough
 NEGLIGIBLE = -50.0  # logarithm of a frequency that cannot be seen beside the largest one
 
@@ -70,9 +72,10 @@ def largest_losses(event: Event, tail: float) -> tuple[float, ...]:
 # --------------------------------------------------------------------------------------------------------- composition
 
 
-def compose(counts: Counts, delta: float) -> tuple[PLD, ...]:
+def compose(counts: Counts, delta: float, most_cells: int = MOST_CELLS) -> tuple[PLD, ...]:
     """The PLDs of all events together, `count` times each, accurate for δ(ε) of the order of `delta` and above: one, or
-    with Poisson batches two, for removing a row and for adding one, of which the worse counts.
+    with Poisson batches two, for removing a row and for adding one, of which the worse counts. Guarantees whatever
+    `most_cells`, the most of one event, and tighter with more of them.
 
     Raises AccountingLimit if delta is below what the FFT resolves, max(1e-11, 1e-14 · number of events), a loss is too
     large, or an event is a bare ρ; ValueError for two kinds of batches, that hold for different notions of a neighbour.
@@ -81,7 +84,7 @@ def compose(counts: Counts, delta: float) -> tuple[PLD, ...]:
     if not merged:
         raise ValueError("there is nothing to compose")
     relation(merged)
-    return next(_compositions(list(merged), np.array([list(merged.values())]), delta))
+    return next(_compositions(list(merged), np.array([list(merged.values())]), delta, most_cells))
 
 
 def epsilon_at(counts: Counts, delta: float) -> float:
@@ -153,7 +156,9 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
     return np.where(counts @ ~bounded > 0, found, np.minimum(found, basic))
 
 
-def _compositions(events: Sequence[Event], counts: np.ndarray, delta: float) -> Iterator[tuple[PLD, ...]]:
+def _compositions(
+    events: Sequence[Event], counts: np.ndarray, delta: float, most_cells: int = MOST_CELLS
+) -> Iterator[tuple[PLD, ...]]:
     """`compose` of each row of `counts` (rows, events); the last row must contain the others, it fixes the window."""
     most = counts[-1]
     steps = int(most.sum())
@@ -161,7 +166,7 @@ def _compositions(events: Sequence[Event], counts: np.ndarray, delta: float) -> 
         raise AccountingLimit(f"delta = {delta} is outside the range that {steps} events allow")
     tail, coarser = TAIL * delta, 1.0
     while coarser <= COARSEST:
-        directions = discretised(events, most, tail / steps, coarser)
+        directions = discretised(events, most, tail / steps, coarser, most_cells)
         parts = _with_few_parts(directions, most, tail) if len(counts) == 1 else _Parts(directions, counts, tail)
         half, size = parts.window()
         excess = max(size / LARGEST_WINDOW, size * sum(map(len, parts.directions)) / MOST_MEMORY)
@@ -183,7 +188,7 @@ class _Parts(NamedTuple):
     def window(self) -> tuple[int, int]:
         """Cells on either side of 0, and in all, that hold every loss of the compositions but for the tail."""
         half = max(_upper_end(parts, self.counts[-1], self.tail) for parts in self.directions)
-        return half, max(2 * half + 1, *(len(part.p) for parts in self.directions for part in parts))
+        return half, 2 * half + 1
 
     def composed(self, half: int, size: int) -> Iterator[tuple[PLD, ...]]:
         """The composition of each row of counts in each direction, in the window."""
@@ -227,12 +232,15 @@ def _powers(parts: Sequence[PLD], counts: np.ndarray, size: int) -> Iterator[np.
     spread = counts[0] * np.array([part.variance for part in parts])
     logs, angles = np.empty((2, len(parts), size // 2 + 1))
     fewest, known = np.zeros(size // 2 + 1), size // 2 + 1
-    for i in np.argsort(-spread):  # first those after which the fewest frequencies are left
-        spectrum = rfft(parts[i].p, size)[:known]
-        logs[i, :known] = np.log(np.maximum(np.abs(spectrum), 1e-300))
-        angles[i, :known] = np.angle(spectrum)
-        fewest[:known] += counts[0, i] * logs[i, :known]
-        known = 1 + int(np.flatnonzero(fewest[:known] > NEGLIGIBLE).max(initial=0))
+    order = np.argsort(-spread)  # first those after which the fewest frequencies are left
+    for start in range(0, len(parts), AT_ONCE):
+        few = order[start : start + AT_ONCE]
+        for i, whole in zip(few, rfft([_wrapped(parts[i].p, size) for i in few]), strict=True):
+            spectrum = whole[:known]
+            logs[i, :known] = np.log(np.maximum(spectrum.real**2 + spectrum.imag**2, 1e-300)) / 2
+            angles[i, :known] = np.arctan2(spectrum.imag, spectrum.real)
+            fewest[:known] += counts[0, i] * logs[i, :known]
+            known = 1 + int(np.flatnonzero(fewest[:known] > NEGLIGIBLE).max(initial=0))
     for row in counts:
         power = np.empty(known, dtype=complex)
         sizes, angle = np.exp(row @ logs[:, :known]), row @ angles[:, :known]
@@ -240,11 +248,26 @@ def _powers(parts: Sequence[PLD], counts: np.ndarray, size: int) -> Iterator[np.
         yield power
 
 
+def _wrapped(masses: Floats, size: int) -> Floats:
+    """The masses on a window of `size` cells, those beyond its end from its beginning on."""
+    rounds = -(-len(masses) // size)
+    window = np.zeros(rounds * size)
+    window[: len(masses)] = masses
+    return window.reshape(rounds, size).sum(axis=0) if rounds > 1 else window
+
+
 def discretised(
-    events: Sequence[Event], counts: np.ndarray, tail: float, coarser: float = 1.0, most_cells: float = math.inf
+    events: Sequence[Event],
+    counts: np.ndarray,
+    tail: float,
+    coarser: float = 1.0,
+    most_cells: int = MOST_CELLS,
+    most_together: float = math.inf,
 ) -> list[tuple[PLD, ...]]:
     """Each event on the same grid, fine enough for their composition, or `coarser` by a factor: in one direction or
-    both. `tail`: see `largest_losses`. Raises AccountingLimit for more cells of all events than `most_cells`."""
+    both. `tail`: see `largest_losses`. `most_cells`: of one event, for which the grid is coarser, too.
+
+    Raises AccountingLimit for more cells of all events than `most_together`."""
     for event in events:
         inner = largest_losses(event.inner if isinstance(event, Sub) else event, tail)[0]
         if inner > LARGEST_LOSS:
@@ -255,9 +278,9 @@ def discretised(
     coarse = [_in_directions(from_profiles(*pair, max(pair[1]) / few), sides) for pair in asked]
     top = max(max(highest) for _, highest in asked)
     deviations = [np.sqrt([max(part.variance, 1e-300) for part in parts]) for parts in zip(*coarse, strict=True)]
-    h = coarser * max(2 * top / MOST_CELLS, min(_step(spread, counts) for spread in deviations))
+    h = coarser * max(2 * top / most_cells, min(_step(spread, counts) for spread in deviations))
     cells = sum(2 * max(highest) for _, highest in asked) / h
-    if cells > most_cells:
+    if cells > most_together:
         raise AccountingLimit(f"{cells:.3g} cells for {len(events)} different events are too many")
     if len(events) == 1 and not any(isinstance(block, Gaussian) for block in blocks_of(events[0])):
         high = asked[0][1][0]

@@ -31,7 +31,7 @@ class PLD:
         """The loss of each mass, in nats; same shape as p."""
         return self.h * np.arange(self.lo, self.lo + len(self.p), dtype=np.float64)
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """Variance of the finite losses."""
         losses = self.losses

@@ -80,6 +80,10 @@ class Budget(Specification):
     def cost(self, events: tuple[Event, ...]) -> float:
         """The amount that events cost together; infinite where this currency has no number for them."""
 
+    def rough_cost(self, events: tuple[Event, ...]) -> float:
+        """About `cost`, and sooner: to look for the noise that a budget buys, which `cost` then confirms."""
+        return self.cost(events)
+
     def spent(self, events: Sequence[Event], before: Sequence[Event] = ()) -> float:
         """What releases cost together, as the number that is stated.
 

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from dpviz.errors import UserError
 from dpviz.numbers import short
 from dpviz.privacy import tradeoffs
-from dpviz.privacy.accounting import accountants, closed_forms
+from dpviz.privacy.accounting import accountants, closed_forms, pld
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import Noise
 from dpviz.privacy.budgets.additive import GaussianDP, ZeroConcentratedDP
@@ -61,6 +61,11 @@ class ApproximateDP(Budget):
             found.append(accountants.epsilon(events, self.delta, "gdp"))
         return min(found)
 
+    def rough_cost(self, events: tuple[Event, ...]) -> float:
+        """By the same two on a coarser grid of losses."""
+        composed = accountants.rough_pld_epsilon(events, self.delta)
+        return min(composed, accountants.total(events, "epsilon")) if composed < math.inf else self.cost(events)
+
     def spent(self, events: Sequence[Event], before: Sequence[Event] = ()) -> float:
         return accountants.tightest(events, self.delta, before).epsilon
 
@@ -107,7 +112,8 @@ class ApproximateDP(Budget):
         rho = float(counts @ closed_forms.exponential_rho(ranges))
         centre = math.sqrt(math.log(1 / self.delta) / max(rho, 1e-12))
         orders = 1 + centre * np.geomspace(0.3, 3.0, 24)
-        divergence = counts @ closed_forms.exponential_rdp(ranges[:, None], orders)
+        few, weights = closed_forms.few_ranges(ranges, counts)
+        divergence = weights @ closed_forms.exponential_rdp(few[:, None], orders)
         log_delta = math.log(self.delta)
         epsilons = divergence + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
         return min(float(counts @ ranges), max(float(epsilons.min()), 0.0))
@@ -187,6 +193,9 @@ class TradeOff(Budget):
 
     def cost(self, events: tuple[Event, ...]) -> float:
         return 1 - float(tradeoffs.tradeoff(events, self.false_positive_rate))
+
+    def rough_cost(self, events: tuple[Event, ...]) -> float:
+        return 1 - float(tradeoffs.tradeoff(events, self.false_positive_rate, pld.ROUGH_CELLS))
 
     def _paid(self, prior: tuple[Event, ...]) -> float:
         return math.inf if prior else 0.0  # rates add up in no unit, so nothing may have been released before
