@@ -78,6 +78,7 @@ if budget is not None and means is not None:
                 drawn += view(bool(tabs[name].open))
         panel.query |= {panel.key("tabs"): name for name in names[1:] if tabs[name].open}
 
+panel.say_unread()
 with st.container(horizontal=True):
     downloads.link(panel)
     if drawn:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import streamlit as st
@@ -54,6 +54,7 @@ class Panel:
     query : the address that restores what was set, without defaults; complete after the last control was drawn.
     titles : the visible labels of the controls drawn so far, by name.
     mistakes : sentences about numbers out of range, each also shown at its control.
+    unread : titles of the controls for which the address that the visitor came with had no value.
     """
 
     def __init__(self, page: str) -> None:
@@ -61,6 +62,8 @@ class Panel:
         self.query: dict[str, str | list[str]] = {}
         self.titles: dict[str, str] = {}
         self.mistakes: list[str] = []
+        self.unread: list[str] = []
+        self._given: dict[str, tuple[list[str], list[str]]] = {}
         self._written: set[str] = set()
 
     def key(self, name: str) -> str:
@@ -106,7 +109,7 @@ class Panel:
         self, control: Control, name: str, visible: bool, disabled: bool = False, empty: str = ""
     ) -> float | int | None:
         default: Any = None if control.default is None else float(control.default)
-        self._begin(name, control.title, default, _number_text)
+        bind = self._begin(name, control.title, default, _number_text, may_be_empty=control.optional)
         value = st.number_input(
             control.title if visible else f"{control.title}, exact value",
             value=default,
@@ -117,9 +120,10 @@ class Panel:
             label_visibility="visible" if visible else "collapsed",
             placeholder=empty if control.optional else None,
             disabled=disabled,
-            bind="query-params",
+            bind=bind,
         )
         value = _whole(value) if control.type is int else value
+        self._end(name)
         if value != control.default:
             self.query[self.key(name)] = _number_text(value)
         return value
@@ -149,7 +153,7 @@ class Panel:
     def choice(self, name: str, label: str, options: Mapping[str, str], default: str, help: str) -> str:
         """One of `options` (value -> label): side by side if they are few and short, else a menu."""
         key, values = self.key(name), list(options)
-        self._begin(name, label, default, options.__getitem__)
+        bind = self._begin(name, label, default, options.__getitem__)
         side_by_side = len(options) <= SEGMENTS and sum(map(len, options.values())) <= SEGMENTS_LENGTH
         if side_by_side:
             value = st.segmented_control(
@@ -160,7 +164,7 @@ class Panel:
                 format_func=options.__getitem__,
                 key=key,
                 help=help,
-                bind="query-params",
+                bind=bind,
             )
         else:
             value = st.selectbox(
@@ -170,8 +174,9 @@ class Panel:
                 format_func=options.__getitem__,
                 key=key,
                 help=help,
-                bind="query-params",
+                bind=bind,
             )
+        self._end(name)
         if value != default:
             self.query[key] = options[value]
         return value
@@ -180,21 +185,23 @@ class Panel:
         """On or off; the label says what "on" means."""
         self._begin(name, label, default, _switch_text)
         value = st.toggle(label, value=default, key=self.key(name), help=help, bind="query-params")
+        self._end(name)
         if value != default:
             self.query[self.key(name)] = _switch_text(value)
         return value
 
     def text(self, name: str, label: str, default: str, help: str) -> str:
         """A few lines of text."""
-        self._begin(name, label, default, str)
+        self._begin(name, label, default, str, may_be_empty=True)
         value = st.text_area(label, value=default, key=self.key(name), help=help, bind="query-params")
+        self._end(name)
         if value != default:
             self.query[self.key(name)] = value
         return value
 
     def several(self, name: str, label: str, options: Sequence[str], default: Sequence[str], help: str) -> list[str]:
         """Any number of `options`, in their own order."""
-        self._begin(name, label, list(default), list)
+        self._begin(name, label, list(default), list, may_be_empty=True)
         chosen = st.pills(
             label,
             options,
@@ -204,6 +211,7 @@ class Panel:
             help=help,
             bind="query-params",
         )
+        self._end(name)
         if set(chosen) != set(default):
             self.query[self.key(name)] = [option for option in options if option in chosen]
         return [option for option in options if option in chosen]
@@ -220,16 +228,47 @@ class Panel:
             st.session_state[self.key(name)] = float(value) if whole else value
             self._written.add(self.key(name))
 
-    def _begin(self, name: str, title: str, default: Any, text: Callable[[Any], str | list[str]]) -> None:
+    def say_unread(self) -> None:
+        """Tell who came with an address of which something could not be used; when all controls have been drawn."""
+        if self.unread:
+            *first, last = self.unread
+            said = f"Part of this link could not be read. Check {', '.join(first)}{' and ' * bool(first)}{last}."
+            st.toast(said, icon=":material/link_off:", duration="long")
+
+    def _begin(
+        self,
+        name: str,
+        title: str,
+        default: Any,
+        text: Callable[[Any], str | list[str]],
+        may_be_empty: bool = False,
+    ) -> Literal["query-params"] | None:
         """Before a control is drawn: note its title, and put what was written to it into the address.
 
         Streamlit does that only for a control that has been drawn before, and for such a one refuses that we do it.
+        Returns how the control is bound to the address: not at first, where that holds an empty value for one that
+        has always some; some would be drawn without any.
         """
         self.titles[name] = title
         key = self.key(name)
         if key in self._written and (value := st.session_state[key]) != default:
             with suppress(StreamlitAPIException):
                 st.query_params[key] = text(value)
+        if key not in st.session_state and key in st.query_params:
+            given, usual = st.query_params.get_all(key), text(default)
+            self._given[key] = (given, usual) if isinstance(usual, list) else (given[-1:], [usual])
+            if not may_be_empty and not given[-1]:
+                del st.query_params[key]
+                return None
+        return "query-params"
+
+    def _end(self, name: str) -> None:
+        """After a control was drawn: what Streamlit has left of its value in the address, it could use."""
+        key = self.key(name)
+        if key in self._given:
+            given, usual = self._given[key]
+            if not _same(given, st.query_params.get_all(key) if key in st.query_params else usual):
+                self.unread.append(self.titles[name])
 
 
 @contextmanager
@@ -324,6 +363,18 @@ def _step(control: Control) -> float:
 
 def _number_text(value: float | None) -> str:
     return "" if value is None else repr(value)
+
+
+def _same(given: Sequence[str], left: Sequence[str]) -> bool:
+    """Whether two lists of an address say the same, in any order; numbers however they are written."""
+    return sorted(map(_read, given), key=str) == sorted(map(_read, left), key=str)
+
+
+def _read(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text.casefold()
 
 
 def _switch_text(value: bool) -> str:

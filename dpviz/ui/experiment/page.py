@@ -228,6 +228,7 @@ def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
                 parts = {"problem": problem, "arms": arms, "budget": budget.build(), **numbers}
                 chosen.experiment = Settings(Experiment, parts).build()
         preset_menu.applied(panel)
+        panel.say_unread()
         with menu:
             preset = preset_menu.menu(panel, page.presets, chosen.experiment)
     with places.preset:

@@ -1,0 +1,86 @@
+"""Links that somebody mistyped, cut off, or made to break the page: the page works, and says what it could not read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz.ui import controls
+from dpviz.ui.mirror_descent import problem as game_controls
+
+Load = Callable[..., AppTest]
+GAMES = [("mirror_descent", {"mirror_problem": entry.title}) for entry in game_controls.PROBLEMS.values()]
+PAGES: list[tuple[str, dict[str, str]]] = [("accelerated", {}), ("budget_planner", {}), *GAMES]
+HOSTILE: list[str | list[str]] = [
+    "nan",
+    "-1",
+    "1e400",
+    ["2", "inf", ""],
+    "\u202eΩ🎈 <script>alert(1)</script>",
+    "\x00\x7f%00\\'\"--",
+    "x" * 20_000,
+    "True",
+]
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The keys that pages put into addresses, and the titles of their controls, as they are drawn."""
+    found: dict[str, str] = {}
+    begin = controls.Panel._begin
+
+    def noted(panel: controls.Panel, name: str, title: str, *rest: Any, **more: Any) -> Any:
+        found[panel.key(name)] = title
+        return begin(panel, name, title, *rest, **more)
+
+    monkeypatch.setattr(controls.Panel, "_begin", noted)
+    return found
+
+
+def works(app: AppTest) -> bool:
+    """It is drawn to its end; whatever is wrong with a number is said at its control."""
+    return not app.exception and any(box.label == "Derivations and sources" for box in app.expander)
+
+
+@pytest.mark.parametrize(("page", "given"), PAGES, ids=str)
+def test_every_setting_of_every_page_may_be_hostile(
+    load: Load, keys: dict[str, str], page: str, given: Mapping[str, str]
+) -> None:
+    """All settings at once: all empty, then each with another bad value; again, so that these go round."""
+    assert works(load(page, **given)) and len(keys) > 20
+    elsewhere = ["planner_split", "planner_tabs"]  # written by other hands than a Panel's
+    others = [key for key in [*keys, *elsewhere] if key not in given and not key.endswith(("_follow", "_references"))]
+    assert works(load(page, **given, **dict.fromkeys(others, "")))
+    for turn in range(0, len(HOSTILE), 4 if given else 1):
+        values = {key: HOSTILE[(turn + place) % len(HOSTILE)] for place, key in enumerate(others)}
+        assert works(load(page, **given, **values)), values
+
+
+def told(app: AppTest) -> Sequence[str]:
+    return [toast.value for toast in app.toast]
+
+
+@pytest.mark.parametrize("empty", ["accel_currency", "accel_noise", "accel_loss", "accel_epsilon", "accel_iterations"])
+def test_a_setting_without_a_value_has_its_usual_one(load: Load, keys: dict[str, str], empty: str) -> None:
+    app = load("accelerated", **{empty: ""})
+    assert told(app) == [f"Part of this link could not be read. Check {keys[empty]}."]
+    assert not app.error and not app.button(key="accel_run").disabled
+    app.segmented_control(key="accel_loss").set_value("huber").run()  # from then on it is as any other
+    assert not app.exception and not told(app)
+    assert (
+        app.segmented_control(key="accel_loss").value == "huber" == app.run().segmented_control(key="accel_loss").value
+    )
+
+
+def test_only_what_could_not_be_read_is_named(load: Load) -> None:
+    """Values are read however they are written, the last of several counts, and nothing chosen is a choice."""
+    good = {"accel_epsilon": ["x", "2"], "accel_iterations": "1E2", "accel_scaling": "[0, 1]", "accel_other": "x"}
+    assert not told(load("accelerated", **good))
+    bad = {"accel_methods": ["DP-GD", "DP-TYPO"], "accel_uniform_rows": "many", "accel_loss": "Hinge"}
+    (sentence,) = told(load("accelerated", **good, **bad))
+    assert sentence == "Part of this link could not be read. Check Rows n, Methods and Loss."
+
+
+def test_the_start_page_needs_nothing_of_an_address(load: Load) -> None:
+    assert load("home", accel_epsilon="", other="x" * 20_000).title
