@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import itertools
 import os
 import pkgutil
 import re
@@ -114,8 +115,12 @@ def test_the_package_takes_its_dependencies_from_requirements_and_its_version_fr
 def test_requirements_name_what_the_code_imports_and_nothing_else() -> None:
     modules = set().union(*map(imported, PRODUCT)) - set(sys.stdlib_module_names) - {"dpviz"}
     declared = {requirement.name for requirement in requirements(ROOT / "requirements.txt")}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    optional = {Requirement(line).name for lines in extras.values() for line in lines}
     # pandas reads and writes Parquet through pyarrow, without an import of ours.
-    assert modules | {"pyarrow"} == declared
+    assert modules | {"pyarrow"} == declared | optional
+    for line in itertools.chain.from_iterable(extras.values()):
+        assert Requirement(line) in requirements(ROOT / "tests" / "requirements.txt")
 
 
 def test_readme_commands_are_single_lines_that_install_what_they_need() -> None:
