@@ -18,8 +18,7 @@ from dpviz.plots.style import ArmStyle
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.ui import charts, downloads
-from dpviz.ui.experiment import guarantee, results
-from dpviz.ui.experiment import run as run_panel
+from dpviz.ui.experiment import guarantee, progress, results
 from dpviz.ui.experiment.run import Run
 
 TINY = Experiment(
@@ -32,14 +31,6 @@ TINY = Experiment(
 @pytest.fixture(scope="module")
 def run() -> Run:
     return Run(Runner().submit(TINY, wait=True), MappingProxyType(TINY.plans()), "accel", "Accelerated gradient")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.2, "less than a second"), (1.2, "1 second"), (8, "8 seconds"), (540, "9 minutes"), (7200, "2.0 hours")],
-)
-def test_times_are_words(seconds: float, words: str) -> None:
-    assert run_panel.duration(seconds) == words
 
 
 def test_readings_of_laplace_noise_exist_in_every_currency_and_of_gaussian_noise_not_as_pure_epsilon() -> None:
@@ -127,6 +118,5 @@ def test_diagnostics_of_an_upload_are_off_until_asked_for() -> None:
 
 
 def test_a_run_says_how_far_it_got(run: Run) -> None:
-    done, total = run.steps
-    assert done == total == sum(plan.iterations for plan in run.plans.values())
-    assert run_panel._ended(run).startswith(f"Done: {total} steps")
+    total = sum(plan.iterations for plan in run.plans.values())
+    assert run.done == f"{total} steps" and progress.ended(run.job, run.done).startswith(f"Done: {total} steps")

@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from dpviz.experiments import store
 from dpviz.experiments.experiment import Arm, Experiment
@@ -16,6 +15,8 @@ from dpviz.experiments.runner import Job, Runner
 from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.ui import visitors
 from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import progress
+from dpviz.ui.experiment.progress import about, duration
 
 POLL = 0.25  # seconds between two looks at a running job
 LONG = 20.0  # seconds from which a run is announced with a warning
@@ -90,10 +91,11 @@ class Run:
         return self.experiment.problem.public or bool(self.tables)
 
     @property
-    def steps(self) -> tuple[int, int]:
-        """Steps done so far and steps in all, over all methods."""
+    def done(self) -> str:
+        """How many steps are done, of all methods together."""
         total = sum(plan.iterations for plan in self.plans.values())
-        return round(self.job.progress * total), total
+        so_far = f"{round(self.job.progress * total):,} of " if self.job.state != "done" else ""
+        return f"{so_far}{total:,} steps"
 
 
 @st.cache_resource(max_entries=4, scope="session", show_spinner=False)
@@ -107,12 +109,6 @@ def runner() -> Runner:
     chosen = os.environ.get(WORKERS, "")
     count = int(chosen) if chosen.isdecimal() else SLOTS
     return Runner(slots=count or SLOTS, processes=count > 0, store=store.usual())
-
-
-def visitor() -> str:
-    """Who looks at the page: one name per session."""
-    context = get_script_run_ctx()
-    return "" if context is None else context.session_id
 
 
 def current(page: str) -> Run | None:
@@ -267,30 +263,15 @@ def sidebar_status() -> None:
     @st.fragment(run_every=2.0)
     def poll() -> None:
         for run in active:
-            done, total = run.steps
-            state = f"{done:,} of {total:,} steps" if run.job.active else _ended(run)
+            state = progress.active(run.job, run.done) if run.job.active else progress.ended(run.job, run.done)
             st.caption(f":material/directions_run: {run.title}: {state}")
 
     with place:
         poll()
 
 
-def about(seconds: float) -> str:
-    """How long something will take: "less than a second", "about 8 seconds"."""
-    return duration(seconds) if seconds < 1 else f"about {duration(seconds)}"
-
-
-def duration(seconds: float) -> str:
-    """A time in words: "less than a second", "8 seconds", "3 minutes"."""
-    if seconds < 1:
-        return "less than a second"
-    if seconds < 90:
-        return f"{round(seconds)} second{'s' if round(seconds) != 1 else ''}"
-    return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
-
-
 def _start(page: str, title: str, ready: Ready) -> None:
-    job = runner().submit(ready.experiment, ready.tables, visitor=visitor(), expected=ready.seconds)
+    job = runner().submit(ready.experiment, ready.tables, visitor=visitors.here().name, expected=ready.seconds)
     keep(page + _SUFFIX, Run(job, ready.plans, page, title, dict(ready.tables)))
 
 
@@ -302,25 +283,13 @@ def _stop(page: str) -> None:
 
 
 def _progress(run: Run) -> None:
-    job, (done, total) = run.job, run.steps
-    if job.state == "queued":
-        st.progress(0.0, text=f"Waiting for a free place. Runs in line: {runner().waiting}.")
-    elif job.state == "running":
-        left = f", about {duration(job.seconds_left)} left" if job.seconds_left is not None else ""
-        st.progress(min(1.0, job.progress), text=f"{done:,} of {total:,} steps{left}")
-    elif job.state == "failed":
-        st.error(job.message, title="The run failed")
+    if run.job.active:
+        st.progress(min(1.0, run.job.progress), text=progress.active(run.job, run.done))
+    elif run.job.state == "failed":
+        st.error(run.job.message, title="The run failed")
     else:
-        st.caption(_ended(run))
+        st.caption(progress.ended(run.job, run.done))
         _diverged(run)
-
-
-def _ended(run: Run) -> str:
-    job, (done, total) = run.job, run.steps
-    if job.state == "done":
-        return f"Done: {total:,} steps in {job.seconds:.1f} s"
-    reason = "Stopped" if job.state == "stopped" else "Stopped at the time limit"
-    return f"{reason} after {done:,} of {total:,} steps ({job.seconds:.1f} s). What was computed is kept."
 
 
 def _diverged(run: Run) -> None:

@@ -11,8 +11,11 @@ from dpviz.experiments.sweep import Point, Sweep
 from dpviz.experiments.sweep_result import LeftOut, SweepResult
 from dpviz.numbers import short
 from dpviz.plots.sweep_figures import with_margin
+from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
-from dpviz.ui.experiment.run import LONG, POLL, Run, duration, keep, runner, visitor
+from dpviz.ui.experiment import progress
+from dpviz.ui.experiment.progress import duration
+from dpviz.ui.experiment.run import LONG, POLL, Run, keep, runner
 
 _SUFFIX = "_sweep_job"  # ends like the names of other runs, so that the sidebar shows a sweep too
 NOT_COVERED = "Every point is a run with a budget of its own; choosing by what a sweep shows is not covered by it."
@@ -117,7 +120,7 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
         if job.state == "failed":
             st.error(job.message, title="The sweep failed")
         elif job.state == "queued":
-            st.progress(0.0, text=f"Waiting for a free place. Runs in line: {runner().waiting}.")
+            st.progress(0.0, text=progress.waiting(job))
         elif job.active:
             left = f", about {duration(job.seconds_left)} left" if job.seconds_left is not None else ""
             st.progress(job.progress, text=f"{place}{left}")
@@ -174,7 +177,7 @@ def laws(result: SweepResult, symbol: str) -> None:
 def _start(page: str, title: str, sweep: Sweep, points: tuple[Point, ...], tables: Mapping[str, np.ndarray]) -> None:
     here = points[: len(sweep.values)]  # the other data sets have the same plans
     plans = {f"{label} at {short(point.value, 6)}": plan for point in here for label, plan in point.plans.items()}
-    keep(page + _SUFFIX, Run(runner().submit(sweep, tables, visitor=visitor()), plans, page, title))
+    keep(page + _SUFFIX, Run(runner().submit(sweep, tables, visitor=visitors.here().name), plans, page, title))
 
 
 def _stop(page: str) -> None:

@@ -1,0 +1,54 @@
+"""How a job is doing, in words: in line, under way, ended; the same for runs and sweeps."""
+
+from dpviz.experiments.runner import Job
+
+KEPT = "What was computed is kept."
+
+
+def about(seconds: float) -> str:
+    """How long something will take: "less than a second", "about 8 seconds"."""
+    return duration(seconds) if seconds < 1 else f"about {duration(seconds)}"
+
+
+def duration(seconds: float) -> str:
+    """A time in words: "less than a second", "8 seconds", "3 minutes"."""
+    if seconds < 1:
+        return "less than a second"
+    if seconds < 90:
+        return f"{round(seconds)} second{'s' if round(seconds) != 1 else ''}"
+    return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def active(job: Job, done: str) -> str:
+    """A job in line or under way. done : how far it is, "3 of 100 steps"."""
+    if job.state == "queued":
+        return waiting(job)
+    return f"{done}, {about(job.seconds_left)} left" if job.seconds_left is not None else done
+
+
+def waiting(job: Job) -> str:
+    """A job in line: at which place, and for how long."""
+    place, wait = job.position, job.expected_wait
+    if place is None:
+        return "Starting"
+    which = "next" if place == 0 else _ordinal(place + 1)
+    left = f", {about(wait)}" if wait is not None else ""
+    return f"Waiting: {which} in line{left}. Stop leaves the line."
+
+
+def ended(job: Job, done: str) -> str:
+    """How a job came to its end, and what is left of it. done : how far it came; of one that is done, all there was."""
+    if job.state == "done":
+        return f"Done: {done} in {job.seconds:.1f} s"
+    if job.state == "failed":
+        return f"Failed: {job.message}"
+    if job.state == "stopped" and not job.progress:
+        return f"Stopped before the first step. {job.message}".strip()
+    reason = "Stopped" if job.state == "stopped" else "Stopped at the time limit"
+    return f"{reason} after {done} ({job.seconds:.1f} s). {job.message or KEPT}"
+
+
+def _ordinal(number: int) -> str:
+    """2nd, 3rd, 4th, 11th, 21st."""
+    last = 0 if number % 100 in (11, 12, 13) else number % 10
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"

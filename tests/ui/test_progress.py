@@ -1,0 +1,65 @@
+"""How a job is doing, in words."""
+
+import pytest
+
+from dpviz.experiments.executors import CUT_OFF, Place
+from dpviz.experiments.runner import Job, State
+from dpviz.ui.experiment import progress
+from tests.ui.test_show import TINY
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "less than a second"), (1.2, "1 second"), (8, "8 seconds"), (540, "9 minutes"), (7200, "2.0 hours")],
+)
+def test_times_are_words(seconds: float, words: str) -> None:
+    assert progress.duration(seconds) == words
+
+
+class Waits(Place):
+    """A place in some line."""
+
+    position, expected_wait = 0, 40.0  # type: ignore[assignment]
+
+    def __init__(self, position: int) -> None:
+        self.position = position  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("before", "which"), [(0, "next"), (1, "2nd"), (2, "3rd"), (3, "4th"), (10, "11th"), (20, "21st"), (111, "112th")]
+)
+def test_who_waits_sees_the_place_in_line_and_how_long_it_will_take(before: int, which: str) -> None:
+    job = Job(TINY, {})
+    assert progress.active(job, "") == "Starting"  # nobody has given it a place yet
+    job.place = Waits(before)
+    assert progress.active(job, "") == f"Waiting: {which} in line, about 40 seconds. Stop leaves the line."
+
+
+def test_who_runs_sees_how_far_it_is_and_what_is_left() -> None:
+    job = Job(TINY, {})
+    job.state = "running"
+    assert progress.active(job, "3 of 100 steps") == "3 of 100 steps"
+    job.progress, job.seconds = 0.25, 4.0
+    assert progress.active(job, "25 of 100 steps") == "25 of 100 steps, about 12 seconds left"
+
+
+@pytest.mark.parametrize(
+    ("state", "message", "words"),
+    [
+        ("done", "", "Done: 5 steps in 1.5 s"),
+        ("stopped", "", "Stopped after 5 steps (1.5 s). What was computed is kept."),
+        ("stopped", CUT_OFF, f"Stopped after 5 steps (1.5 s). {CUT_OFF}"),
+        ("timeout", "", "Stopped at the time limit after 5 steps (1.5 s). What was computed is kept."),
+        ("failed", "It needed more memory.", "Failed: It needed more memory."),
+    ],
+)
+def test_every_ending_has_a_sentence(state: State, message: str, words: str) -> None:
+    job = Job(TINY, {})
+    job.state, job.message, job.progress, job.seconds = state, message, 0.5, 1.5
+    assert progress.ended(job, "5 steps") == words
+
+
+def test_nothing_is_said_to_be_kept_of_a_run_that_left_the_line() -> None:
+    job = Job(TINY, {})
+    job.state = "stopped"
+    assert progress.ended(job, "0 of 9 steps") == "Stopped before the first step."
