@@ -11,9 +11,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+import pyarrow
+import pyarrow.compute
+
+from dpviz.datasets.arrow import texts_of
 
 _WHOLE = re.compile(r"[+-]?\d{16,}", re.ASCII)
 _PLAIN = re.compile(r"[+-]?(\d|\.\d|inf)", re.ASCII | re.IGNORECASE)
+_BLANKS = r"[\s\pZ\x0b\x1c-\x1f\x{85}]*"
+_UNCLEAR = rf"(?i)^{_BLANKS}([+-]?([0-9.]+(e[+-]?[0-9]+)?|inf(inity)?)|true|false){_BLANKS}$"  # may be more than a text
 _TRUTHS = {"true": 1.0, "false": 0.0}
 _IN_FULL = 1e22  # below it, a whole number is written with all its digits
 Read = TypeVar("Read")
@@ -61,32 +67,50 @@ def numbers(series: pd.Series) -> np.ndarray:
     if isinstance(series.dtype, pd.CategoricalDtype):
         # Per category, not per row: a long text that is kept once must not be written out for every row.
         return np.append(numbers(pd.Series(series.dtype.categories)), np.nan)[series.cat.codes]  # code -1: missing
+    if _are_times(series):
+        return np.full(len(series), np.nan)
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype):
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
-    codes, found = _each(series, as_number)
+    codes, found = _each(series, as_number, lambda _: math.nan)
     return np.append(np.array(found, dtype=np.float64), np.nan)[codes]
 
 
 def classes(series: pd.Series) -> tuple[np.ndarray, list[str]]:
     """The class of every cell: positions (n,) in a list of different labels; -1 where a cell is missing or blank."""
-    codes, found = _each(series, class_label)
+    codes, found = _each(series, class_label, str.strip)
     places = {label: place for place, label in enumerate(dict.fromkeys(label for label in found if label))}
     return np.array([*(places.get(label, -1) for label in found), -1], dtype=np.int64)[codes], list(places)
 
 
 def is_empty(series: pd.Series) -> np.ndarray:
     """Where (n,) a cell is missing or blank."""
-    if pd.api.types.is_numeric_dtype(series.dtype):
+    if pd.api.types.is_numeric_dtype(series.dtype) or _are_times(series):
         return series.isna().to_numpy()
-    codes, found = _each(series, lambda value: isinstance(value, str) and not value.strip())
+    codes, found = _each(series, _is_blank, _is_blank)
     return np.array([*found, True], dtype=bool)[codes]
 
 
-def _each(series: pd.Series, read: Callable[[Any], Read]) -> tuple[np.ndarray, list[Read]]:
-    """What `read` says of every different value, and the place of each cell's value among them; -1 where missing."""
+def _are_times(series: pd.Series) -> bool:
+    return bool(pd.api.types.is_datetime64_any_dtype(series.dtype) or pd.api.types.is_timedelta64_dtype(series.dtype))
+
+
+def _is_blank(value: Any) -> bool:
+    return isinstance(value, str) and not value.strip()
+
+
+def _each(
+    series: pd.Series, read: Callable[[Any], Read], of_text: Callable[[str], Read]
+) -> tuple[np.ndarray, list[Read]]:
+    """What `read` says of every different value, and the place of each cell's value among them; -1 where missing.
+
+    of_text : the same of a text that is no number, fast.
+    """
+    found = texts_of(series)
+    if found is not None:
+        return found[0], _read_texts(found[1], read, of_text)
     if series.dtype != object:
         codes, values = pd.factorize(series)
-        return codes, [read(value) for value in values]
+        return codes, [read(value) for value in (_times(values) if _are_times(series) else values)]
     # Not `factorize`: it takes true for 1 and 1.0 for 1, whichever comes first.
     places: dict[Any, int] = {}
     codes = np.empty(len(series), dtype=np.int64)
@@ -101,3 +125,15 @@ def _each(series: pd.Series, read: Callable[[Any], Read]) -> tuple[np.ndarray, l
             cells.append(value)
         codes[row] = place
     return codes, [read(value) for value in cells]
+
+
+def _read_texts(texts: pyarrow.Array, read: Callable[[Any], Read], of_text: Callable[[str], Read]) -> list[Read]:
+    unclear = pyarrow.compute.match_substring_regex(texts, _UNCLEAR)
+    return [(read if odd else of_text)(text) for text, odd in zip(texts.to_pylist(), unclear.to_pylist(), strict=True)]
+
+
+def _times(values: Any) -> list[str]:
+    """Points in time as text; pandas has none for years that it does not know."""
+    texts = pyarrow.array(values).cast(pyarrow.large_string())
+    found: list[str] = pyarrow.compute.replace_substring_regex(texts, r"\.0+($|[+Z-])", r"\1").to_pylist()
+    return found

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from dpviz.datasets.arrow import texts_of
 from dpviz.datasets.base import MAX_BOUND
 from dpviz.datasets.cells import as_number, class_label, classes, is_empty, numbers
-from dpviz.datasets.files import MAX_NAME
+from dpviz.datasets.limits import MAX_NAME
 
 DISTINCT_CAP = 100
 MAX_CLASSES_SHOWN = 20
+_FIRST_ROWS, _MORE_ROWS = 10_000, 100_000
 AFFIRMATIVE = ("1", "yes", "true", "positive", "y", "t")  # what a positive class is usually called
 
 
@@ -137,9 +139,20 @@ def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
 def _described(name: str, series: pd.Series) -> ColumnInfo:
     values = numbers(series)
     missing, infinite = int(is_empty(series).sum()), int(np.isinf(values).sum())
-    counts = series.iloc[:10_000].value_counts()  # enough to see that a column has many values, at little cost
-    if len(counts) < DISTINCT_CAP:
-        counts = series.value_counts()
     numeric = 0 < len(series) - missing <= 2 * int((~np.isnan(values)).sum())
-    distinct, repeated = (min(int(count), DISTINCT_CAP) for count in ((counts > 0).sum(), (counts > 1).sum()))
+    counts = _counts(series)
+    distinct, repeated = (min(int((counts > times).sum()), DISTINCT_CAP) for times in (0, 1))
     return ColumnInfo(name, numeric, missing, infinite if numeric else 0, distinct, repeated)
+
+
+def _counts(series: pd.Series) -> np.ndarray:
+    """How often each value stands in the column; of the first rows only, where those have DISTINCT_CAP values."""
+    found = texts_of(series)
+    if found is not None:
+        return np.bincount(found[0][found[0] >= 0])
+    counts = series.iloc[:_FIRST_ROWS].value_counts()
+    for start in range(_FIRST_ROWS, len(series), _MORE_ROWS):
+        if len(counts) >= DISTINCT_CAP:
+            break
+        counts = counts.add(series.iloc[start : start + _MORE_ROWS].value_counts(), fill_value=0)
+    return counts.to_numpy()

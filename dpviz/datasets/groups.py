@@ -11,7 +11,6 @@ from pydantic import Field, model_validator
 from dpviz.datasets.bundled import BundledTable
 from dpviz.datasets.cells import class_label, classes
 from dpviz.datasets.columns import likely_positive
-from dpviz.datasets.files import MAX_COLUMNS, shown
 from dpviz.datasets.groups_base import (
     MAX_GROUPS,
     MIN_SHARE,
@@ -22,6 +21,7 @@ from dpviz.datasets.groups_base import (
     GroupedSpecification,
     mistake_of,
 )
+from dpviz.datasets.limits import MAX_COLUMNS, shown
 from dpviz.datasets.reading import Reading
 from dpviz.datasets.upload import (
     Missing,

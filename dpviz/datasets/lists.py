@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import Field
 
 from dpviz.datasets.cells import class_label, classes, numbers
-from dpviz.datasets.files import MAX_NAME, shown
+from dpviz.datasets.limits import MAX_NAME, shown
 from dpviz.errors import NotYet, UserError
 
 MAX_CATEGORIES = 1_000  # of one column; more could hardly be told apart through the noise

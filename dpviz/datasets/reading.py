@@ -4,6 +4,7 @@
 file and part of what is declared, and every cell is read by it alone.
 """
 
+import codecs
 import csv
 import io
 import re
@@ -13,12 +14,13 @@ from itertools import islice
 from typing import Annotated, ClassVar, Literal, TextIO
 
 import numpy as np
-import pandas as pd
 import pyarrow
 import pyarrow.compute
 from pydantic import Field
 
+from dpviz.datasets.arrow import as_texts, looked_up
 from dpviz.datasets.cells import as_number, class_label
+from dpviz.datasets.limits import MAX_COLUMNS
 from dpviz.specification import Specification
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -65,6 +67,8 @@ _PATTERNS = {
     )
     for mark, group in ((".", ","), (",", "."))
 }
+# A number that is not regular, perhaps, or a text that `class_label` writes otherwise.
+_UNCLEAR = r"(?i)^([+-]?([0-9.,'’\x{a0}\x{202f} ]*(e[+-]?[0-9]+)?|inf(inity)?)|true|false)$|^[\x1c-\x1f]|[\x1c-\x1f]$"
 _REGULAR = r"^[+-]?(\d{1,15}(\.\d{0,25})?|\.\d{1,25})([eE][+-]?\d{1,2})?$"
 
 
@@ -78,12 +82,13 @@ def plain_number(text: str, decimal: str) -> str:
     return text
 
 
-def interpreted(texts: pd.Series, reading: Reading) -> pd.Series:
-    """A column of texts, each cell read by itself: numbers, texts as `class_label` writes them, None if missing.
+def read_cells(texts: pyarrow.Array, reading: Reading) -> tuple[np.ndarray, pyarrow.DictionaryArray]:
+    """A column of texts (large_string), each cell read by itself: numbers (n,), NaN where there is none, and texts as
+    `class_label` writes them, null where there is none.
 
-    float64 where all cells are numbers or missing. Whole numbers of 16 digits and more stay texts.
+    Whole numbers of 16 digits and more stay texts.
     """
-    cells = pyarrow.compute.utf8_trim_whitespace(pyarrow.array(texts, type=pyarrow.large_string(), from_pandas=True))
+    cells = pyarrow.compute.utf8_trim_whitespace(texts)
     marks = pyarrow.array(["", *reading.missing], type=pyarrow.large_string())
     cells = pyarrow.compute.if_else(pyarrow.compute.is_in(cells, marks), None, cells)
     # Most cells are plain numbers, which Arrow reads fast and to the last digit, as Python does.
@@ -95,15 +100,15 @@ def interpreted(texts: pd.Series, reading: Reading) -> pd.Series:
     digits = pyarrow.compute.utf8_ltrim(pyarrow.compute.if_else(regular, plain, None), "+")
     values = pyarrow.compute.cast(digits, pyarrow.float64()).to_numpy(zero_copy_only=False)
     odd = pyarrow.compute.if_else(regular, None, cells).dictionary_encode()
-    if not len(odd.dictionary):
-        return pd.Series(values)
-    mixed = values.astype(object)
-    mixed[cells.is_null().to_numpy(zero_copy_only=False)] = None
-    codes = odd.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    read = np.array([*(_read(text, reading.decimal) for text in odd.dictionary.to_pylist()), None], dtype=object)
-    mixed[codes >= 0] = read[codes[codes >= 0]]
-    numeric = all(cell is None or isinstance(cell, float) for cell in read)
-    return pd.Series(mixed.astype(np.float64) if numeric else mixed)
+    # Of the others, each different text is looked at once, and in Python only where it could be a number after all.
+    unclear = pyarrow.compute.match_substring_regex(odd.dictionary, _UNCLEAR)
+    read = [_read(text, reading.decimal) for text in odd.dictionary.filter(unclear).to_pylist()]
+    found = np.full(len(odd.dictionary) + 1, np.nan)  # the last for those that are no odd text
+    found[:-1][unclear.to_numpy(zero_copy_only=False)] = [text if isinstance(text, float) else np.nan for text in read]
+    labels = pyarrow.array([None if isinstance(text, float) else text for text in read], pyarrow.large_string())
+    places = odd.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    written = as_texts(pyarrow.compute.replace_with_mask(odd.dictionary, unclear, labels))
+    return np.where(places >= 0, found[places], values), looked_up(written, odd.indices)
 
 
 def _read(text: str, decimal: str) -> float | str:
@@ -121,22 +126,25 @@ def rows_of(lines: TextIO, separator: str) -> Iterator[list[str]]:
     return csv.reader(iter(lines.readline, ""), delimiter=separator, skipinitialspace=True)
 
 
-def opened(text: str) -> tuple[io.StringIO, str | None]:
+def opened(data: bytes) -> tuple[TextIO, str | None]:
     """The lines of a text below empty ones and below a first line "sep=;", and the separator that this line names."""
-    lines = io.StringIO(text.lstrip("\r\n"), newline=None)
+    # Decoded as it is read: as one `str` or in a StringIO it would take up to five times the memory.
+    below = data.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
+    lines = io.TextIOWrapper(io.BytesIO(below), encoding="utf-8", newline=None)
+    start = lines.tell()
     named = re.fullmatch(r'"?sep=(.)"?', lines.readline().rstrip("\n"), re.IGNORECASE)
     if named is None:
-        lines.seek(0)
+        lines.seek(start)
     return lines, named[1] if named else None
 
 
-def detected(text: str) -> Detected:
-    """What the first rows suggest. One row among many decides about nothing."""
-    lines, named = opened(text)
+def detected(data: bytes) -> Detected:
+    """What the first rows of a text suggest. One row among many decides about nothing."""
+    lines, named = opened(data)
     start = lines.tell()
     separator = named if named in SEPARATORS else _separator(lines, start)
     lines.seek(start)
-    rows = [row for row in islice(rows_of(lines, separator), _LOOKED_AT) if len(row) > 1 or "".join(row).strip()]
+    rows = _first_rows(lines, separator)
     reading = Reading(separator=separator)
     first, columns = _columns(rows)
     decimal, question = _decimal([cell for column in columns for cell in column], separator)
@@ -150,6 +158,18 @@ def detected(text: str) -> Detected:
         reading.replaced(decimal=decimal, header=header, missing=(*MISSING, *dashes)),
         tuple(questions),
     )
+
+
+def _first_rows(lines: TextIO, separator: str) -> list[list[str]]:
+    """The first rows with something in them, fewer of them where they are wider than a table may be."""
+    rows, cells = [], 0
+    for row in islice(rows_of(lines, separator), _LOOKED_AT):
+        if cells > _LOOKED_AT * MAX_COLUMNS:
+            break
+        if len(row) > 1 or "".join(row).strip():
+            rows.append(row)
+            cells += len(row)
+    return rows
 
 
 def _separator(lines: TextIO, start: int) -> str:

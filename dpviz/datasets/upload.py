@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from dpviz.datasets.base import MAX_BOUND, DatasetFacts, DatasetSpecification, is_range
 from dpviz.datasets.cells import is_empty, numbers
 from dpviz.datasets.columns import encode_target, likely_positive
-from dpviz.datasets.files import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, shown, too_few_rows
+from dpviz.datasets.limits import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, shown, too_few_rows
 from dpviz.datasets.lists import OTHER, Declared, Edges, Lists, check_lists, declared_lists, list_codes, unlisted
 from dpviz.datasets.reading import Reading
 from dpviz.errors import NotYet, UserError

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpviz.datasets import describe_columns, files, read_table, suggested_bounds, target_candidates, target_classes
+from dpviz.datasets import describe_columns, limits, read_table, suggested_bounds, target_candidates, target_classes
 from dpviz.errors import UserError
 from tests.refusals import is_refusal
 
@@ -204,10 +204,12 @@ def survives(data: bytes, name: str) -> None:
     try:
         frame = read_table(data, name, max_rows=500)
     except UserError as error:
-        assert is_refusal(error, "This file ", "Only ", "Two columns are called ", "The header does not fit the rows")
+        assert is_refusal(
+            error, "This file ", "Only ", "Two columns are called ", "The header does not fit the rows", "Column "
+        )
         return
     columns = describe_columns(frame)
-    assert len(columns) == frame.shape[1] >= 2 and len(frame) >= files.MIN_ROWS
+    assert len(columns) == frame.shape[1] >= 2 and len(frame) >= limits.MIN_ROWS
     suggested_bounds(frame, [column.name for column in columns])
     for column in columns:
         target_classes(frame[column.name])

@@ -4,13 +4,15 @@ import math
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpviz.datasets import Reading, describe_columns, detect_reading, prepare, read_table
+from dpviz.datasets.arrow import mixed
 from dpviz.datasets.cells import class_label, numbers
-from dpviz.datasets.reading import interpreted, plain_number
+from dpviz.datasets.reading import plain_number, read_cells
 from dpviz.errors import UserError
 from dpviz.specification import Specification
 
@@ -178,9 +180,11 @@ CELLS = st.one_of(
 @settings(max_examples=200, deadline=None)
 @given(st.lists(CELLS, min_size=1, max_size=12), st.sampled_from(".,"), CELLS)
 def test_every_cell_is_read_by_itself_whatever_stands_beside_it(cells: list[str], decimal: str, beside: str) -> None:
-    reading = Reading(decimal=decimal)
-    together = interpreted(pd.Series([beside, *cells], dtype=str), reading).iloc[1:].tolist()
-    alone = [interpreted(pd.Series([cell], dtype=str), reading).iloc[0] for cell in cells]
+    def read(*cells: str) -> list[object]:
+        return mixed(*read_cells(pyarrow.array(cells, pyarrow.large_string()), Reading(decimal=decimal))).tolist()
+
+    together = read(beside, *cells)[1:]
+    alone = [read(cell)[0] for cell in cells]
 
     def same(one: object, other: object) -> bool:
         return one == other or (pd.isna(one) and pd.isna(other))

@@ -13,7 +13,7 @@ import streamlit as st
 from dpviz.datasets import CategoricalUpload, PreparedCategories, prepare_categories, suggest_categories
 from dpviz.datasets.categories import MAX_DOMAIN
 from dpviz.datasets.cells import class_label
-from dpviz.datasets.files import shown
+from dpviz.datasets.limits import shown
 from dpviz.datasets.lists import OTHER, Bins, Declared
 from dpviz.errors import UserError
 from dpviz.ui.controls import in_place

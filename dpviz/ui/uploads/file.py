@@ -20,7 +20,8 @@ from dpviz.datasets import (
     detect_reading,
     read_table,
 )
-from dpviz.datasets.files import MAX_ROWS, is_parquet
+from dpviz.datasets.files import is_parquet
+from dpviz.datasets.limits import MAX_ROWS
 from dpviz.datasets.reading import SEPARATORS
 from dpviz.datasets.upload import new_identity
 from dpviz.errors import UserError

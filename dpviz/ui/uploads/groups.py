@@ -6,8 +6,8 @@ import numpy as np
 import streamlit as st
 
 from dpviz.datasets import GroupedUpload, Prepared, likely_group, prepare_groups, suggested_bounds
-from dpviz.datasets.files import shown
 from dpviz.datasets.groups_base import MAX_GROUPS
+from dpviz.datasets.limits import shown
 from dpviz.datasets.lists import OTHER
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short

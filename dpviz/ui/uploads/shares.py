@@ -10,9 +10,9 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.datasets import target_classes
-from dpviz.datasets.files import shown
 from dpviz.datasets.groups import group_positions
 from dpviz.datasets.groups_base import MAX_GROUPS, MIN_SHARE
+from dpviz.datasets.limits import shown
 from dpviz.datasets.lists import OTHER
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short

@@ -27,7 +27,7 @@ from dpviz.datasets import (
 )
 from dpviz.datasets.cells import is_empty, numbers
 from dpviz.datasets.columns import MAX_CLASSES_SHOWN
-from dpviz.datasets.files import shown
+from dpviz.datasets.limits import shown
 from dpviz.datasets.upload import UNDECLARED, UploadedTable
 from dpviz.errors import NotYet
 from dpviz.ui.controls import Panel, Settings

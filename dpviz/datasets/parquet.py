@@ -1,0 +1,64 @@
+"""Reading a Parquet file: measured by what it says of itself before it is unpacked, and counted while it is."""
+
+from itertools import islice
+
+import pyarrow
+import pyarrow.parquet
+
+from dpviz.datasets.arrow import Column, is_text, plain
+from dpviz.datasets.limits import MAX_CELLS, MAX_UNPACKED_BYTES, checked_names, too_big, too_many_rows, unreadable
+
+MAX_FOOTER_BYTES = 16 * 1024 * 1024
+MAX_PIECES = 200_000  # row groups × columns
+_BATCH_ROWS = 65_536
+_ERRORS = (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupError)
+
+
+def read_parquet(data: bytes, max_rows: int | None, max_columns: int) -> pyarrow.Table:
+    """The columns of a file as `arrow.plain` makes them. Raises UserError for whatever cannot be read.
+
+    max_rows : a longer table is refused; None reads as many as MAX_CELLS allows.
+    """
+    try:
+        return _read(data, max_rows, max_columns)
+    except MemoryError:
+        raise too_big("Unpacked, it needs more memory than there is.") from None
+    except _ERRORS:
+        raise unreadable() from None
+
+
+def _read(data: bytes, max_rows: int | None, max_columns: int) -> pyarrow.Table:
+    if data[-4:] == b"PAR1" and int.from_bytes(data[-8:-4], "little") > MAX_FOOTER_BYTES:
+        raise too_big("What it says of itself alone takes more than 16 MB: it has too many columns or pieces.")
+    file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
+    schema, metadata = file.schema_arrow, file.metadata
+    names = checked_names(schema.names, max_columns)
+    if metadata.num_row_groups * len(names) > MAX_PIECES:
+        raise too_big(f"It is cut into {metadata.num_row_groups:,} row groups. Save it with 100,000 rows in each.")
+    # Not `row_group(i).column(j)`: on a damaged file it ends the process instead of raising.
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    rows, unpacked = sum(group.num_rows for group in groups), sum(group.total_byte_size for group in groups)
+    first = [plain(pyarrow.nulls(0, field.type), name) for field, name in zip(schema, names, strict=True)]
+    if max_rows is not None and rows > max_rows:
+        raise too_many_rows(max_rows)
+    # Before anything is unpacked: the file's size says nothing about the table's.
+    if rows * len(names) > MAX_CELLS or unpacked > MAX_UNPACKED_BYTES:
+        raise too_big(f"Unpacked, it has {rows * len(names):,} cells; at most {MAX_CELLS:,} can be read.")
+    # Text stays in dictionaries: a text repeated in every row is kept once. Metadata of pandas are not trusted.
+    texts = [field.name for field in schema if is_text(field.type)]
+    file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), read_dictionary=texts)
+    found, size, most = [], 0, rows // _BATCH_ROWS + 1 + len(groups)
+    # One column at a time: texts take several times their size meanwhile.
+    for field, name, start in zip(schema, names, first, strict=True):
+        column, kept = Column(start), 0
+        for batch in islice(file.iter_batches(_BATCH_ROWS, columns=[field.name]), most):
+            # Arrow takes a name for a path, and so may deliver "a.b" along with "a".
+            kept = column.add(plain(batch.column(batch.schema.get_field_index(field.name)), name))
+            if size + kept > MAX_UNPACKED_BYTES:
+                raise too_big(f"Unpacked, its texts take more than {MAX_UNPACKED_BYTES // 1_000_000} MB.")
+        found.append(column.whole())
+        size += kept
+    table = pyarrow.Table.from_arrays(found, names=names)
+    if len(table) != rows:
+        raise unreadable()
+    return table
