@@ -173,11 +173,16 @@ class _Session:
             future = client.submit(work, cell.text, cell.keep, here, key=f"dpviz-{run}-{number}", pure=False)
             waiting[asyncio.create_task(self._outcome(future))] = number
         seen = time.monotonic()
-        while waiting and not (self._stopping.is_set() or self.given_up.is_set()):
-            ended, _ = await asyncio.wait(waiting, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
-            for task in ended:
-                self._news.put((waiting.pop(task), task.result()))
-            seen = await self._check(client, seen)
+        try:
+            while waiting and not (self._stopping.is_set() or self.given_up.is_set()):
+                ended, _ = await asyncio.wait(waiting, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
+                for task in ended:
+                    self._news.put((waiting.pop(task), task.result()))
+                seen = await self._check(client, seen)
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
 
     async def _outcome(self, future: "Future[bytes]") -> Outcome:
         """What has become of a task; of one whose worker has died, what another worker makes of it."""
