@@ -1,7 +1,7 @@
 """Experiments: a problem, the algorithms to compare on it, a budget; plans and runs them."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -20,7 +20,7 @@ from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
-from dpviz.problems.base import Metric, Problem, ProblemSpecification, check_facts
+from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification, check_facts
 from dpviz.specification import Specification, number
 
 LAST_RECORD = 0.5  # seconds that all methods together may take to record their last state when a run is stopped
@@ -186,6 +186,13 @@ class Experiment(Specification):
             if (plan := plans.get(arm.label)) is not None
         )
 
+    def metrics(self) -> dict[str, Metric]:
+        """What a run will record, by name, without running anything: what every arm records first, then the others."""
+        facts, diagnostics = self.problem.facts(), self.problem.problem_type().metrics
+        each = [recorded_metrics(diagnostics, facts, arm.algorithm) for arm in self.arms]
+        found = [metric for metrics in each for metric in metrics]
+        return {metric.name: metric for metric in sorted(found, key=lambda metric: -found.count(metric))}
+
     def run(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Trace:
         """Run all arms to their end and return what was recorded."""
         for step in self.stream(tables):  # noqa: B007 (an experiment has at least one arm, and an arm one step)
@@ -204,7 +211,7 @@ class Experiment(Specification):
         check_facts(problem, self.problem.facts())
         yield from between(problem.prepare(), before)  # once: arms that take turns would each begin it
         references = {label for label, plan in plans.items() if not plan.budget.private}
-        metrics = {arm.label: recorded_metrics(problem, arm.algorithm) for arm in self.arms}
+        metrics = {arm.label: recorded_metrics(problem.metrics, problem.facts, arm.algorithm) for arm in self.arms}
         trace = Trace(metrics, references, self.problem.public)
         for label, lane in trace.lanes.items():
             lane.currency = plans[label].currency
@@ -223,9 +230,9 @@ class Experiment(Specification):
                 run.close()
 
 
-def recorded_metrics(problem: Problem, algorithm: AnyAlgorithm) -> tuple[Metric, ...]:
+def recorded_metrics(diagnostics: Sequence[Metric], facts: Facts, algorithm: AnyAlgorithm) -> tuple[Metric, ...]:
     """What a run records: the problem's diagnostics, those of secret iterates if there are any, and released series."""
-    first = min((metric.headline for metric in problem.metrics if metric.headline), default=0)
+    first = min((metric.headline for metric in diagnostics if metric.headline), default=0)
     hidden = (
         replace(
             metric,
@@ -233,9 +240,9 @@ def recorded_metrics(problem: Problem, algorithm: AnyAlgorithm) -> tuple[Metric,
             label=f"{metric.label}, internal iterate",
             headline=metric.headline if metric.headline == first else 0,
         )
-        for metric in (problem.metrics if algorithm.has_internal(problem.facts) else ())
+        for metric in (diagnostics if algorithm.has_internal(facts) else ())
     )
-    return (*problem.metrics, *hidden, *algorithm.metrics)
+    return (*diagnostics, *hidden, *algorithm.metrics)
 
 
 BEFORE = Snapshot(-1, {})  # while the data are loaded

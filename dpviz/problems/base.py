@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args, get_type_hints
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class Metric:
     headline : its place among the numbers that the final table shows, 1 first; 0 is not in the table.
     cost : "dear" if a diagnostic is worth a grid of its own, with fewer points than those beside it.
     axis : whether the others can be drawn over it: a released series that only grows, such as function evaluations.
+    better : which values are; "" where it is no merit.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Metric:
     headline: int = 0
     cost: Literal["cheap", "dear"] = "cheap"
     axis: bool = False
+    better: Literal["lower", "higher", ""] = "lower"
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,13 @@ class ProblemSpecification(Specification, ABC):
         """`build`, with pauses where it takes long."""
         return self.build(tables)
         yield
+
+    @classmethod
+    def problem_type(cls) -> "type[Problem]":
+        """What `build` makes, as it or `build_in_parts` declares: the narrower of both."""
+        made: type[Problem] = get_type_hints(cls.build)["return"]
+        in_parts: type[Problem] = get_args(get_type_hints(cls.build_in_parts)["return"])[-1]
+        return in_parts if issubclass(in_parts, made) else made
 
     @property
     def dataset(self) -> Specification | None:

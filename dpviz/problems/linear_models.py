@@ -61,7 +61,7 @@ class LogisticProblem(LinearProblem):
         Metric("objective_gap", "Excess loss F(x_t) - F*", scale="log", headline=1),
         Metric("objective", "Loss F(x_t)", headline=6),
         Metric("gradient_norm", "Gradient norm ‖∇F(x_t)‖", scale="log"),
-        Metric("accuracy", "Training accuracy", headline=7),
+        Metric("accuracy", "Training accuracy", headline=7, better="higher"),
     )
 
     @staticmethod

@@ -109,13 +109,17 @@ def test_an_arm_without_secrets_records_none() -> None:
 
 
 def test_secret_metrics_are_diagnostics_with_the_units_and_scales_of_the_others() -> None:
-    found = {metric.name: metric for metric in recorded_metrics(Line(10), Secretive())}
+    found = {metric.name: metric for metric in recorded_metrics(Line.metrics, Line(10).facts, Secretive())}
     assert list(found) == ["duality_gap", "objective", "internal_duality_gap", "internal_objective", "depth"]
     for name in ("duality_gap", "objective"):
         secret, shown = found[INTERNAL + name], found[name]
         assert (secret.unit, secret.scale) == (shown.unit, shown.scale)
         assert not secret.released and secret.label == f"{shown.label}, internal iterate"
-    assert [metric.name for metric in recorded_metrics(Line(100), Secretive())] == ["duality_gap", "objective", "depth"]
+    assert [metric.name for metric in recorded_metrics(Line.metrics, Line(100).facts, Secretive())] == [
+        "duality_gap",
+        "objective",
+        "depth",
+    ]
     frame = experiment().run().to_frame()
     released = frame.groupby("metric")["released"].unique().map(list)
     assert released.to_dict() == {name: [name == "depth"] for name in found}

@@ -28,7 +28,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
     """What the family shares: noisy gradients of a smooth, strongly convex objective, released one per step."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric("distance", "Distance travelled ‖x_t - x_0‖", released=True),
+        Metric("distance", "Distance travelled ‖x_t - x_0‖", released=True, better=""),
         Metric("noisy_gradient_norm", "Noisy gradient norm ‖g̃_t‖", released=True, scale="log"),
     )
     dynamics: ClassVar[quadratic.Kind]  # which recursion its error follows on quadratics

@@ -36,8 +36,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
     dash: ClassVar[int] = 3
     sparse: ClassVar[bool] = True
     metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric("rho_spent", "ρ spent so far", released=True),
-        Metric("rows_used", "Rows used so far", released=True, axis=True),
+        Metric("rho_spent", "ρ spent so far", released=True, better=""),
+        Metric("rows_used", "Rows used so far", released=True, axis=True, better=""),
     )
     stop_level: int = number(
         64, 4, 1024, label="Stop level", symbol="U", scale="log", help="Rounds end before Σ 2^N exceeds U; U B rows."
