@@ -15,6 +15,8 @@ from dpviz.datasets import Upload
 from dpviz.experiments import publishing, results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
+from dpviz.experiments.sweep import Sweep
+from dpviz.experiments.sweep_result import SweepResult
 from dpviz.experiments.trace import Trace
 from dpviz.privacy.accounting import accountants
 
@@ -55,6 +57,28 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     out.writelines(f"# {line}\n" for line in _header(trace, experiment, plans, delta))
     # Text is quoted, so that a "#" in a label does not start a comment.
     frame.to_csv(out, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    return out.getvalue()
+
+
+def sweep_to_csv(result: SweepResult, sweep: Sweep) -> str:
+    """Every last number of a sweep: method, value of the setting, data set and run; as `to_csv` with its header.
+
+    Metrics that read raw data end in _nonprivate; give `result.visible(False)` to leave them out.
+    """
+    frame = result.to_frame()
+    frame["metric"] += np.where(frame["released"], "", NOT_PRIVATE)
+    out = io.StringIO()
+    settings = (", ".join(axis.fields) for axis in (sweep, sweep.second) if axis is not None)
+    lines = [
+        f"dpviz {dpviz.__version__}",
+        f"sweep: {sweep.to_json()}",
+        *(f"{name}: {fields}" for name, fields in zip(("setting", "second_setting"), settings, strict=False)),
+        f"unit of protection: {sweep.experiment.problem.unit}",
+        "every row is the last number of one run, and every run a release at the budget of its point",
+        f"metrics ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them",
+    ]
+    out.writelines(f"# {line}\n" for line in lines)
+    frame.drop(columns="released").to_csv(out, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     return out.getvalue()
 
 

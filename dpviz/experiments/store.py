@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -221,7 +221,7 @@ class Stored:
                 continue
             if heard is not None:
                 heard(number, known.trace, 1.0)
-            yield number, known
+            yield number, replace(known, restored=True)
 
         def hear(place: int, trace: Trace | None, progress: float) -> None:
             if heard is not None:

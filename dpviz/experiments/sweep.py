@@ -29,13 +29,14 @@ class Point(Place):
     """One place of a sweep, planned.
 
     experiment : with the arms that have a plan; None if none has. left_out : why the others have none, by label.
-    seconds : about how long it will take.
+    seconds, bytes : about how long it will take, and how much memory.
     """
 
     experiment: Experiment | None
     plans: Mapping[str, Plan]
     left_out: Mapping[str, str]
     seconds: float
+    bytes: float
 
     @property
     def place(self) -> Place:
@@ -310,7 +311,9 @@ class _UnderWay:
 
 
 def _cells(points: Sequence[Point], tables: Mapping[str, np.ndarray]) -> tuple[Cell, ...]:
-    return tuple(Cell(point.experiment, tables, "last") for point in points if point.experiment is not None)
+    return tuple(
+        Cell(point.experiment, tables, "last", point.seconds) for point in points if point.experiment is not None
+    )
 
 
 def _replaced(owner: Any, changes: Sequence[tuple[Address, float]]) -> Any:
@@ -351,14 +354,14 @@ def _no_number(name: str) -> UserError:
 
 def _planned(place: Place, experiment: Experiment) -> Point:
     found = experiment.planned()
-    left_out = {label: str(error) for label, error in found.refused.items()}
-    seconds = 0.0 if found.experiment is None else found.experiment.estimated_seconds(found.plans)
+    ready, left_out = found.experiment, {label: str(error) for label, error in found.refused.items()}
     return Point(
         place.number,
         place.value,
         place.second,
-        experiment=found.experiment,
+        experiment=ready,
         plans=found.plans,
         left_out=left_out,
-        seconds=seconds,
+        seconds=0.0 if ready is None else ready.estimated_seconds(found.plans),
+        bytes=0.0 if ready is None else ready.estimated_bytes(found.plans),
     )

@@ -31,11 +31,12 @@ class Place:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """An arm that has no result at a place, and why."""
+    """An arm that has no result at a place, and why; raw : whether the reason follows from the raw data."""
 
     place: Place
     label: str
     reason: str
+    raw: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,9 @@ class SweepResult:
         """
         if diagnostics:
             return self
-        return self._view({label: curve for label, curve in self.curves.items() if curve.released})
+        view = self._view({label: curve for label, curve in self.curves.items() if curve.released})
+        view.left_out = [item for item in self.left_out if not item.raw]
+        return view
 
     def at(self, second: float) -> "SweepResult":
         """A view of the points at one value of the second setting, as of a sweep over the first one alone."""
@@ -145,6 +148,18 @@ class SweepResult:
         """Values (k,) and the medians (k,) over all runs on all data sets."""
         values, samples = self.series(arm)
         return values, np.array([np.median(found) for found in samples])
+
+    def grid(self, arm: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of two settings: values (k,) of the first, (m,) of the second, and medians (m, k), nan where none is known.
+
+        Ascending; over all points at which some arm has a result, so that it is the same grid for all.
+        """
+        known = [end.place.value for curve in self.curves.values() for end in curve.ends]
+        values, medians = np.unique(known), np.full((len(self.second), len(set(known))), np.nan)
+        for row, second in enumerate(self.second):
+            found, heights = self.at(second).medians(arm)
+            medians[row, np.searchsorted(values, found)] = heights
+        return values, np.array(self.second), medians
 
     def laws(self, arm: str) -> tuple[Fit | None, Fit | None]:
         """Power law and log law, fitted on every data set on which the arm has been at all values."""
@@ -202,10 +217,12 @@ class SweepResult:
         """
         for label, lane in trace.lanes.items():
             found = last_numbers(trace.series(label, self.metric_name)[1])
+            released = len(found) > 0 and lane.released(trace.metrics[self.metric_name])
             if not len(found):
                 self.leave_out([LeftOut(place, label, "This method does not record the quantity.")])
             elif np.isnan(found).any():
-                self.leave_out([LeftOut(place, label, "Some runs of this method delivered no numbers.")])
+                reason = "Some runs of this method delivered no numbers."
+                self.leave_out([LeftOut(place, label, reason, raw=not released)])
             else:
-                self.curves[label].released = lane.released(trace.metrics[self.metric_name])
+                self.curves[label].released = released
                 self.curves[label].add(place, np.clip(found, -_LARGEST, _LARGEST), lane.status.count("diverged"))

@@ -16,7 +16,7 @@ from dpviz.plots.lines import Line, Mark, line_figure, one_band
 from dpviz.plots.style import ArmStyle
 
 MOST_CROSSOVERS = 2  # of two arms; more are noise
-_ROUNDING = 1e-9  # a margin below is that of the arithmetic: without noise the law is exact
+_ROUNDING = 1e-6  # a margin below is that of the arithmetic: without noise the law is exact
 _NOTE_HEIGHT = 14  # pixels of a line of small print
 
 
@@ -33,11 +33,11 @@ def against(
 ) -> go.Figure:
     """Median of the metric at every value of the sweep, with a band from 10 to 90 %, for every arm.
 
-    Medians and bands are over all runs on all data sets; of more than two bands, that of the arm that ends lowest. On a
-    log x axis the labels give each arm's growth, from three points on: the exponent of a power law where y is
-    logarithmic too, else the growth per factor e; with its 95 % interval. Where the curve of the arm `compared` crosses
-    another one, a mark shows the value, with a bar from the least to the largest value over the data sets, and small
-    print says who is better on which side, in how many.
+    Medians and bands are over all runs on all data sets; of more than two bands, that of the arm that ends best, of
+    those with privacy if there are any. On a log x axis the labels give each arm's growth, from three points on: the
+    exponent of a power law where y is logarithmic too, else the growth per factor e; with its 95 % interval. Where the
+    curve of the arm `compared` crosses that of another one with privacy, a mark shows the value, with a bar from the
+    least to the largest value over the data sets, and small print says who is better on which side, in how many.
 
     x_title, symbol : the setting in words and as a symbol; y_title : as the metric says, if empty. compared : the first
     arm, if empty. log_y : as the metric declares, if None.
@@ -45,9 +45,11 @@ def against(
     log_y = (result.metric is not None and result.metric.scale == "log") if log_y is None else log_y
     styles = style.arm_styles(result.arms)
     lines, notes = one_band(*_lines(result, styles, log_x, log_y))
-    compared = compared or next(iter(result.curves), "")
-    others = [label for label in result.curves if label != compared]
-    found = [_crossings(result, compared, other, symbol, styles[other].color) for other in others]
+    shown = [label for label in result.curves if not styles[label].reference] or list(result.curves)
+    compared = compared or next(iter(shown), "")
+    others = [label for label in shown if label != compared]
+    better = "lower" if result.metric is None else result.metric.better
+    found = [_crossings(result, compared, other, symbol, styles[other].color, better) for other in others]
     crossings = sorted((crossing for marked, _ in found for crossing in marked), key=lambda crossing: crossing.mark.x)
     notes += [sentence for _, sentences in found for sentence in sentences]
     alone = any(len(samples) == 1 for label in result.curves for samples in result.series(label)[1])
@@ -97,9 +99,11 @@ class _Crossing:
     high: float
 
 
-def _crossings(result: SweepResult, one: str, other: str, symbol: str, color: str) -> tuple[list[_Crossing], list[str]]:
-    """Where two arms change places, and sentences about it."""
-    found = result.orders(one, other)
+def _crossings(
+    result: SweepResult, one: str, other: str, symbol: str, color: str, better: str
+) -> tuple[list[_Crossing], list[str]]:
+    """Where two arms change places, and sentences about it. better : as of a metric."""
+    found = [_by_merit(order, one, other) if better == "higher" else order for order in result.orders(one, other)]
     sets = sum(order.data_sets for order in found)
     if not found or (len(found) == 1 and len(found[0].leaders) < 2):
         return [], []  # one of them is always better, as the curves show
@@ -107,7 +111,8 @@ def _crossings(result: SweepResult, one: str, other: str, symbol: str, color: st
     if len(first.leaders) > MOST_CROSSOVERS + 1:
         return [], [f"{one} and {other}: {len(first.leaders) - 1} crossings, no clear order"]
     several = f" in {first.data_sets} of {sets} data sets" if sets > 1 else ""
-    sentences = [f"{sentence}{several}" for sentence in _sentences(first, one, other, symbol)]
+    word = "better" if better else "lower"
+    sentences = [f"{sentence}{several}" for sentence in _sentences(first, one, other, symbol, word)]
     sentences[-1] = "; ".join([sentences[-1], *(_in_short(order, symbol) for order in found[1:])])
     if len(first.leaders) < 2 or 2 * first.data_sets < sets:
         return [], sentences
@@ -120,18 +125,23 @@ def _crossings(result: SweepResult, one: str, other: str, symbol: str, color: st
     return crossings, sentences
 
 
-def _sentences(order: Order, one: str, other: str, symbol: str) -> list[str]:
-    """Who is better where: one sentence for every crossing, or a single one without."""
+def _by_merit(order: Order, one: str, other: str) -> Order:
+    """An order of lower curves as one of higher curves."""
+    return Order(tuple(other if leader == one else one for leader in order.leaders), order.places)
+
+
+def _sentences(order: Order, one: str, other: str, symbol: str, word: str) -> list[str]:
+    """Who is better where: one sentence for every crossing, or a single one without. word : better, or lower."""
     best = order.leaders[0] if order.leaders else one
     worse = other if best == one else one
     if len(order.leaders) < 2:
-        return [f"{best} is {'better than' if order.leaders else 'as good as'} {worse} throughout"]
+        return [f"{best} is {f'{word} than' if order.leaders else 'as good as'} {worse} throughout"]
     if len(order.leaders) == 2:
-        return [f"{best} is better than {worse} below {_about(symbol, order.places[:, 0])}"]
+        return [f"{best} is {word} than {worse} below {_about(symbol, order.places[:, 0])}"]
     until = f"{'to' if order.data_sets == 1 else 'up to'} {_round(order.places[:, 1])}"
     return [
-        f"{worse} is better than {best} from {_about(symbol, order.places[:, 0])} {until}",
-        f"{best} is better than {worse} from {_about(symbol, order.places[:, 1])} on",
+        f"{worse} is {word} than {best} from {_about(symbol, order.places[:, 0])} {until}",
+        f"{best} is {word} than {worse} from {_about(symbol, order.places[:, 1])} on",
     ]
 
 
@@ -153,9 +163,12 @@ def _height(values: np.ndarray, medians: np.ndarray, place: float) -> float:
 
 
 def _lines(result: SweepResult, styles: Mapping[str, ArmStyle], log_x: bool, log_y: bool) -> tuple[list[Line], str]:
-    """The curves, and the arm that ends lowest."""
+    """The curves, and the arm that ends best."""
     lines = [_line(result, label, styles[label], log_x, log_y) for label in result.curves]
-    ends = {line.group: float(line.y[-1]) for line in lines if len(line.y)}
+    sign = -1 if result.metric is not None and result.metric.better == "higher" else 1
+    known = [line for line in lines if len(line.y)]
+    known = [line for line in known if not line.style.reference] or known
+    ends = {line.group: sign * float(line.y[-1]) for line in known}
     return lines, min(ends, key=lambda label: ends[label], default="")
 
 
@@ -190,9 +203,9 @@ def _growth(result: SweepResult, label: str, log_y: bool) -> str:
 def with_margin(fit: Fit) -> str:
     """The slope with half the width of its 95 % interval: two digits after the point, or up to the margin's first."""
     if fit.margin is None or not _ROUNDING <= fit.margin < math.inf:
-        return f"{fit.slope:.2f}"
+        return f"{fit.slope:z.2f}"
     digits = max(2, -math.floor(math.log10(fit.margin)))
-    return f"{fit.slope:.{digits}f} ± {fit.margin:.{digits}f}"
+    return f"{fit.slope:z.{digits}f} ± {fit.margin:.{digits}f}"
 
 
 def _reads_raw_data(result: SweepResult) -> bool:

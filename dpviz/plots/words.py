@@ -20,6 +20,8 @@ def in_words(figure: go.Figure) -> str:
         return " ".join(_plain(note.text) for note in figure.layout.annotations) or "Nothing to show."
     if figure.data[0].type == "bar":
         return f"{_bars(figure)}."
+    if figure.data[0].type == "heatmap":
+        return f"{_heat(figure)}."
     told = [trace for trace in figure.data if trace.name and (trace.showlegend is not False or trace.meta == AGAIN)]
     traces = list({trace.name: trace for trace in told}.values())
     x_title, y_title = (_title(axes) for axes in (figure.select_xaxes(), figure.select_yaxes()))
@@ -86,6 +88,23 @@ def _bars(figure: go.Figure) -> str:
         found.append(f"{_plain(trace.name or '')} highest {'; lowest '.join(ends)}".strip())
     axes = figure.select_xaxes() if figure.data[0].orientation == "h" else figure.select_yaxes()
     return f"{_title(axes)}: {'. '.join(found)}"
+
+
+def _heat(figure: go.Figure) -> str:
+    """The least and the largest cell of every panel."""
+    x_title, y_title = (_title(axes) for axes in (figure.select_xaxes(), figure.select_yaxes()))
+    found = []
+    for trace in figure.data:
+        cells = np.asarray(trace.customdata, dtype=float)
+        if np.isnan(cells).all():
+            continue
+        ends = []
+        for word, flat in (("lowest", np.nanargmin(cells)), ("highest", np.nanargmax(cells))):
+            row, column = np.unravel_index(flat, cells.shape)
+            place = f"{x_title} = {short(trace.x[column], 4)}, {y_title} = {short(trace.y[row], 4)}"
+            ends.append(f"{word} {short(float(cells[row, column]))} at {place}")
+        found.append(f"{_plain(trace.name)} {'; '.join(dict.fromkeys(ends))}")
+    return f"{_plain(figure.layout.coloraxis.colorbar.title.text)}: {'. '.join(found)}"
 
 
 def _is_mark(trace: go.Scatter) -> bool:

@@ -1,7 +1,7 @@
 """A chart with all that belongs to it: heading, privacy badge, numbers as CSV, text alternative, caption."""
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Literal
 
@@ -77,7 +77,12 @@ def as_shown(figure: go.Figure) -> go.Figure:
 
 
 def numbers(figure: go.Figure) -> pd.DataFrame:
-    """The curves of a figure as a tidy table: curve, x, y; the columns are named after the axes."""
+    """The curves of a figure as a tidy table: curve, x, y; the columns are named after the axes.
+
+    Of heat maps the cells that are known: curve, x, y, value.
+    """
+    if figure.data and figure.data[0].type == "heatmap":
+        return _cells(figure)
     parts = []
     for trace in figure.data:
         x, y = (np.asarray(values) for values in (trace.x, trace.y))
@@ -86,6 +91,24 @@ def numbers(figure: go.Figure) -> pd.DataFrame:
                 parts.append(pd.DataFrame({"curve": name, _title(figure.layout.xaxis, "x"): x, "y": y}))
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["curve", "x", "y"])
     return table.rename(columns={"y": _title(figure.layout.yaxis, "y")})
+
+
+def _axes(figure: go.Figure) -> tuple[Iterable[go.layout.XAxis], Iterable[go.layout.YAxis]]:
+    return figure.select_xaxes(), figure.select_yaxes()
+
+
+def _cells(figure: go.Figure) -> pd.DataFrame:
+    titles = (next((axis.title.text for axis in axes if axis.title.text), "") for axes in _axes(figure))
+    names = ("curve", *titles)
+    value = figure.layout.coloraxis.colorbar.title.text
+    rows = [
+        {**dict(zip(names, (_name(trace), x, y), strict=True)), value: cell}
+        for trace in figure.data
+        for y, row in zip(trace.y, trace.customdata, strict=True)
+        for x, cell in zip(trace.x, row, strict=True)
+        if not np.isnan(cell)
+    ]
+    return pd.DataFrame(rows)
 
 
 def _name(trace: go.Scatter) -> str:

@@ -14,8 +14,9 @@ from dpviz.datasets import detect_reading, prepare, prepare_categories, prepare_
 from dpviz.datasets.lists import Bins
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.export import file_name, to_csv, to_script
+from dpviz.experiments.export import file_name, sweep_to_csv, to_csv, to_script
 from dpviz.experiments.results import final_table
+from dpviz.experiments.sweep import Axis, Sweep
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.mirror_descent.algorithms import SyntheticData, VertexSampling
 from dpviz.privacy.accounting.accountants import tightest
@@ -282,3 +283,24 @@ def test_file_names_follow_the_settings(experiment: Experiment) -> None:
     name = file_name("accelerated", experiment, "csv")
     assert name == f"dpviz_accelerated_{experiment.content_hash()[:8]}.csv"
     assert name != file_name("accelerated", experiment.replaced(seed=6), "csv")
+
+
+def test_every_number_of_a_sweep_is_a_row_and_says_what_is_not_private(experiment: Experiment) -> None:
+    sweep = Sweep(
+        experiment=experiment,
+        fields=("problem.rows",),
+        values=(100.0, 2000.0),
+        second=Axis(fields=("budget.epsilon",), values=(0.5, 1.0)),
+        metric="distance",
+    )
+    result = sweep.run()
+    text = sweep_to_csv(result, sweep)
+    table = pd.read_csv(io.StringIO(text), comment="#")
+    assert list(table) == ["algorithm", "data_seed", "replicate", "setting", "second_setting", "metric", "value"]
+    assert len(table) == 3 * 4 * 3 and table["value"].notna().all()
+    private = table["algorithm"] != "no privacy"
+    assert set(table["metric"][private]) == {"distance"} and set(table["metric"][~private]) == {"distance_nonprivate"}
+    header = [line.removeprefix("# ") for line in text.splitlines() if line.startswith("#")]
+    assert Sweep.from_json(header[1].removeprefix("sweep: ")) == sweep
+    assert "setting: problem.rows" in header and "second_setting: budget.epsilon" in header
+    assert "no privacy" not in sweep_to_csv(result.visible(False), sweep).split("value", 1)[1]

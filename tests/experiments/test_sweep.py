@@ -263,6 +263,7 @@ def test_an_arm_that_fails_at_one_point_is_left_out_there_and_the_others_are_not
     assert result.series("told")[0].tolist() == [2, 8] and result.series("other")[0].tolist() == [2, 4, 8]
     (item,) = result.left_out
     assert (item.place.value, item.label) == (4.0, "told") and reason in item.reason
+    assert result.visible(False).left_out == ([] if item.raw else [item]) and item.raw == (happens != "mistake")
     assert all(a.progress <= b.progress for a, b in pairwise(steps)) and steps[-1].progress == 1.0
 
 

@@ -1,0 +1,173 @@
+"""Heat maps of sweeps over two settings: a panel for each method. Works on a sweep that is under way."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dpviz.experiments.sweep_result import SweepResult
+from dpviz.numbers import short
+from dpviz.plots import style
+from dpviz.plots.lines import CEILING, FLOOR
+
+BEST = "★"
+_COLORS = "Cividis"  # the same steps for all eyes, and apart from both pages
+_CELL, _LEAST = 32, 96  # pixels: height of a cell, and of a panel
+_TOP, _ABOVE, _BELOW = 26, 28, 52  # pixels: small print; the name of a panel; its axis
+_LEFT, _BAR = 80, 100  # pixels: the vertical axis; the colour bar
+_GAP = 0.06  # share of the width, between two panels
+_NUMBER = 44  # pixels that the number in a cell needs
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where panels stand: how many side by side and one below the other, and how high each is, in pixels."""
+
+    columns: int
+    rows: int
+    panel: int
+
+    @property
+    def height(self) -> int:
+        """Of the figure, in pixels."""
+        return _TOP + self.rows * (_ABOVE + self.panel + _BELOW)
+
+    def across(self, number: int) -> tuple[float, float]:
+        """Left and right end of a panel, as shares of the width."""
+        width = 1 / (self.columns + (self.columns - 1) * _GAP)
+        left = (number % self.columns) * width * (1 + _GAP)
+        return left, min(1.0, left + width)
+
+    def up(self, number: int) -> tuple[float, float]:
+        """Lower and upper end, as shares of the height."""
+        top = _TOP + _ABOVE + number // self.columns * (_ABOVE + self.panel + _BELOW)
+        return 1 - (top + self.panel) / self.height, 1 - top / self.height
+
+
+def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int = 2, width: int = 1000) -> go.Figure:
+    """The median of the metric at both settings for every arm that has a result, all in one colour scale.
+
+    Colours are logarithmic where the metric is, and span what methods with privacy reach. A star marks where a method
+    is the best of those, as the metric says which values are; a number stands in every cell where there is room. Cells
+    are of equal size, in the order of the values. Medians are over all runs on all data sets.
+
+    columns : panels side by side. width : pixels that the figure has, about.
+    """
+    metric = result.metric
+    if metric is None or not any(curve.ends for curve in result.curves.values()):
+        empty = "No point is finished yet." if result.curves else "Nothing here is released."
+        return go.Figure({"layout": style.layout(x_title, y_title, notes=[empty])})
+    log = metric.scale == "log"
+    grids = {label: result.grid(label) for label, curve in result.curves.items() if curve.ends}
+    heights = {label: np.clip(grid[2], FLOOR if log else -CEILING, CEILING) for label, grid in grids.items()}
+    best = _best(result, heights)
+    place = _Place(min(columns, len(grids)), -(-len(grids) // columns), max(_LEAST, _CELL * len(result.second)))
+    cells = len(next(iter(grids.values()))[0])
+    written = (width - _LEFT - _BAR) / place.columns / cells > _NUMBER
+    data, names = [], []
+    axes: dict[str, Any] = {}
+    across, up = (_ticks(ends) for ends in next(iter(grids.values()))[:2])
+    for number, (label, (values, seconds, _)) in enumerate(grids.items()):
+        axis = str(number + 1) if number else ""
+        on = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
+        found = heights[label]
+        data.append(_panel(label, values, seconds, found, best == label, log, written) | on)
+        below, beside = _axes(place, number, len(grids), axis, x_title, y_title)
+        axes |= {f"xaxis{axis}": below | across, f"yaxis{axis}": beside | up}
+        names.append(_name(label, place.across(number)[0], place.up(number)[1]))
+    unprivate = any(curve.ends and not curve.released for curve in result.curves.values())
+    layout = style.layout(x_title, y_title, not_private=unprivate, height=place.height)
+    layout |= axes | {"coloraxis": _colors(heights, result, log), "hovermode": "closest"}
+    layout["annotations"] += names
+    return go.Figure({"data": data, "layout": layout | {"margin": {"l": _LEFT, "r": 8, "t": 0, "b": 0}}})
+
+
+def _best(result: SweepResult, heights: Mapping[str, np.ndarray]) -> np.ndarray:
+    """(m, k) the label of the best private arm; empty where fewer than two have a result, or values are no merit."""
+    private = _private(result, heights)
+    shape = next(iter(heights.values())).shape
+    better = result.metric.better if result.metric else ""
+    if len(private) < 2 or not better:
+        return np.full(shape, "", dtype=object)
+    stacked = np.stack([heights[label] if better == "lower" else -heights[label] for label in private])
+    known = ~np.isnan(stacked)
+    first = np.argmin(np.where(known, stacked, np.inf), axis=0)
+    return np.where(known.sum(axis=0) > 1, np.array(private, dtype=object)[first], "")
+
+
+def _private(result: SweepResult, heights: Mapping[str, np.ndarray]) -> list[str]:
+    references = {arm.label for arm in result.arms if arm.reference}
+    return [label for label in heights if label not in references]
+
+
+def _panel(
+    label: str,
+    values: np.ndarray,
+    seconds: np.ndarray,
+    medians: np.ndarray,
+    best: np.ndarray,
+    log: bool,
+    written: bool,
+) -> dict[str, Any]:
+    """One arm. The cells show colours; their numbers as text, for hovering and for the CSV."""
+    numbers = [["" if math.isnan(cell) else short(float(cell), 2) for cell in row] for row in medians]
+    texts = [
+        [" ".join(filter(None, (number * written, BEST * star))) for number, star in zip(*row, strict=True)]
+        for row in zip(numbers, best.tolist(), strict=True)
+    ]
+    return {
+        "type": "heatmap",
+        "name": label,
+        "x": values,
+        "y": seconds,
+        "z": np.log10(medians) if log else medians,
+        "customdata": medians,
+        "text": texts,
+        "texttemplate": "%{text}",
+        "textfont": {"size": style.SMALL},
+        "coloraxis": "coloraxis",
+        "hoverongaps": False,
+        "hovertemplate": "%{x}, %{y}: %{customdata:.4~r}",
+        "xgap": 1,
+        "ygap": 1,
+    }
+
+
+def _axes(
+    place: _Place, number: int, panels: int, axis: str, x_title: str, y_title: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The axes of a panel; titles below the lowest of each column, and left of the first column."""
+    lowest, first = number + place.columns >= panels, number % place.columns == 0
+    common = {"type": "category", "ticks": "", "showgrid": False, "zeroline": False}
+    below = {"domain": place.across(number), "anchor": f"y{axis}", "title": {"text": x_title * lowest, "standoff": 8}}
+    beside = {"domain": place.up(number), "anchor": f"x{axis}", "title": {"text": y_title * first, "standoff": 8}}
+    return common | below, common | beside | {"showticklabels": first}
+
+
+def _ticks(values: np.ndarray) -> dict[str, Any]:
+    """One word for every row or column."""
+    return {"tickvals": values, "ticktext": [short(float(value)) for value in values]}
+
+
+def _name(label: str, left: float, top: float) -> dict[str, Any]:
+    """The name of a panel, above it."""
+    words = {"name": "panel", "text": f"<b>{label}</b>", "showarrow": False, "font": {"size": 12}}
+    return words | {"xref": "paper", "yref": "paper", "x": left, "y": top, "xanchor": "left", "yanchor": "bottom"}
+
+
+def _colors(heights: Mapping[str, np.ndarray], result: SweepResult, log: bool) -> dict[str, Any]:
+    """The colour scale that all panels share, over what methods with privacy reach; low values are dark."""
+    chosen = [heights[label] for label in _private(result, heights) or heights]
+    known = np.concatenate([found[~np.isnan(found)] for found in chosen])
+    known = np.log10(known) if log else known
+    low, high = float(known.min()), float(known.max())
+    title = result.metric.label if result.metric else ""
+    bar: dict[str, Any] = {"title": {"text": title, "side": "right"}, "thickness": 14, "len": 0.9}
+    if log:
+        step = max(1, math.ceil((high - low) / 6))
+        ticks: list[float] = list(range(math.ceil(low), math.floor(high) + 1, step)) or [low, high]
+        bar |= {"tickvals": ticks, "ticktext": [short(10.0**tick, 2) for tick in ticks]}
+    return {"colorscale": _COLORS, "cmin": low, "cmax": high, "colorbar": bar}
