@@ -84,13 +84,13 @@ class Panel:
         return self.number(control, name)
 
     def number(
-        self, control: Control, name: str, disabled: bool = False, empty: str = "by theory"
+        self, control: Control, name: str, disabled: bool = False, empty: str = "by theory", slider: bool = True
     ) -> float | int | None:
-        """Slider and input; only an input where a value is optional or the range is that of a seed.
+        """Slider and input; only an input where a value is optional, the range is that of a seed, or without `slider`.
 
         empty : what an optional value is while nothing is entered.
         """
-        points = () if control.optional else grid(control)
+        points = grid(control) if slider and not control.optional else ()
         if not points:
             value = self._input(control, name, visible=True, disabled=disabled, empty=empty)
         else:

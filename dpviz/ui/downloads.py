@@ -10,6 +10,8 @@ import streamlit as st
 from dpviz.experiments import export
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
+from dpviz.experiments.sweep import Sweep
+from dpviz.experiments.sweep_result import SweepResult
 from dpviz.experiments.trace import Trace
 from dpviz.plots.html import to_html
 from dpviz.ui.controls import Panel
@@ -60,6 +62,20 @@ def run_files(
     )
 
 
+def sweep(page: str, sweep: Sweep, result: SweepResult) -> None:
+    """Every number of a sweep that may be shown, as CSV."""
+    st.download_button(
+        "Sweep (CSV)",
+        partial(_sweep, sweep, result),
+        file_name=f"dpviz_{page}_sweep_{sweep.content_hash()[:8]}.csv",
+        mime="text/csv",
+        key=f"{page}_sweep_csv",
+        icon=":material/table:",
+        help="One row for every method, value, data set and run; what reads raw data ends in _nonprivate.",
+        on_click="ignore",
+    )
+
+
 def figures(panel: Panel, drawn: Callable[[], Sequence[tuple[str, go.Figure, str]]]) -> None:
     """The figures of a page without a run as a page of their own, with the address that restores the settings."""
     st.download_button(
@@ -97,6 +113,10 @@ def _script(experiment: Experiment, page: str) -> bytes:
 
 def _csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float) -> bytes:
     return export.to_csv(trace, experiment, plans, delta).encode()
+
+
+def _sweep(sweep: Sweep, result: SweepResult) -> bytes:
+    return export.sweep_to_csv(result, sweep).encode()
 
 
 def _html(figures: Callable[[], Sequence[tuple[str, go.Figure, str]]], experiment: Experiment) -> bytes:

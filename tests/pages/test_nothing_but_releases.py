@@ -100,9 +100,9 @@ def shown(app: AppTest, files: dict[str, tuple[str, Callable[[], bytes]]]) -> Pa
     page |= {f"table {place}": frame.value.to_csv() for place, frame in enumerate(app.dataframe)}
     page |= {f"chart {alt}": chart for alt, chart in charts(app).items()}
     page |= {f"number {place}": (card.label, card.value, card.delta) for place, card in enumerate(app.metric)}
-    (name,) = [name for name in ("accel_picture", "mirror_picture") if name in app.session_state]
-    _, picture = app.session_state[name]
-    page["live picture"] = None if picture is None else (picture[0].to_json(), *picture[1:])
+    for name in ("accel_picture", "mirror_picture"):  # none before the first run
+        if name in app.session_state and (picture := app.session_state[name][1]) is not None:
+            page["live picture"] = (picture[0].to_json(), *picture[1:])
     return page | {f"file {key}": (name, data()) for key, (name, data) in files.items()}
 
 
@@ -127,6 +127,30 @@ def test_two_files_whose_releases_are_alike_look_alike(
 
     app.toggle(key=f"{prefix}_diagnostics").set_value(True).run()
     assert len(shown(app, files)) > len(pages[1])  # there is something to hide
+
+
+def test_sweeps_of_two_files_whose_releases_are_alike_look_alike(
+    load: Load, files: dict[str, tuple[str, Callable[[], bytes]]]
+) -> None:
+    data = pd.read_csv(io.BytesIO(people())).drop(columns="region").to_csv(index=False).encode()
+    pages: list[Page] = []
+    for content in (data, another(data)):
+        files.clear()
+        app = prepared(load, "accelerated", content)
+        app.toggle(key="accel_fixed_seed").set_value(True).run()
+        app.toggle(key="accel_references").set_value(True).run()
+        app.session_state["accel_tabs"] = "Sweep"
+        app.run().number_input(key="accel_vary_epsilon_values").set_value(2.0).run()
+        assert any("Every point of a sweep on your file is a release" in info.value for info in app.info)
+        (menu,) = [menu for menu in app.selectbox if menu.key == "accel_vary_metric"]
+        assert menu.options == ["Distance travelled ‖x_t - x_0‖", "Noisy gradient norm ‖g̃_t‖"], "what is released"
+        run(app, press="accel_vary_sweep_run", job="accel_vary_sweep_job")
+        pages.append(shown(app, files))
+    sweep = app.session_state["accel_vary_sweep_job"].job
+    assert sweep._tables == {} and any(not curve.released for curve in sweep.result.curves.values()), "references"
+    assert any(name.startswith("chart Distance travelled") for name in pages[0]) and "file accel_sweep_csv" in pages[0]
+    assert list(pages[0]) == list(pages[1])
+    assert not [name for name in pages[0] if pages[0][name] != pages[1][name]]
 
 
 def test_a_file_runs_by_click_only_and_its_run_is_never_shown_open_beside_other_data(load: Load) -> None:

@@ -75,6 +75,21 @@ def test_it_plans_runs_and_shows(visit: Callable[..., AppTest]) -> None:
     assert table["Spent ε"].iloc[0] == pytest.approx(2.0)
 
 
+def test_its_settings_can_be_swept(visit: Callable[..., AppTest]) -> None:
+    settings = {"momentum_iterations": "8", "momentum_replicates": "2", "momentum_vary_momentum_values": "2"}
+    app = on_its_page(visit(momentum_follow="false", momentum_vary_setting="Momentum β", **settings))
+    app.session_state["momentum_tabs"] = "Sweep"
+    app.run().button(key="momentum_vary_sweep_run").click().run()
+    job = app.session_state["momentum_vary_sweep_job"].job
+    job.wait(30)
+    app.run()
+    assert not app.exception and job.state == "done", job.message
+    assert job.result.series("Momentum")[0].tolist() == [0.0, 0.99]
+    assert any(
+        chart.proto.alt.startswith("Excess loss F(x_t) - F* against momentum") for chart in app.get("plotly_chart")
+    )
+
+
 def test_a_move_of_a_control_draws_the_first_figure_and_estimates_once(visit: Callable[..., AppTest]) -> None:
     app = on_its_page(visit(momentum_follow="false"))
     with (

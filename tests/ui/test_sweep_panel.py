@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.runner import Job
+from dpviz.experiments.store import Store
 from dpviz.experiments.sweep import Sweep
 from dpviz.families.accelerated import Nesterov
 from dpviz.problems.quadratic import Quadratic
@@ -110,6 +111,21 @@ def test_a_sweep_can_be_stopped_and_keeps_what_is_finished(load) -> None:
     assert app.button(key="p_sweep_stop").disabled
 
 
+def test_a_sweep_that_was_stopped_is_resumed_from_the_store(load, tmp_path, monkeypatch) -> None:
+    store = Store(tmp_path / "cells.sqlite")
+    monkeypatch.setattr(sweep_panel.runner(), "store", store)  # type: ignore[attr-defined]
+    app = load()
+    app.button(key="p_sweep_run").click().run()
+    job = ended(app).session_state["p_sweep_job"].job
+    job.state, job.result.finished = "stopped", 2  # as if somebody had stopped it after two points
+    assert app.run().button(key="p_sweep_run").label == "Resume the sweep"
+    app.button(key="p_sweep_run").click().run()
+    assert "3 of 3 points in" in ended(app).get("progress")[0].proto.text
+    assert app.get("progress")[0].proto.text.endswith("; 3 of them were known")
+    assert app.button(key="p_sweep_run").label == "Run the sweep" and "curve: 2 4 8" in texts(app)
+    store.close()
+
+
 def test_methods_without_a_plan_and_impossible_values_are_said_in_sentences(load) -> None:
     app = load(refused=True)
     assert app.warning[0].value and not app.button(key="p_sweep_run").disabled
@@ -122,8 +138,8 @@ def test_methods_without_a_plan_and_impossible_values_are_said_in_sentences(load
 
 def test_a_sweep_that_takes_too_long_is_not_started(load) -> None:
     app = load(iterations=10_000, values=tuple(float(d) for d in range(2, 26)))
-    limit = sweep_panel.runner().max_seconds  # type: ignore[attr-defined]
-    sweep_panel.runner().max_seconds = 1e-3  # type: ignore[attr-defined]
+    limit = sweep_panel.runner().max_sweep_seconds  # type: ignore[attr-defined]
+    sweep_panel.runner().max_sweep_seconds = 1e-3  # type: ignore[attr-defined]
     try:
         app.run()
         assert app.button(key="p_sweep_run").disabled and "Runs end after" in app.error[0].value
@@ -135,8 +151,11 @@ def test_a_sweep_that_takes_too_long_is_not_started(load) -> None:
         )
         values = tuple(float(d) for d in range(2, 26))
         sweep = Sweep(experiment=experiment, fields=("problem.dimension",), values=values, metric="objective_gap")
-        sweep_panel.runner().max_seconds = 2.5 * sum(point.seconds for point in sweep.planned())  # type: ignore[attr-defined]
+        sweep_panel.runner().max_sweep_seconds = 2.5 * sum(point.seconds for point in sweep.planned())  # type: ignore[attr-defined]
         app.session_state["data_sets"] = 5
         assert "Use at most 2 data sets, fewer" in app.run().error[0].value
+        app.session_state["data_sets"] = 0
+        sweep_panel.runner().max_sweep_seconds /= 5.0  # type: ignore[attr-defined]
+        assert app.run().error[0].value.endswith("With 12 values it would fit.")
     finally:
-        sweep_panel.runner().max_seconds = limit  # type: ignore[attr-defined]
+        sweep_panel.runner().max_sweep_seconds = limit  # type: ignore[attr-defined]

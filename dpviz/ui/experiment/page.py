@@ -17,7 +17,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.ui import downloads, explain
 from dpviz.ui.controls import Panel, Settings, in_place
-from dpviz.ui.experiment import controls, guarantee, hero, plan, results
+from dpviz.ui.experiment import controls, guarantee, hero, plan, results, sweep_tab
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import EVERY, Catalogue, Chosen, Group, Offer
@@ -269,14 +269,22 @@ def _plan(page: FamilyPage, chosen: _Chosen, places: _Places) -> PlanView | None
 def _looks(page: FamilyPage, chosen: _Chosen, shown: PlanView, noise: Drawing) -> None:
     """The plan's figures in the first tab, and the closer looks beside it; only the open one is computed."""
     panel = chosen.panel
-    looks = {
+    looks: dict[str, Callable[[], None]] = {
         "Plan": lambda: plan.draw([noise, *page.drawings(shown)], page.alts, panel.key("chart_plan")),
         **page.looks(panel, shown, chosen.delta),
+        sweep_tab.TITLE: lambda: _sweep(page, chosen, shown),
     }
     for tab, look in zip(st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun"), looks.values(), strict=True):
         if tab.open:
             with tab:
                 look()
+
+
+def _sweep(page: FamilyPage, chosen: _Chosen, shown: PlanView) -> None:
+    """How the methods compare as one setting changes, or two."""
+    tables = chosen.source.tables if chosen.source is not None else {}
+    diagnostics = results.diagnostics_shown(chosen.panel, shown.experiment)
+    sweep_tab.show(chosen.panel, page.texts.TITLE, shown.experiment, tables, diagnostics)
 
 
 def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Places) -> None:

@@ -1,4 +1,4 @@
-"""Run, Stop, progress and the live figure of a sweep: an experiment at several values of one setting."""
+"""Run, Stop, progress and the live figure of a sweep: an experiment at several values of one setting or two."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,7 +8,7 @@ import streamlit as st
 from dpviz.datasets.base import NO_TABLES
 from dpviz.experiments.laws import better_law
 from dpviz.experiments.sweep import Point, Sweep
-from dpviz.experiments.sweep_result import LeftOut, SweepResult
+from dpviz.experiments.sweep_result import LeftOut, Place, SweepResult
 from dpviz.numbers import short
 from dpviz.plots.sweep_figures import with_margin
 from dpviz.ui import visitors
@@ -18,10 +18,11 @@ from dpviz.ui.experiment.progress import duration
 from dpviz.ui.experiment.run import LONG, POLL, Run, keep, runner
 
 _SUFFIX = "_sweep_job"  # ends like the names of other runs, so that the sidebar shows a sweep too
+FLAT = 1e-9  # a slope below is that of the arithmetic
 NOT_COVERED = "Every point is a run with a budget of its own; choosing by what a sweep shows is not covered by it."
 
 
-@st.cache_resource(max_entries=16, scope="session", show_spinner=False)
+@st.cache_resource(max_entries=16, scope="session", show_spinner="Planning every point")
 def planned(text: str) -> tuple[Point, ...]:
     """The points of a sweep, given as its JSON text. Raises UserError as `Sweep.planned` does."""
     return Sweep.from_json(text).planned()
@@ -54,15 +55,16 @@ def panel(
     _bar(page, title, sweep, points, tables, active)
     same = run is not None and run.job.task == sweep
     if not same and sweep is not None:
-        here = points[: len(sweep.values)]  # the other data sets have the same plans
+        here = points[: sweep.places]  # the other data sets have the same plans
         _left_out([LeftOut(point.place, *item) for point in here for item in point.left_out.items()], len(here))
     _live(page, active, diagnostics, draw)
     if run is None or active or run.job.result is None:
         return
     if not same:
         st.info("Settings changed since this sweep. What is shown belongs to the old ones.", icon=":material/history:")
-    _left_out(run.job.result.left_out, len(run.job.task.values) if isinstance(run.job.task, Sweep) else 0)
-    draw(_visible(run, run.job.result, diagnostics))
+    result = _visible(run, run.job.result, diagnostics)
+    _left_out(result.left_out, run.job.task.places if isinstance(run.job.task, Sweep) else 0)
+    draw(result)
     st.caption(NOT_COVERED)
 
 
@@ -74,13 +76,14 @@ def _bar(
     tables: Mapping[str, np.ndarray],
     active: bool,
 ) -> None:
-    seconds, limit = sum(point.seconds for point in points), runner().max_seconds
+    seconds, largest = sum(point.seconds for point in points), max((point.bytes for point in points), default=0.0)
+    too_much = seconds > runner().max_sweep_seconds or largest > runner().max_bytes
     row = st.container(horizontal=True, vertical_alignment="center")
     row.button(
-        "Run the sweep",
+        "Resume the sweep" if _resumes(page, sweep) else "Run the sweep",
         key=f"{page}_sweep_run",
         icon=":material/play_arrow:",
-        disabled=active or not points or seconds > limit,
+        disabled=active or not points or too_much,
         on_click=_start,
         args=(page, title, sweep, points, tables),
     )
@@ -90,17 +93,38 @@ def _bar(
     if sweep is None or not points:
         return
     repeats = f"{sweep.experiment.replicates} run{'s' if sweep.experiment.replicates != 1 else ''} of each"
-    places = f"{len(sweep.values)} points" + (f" on {sweep.data_sets} data sets" if sweep.data_sets > 1 else "")
+    places = f"{sweep.places} points" + (f" on {sweep.data_sets} data sets" if sweep.data_sets > 1 else "")
     row.caption(f"{places}, {repeats}, about {duration(seconds)}.", width="content")
-    if seconds > limit:
-        most = int(limit * sweep.data_sets / seconds)
-        fewer = f"at most {most} data set{'s' if most > 1 else ''}, " if sweep.data_sets > 1 and most else ""
-        advice = (
-            f"Runs end after {duration(limit)}. Use {fewer}fewer or smaller values, fewer methods or fewer repeats."
+    if largest > runner().max_bytes:
+        st.error(
+            f"A run may use {runner().max_bytes / 1e9:.0f} GB. Use smaller values, fewer methods or fewer repeats.",
+            title=f"A point of this sweep would need about {largest / 1e9:.0f} GB of memory",
         )
-        st.error(advice, title=f"This sweep would take about {duration(seconds)}")
+    elif too_much:
+        advice = _advice(sweep, seconds / runner().max_sweep_seconds)
+        st.error(
+            f"Runs end after {duration(runner().max_sweep_seconds)}. {advice}",
+            title=f"This sweep would take about {duration(seconds)}",
+        )
     elif seconds > LONG:
         st.info("You can stop it at any time; the points that are finished are kept.", icon=":material/schedule:")
+
+
+def _advice(sweep: Sweep, factor: float) -> str:
+    """How to make a sweep fit that takes so many times too long."""
+    sets, values, repeats = (int(n / factor) for n in (sweep.data_sets, len(sweep.values), sweep.experiment.replicates))
+    fewer = f"at most {sets} data set{'s' if sets > 1 else ''}, " if sweep.data_sets > 1 and sets else ""
+    fits = f" With {values} values it would fit." if values > 1 and not fewer else ""
+    fits = fits or (f" With {repeats} repeats it would fit." if repeats > 1 and not fewer else "")
+    return f"Use {fewer}fewer or smaller values, fewer methods or fewer repeats.{fits}"
+
+
+def _resumes(page: str, sweep: Sweep | None) -> bool:
+    """Whether points of this very sweep are known, and others are missing."""
+    run = current(page)
+    if run is None or run.job.active or run.job.task != sweep or run.job.result is None or runner().store is None:
+        return False
+    return run.experiment.problem.public and 0 < run.job.result.finished < run.job.result.points
 
 
 def _visible(run: Run, result: SweepResult, diagnostics: bool) -> SweepResult:
@@ -126,7 +150,7 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
             st.progress(job.progress, text=f"{place}{left}")
         else:
             ended = {"done": "Done", "stopped": "Stopped"}.get(job.state, "Stopped at the time limit")
-            st.progress(job.progress, text=f"{ended}: {place} in {job.seconds:.1f} s")
+            st.progress(job.progress, text=f"{ended}: {place} in {job.seconds:.1f} s{_known(result)}")
         if was_active and not job.active:
             st.rerun()
         if was_active and result is not None:
@@ -135,26 +159,41 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
     poll(active)
 
 
+def _known(result: SweepResult | None) -> str:
+    """How many points were known before."""
+    return f"; {result.restored} of them were known" if result is not None and result.restored else ""
+
+
 def _left_out(items: Sequence[LeftOut], points: int) -> None:
     """Say which methods have no result, and at which of the points if not at all of them; once per reason."""
     for reason in dict.fromkeys(item.reason for item in items):
         values: dict[str, dict[str, None]] = {}
         for item in items:
             if item.reason == reason:
-                values.setdefault(item.label, {})[short(item.place.value, 10)] = None  # once, on however many data sets
+                values.setdefault(item.label, {})[_where(item.place)] = None  # once, on however many data sets
         places = [
             label if len(found) == points else f"{label} at {', '.join(found)}" for label, found in values.items()
         ]
         st.warning(reason, title=f"Left out: {'; '.join(places)}")
 
 
+def _where(place: Place) -> str:
+    """The values of a place."""
+    return " and ".join(short(value, 10) for value in (place.value, place.second) if value is not None)
+
+
 def laws(result: SweepResult, symbol: str) -> None:
-    """Two laws of growth for every method with three points or more, how far off each is, and which fits better."""
+    """Two laws of growth for every method with three points or more, how far off each is, and which fits better.
+
+    Methods that do not change are left out.
+    """
     rows = []
     for label in result.curves:
         power, log = result.laws(label)
         if power is None or log is None or power.misfit is None or log.misfit is None:
             continue
+        if abs(power.slope) < FLAT:
+            continue  # the setting does not concern this method
         rows.append(
             {
                 "Method": label,
@@ -175,8 +214,8 @@ def laws(result: SweepResult, symbol: str) -> None:
 
 
 def _start(page: str, title: str, sweep: Sweep, points: tuple[Point, ...], tables: Mapping[str, np.ndarray]) -> None:
-    here = points[: len(sweep.values)]  # the other data sets have the same plans
-    plans = {f"{label} at {short(point.value, 6)}": plan for point in here for label, plan in point.plans.items()}
+    here = points[: sweep.places]  # the other data sets have the same plans
+    plans = {f"{label} at {_where(point)}": plan for point in here for label, plan in point.plans.items()}
     keep(page + _SUFFIX, Run(runner().submit(sweep, tables, visitor=visitors.here().name), plans, page, title))
 
 
