@@ -52,6 +52,11 @@ class DataSpecification(Specification, Generic[F, Loaded]):
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
         """The rows as found, in fresh arrays: (n, d), then (n,) each."""
 
+    def raw_rows_in_parts(self, tables: Mapping[str, np.ndarray]) -> Parts[tuple[np.ndarray, ...]]:
+        """`raw_rows`, with pauses where it takes long."""
+        return self.raw_rows(tables)
+        yield
+
     @abstractmethod
     def enforced(self, facts: F, *rows: np.ndarray) -> Loaded:
         """The rows, changed so that they keep to the facts whatever they contain; it may write into the arrays."""
@@ -68,7 +73,7 @@ class DataSpecification(Specification, Generic[F, Loaded]):
         facts, pace = self.facts(), Pace()
         each = facts.n * facts.d * SECONDS_PER_LOADED / 3  # found, made to keep to the facts, and scaled by a problem
         pace.due(each)
-        rows = self.raw_rows(tables)
+        rows = yield from self.raw_rows_in_parts(tables)
         if pace.due(each):
             yield
         if rows[0].shape != (facts.n, facts.d) or any(column.shape != (facts.n,) for column in rows[1:]):

@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpviz.datasets.base import DatasetFacts, DatasetSpecification
+from dpviz.pauses import Parts, finished, slices
 from dpviz.specification import number
 
+_SECONDS_PER_CAUCHY = 25e-9  # to draw one, which takes two normal numbers and a division
 _PAPER_ROWS = 100_000  # rows of the paper's matrix; a smaller n takes the first of them
 
 
@@ -189,7 +191,14 @@ class HeavyTailed(DatasetSpecification):
         return _facts(self.rows, self.dimension, -self.bound, self.bound)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        return finished(self.raw_rows_in_parts(tables))
+
+    def raw_rows_in_parts(self, tables: Mapping[str, np.ndarray]) -> Parts[tuple[np.ndarray, np.ndarray]]:
         generator = np.random.default_rng(self.seed)
-        features = generator.standard_cauchy((self.rows, self.dimension))
+        features = np.empty((self.rows, self.dimension))
+        for part in slices(self.rows, self.dimension * _SECONDS_PER_CAUCHY):  # the same numbers, whatever the parts
+            if part.start:
+                yield
+            features[part] = generator.standard_cauchy(features[part].shape)
         weights = self.signal * generator.standard_normal(self.dimension)
         return features, _logistic_labels(generator, features @ weights)

@@ -8,11 +8,19 @@ from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.games import LatentGame, Signs
-from dpviz.pauses import Parts, finished
+from dpviz.pauses import Pace, Parts, finished, slices
 from dpviz.problems.base import Metric
-from dpviz.problems.games import DEAR_GAP, DUALITY_GAP, Game, GameFacts, GameSpecification, Pair
+from dpviz.problems.games import (
+    DEAR_GAP,
+    DUALITY_GAP,
+    SECONDS_PER_PRODUCT,
+    Game,
+    GameFacts,
+    GameSpecification,
+    Pair,
+)
 from dpviz.problems.matrix_games import POPULATION_GAP, MeanProducts, Payoffs, affordable, work
-from dpviz.problems.simplex import minimise, project
+from dpviz.problems.simplex import minimise_in_parts, project
 from dpviz.specification import number
 
 _LINEAR = 1e-9  # below this weight a term is worth less than a gap can show, and dividing by it would overflow
@@ -193,28 +201,42 @@ class CurvedGameProblem(Game):
         self._curved = tuple(
             MeanProducts(signs, signs, moments) for signs, moments in zip(curved, self._moments, strict=True)
         )
-        # λ_max ≤ (Σ λ⁸)^(1/8): within a factor of d^(1/8), and much cheaper than eigenvalues.
-        self._eigenvalue_bounds = tuple(
-            float(np.linalg.norm(np.linalg.matrix_power(moments, 4)) ** 0.25) for moments in self._moments
-        )
+        self._eigenvalue_bounds: tuple[float, ...] | None = None
+
+    def prepare(self) -> Parts[None]:
+        if self._eigenvalue_bounds is None:
+            found = []
+            for moments in self._moments:
+                found.append((yield from eigenvalue_bound(moments)))
+            self._eigenvalue_bounds = tuple(found)
 
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
         against_y, against_x = self._payoffs(x, y, rows)
         return self._curved[0](x, rows) + against_y, against_x - self._curved[1](y, rows)
 
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return finished(self.evaluate_in_parts(output, dear=True))
+
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
         x, y = output["x"], output["y"]
-        against_y, against_x = self._payoffs(x, y)
-        best_y = 0.5 * (x * (x @ self._moments[0])).sum(axis=1) - self._smallest(1, -against_x)
-        best_x = self._smallest(0, against_y) - 0.5 * (y * (y @ self._moments[1])).sum(axis=1)
+        if not dear:
+            return self.evaluate_cheap(output)
+        if len(x) > 1 and (x == x[0]).all() and (y == y[0]).all():  # as at the start of every method: one minimum
+            once = yield from self.evaluate_in_parts({"x": x[:1], "y": y[:1]}, dear)
+            return {name: np.repeat(value, len(x)) for name, value in once.items()}
+        against_y, against_x = yield from self._payoffs.in_parts(x, y)
+        largest = yield from self._smallest(1, -against_x)
+        smallest = yield from self._smallest(0, against_y)
+        best_y = 0.5 * (x * (x @ self._moments[0])).sum(axis=1) - largest
+        best_x = smallest - 0.5 * (y * (y @ self._moments[1])).sum(axis=1)
         return {DEAR_GAP.name: best_y - best_x} | self.evaluate_cheap(output)
 
     def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         x, y = output["x"], output["y"]
         return {POPULATION_GAP.name: quadratic_gap(x, y, self._payoffs.population(x, y), (1.0, 1.0))}
 
-    def _smallest(self, player: int, slopes: np.ndarray) -> np.ndarray:
-        """Certified lower bounds on the minima over u of ½ uᵀMu + ⟨slopes, u⟩, M the player's moments; (R,).
+    def _smallest(self, player: int, slopes: np.ndarray) -> Parts[np.ndarray]:
+        """In parts: certified lower bounds on the minima over u of ½ uᵀMu + ⟨slopes, u⟩, M the player's moments; (R,).
 
         Bounding both players' best answers from outside makes the gap the upper end of its interval.
         """
@@ -225,5 +247,28 @@ class CurvedGameProblem(Game):
             return ((0.5 * product + slopes[which]) * u).sum(axis=1), product + slopes[which]
 
         # In the population M is the identity, where the projection of -slopes is the minimum.
-        start = project(-slopes)
-        return minimise(value_and_gradient, start, self._eigenvalue_bounds[player], _GAP_TOLERANCE).lower
+        yield from self.prepare()
+        assert self._eigenvalue_bounds is not None
+        start, seconds = project(-slopes), self.facts.work.mixed * SECONDS_PER_PRODUCT
+        found = yield from minimise_in_parts(
+            value_and_gradient, start, self._eigenvalue_bounds[player], _GAP_TOLERANCE, seconds=seconds
+        )
+        return found.lower
+
+
+def eigenvalue_bound(matrix: np.ndarray) -> Parts[float]:
+    """In parts: (Σ λ⁸)^(1/8) of a symmetric matrix (d, d), at least its largest eigenvalue, at most d^(1/8) times as
+    much, and much cheaper."""
+    seconds = matrix.size * SECONDS_PER_PRODUCT / 5
+    parts, pace = list(slices(len(matrix), seconds)), Pace()
+    square, total = np.empty_like(matrix), 0.0
+    for rows in parts:
+        if pace.due((rows.stop - rows.start) * seconds):
+            yield
+        np.matmul(matrix[rows], matrix, out=square[rows])
+    for rows in parts:
+        if pace.due((rows.stop - rows.start) * seconds):
+            yield
+        fourth = square[rows] @ square
+        total += float((fourth * fourth).sum())
+    return total**0.125

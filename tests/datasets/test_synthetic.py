@@ -121,3 +121,13 @@ def test_a_wider_bound_only_uncovers_values() -> None:
     narrow, wide = (HeavyTailed(rows=2000, dimension=3, bound=bound).load() for bound in (2.0, 50.0))
     assert np.array_equal(narrow.features, wide.features.clip(-2.0, 2.0))
     assert np.array_equal(narrow.labels, wide.labels)
+
+
+def test_rows_that_take_long_to_draw_come_in_parts_and_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = HeavyTailed(rows=700, dimension=3)
+    (whole, labels), drawn = data.raw_rows({}), np.random.default_rng(data.seed).standard_cauchy((700, 3))
+    assert (whole == drawn).all()
+    monkeypatch.setattr("dpviz.pauses.LONGEST", 1e-6)  # 13 rows
+    assert len(list(data.raw_rows_in_parts({}))) > 50
+    again, same = data.raw_rows({})
+    assert (again == whole).all() and (same == labels).all()

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from dpviz import pauses
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.pauses import finished
 from dpviz.problems import quadratic_games
@@ -12,7 +13,7 @@ from dpviz.problems.base import check_facts
 from dpviz.problems.games import GameFacts, Pair, Scores
 from dpviz.problems.matrix_games import MatrixGame, Payoffs
 from dpviz.problems.quadratic_games import CurvedGame, CurvedGameProblem, QuadraticGame, quadratic_gap
-from dpviz.problems.simplex import minimise
+from dpviz.problems.simplex import minimise, project
 from dpviz.specification import Specification
 
 DATA = LatentGame(structure="hide_seek", rows=203, strategies_x=12, strategies_y=9, seed=3)
@@ -144,6 +145,38 @@ def test_the_certified_gap_is_the_best_on_a_fine_grid(tolerance: float, monkeypa
     assert (found["duality_gap"] <= expected + 2 * tolerance + 1e-6).all(), "one certificate for each player"
     public = QuadraticGame(data=TINY).build().evaluate({"x": x, "y": y})
     assert (found["population_gap"] == public["population_gap"]).all()
+
+
+def test_identical_replicates_have_one_minimum_that_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the start of every method all play the same; elsewhere, parts are as many as replicates at most."""
+    started: list[int] = []
+
+    def projected(points: np.ndarray) -> np.ndarray:
+        started.append(len(points))
+        return project(points)
+
+    game, (x, y) = CurvedGame(data=DATA).build(), pair(DATA, 1)
+    alone, apart = game.evaluate({"x": x, "y": y}), pair(DATA, 4)
+    expected = game.evaluate(dict(zip("xy", apart, strict=True)))
+    monkeypatch.setattr(quadratic_games, "project", projected)
+    found = game.evaluate({"x": np.repeat(x, 6, axis=0), "y": np.repeat(y, 6, axis=0)})
+    assert set(started) == {1} and all((found[name] == alone[name]).all() and len(found[name]) == 6 for name in found)
+    monkeypatch.setattr(pauses, "LONGEST", 1e-12)
+    counted = list(game.evaluate_in_parts(dict(zip("xy", apart, strict=True)), dear=True))
+    paused = game.evaluate(dict(zip("xy", apart, strict=True)))
+    assert len(counted) > 10 and max(started) <= 4
+    assert paused["duality_gap"] == pytest.approx(expected["duality_gap"], rel=1e-9)
+
+
+def test_a_bound_on_eigenvalues_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(0).standard_normal((50, 30))
+    matrix = rows.T @ rows / 50
+    whole, largest = finished(quadratic_games.eigenvalue_bound(matrix)), float(np.linalg.eigvalsh(matrix)[-1])
+    assert largest <= whole <= 30**0.125 * largest
+    assert not list(quadratic_games.eigenvalue_bound(matrix)), "short as it is"
+    monkeypatch.setattr(pauses, "LONGEST", 1e-12)
+    assert len(list(quadratic_games.eigenvalue_bound(matrix))) == 59
+    assert finished(quadratic_games.eigenvalue_bound(matrix)) == pytest.approx(whole, rel=1e-12)
 
 
 def test_with_many_rows_private_curvature_is_the_squared_norm() -> None:
