@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpviz.errors import UserError
-from dpviz.experiments.cells import OURS, Cell, Heard, Keep, Outcome, execute
+from dpviz.experiments.cells import OURS, Cell, Heard, Keep, Outcome, Stopping, execute
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.increments import outcome_from_bytes, outcome_to_bytes
 from dpviz.experiments.store import versions
@@ -59,7 +59,7 @@ class Cluster:
             raise UserError(f"'{self.address}' is no address of a Dask scheduler. Use the form tcp://host:8786.")
 
     def run(
-        self, cells: Sequence[Cell], stopping: threading.Event, heard: Heard | None = None
+        self, cells: Sequence[Cell], stopping: Stopping, heard: Heard | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         """As `Executor.run`; `heard` is told of a cell when it has ended. Without a cluster or a worker, cells fail."""
         missing = dict(enumerate(cells))
@@ -119,7 +119,7 @@ class _Session:
     reason : why it has ended before its cells, if that is not a stop.
     """
 
-    def __init__(self, address: str, cells: Mapping[int, Cell], stopping: threading.Event) -> None:
+    def __init__(self, address: str, cells: Mapping[int, Cell], stopping: Stopping) -> None:
         self._address, self._cells, self._stopping = address, cells, stopping
         self.given_up = threading.Event()
         self.reason = ""

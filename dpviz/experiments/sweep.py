@@ -272,6 +272,9 @@ class _UnderWay:
             raise UserError(f"No method records '{found.metric_name}'. Recorded are: {recorded}.")
         if outcome.state == "done":
             self._known += 1
+            found.finished += 1
+            found.restored += outcome.restored
+            self._restored += self._weights[number] * outcome.restored
             if outcome.trace is not None:
                 found.record(point.place, outcome.trace)
             found.leave_out(LeftOut(point.place, *item) for item in outcome.left_out.items())
@@ -280,12 +283,7 @@ class _UnderWay:
             found.leave_out(LeftOut(point.place, label, outcome.message) for label in point.plans)
         else:
             found.cut = outcome.state
-        if outcome.state in ("done", "failed"):
-            found.finished += 1
-            found.restored += outcome.restored
-            self._restored += self._weights[number] * outcome.restored
-            return self._advance(number, 1.0)
-        return self._advance(number, 0.0)
+        return self._advance(number, 1.0 if outcome.state in ("done", "failed") else 0.0)
 
     def check(self) -> None:
         """Raises UserError if there is nothing but failures."""
@@ -302,7 +300,7 @@ class _UnderWay:
         with self._lock:
             self._shares[number] = max(share, self._shares[number])
             done = sum(weight * share for weight, share in zip(self._weights, self._shares, strict=True))
-            complete = self.result.finished == self.result.points
+            complete = min(self._shares) == 1.0
             self._progress = 1.0 if complete else min(1.0, max(self._progress, done))
             step = SweepStep(self._run[number].value, self.result, self._progress, self._restored)
         if self._heard is not None:

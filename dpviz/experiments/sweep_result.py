@@ -94,8 +94,8 @@ class SweepResult:
     It depends on the points that are finished, not on the order in which they were.
 
     arms, curves : what is compared, and by label what is known of it. metric_name : what is kept; metric : its words,
-    from the first iteration on. points, finished : how many there are, and how many are done; restored : how many of
-    these were known before. second : the values of a second setting, ascending; empty without one. left_out : which
+    from the first iteration on. points, finished : how many there are, and how many have a result; restored : how many
+    of these were known before. second : the values of a second setting, ascending; empty without one. left_out : which
     arms have no result where. cut : why points are missing that nobody will add, "" if none are.
     """
 

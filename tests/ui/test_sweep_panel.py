@@ -3,10 +3,13 @@
 import threading
 import time
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dpviz.experiments import cluster
+from dpviz.experiments.cluster import Cluster
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.runner import Job
 from dpviz.experiments.store import Store
@@ -124,6 +127,29 @@ def test_a_sweep_that_was_stopped_is_resumed_from_the_store(load, tmp_path, monk
     assert app.get("progress")[0].proto.text.endswith("; 3 of them were known")
     assert app.button(key="p_sweep_run").label == "Run the sweep" and "curve: 2 4 8" in texts(app)
     store.close()
+
+
+def test_a_cluster_computes_the_points_where_the_operator_allows_it(load, monkeypatch) -> None:
+    monkeypatch.setenv(cluster.VARIABLE, cluster.ASK)
+    app = load()
+    app.text_input(key="p_sweep_cluster").set_value("here").run()
+    assert "'here' is no address of a Dask scheduler" in texts(app) and app.button(key="p_sweep_run").disabled
+    app.text_input(key="p_sweep_cluster").set_value("tcp://127.0.0.1:1").run()
+    assert not app.error and "p_sweep_cluster" not in app.query_params
+    runner = sweep_panel.runner()  # type: ignore[attr-defined]
+    submit = runner.submit
+
+    def here(*arguments: object, elsewhere: object, **options: object) -> Job:
+        return submit(*arguments, **options)
+
+    with patch.object(runner, "submit", side_effect=here) as submitted:
+        app.button(key="p_sweep_run").click().run()
+        assert submitted.call_args.kwargs["elsewhere"] == Cluster("tcp://127.0.0.1:1")
+        ended(app)
+        monkeypatch.setenv(cluster.VARIABLE, "tcp://127.0.0.1:1")
+        app.run().toggle(key="p_sweep_cluster").set_value(False).run()
+        app.button(key="p_sweep_run").click().run()
+        assert submitted.call_args.kwargs["elsewhere"] is None and not ended(app).text_input
 
 
 def test_methods_without_a_plan_and_impossible_values_are_said_in_sentences(load) -> None:

@@ -6,6 +6,9 @@ import numpy as np
 import streamlit as st
 
 from dpviz.datasets.base import NO_TABLES
+from dpviz.experiments import cluster
+from dpviz.experiments.cells import Executor
+from dpviz.experiments.cluster import Cluster
 from dpviz.experiments.laws import better_law
 from dpviz.experiments.sweep import Point, Sweep
 from dpviz.experiments.sweep_result import LeftOut, Place, SweepResult
@@ -19,6 +22,7 @@ from dpviz.ui.experiment.run import LONG, POLL, Run, keep, runner
 
 _SUFFIX = "_sweep_job"  # ends like the names of other runs, so that the sidebar shows a sweep too
 FLAT = 1e-9  # a slope below is that of the arithmetic
+CLUSTER = "Where the points are computed. Empty, they are computed here. Only settings go there, never a file."
 NOT_COVERED = "Every point is a run with a budget of its own; choosing by what a sweep shows is not covered by it."
 
 
@@ -50,9 +54,11 @@ def panel(
     run = current(page)
     active = run is not None and run.job.active
     points: tuple[Point, ...] = ()
+    elsewhere: Executor | None = None
     with in_place():
+        elsewhere = _elsewhere(page, sweep)
         points = planned(sweep.to_json()) if sweep is not None else ()
-    _bar(page, title, sweep, points, tables, active)
+    _bar(page, title, sweep, points, tables, active, elsewhere)
     same = run is not None and run.job.task == sweep
     if not same and sweep is not None:
         here = points[: sweep.places]  # the other data sets have the same plans
@@ -75,17 +81,18 @@ def _bar(
     points: tuple[Point, ...],
     tables: Mapping[str, np.ndarray],
     active: bool,
+    elsewhere: Executor | None,
 ) -> None:
     seconds, largest = sum(point.seconds for point in points), max((point.bytes for point in points), default=0.0)
-    too_much = seconds > runner().max_sweep_seconds or largest > runner().max_bytes
+    too_long = seconds > runner().max_sweep_seconds and elsewhere is None
     row = st.container(horizontal=True, vertical_alignment="center")
     row.button(
         "Resume the sweep" if _resumes(page, sweep) else "Run the sweep",
         key=f"{page}_sweep_run",
         icon=":material/play_arrow:",
-        disabled=active or not points or too_much,
+        disabled=active or not points or too_long or largest > runner().max_bytes,
         on_click=_start,
-        args=(page, title, sweep, points, tables),
+        args=(page, title, sweep, points, tables, elsewhere),
     )
     row.button(
         "Stop", key=f"{page}_sweep_stop", icon=":material/stop:", disabled=not active, on_click=_stop, args=(page,)
@@ -100,7 +107,7 @@ def _bar(
             f"A run may use {runner().max_bytes / 1e9:.0f} GB. Use smaller values, fewer methods or fewer repeats.",
             title=f"A point of this sweep would need about {largest / 1e9:.0f} GB of memory",
         )
-    elif too_much:
+    elif too_long:
         advice = _advice(sweep, seconds / runner().max_sweep_seconds)
         st.error(
             f"Runs end after {duration(runner().max_sweep_seconds)}. {advice}",
@@ -108,6 +115,24 @@ def _bar(
         )
     elif seconds > LONG:
         st.info("You can stop it at any time; the points that are finished are kept.", icon=":material/schedule:")
+
+
+def _elsewhere(page: str, sweep: Sweep | None) -> Executor | None:
+    """The cluster that computes the points, if the operator has named one, or lets visitors name theirs; else None.
+
+    An address is no setting: it does not stand in the link. Files of visitors stay here. Raises UserError for what is
+    no address.
+    """
+    address = cluster.asked()
+    if not address or sweep is None or not sweep.experiment.problem.public:
+        return None
+    with st.container(width=400):
+        if address == cluster.ASK:
+            key = f"{page}_sweep_cluster"
+            address = st.text_input("Dask scheduler", key=key, placeholder="tcp://host:8786", help=CLUSTER).strip()
+        elif not st.toggle("On the cluster", True, key=f"{page}_sweep_cluster", help=CLUSTER):
+            return None
+    return Cluster(address) if address else None
 
 
 def _advice(sweep: Sweep, factor: float) -> str:
@@ -213,10 +238,20 @@ def laws(result: SweepResult, symbol: str) -> None:
         )
 
 
-def _start(page: str, title: str, sweep: Sweep, points: tuple[Point, ...], tables: Mapping[str, np.ndarray]) -> None:
+def _start(
+    page: str,
+    title: str,
+    sweep: Sweep,
+    points: tuple[Point, ...],
+    tables: Mapping[str, np.ndarray],
+    elsewhere: Executor | None,
+) -> None:
     here = points[: sweep.places]  # the other data sets have the same plans
     plans = {f"{label} at {_where(point)}": plan for point in here for label, plan in point.plans.items()}
-    keep(page + _SUFFIX, Run(runner().submit(sweep, tables, visitor=visitors.here().name), plans, page, title))
+    keep(
+        page + _SUFFIX,
+        Run(runner().submit(sweep, tables, visitor=visitors.here().name, elsewhere=elsewhere), plans, page, title),
+    )
 
 
 def _stop(page: str) -> None:
