@@ -166,7 +166,9 @@ def _read_csv(data: bytes, reading: Reading, stop_after: int | None, max_columns
     lines.seek(start)
     try:
         return _interpreted(_texts(lines, names, reading, stop_after), names, reading)
-    except pd.errors.ParserError:
+    except pd.errors.ParserError as error:
+        if "out of memory" in str(error):
+            raise MemoryError from None
         lines.seek(start)
         wide = ((row, len(cells)) for row, cells in enumerate(rows_of(lines, reading.separator), 1))
         row, width = next((found for found in wide if found[1] > len(names)), (0, 0))

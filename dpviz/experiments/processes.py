@@ -71,6 +71,11 @@ class Child:
         """The number of the process."""
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
     def send(self, pieces: Pieces) -> None:
         """Send a message. Raises Ended if nobody is there to take it."""
         assert self._process.stdin is not None

@@ -1,5 +1,6 @@
 """A visitor's own file, as every panel has it: read, kept in the session, asked about, made a table once."""
 
+import os
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,15 +17,13 @@ from dpviz.datasets import (
     Reading,
     Upload,
     UploadedTable,
-    describe_columns,
-    detect_reading,
-    read_table,
 )
 from dpviz.datasets.files import is_parquet
 from dpviz.datasets.limits import MAX_ROWS
 from dpviz.datasets.reading import SEPARATORS
 from dpviz.datasets.upload import new_identity
 from dpviz.errors import UserError
+from dpviz.experiments.reader import Reader
 from dpviz.specification import Specification, sentences
 from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
@@ -137,9 +136,16 @@ def uploaded(
     return None, {}
 
 
+@st.cache_resource
+def reader() -> Reader:
+    """The one reader of files of this server; in a process of its own, unless its runs are in none either."""
+    return Reader(process=os.environ.get("DPVIZ_WORKERS") != "0")
+
+
 def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
     """The part of a panel that reads a file, to be kept as a `kind`; None as long as none can be used."""
     st.info(NOTICE, icon=":material/info:")
+    reader()  # its process starts now, and not when there is a file to read
     st.file_uploader(
         "CSV or Parquet file, at most 50 MB",
         type=["csv", "txt", "tsv", "parquet", "pq"],
@@ -204,12 +210,11 @@ def _read_as(page: str, kind: type[File], reading: Callable[[Reading], Reading])
     data = file.getvalue()
     upload = kind(page, file.name, serial)
     try:
-        found = detect_reading(data, file.name)
+        found = reader().detect(data, file.name)
         upload.reading = found.reading
         upload.questions = None if is_parquet(data, file.name) else found.questions
         upload.reading = reading(found.reading)
-        upload.frame = read_table(data, file.name, reading=upload.reading)
-        upload.columns = describe_columns(upload.frame)
+        upload.frame, upload.columns = reader().read(data, file.name, upload.reading)
     except UserError as error:
         upload.error = error
     st.session_state[f"{page}_upload"] = upload
