@@ -1,4 +1,4 @@
-"""One way to write a number: on pages, in figures, in messages. Files (CSV, JSON, scripts) have more digits."""
+"""One way to write a number, or a time: on pages, in figures, in messages. Files have more digits."""
 
 import math
 from typing import SupportsFloat, SupportsIndex
@@ -24,6 +24,20 @@ def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
     mantissa = _trimmed(mantissa)
     factor = mantissa.removesuffix("1") if mantissa in ("1", "-1") else f"{mantissa}×"
     return f"{factor}10{str(power).translate(_SUPERSCRIPTS)}"
+
+
+def about(seconds: float) -> str:
+    """How long something will take: "less than a second", "about 8 seconds"."""
+    return duration(seconds) if seconds < 1 else f"about {duration(seconds)}"
+
+
+def duration(seconds: float) -> str:
+    """A time in words: "less than a second", "8 seconds", "3 minutes"."""
+    if seconds < 1:
+        return "less than a second"
+    if seconds < 90:
+        return f"{round(seconds)} second{'s' if round(seconds) != 1 else ''}"
+    return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 def _trimmed(text: str) -> str:

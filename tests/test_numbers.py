@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpviz.numbers import short
+from dpviz.numbers import duration, short
 
 ROOT = Path(__file__).parents[1]
 
@@ -42,3 +42,11 @@ def test_a_number_is_short(number: float, words: str) -> None:
 
 def test_more_digits_where_they_tell_something() -> None:
     assert short(1234.56, 4) == "1,235" and short(0.99999, 4) == "1" and short(1.2346e-9, 4) == "1.235×10⁻⁹"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "less than a second"), (1.2, "1 second"), (8, "8 seconds"), (540, "9 minutes"), (7200, "2.0 hours")],
+)
+def test_times_are_words(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

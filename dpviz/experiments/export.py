@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -50,11 +50,20 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     >>> sorted(set(frame["replicate"]))
     [0, 1]
     """
+    return as_csv(to_table(trace, plans), header(trace, experiment, plans, delta))
+
+
+def to_table(trace: Trace, plans: Mapping[str, Plan]) -> pd.DataFrame:
+    """The rows and columns of `to_csv`."""
     parts = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]
     columns = dict.fromkeys([*_INDEX, *(name for part in parts for name in part)])
-    frame = pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True).reindex(columns=list(columns))
+    return pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True).reindex(columns=list(columns))
+
+
+def as_csv(frame: pd.DataFrame, about: Iterable[str]) -> str:
+    """A table as CSV behind lines that begin with "#"."""
     out = io.StringIO()
-    out.writelines(f"# {line}\n" for line in _header(trace, experiment, plans, delta))
+    out.writelines(f"# {line}\n" for line in about)
     # Text is quoted, so that a "#" in a label does not start a comment.
     frame.to_csv(out, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     return out.getvalue()
@@ -65,21 +74,26 @@ def sweep_to_csv(result: SweepResult, sweep: Sweep) -> str:
 
     Metrics that read raw data end in _nonprivate; give `result.visible(False)` to leave them out.
     """
+    return as_csv(sweep_to_table(result), sweep_header(sweep))
+
+
+def sweep_to_table(result: SweepResult) -> pd.DataFrame:
+    """The rows and columns of `sweep_to_csv`."""
     frame = result.to_frame()
     frame["metric"] += np.where(frame["released"], "", NOT_PRIVATE)
-    out = io.StringIO()
+    return frame.drop(columns="released")
+
+
+def sweep_header(sweep: Sweep) -> Iterator[str]:
+    """What the table of a sweep is about, line by line."""
     settings = (", ".join(axis.fields) for axis in (sweep, sweep.second) if axis is not None)
-    lines = [
-        f"dpviz {dpviz.__version__}",
-        f"sweep: {sweep.to_json()}",
-        *(f"{name}: {fields}" for name, fields in zip(("setting", "second_setting"), settings, strict=False)),
-        f"unit of protection: {sweep.experiment.problem.unit}",
-        "every row is the last number of one run, and every run a release at the budget of its point",
-        f"metrics ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them",
-    ]
-    out.writelines(f"# {line}\n" for line in lines)
-    frame.drop(columns="released").to_csv(out, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-    return out.getvalue()
+    yield f"dpviz {dpviz.__version__}"
+    yield f"sweep: {sweep.to_json()}"
+    for name, fields in zip(("setting", "second_setting"), settings, strict=False):
+        yield f"{name}: {fields}"
+    yield f"unit of protection: {sweep.experiment.problem.unit}"
+    yield "every row is the last number of one run, and every run a release at the budget of its point"
+    yield f"metrics ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
 
 
 def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
@@ -114,7 +128,8 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     return table
 
 
-def _header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float) -> Iterator[str]:
+def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float) -> Iterator[str]:
+    """What the table of a run is about, line by line."""
     yield f"dpviz {dpviz.__version__}"
     yield f"settings: {experiment.to_json()}"
     yield f"unit of protection: {experiment.problem.unit}"
@@ -181,6 +196,11 @@ try:
 except UserError as error:
     sys.exit(f"{error.title}. {error}")
 """
+
+
+def to_settings(experiment: Experiment) -> str:
+    """The experiment as JSON that a person can read and change; `Experiment.from_json` takes it."""
+    return json.dumps(json.loads(experiment.to_json()), indent=2, ensure_ascii=False) + "\n"
 
 
 def to_script(experiment: Experiment, page: str = "experiment") -> str:

@@ -33,6 +33,8 @@ LATE = 1.0  # seconds beyond its limit that a run may take to end by itself
 _WATCH = 0.1  # seconds between two looks at what a child uses, where the kernel has no limit for it
 _LENGTH = struct.Struct("<Q")
 _LINUX = sys.platform == "linux"
+# The lowest priority, and Ctrl+C for the parent alone; 0 elsewhere.
+_WINDOWS_FLAGS = sum(getattr(subprocess, name, 0) for name in ("IDLE_PRIORITY_CLASS", "CREATE_NEW_PROCESS_GROUP"))
 
 
 class Ended(Exception):
@@ -58,7 +60,8 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**threads, **os.environ, "PYTHONPATH": path},
-            creationflags=getattr(subprocess, "IDLE_PRIORITY_CLASS", 0),  # of Windows; 0 elsewhere
+            process_group=0,  # Ctrl+C in a terminal is for the parent
+            creationflags=_WINDOWS_FLAGS,
         )
         if hasattr(os, "setpriority"):
             with contextlib.suppress(OSError):  # it may have ended already

@@ -93,7 +93,7 @@ class Store:
         return self._tried(read, Contents(0, 0, 0, 0))
 
     def get(self, cell: Cell) -> Outcome | None:
-        """What was found when this cell was run before; None if it was not, and for anybody's own table."""
+        """What was found when this cell was run before, `restored`; None if it was not, and for anybody's own table."""
         if not cell.repeatable:
             return None
         names = (cell.key, versions())
@@ -104,7 +104,7 @@ class Store:
         try:
             if row[0] != _checksum(*names, row[1]):
                 raise ValueError("not what was written")
-            return outcome_from_bytes(row[1])
+            return replace(outcome_from_bytes(row[1]), restored=True)
         except (TypeError, ValueError):
             self._past["Some of the finished runs that were kept are damaged; they are computed again."] = None
             return None
@@ -221,7 +221,7 @@ class Stored:
                 continue
             if heard is not None:
                 heard(number, known.trace, 1.0)
-            yield number, replace(known, restored=True)
+            yield number, known
 
         def hear(place: int, trace: Trace | None, progress: float) -> None:
             if heard is not None:

@@ -31,6 +31,20 @@ def script(page: str, experiment: Experiment) -> None:
     )
 
 
+def settings(page: str, experiment: Experiment) -> None:
+    """The experiment as the commands of the shell take it; it holds no data, and no seed of anybody's own."""
+    st.download_button(
+        "Settings (JSON)",
+        partial(_settings, experiment),
+        file_name=export.file_name(page, experiment, "json"),
+        mime="application/json",
+        key=f"{page}_settings",
+        icon=":material/terminal:",
+        help="For the shell: `python -m dpviz run`, `sweep` or `plan` and the name of this file.",
+        on_click="ignore",
+    )
+
+
 def run_files(
     page: str,
     experiment: Experiment,
@@ -109,6 +123,10 @@ def _figures(drawn: Callable[[], Sequence[tuple[str, go.Figure, str]]], settings
 
 def _script(experiment: Experiment, page: str) -> bytes:
     return export.to_script(experiment, page).encode()
+
+
+def _settings(experiment: Experiment) -> bytes:
+    return export.to_settings(experiment).encode()
 
 
 def _csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float) -> bytes:

@@ -1,9 +1,6 @@
 """Finished cells on disk: what comes back is what was kept, and whatever is wrong with the file, runs go on."""
 
-import os
-import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -81,7 +78,7 @@ def test_what_comes_back_is_what_was_kept_and_only_its_owner_can_read_it(opened,
     assert store.get(cell) is None
     store.put(cell, outcome)
     found = opened().get(cell)  # another process, or another day
-    assert found is not None and outcome_to_bytes(found) == outcome_to_bytes(outcome)
+    assert found is not None and found.restored and outcome_to_bytes(found) == outcome_to_bytes(outcome)
     assert store.get(other) is None
     assert store.get(replace(cell, keep="all" if keep == "last" else "last")) is None
     assert store.note == ""
@@ -312,42 +309,6 @@ def test_a_stop_looks_nothing_up_and_keeps_nothing_that_is_not_finished(opened) 
     stopping.set()
     assert [outcome.state for _, outcome in outcomes] == ["stopped", "stopped"]
     assert store.contents.cells == 1  # kept as soon as it had come
-
-
-KILLED = """
-import sys, threading
-from pathlib import Path
-from dpviz.experiments.cells import Cell, InThread
-from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.store import Store, Stored
-
-cells = [Cell(Experiment.from_json(line), keep="last") for line in sys.stdin]
-for number, outcome in Stored(InThread(), Store(Path(sys.argv[1]))).run(cells, threading.Event()):
-    print(number, flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_who_is_killed_in_the_middle_goes_on_where_the_store_ends(tmp_path: Path) -> None:
-    path, many = tmp_path / "cells.sqlite", cells(200)
-    with subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdin is not None and child.stdout is not None
-        child.stdin.write("\n".join(cell.text for cell in many))
-        child.stdin.close()
-        finished = [int(child.stdout.readline()) for _ in range(3)]
-        os.kill(child.pid, signal.SIGKILL)
-    assert finished == [0, 1, 2]
-    store, counting = Store(path), Counting()
-    known = store.contents.cells
-    assert store.note == "" and 3 <= known < 200
-    found = dict(Stored(counting, store).run(many[:12], threading.Event()))
-    assert len(counting.ran) == max(0, 12 - known)
-    assert store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    store.close()
-    for number, cell in enumerate(many[:12]):
-        assert numbers(found[number]) == numbers(run(cell))
 
 
 def test_the_usual_store_is_in_the_cache_of_the_user_unless_the_environment_says_otherwise(

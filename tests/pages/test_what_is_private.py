@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from collections.abc import Callable
 
 import pandas as pd
@@ -81,6 +82,7 @@ def test_the_seed_of_an_upload_is_secret_by_default(load: Load, files: Files) ->
     experiment = app.session_state["accel_job"].experiment
     assert experiment.seed is None and "seed" not in link(app)
     assert '"seed":null' in files["accel_csv"]().decode() and "'seed': None" in files["accel_script"]().decode()
+    assert json.loads(files["accel_settings"]())["seed"] is None
     assert "&quot;seed&quot;:null" in files["accel_html"]().decode()
     app = run(app, press="accel_run", job="accel_job")
     assert (first != app.session_state["accel_job"].job.trace.last("DP-GD", "distance")).all()

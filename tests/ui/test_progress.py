@@ -8,14 +8,6 @@ from dpviz.ui.experiment import progress
 from tests.ui.test_show import TINY
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.2, "less than a second"), (1.2, "1 second"), (8, "8 seconds"), (540, "9 minutes"), (7200, "2.0 hours")],
-)
-def test_times_are_words(seconds: float, words: str) -> None:
-    assert progress.duration(seconds) == words
-
-
 class Waits(Place):
     """A place in some line."""
 

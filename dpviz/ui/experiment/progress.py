@@ -1,22 +1,9 @@
 """How a job is doing, in words: in line, under way, ended; the same for runs and sweeps."""
 
 from dpviz.experiments.runner import Job
+from dpviz.numbers import about
 
 KEPT = "What was computed is kept."
-
-
-def about(seconds: float) -> str:
-    """How long something will take: "less than a second", "about 8 seconds"."""
-    return duration(seconds) if seconds < 1 else f"about {duration(seconds)}"
-
-
-def duration(seconds: float) -> str:
-    """A time in words: "less than a second", "8 seconds", "3 minutes"."""
-    if seconds < 1:
-        return "less than a second"
-    if seconds < 90:
-        return f"{round(seconds)} second{'s' if round(seconds) != 1 else ''}"
-    return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 def active(job: Job, done: str) -> str:

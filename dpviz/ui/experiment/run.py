@@ -12,11 +12,11 @@ from dpviz.experiments import store
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.runner import Job, Runner
+from dpviz.numbers import about, duration
 from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.ui import visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import progress
-from dpviz.ui.experiment.progress import about, duration
 
 POLL = 0.25  # seconds between two looks at a running job
 LONG = 20.0  # seconds from which a run is announced with a warning

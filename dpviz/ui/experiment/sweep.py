@@ -12,12 +12,11 @@ from dpviz.experiments.cluster import Cluster
 from dpviz.experiments.laws import better_law
 from dpviz.experiments.sweep import Point, Sweep
 from dpviz.experiments.sweep_result import LeftOut, Place, SweepResult
-from dpviz.numbers import short
+from dpviz.numbers import duration, short
 from dpviz.plots.sweep_figures import with_margin
 from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
 from dpviz.ui.experiment import progress
-from dpviz.ui.experiment.progress import duration
 from dpviz.ui.experiment.run import LONG, POLL, Run, keep, runner
 
 _SUFFIX = "_sweep_job"  # ends like the names of other runs, so that the sidebar shows a sweep too

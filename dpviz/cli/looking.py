@@ -1,0 +1,179 @@
+"""Commands that run nothing: plans, presets, addresses of settings, and what the store holds."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import IO, Any
+
+import click
+import pandas as pd
+
+from dpviz import families
+from dpviz.cli.executing import delta_option
+from dpviz.cli.results import shown
+from dpviz.cli.running import refused
+from dpviz.cli.sources import example, experiment_of, preset_named, settings_options
+from dpviz.experiments import export, publishing, results
+from dpviz.experiments.experiment import Experiment, Planned
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.settings import data_seed, settings
+from dpviz.experiments.store import VARIABLE, usual
+from dpviz.numbers import about, short
+from dpviz.privacy.accounting import accountants
+
+
+@click.command(epilog=example("dpviz plan experiment.json"))
+@settings_options
+@delta_option
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON, with all digits.")
+def plan(file: IO[bytes] | None, preset: str | None, delta: float, as_json: bool) -> int:
+    """What a budget buys: noise and ε at δ of every method.
+
+    From public facts alone; no data are read.
+    """
+    planned = experiment_of(file, preset).planned()
+    experiment = planned.ready()
+    at = experiment.budget.own_delta(delta)
+    methods = [_planned(label, found, at) for label, found in planned.plans.items()]
+    costs = publishing.costs(planned.plans, planned.plans, experiment.budget, experiment.replicates, at)
+    if as_json:
+        click.echo(json.dumps(_described(experiment, planned, methods, list(publishing.sentences(costs))), indent=2))
+        return 0
+    refused(planned.refused)
+    click.echo(f"Guarantee of each method: {experiment.budget.describe()}, {experiment.problem.unit}.\n")
+    click.echo(shown(pd.DataFrame([_row(method) for method in methods])))
+    click.echo("")
+    for sentence in publishing.sentences(costs):
+        click.echo(f"Publishing {sentence}")
+    click.echo(f"A run takes {about(experiment.estimated_seconds(planned.plans))}.")
+    return 0
+
+
+def _planned(label: str, found: Plan, delta: float) -> dict[str, Any]:
+    """What is known of a method in advance; None where there is no such number."""
+    noise = {
+        name: {"first": float(added[0]), "last": float(added[-1])}
+        for name, scale in found.noise.items()
+        if len(added := scale[scale > 0])
+    }
+    described: dict[str, Any] = {
+        "method": label,
+        "steps": found.iterations,
+        "stops_by_itself": found.stops,
+        "noise": noise,
+    }
+    if not found.private:
+        return described | {"epsilon": None, "delta": None, "accountant": None}
+    reading = results.reading(found, found.iterations, delta)
+    proven = math.isfinite(reading.epsilon)
+    return described | {
+        "epsilon": reading.epsilon if proven else None,
+        "delta": delta,
+        "accountant": accountants.METHOD_NAMES[reading.method] if proven else None,
+    }
+
+
+def _row(method: dict[str, Any]) -> dict[str, str]:
+    noise = "; ".join(
+        f"{name} {short(ends['first'])}" + (f" to {short(ends['last'])}" if ends["last"] != ends["first"] else "")
+        for name, ends in method["noise"].items()
+    )
+    at_most = "at most " if method["stops_by_itself"] else ""
+    reading = "none" if method["epsilon"] is None else f"{short(method['epsilon'], 4)} at δ = {short(method['delta'])}"
+    return {
+        "method": method["method"],
+        "steps": f"{at_most}{method['steps']:,}",
+        "noise, first to last step": noise or "none",
+        "ε": reading,
+        "by": method["accountant"] or "",
+    }
+
+
+def _described(
+    experiment: Experiment, planned: Planned, methods: list[dict[str, Any]], publishing_costs: list[str]
+) -> dict[str, Any]:
+    return {
+        "guarantee": json.loads(experiment.budget.to_json()),
+        "unit": experiment.problem.unit,
+        "methods": methods,
+        "refused": {label: str(error) for label, error in planned.refused.items()},
+        "publishing": publishing_costs,
+        "estimated_seconds": experiment.estimated_seconds(planned.plans),
+    }
+
+
+@click.command(epilog=example("dpviz presets", 'dpviz presets "Start here: same" > experiment.json'))
+@click.argument("name", required=False)
+def presets(name: str | None) -> int:
+    """List the named experiments, or print one.
+
+    With a NAME, or enough of it to be clear, its settings as JSON, to be changed.
+    """
+    if name is not None:
+        click.echo(export.to_settings(preset_named(name).experiment), nl=False)
+        return 0
+    for family, found in families.presets().items():
+        click.echo(family.replace("_", " ").capitalize())
+        for preset in found:
+            click.echo(f"  {preset.name}  ({preset.source})")
+    return 0
+
+
+@click.command("settings", epilog=example("dpviz settings experiment.json"))
+@settings_options
+def settings_command(file: IO[bytes] | None, preset: str | None) -> int:
+    """List the numbers that a sweep can vary: name, value now, range.
+
+    The name is what --grid takes, and means all methods that have such a setting. For one of them, take its address.
+    """
+    experiment = experiment_of(file, preset)
+    rows = [
+        {
+            "name": name,
+            "now": _now(experiment, found.fields),
+            "from": short(found.control.low or 0.0, 6),
+            "to": "" if found.control.high is None else short(found.control.high, 6),
+            "setting": found.title,
+            "address": found.fields[0] + (f" and {len(found.fields) - 1} more" if len(found.fields) > 1 else ""),
+        }
+        for name, found in settings(experiment).items()
+    ]
+    click.echo(shown(pd.DataFrame(rows)))
+    if seed := data_seed(experiment):
+        click.echo(f"\nThe data are generated, so a sweep can have several data sets: --seeds 0,1,2 (of {seed}).")
+    return 0
+
+
+def _now(experiment: Experiment, addresses: Sequence[str]) -> str:
+    """What the numbers at these addresses are."""
+    everything = json.loads(experiment.to_json())
+    found = []
+    for address in addresses:
+        value = everything
+        for part in address.split("."):
+            value = value[int(part)] if isinstance(value, list) else value[part]
+        found.append("by theory" if value is None else short(value, 6))
+    return ", ".join(dict.fromkeys(found))
+
+
+@click.command(epilog=example("dpviz store --clear-old"))
+@click.option("--store", "path", metavar="PATH", default="", help=f"Default: {VARIABLE}, or your cache folder.")
+@click.option("--clear", is_flag=True, help="Forget all finished runs.")
+@click.option("--clear-old", is_flag=True, help="Forget those of other versions, which are not used any more.")
+def store(path: str, clear: bool, clear_old: bool) -> int:
+    """Where finished runs are kept; or make room."""
+    found = usual(path)
+    if found is None:
+        click.echo("Finished runs are not kept.")
+        return 0
+    if clear or clear_old:
+        found.clear(others=not clear)
+    held = found.contents
+    click.echo(
+        f"{found.path}: {held.cells:,} finished runs, and {held.others:,} of other versions, which are not used any "
+        f"more; {found.size / 1e6:,.1f} MB of at most {found.max_bytes / 1e6:,.0f} MB."
+    )
+    if found.note:
+        click.echo(found.note, err=True)
+    found.close()
+    return 0

@@ -1,0 +1,377 @@
+"""The shell: the numbers of the page, sweeps that go on where they were, and a sentence for every mistake."""
+
+import io
+import json
+import math
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpviz import families
+from dpviz.cli import executing, looking, main, progress
+from dpviz.datasets import UploadedTable
+from dpviz.experiments.cells import InThread, Outcome
+from dpviz.experiments.executors import Slots
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.export import sweep_to_csv, to_csv, to_settings
+from dpviz.experiments.results import final_table
+from dpviz.experiments.settings import settings
+from dpviz.experiments.store import Store
+from dpviz.experiments.sweep import Axis, Sweep
+from dpviz.families.accelerated import GradientDescent, Nesterov
+from dpviz.families.mirror_descent import FictitiousPlay
+from dpviz.privacy.budgets import NoPrivacy, PureDP
+from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.quadratic import Quadratic
+
+ROOT = Path(__file__).parents[2]
+EXPERIMENT = Experiment(
+    problem=Quadratic(rows=100, dimension=2),
+    arms=(
+        Arm(label="NAG", algorithm=Nesterov(iterations=6)),
+        Arm(label="GD #1", algorithm=GradientDescent(iterations=4)),
+        Arm(label="floor", algorithm=GradientDescent(iterations=5), budget=NoPrivacy()),
+    ),
+    budget=PureDP(epsilon=2.0),
+    replicates=3,
+)
+STRANGE = Arm(label="games only", algorithm=FictitiousPlay())
+GRID = "epsilon=0.5,1,2"
+Said = tuple[int, str, str]  # exit code, stdout, stderr
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """Does what is written, in a folder with `experiment.json` and a store of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPVIZ_STORE", str(tmp_path / "cells.sqlite"))
+    (tmp_path / "experiment.json").write_text(to_settings(EXPERIMENT))
+
+    def say(command: str, *more: str) -> Said:
+        code = main.run([*shlex.split(command), *more])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        return code, out, err
+
+    return say
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many cells every command had to compute."""
+    counts: list[int] = []
+    run = InThread.run
+
+    def counting(self, cells, *others):
+        counts.append(len(cells))
+        return run(self, cells, *others)
+
+    monkeypatch.setattr(InThread, "run", counting)
+    return counts
+
+
+def press_ctrl_c_at(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    """Once, as soon as this line of progress is told."""
+    told, pressed = progress.Progress.tell, [False]
+
+    def tell(self, share: float, text: str, line: str) -> None:
+        told(self, share, text, line)
+        if line == wanted and not pressed[0]:
+            pressed[0] = True
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(progress.Progress, "tell", tell)
+
+
+def test_a_run_writes_the_file_of_the_page_and_prints_the_final_table(shell, computed) -> None:
+    code, out, err = shell("run experiment.json --out trace.csv")
+    trace, plans = EXPERIMENT.run(), EXPERIMENT.plans()
+    expected = to_csv(trace, EXPERIMENT, plans)
+    assert code == 0 and Path("trace.csv").read_text() == expected
+    for label, gap in final_table(trace, plans)[["algorithm", "objective_gap"]].itertuples(index=False):
+        assert re.search(rf"^ *{re.escape(label)} .* {gap:.6g} ", out, re.M)
+    assert "Publishing one run of each of 2 methods: ε = 4" in out and "100 %" in err
+    code, again, err = shell("run experiment.json --out trace.parquet")
+    assert code == 0 and again == out and "its numbers come from the store" in err and computed == [1, 0]
+    frame = pd.read_parquet("trace.parquet")
+    pd.testing.assert_frame_equal(frame, pd.read_csv(io.StringIO(expected), comment="#"), check_dtype=False)
+    assert [f"# {line}" for line in frame.attrs["dpviz"]] == re.findall("^#.*", expected, re.M)
+
+
+def test_a_sweep_has_the_numbers_of_the_library_and_is_there_at_once_the_second_time(shell, computed) -> None:
+    sweep = Sweep(experiment=EXPERIMENT, fields=("budget.epsilon",), values=(0.5, 1, 2), metric="objective_gap")
+    code, out, err = shell(f"sweep experiment.json --grid {GRID} --out results.csv")
+    result = sweep.run()
+    expected = sweep_to_csv(result, sweep)
+    assert Path("results.csv").read_text() == expected
+    median = np.median(result.curves["NAG"].samples[0])
+    assert code == 0 and err.splitlines() == [f"{done} of 3 points" for done in range(4)]
+    assert re.search(rf"^ *0.5 +{median:.6g} ", out, re.M) and " epsilon " in out
+    code, again, err = shell(f"sweep experiment.json --quiet --grid budget.{GRID} --out results.parquet")
+    assert (code, again.split(), err) == (0, out.replace(" epsilon ", " budget.epsilon ").split(), "")
+    assert computed == [3, 3, 0]
+    frame, same = pd.read_parquet("results.parquet"), pd.read_csv(io.StringIO(expected), comment="#")
+    without = "data_seed"  # there is none
+    pd.testing.assert_frame_equal(frame.drop(columns=without), same.drop(columns=without), check_dtype=False)
+    assert "3 finished runs" in shell("store")[1]
+    assert "0 finished runs" in shell("store --clear")[1]
+
+
+def test_two_settings_of_every_method_on_several_data_sets_in_two_slots(shell, monkeypatch) -> None:
+    """Whose workers are threads here: processes are tested with the slots."""
+    asked: list[tuple[int, bool, float]] = []
+
+    def slots(count: int, processes: bool, max_bytes: float) -> Slots:
+        asked.append((count, processes, max_bytes))
+        return Slots(count)
+
+    monkeypatch.setattr(executing, "Slots", slots)
+    problem = LogisticRegression()
+    addresses = tuple(f"arms.{place}.algorithm.iterations" for place in range(3))
+    of = EXPERIMENT.replaced(problem=problem)
+    Path("experiment.json").write_text(of.to_json())
+    sweep = Sweep(
+        experiment=of,
+        fields=addresses,
+        values=(2, 3),
+        second=Axis(fields=("budget.epsilon",), values=(1.0, 2.0)),
+        metric="objective",
+        data_seed="problem.data.seed",
+        data_seeds=(0, 7),
+    )
+    code, out, _ = shell(
+        "sweep experiment.json --grid iterations=2,3 --grid epsilon=1,2 --metric objective --seeds 0,7 --workers 2 "
+        "--store off --out results.csv"
+    )
+    assert code == 0 and "iterations  epsilon" in out and asked == [(2, True, math.inf)]
+    assert Path("results.csv").read_text() == sweep_to_csv(sweep.run(), sweep)
+
+
+def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(shell, computed, monkeypatch) -> None:
+    press_ctrl_c_at(monkeypatch, "2 of 3 points")
+    code, _, err = shell(f"sweep experiment.json --grid {GRID} --out results.csv")
+    assert code == 130 and "Stopped after 2 of 3 points. The same command goes on from there." in err
+    assert sorted(set(pd.read_csv("results.csv", comment="#")["setting"])) == [0.5, 1]
+    code, *_ = shell(f"sweep experiment.json --grid {GRID} --out results.csv")
+    assert code == 0 and computed[-1] == 1
+    sweep = Sweep(experiment=EXPERIMENT, fields=("budget.epsilon",), values=(0.5, 1, 2), metric="objective_gap")
+    assert Path("results.csv").read_text() == sweep_to_csv(sweep.run(), sweep)
+
+
+def test_a_single_run_that_is_stopped_says_that_it_cannot_be_continued(shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    press_ctrl_c_at(monkeypatch, "50 %")
+    code, _, err = shell("run experiment.json --out trace.csv")
+    assert code == 130 and "trace.csv has what was recorded until then. A single run cannot be continued" in err
+    assert 0 < len(pd.read_csv("trace.csv", comment="#")) < 3 * (7 + 5 + 6)
+    assert "0 finished runs" in shell("store")[1]
+
+
+def test_ctrl_c_before_anything_runs_and_twice_ends_at_once(shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Experiment, "from_json", lambda text: signal.raise_signal(signal.SIGINT))
+    code, out, err = shell("plan experiment.json")
+    assert (code, out, err.strip()) == (130, "", "Interrupted.")
+    with pytest.raises(KeyboardInterrupt), progress.stopped_by_ctrl_c() as stopping:
+        signal.raise_signal(signal.SIGINT)
+        assert stopping.is_set()
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
+    """SIGKILL, as by a machine that goes down; the command itself, as a person types it."""
+    values = [f"{1 + number / 10:g}" for number in range(20)]
+    command = f"sweep experiment.json --grid budget.epsilon={','.join(values)} --out results.csv"
+    arguments = [sys.executable, "-m", "dpviz", *shlex.split(command)]
+    environment = {"PYTHONPATH": str(ROOT), "DPVIZ_STORE": "cells.sqlite"}
+    of = EXPERIMENT.replaced(replicates=100)  # so that there is something left to kill
+    Path("experiment.json").write_text(to_settings(of))
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, env=environment) as child:
+        assert child.stderr is not None
+        while child.stderr.readline() != "3 of 20 points\n":
+            assert child.poll() is None
+        child.kill()
+    store = Store(Path("cells.sqlite"))
+    known = store.contents.cells
+    assert store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",) and store.note == ""
+    store.close()
+    assert 3 <= known < 20 and not Path("results.csv").exists()
+    assert shell(command)[0] == 0 and computed == [20 - known]
+    found = pd.read_csv("results.csv", comment="#").query("setting < 1.45")  # five values, which the child had begun
+    first = Sweep(
+        experiment=of, fields=("budget.epsilon",), values=tuple(map(float, values[:5])), metric="objective_gap"
+    )
+    expected = first.run().to_frame().sort_values(["algorithm", "setting", "replicate"])
+    np.testing.assert_array_equal(found.sort_values(["algorithm", "setting", "replicate"])["value"], expected["value"])
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "sentence"),
+    [
+        ("run", 2, "Give a file with settings, or --preset NAME"),
+        ("run experiment.json --preset x", 2, "Give a file with settings, or --preset NAME"),
+        ("run absent.json", 2, "No such file"),
+        ("run binary.json", 2, "This file is no text."),
+        ("run words.json", 2, "These settings are not valid JSON."),
+        ("run other.json", 2, "problem: Field required."),
+        ("run --preset Nothing", 2, "No preset is called 'Nothing'. `dpviz presets` lists them."),
+        ("run --preset 'Start here'", 2, "Write more of the name."),
+        ("run experiment.json --out trace.xlsx", 2, "'trace.xlsx' must end in .csv or .parquet."),
+        ("run experiment.json --out absent/trace.csv", 2, "'absent' is no folder that you may write to."),
+        ("run experiment.json --delta 2", 2, "--delta"),
+        ("run experiment.json --table experiment.json", 2, "These settings bring their own data."),
+        ("run impossible.json", 2, "does not work on the problem"),
+        ("run late.json", 1, "Error: "),
+        ("sweep experiment.json", 2, "Missing option '--grid'"),
+        ("sweep experiment.json --grid epsilon", 2, "needs the form NAME=VALUE,VALUE,…"),
+        ("sweep experiment.json --grid budget.epsilon=1,x", 2, "'x' is not a number."),
+        ("sweep experiment.json --grid epsilo=1", 2, "Did you mean epsilon? `dpviz settings` lists them all."),
+        ("sweep experiment.json --grid budget.epsilo=1", 2, "'epsilo' is not a number among these settings."),
+        ("sweep experiment.json --grid budget.epsilon=1000", 2, "Privacy budget must be between 0.01 and 50"),
+        ("sweep experiment.json --grid budget.epsilon=1,1", 2, "every value of a sweep must be another one"),
+        ("sweep experiment.json --grid replicates=2.5", 2, "Repeats must be a whole number."),
+        ("sweep experiment.json --grid seed=1 --grid replicates=2 --grid budget.epsilon=1", 2, "one --grid, or two"),
+        ("sweep experiment.json --grid epsilon=1 --seeds 1,2", 2, "so they have no seed. Leave --seeds out."),
+        ("sweep experiment.json --grid epsilon=1 --seeds seed=1.5", 2, "Seeds are whole numbers"),
+        ("sweep experiment.json --grid epsilon=1 --dask nowhere", 2, "'nowhere' is no address of a Dask scheduler."),
+        (
+            "sweep experiment.json --grid epsilon=1 --metric gap",
+            2,
+            "'gap' for you to see. There are: objective_gap,",
+        ),
+        ("sweep late.json --grid epsilon=1", 1, "Error: "),
+        ("plan experiment.json --frobnicate", 2, "No such option"),
+        ("frobnicate", 2, "No such command 'frobnicate'"),
+    ],
+)
+def test_a_mistake_is_a_sentence_and_an_exit_code(shell, monkeypatch, command: str, code: int, sentence: str) -> None:
+    Path("binary.json").write_bytes(b"\xff\xfe\x00")
+    Path("words.json").write_text("Chapter 1")
+    Path("other.json").write_text("{}")
+    Path("impossible.json").write_text(EXPERIMENT.replaced(arms=(STRANGE,)).to_json())
+    Path("late.json").write_text(EXPERIMENT.to_json())
+    if "late" in command:
+        monkeypatch.setattr(InThread, "run", lambda self, cells, *rest: iter([(0, Outcome("failed", "Too large."))]))
+        sentence += "Too large."
+    found, out, err = shell(command)
+    assert (found, out) == (code, "") and sentence in err
+
+
+def test_a_mistake_of_ours_is_a_sentence_too_unless_somebody_looks_for_it(shell, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(looking, "settings", lambda experiment: 1 / 0)
+    code, out, err = shell("settings experiment.json")
+    assert (code, out) == (1, "") and "Something went wrong on our side." in err and "--debug shows where" in err
+    assert main.run(["--debug", "settings", "experiment.json"]) == 1
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_plan_says_what_the_plans_hold(shell) -> None:
+    code, out, _ = shell("plan experiment.json")
+    assert code == 0 and "Guarantee of each method: ε = 2, one row replaced." in out
+    Path("partly.json").write_text(EXPERIMENT.replaced(arms=(*EXPERIMENT.arms, STRANGE)).to_json())
+    code, same, err = shell("plan partly.json")
+    assert (code, same) == (0, out) and err.startswith("Left out: games only. games only does not work on the problem")
+    plans = EXPERIMENT.plans()
+    code, text, _ = shell("plan experiment.json --json --delta 1e-5")
+    found = json.loads(text)
+    assert code == 0 and [method["method"] for method in found["methods"]] == list(plans)
+    nag, _, floor = found["methods"]
+    noise = plans["NAG"].noise["gradient"]
+    assert nag["noise"]["gradient"] == {"first": noise[0], "last": noise[-1]} and nag["steps"] == 6
+    assert nag["delta"] == 1e-5 and 0 < nag["epsilon"] <= 2 and floor["epsilon"] is None
+    assert found["guarantee"] == {"kind": "privacy.budgets.pure", "epsilon": 2.0}
+
+
+def test_presets_are_listed_and_are_the_settings_of_the_pages(shell) -> None:
+    code, out, _ = shell("presets")
+    names = [preset.name for found in families.presets().values() for preset in found]
+    assert code == 0 and len(names) > 20 and all(name in out for name in names)
+    for found in families.presets().values():
+        code, out, _ = shell("presets", found[-1].name.upper())
+        assert code == 0 and Experiment.from_json(out) == found[-1].experiment
+
+
+def test_settings_are_the_names_that_a_sweep_takes(shell) -> None:
+    _, out, _ = shell("settings experiment.json")
+    lines = {line.split()[0]: line for line in out.splitlines()[1:]}
+    assert list(lines) == list(settings(EXPERIMENT)) and {"epsilon", "iterations", "problem_smoothness"} <= set(lines)
+    assert re.search(r" 6, 4, 5 +1 +10,000 +Steps T +arms.0.algorithm.iterations and 2 more", lines["iterations"])
+    of = EXPERIMENT.replaced(problem=LogisticRegression())
+    Path("experiment.json").write_text(of.to_json())
+    assert "--seeds 0,1,2 (of problem.data.seed)" in shell("settings experiment.json")[1]
+
+
+def test_ones_own_file_is_read_shown_as_on_the_page_and_kept_nowhere(shell) -> None:
+    rng = np.random.default_rng(0)
+    pd.DataFrame({"a": rng.uniform(size=40), "b": rng.uniform(size=40), "target": [0, 1] * 20}).to_csv(
+        "mine.csv", index=False
+    )
+    data = UploadedTable(identity="b" * 32, n=40, bounds=((0.0, 1.0), (0.0, 1.0)), names=("a", "b"))
+    own = Experiment(problem=LogisticRegression(data=data), arms=EXPERIMENT.arms, replicates=2)
+    Path("own.json").write_text(to_settings(own))
+    assert shell("run own.json")[::2] == (
+        2,
+        "Please check your settings. These settings are for a file of your own. Say where it is: --table FILE.\n",
+    )
+    code, out, _ = shell("run own.json --table mine.csv --out trace.csv")
+    frame = pd.read_csv("trace.csv", comment="#")
+    assert code == 0 and set(frame["algorithm"]) == {"NAG", "GD #1"} and "floor" not in out
+    assert not [name for name in frame if name.endswith("_nonprivate")]
+    assert shell("run own.json --table mine.csv --out all.csv --diagnostics")[0] == 0
+    assert "objective_nonprivate" in pd.read_csv("all.csv", comment="#")
+    code, out, _ = shell("sweep own.json --table mine.csv --grid epsilon=1,2 --out results.csv")
+    assert code == 0 and set(pd.read_csv("results.csv", comment="#")["metric"]) == {"distance"}
+    code, _, err = shell("sweep own.json --table mine.csv --grid epsilon=1 --metric objective")
+    assert code == 2 and "reads your raw data" in err
+    assert "0 finished runs, and 0 of other" in shell("store")[1]
+
+
+def test_a_file_that_cannot_be_written_in_the_end_is_a_sentence_and_leaves_the_old_one(shell, monkeypatch) -> None:
+    Path("trace.csv").write_text("old")
+
+    def full(self, *args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    code, _, err = shell("run experiment.json --out trace.csv")
+    assert code == 1 and "trace.csv could not be written: No space left on device." in err
+    assert Path("trace.csv").read_text() == "old" and len(list(Path().glob("*trace.csv*"))) == 1
+
+
+def test_a_store_that_does_not_work_is_said_and_the_run_goes_on(shell) -> None:
+    code, out, err = shell("run experiment.json --store experiment.json/cells.sqlite")
+    assert code == 0 and "NAG" in out and "Finished runs are not kept" in err
+    code, *_ = shell("run experiment.json --store off")
+    assert code == 0 and shell("store --store off")[1] == "Finished runs are not kept.\n"
+
+
+@pytest.mark.parametrize("command", ["run", "sweep", "plan", "presets", "settings", "store"])
+def test_every_command_explains_itself_with_an_example(shell, command: str) -> None:
+    code, out, _ = shell(f"{command} --help")
+    assert code == 0 and f"Example:\n    dpviz {command}" in out
+    assert re.search(rf"^  {command} ", shell("--help")[1], re.M)
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_document_work_as_written(shell) -> None:
+    document = (ROOT / "dpviz" / "cli" / "README.md").read_text()
+    block = re.findall(r"<!-- shell-example -->\n```bash\n(.*?)```", document, re.DOTALL)[0]
+    for line in block.splitlines():
+        words = shlex.split(line)
+        assert words.pop(0) == "dpviz"
+        code, out, _ = shell(shlex.join(words[: words.index(">")] if ">" in words else words))
+        assert code == 0
+        if ">" in words:
+            Path(words[-1]).write_text(Experiment.from_json(out).replaced(replicates=1).to_json())
+    assert len(pd.read_csv("trace.csv", comment="#")) > 100
+    assert sorted(set(pd.read_parquet("results.parquet")["setting"])) == [0.1, 0.3, 1, 3]
+    (examples,) = re.findall(r"Example:\n(.*?)\n\n", shell("--help")[1], re.DOTALL)
+    assert {re.split("   ", line.strip())[0] for line in examples.splitlines()} <= set(block.splitlines())
