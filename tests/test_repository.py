@@ -273,6 +273,12 @@ def test_only_plots_family_figures_and_ui_import_plotly() -> None:
     assert [path for path in users if not re.match(r"dpviz/(plots|ui)/|dpviz/families/\w+/(\w+_)?figures", path)] == []
 
 
+def test_no_module_waits_for_a_large_package_that_it_takes_one_function_of() -> None:
+    """0.3-0.7 s each, of the server's start and of every new worker's; `scipy.special` and `scipy.linalg` have most."""
+    slow = re.compile(r"^(?:from|import) scipy\.(?:stats|signal|integrate|interpolate|ndimage)\b", re.MULTILINE)
+    assert [name(path) for path in PRODUCT if slow.search(path.read_text())] == []
+
+
 @pytest.mark.slow
 def test_noise_is_drawn_by_mechanisms_only() -> None:
     assert is_draw("rng", "laplace") and is_draw("np.random", "normal") and is_draw("stats.norm", "rvs")
