@@ -21,7 +21,8 @@ import pytest
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.synthetic import UniformLogistic
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.families.accelerated import GradientDescent, MultistageNesterov, Nesterov
+from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov
+from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.mirror_descent import VertexSampling
 from dpviz.plots.run_figures import convergence
 from dpviz.plots.style import arm_styles
@@ -42,15 +43,16 @@ REPLICATES, DIMENSION = 20, 20
 Act = Callable[[], object]
 
 
-def products(rows: int) -> Act:
+def products(rows: int, dimension: int = DIMENSION, exponential: bool = True) -> Act:
     """The two matrix products of a gradient step at n = rows, and one exponential per element."""
     source = np.random.default_rng(0)
-    table, x = source.standard_normal((rows, DIMENSION)), source.standard_normal((REPLICATES, DIMENSION))
-    margins, gradient = np.empty((REPLICATES, rows)), np.empty((REPLICATES, DIMENSION))
+    table, x = source.standard_normal((rows, dimension)), source.standard_normal((REPLICATES, dimension))
+    margins, gradient = np.empty((REPLICATES, rows)), np.empty((REPLICATES, dimension))
 
     def both() -> None:
         np.matmul(x, table.T, out=margins)
-        np.exp(margins, out=margins)
+        if exponential:
+            np.exp(margins, out=margins)
         np.matmul(margins, table, out=gradient)
 
     return both
@@ -95,10 +97,18 @@ def steps(method: Nesterov, rows: int) -> Act:
     return lambda: next(running)
 
 
-def diagnostics() -> Act:
-    problem = LogisticRegression(data=UniformLogistic(rows=20_000, dimension=DIMENSION)).build()
+def diagnostics(rows: int = 20_000) -> Act:
+    problem = LogisticRegression(data=UniformLogistic(rows=rows, dimension=DIMENSION)).build()
     x = np.random.default_rng(0).standard_normal((REPLICATES, DIMENSION))
     return lambda: problem.evaluate({"x": x})
+
+
+def gradients(rows: int) -> Act:
+    """One gradient on all rows, at a point that was not evaluated."""
+    problem = LogisticRegression(data=UniformLogistic(rows=rows, dimension=DIMENSION)).build()
+    x = np.random.default_rng(0).standard_normal((REPLICATES, DIMENSION))
+    batch = Mechanisms(Ledger(FixedEvents((Laplace(1.0),)), REPLICATES), 0).batch(Laplace(1.0))
+    return lambda: problem.mean_gradient(x, batch, "l1")
 
 
 def releases() -> Act:
@@ -150,11 +160,22 @@ def streamed() -> Act:
     return Experiment(problem=LogisticRegression(data=data), arms=arms, replicates=4).run
 
 
-def recorded(method: Nesterov) -> Act:
+def recorded(method: GradientMethod, rows: int = 20_000, dimension: int = DIMENSION) -> Act:
     """A whole run, loading and records included."""
-    problem = LogisticRegression(data=UniformLogistic(rows=20_000, dimension=DIMENSION))
-    arms = (Arm(label="a", algorithm=method),)
-    return Experiment(problem=problem, arms=arms, replicates=REPLICATES).run
+    return whole(method, rows, dimension).run
+
+
+def whole(method: GradientMethod, rows: int, dimension: int) -> Experiment:
+    problem = LogisticRegression(data=UniformLogistic(rows=rows, dimension=dimension))
+    return Experiment(problem=problem, arms=(Arm(label="a", algorithm=method),), replicates=REPLICATES)
+
+
+def least(method: GradientMethod, rows: int, dimension: int = DIMENSION) -> Act:
+    """What a whole run cannot do without: two products for every step, and for every record."""
+    of = whole(method, rows, dimension)
+    plan = of.plan(of.arms[0])
+    count = plan.iterations + len(of.recorded(of.arms[0], plan).iterations)
+    return repeated(products(rows, dimension, exponential=False), count)
 
 
 def repeated(act: Act, times: int) -> Act:
@@ -183,6 +204,37 @@ WORK: dict[str, tuple[Callable[[], Act], Callable[[], Act]]] = {
         lambda: batches(20_000, 1000),
     ),
     "diagnostics": (diagnostics, lambda: products(20_000)),
+    # From here to `small_run`, ratio and noise together are the most that a quiet machine may take: 1.7 for diagnostics
+    # 2.8 for any batch, 1.8 and 2.6 for whole runs; a small one has 5, and a margin for cold caches.
+    "diagnostics_over_gradient": (lambda: diagnostics(100_000), lambda: gradients(100_000)),
+    "batch_just_gathered": (
+        lambda: steps(Nesterov(iterations=10_000, batch_fraction=0.12), 20_000),
+        lambda: steps(Nesterov(iterations=10_000), 20_000),
+    ),
+    "batch_of_half_the_rows": (
+        lambda: steps(Nesterov(iterations=10_000, batch_fraction=0.5), 20_000),
+        lambda: steps(Nesterov(iterations=10_000), 20_000),
+    ),
+    "batch_of_nearly_all_rows": (
+        lambda: steps(Nesterov(iterations=10_000, batch_fraction=0.95), 20_000),
+        lambda: steps(Nesterov(iterations=10_000), 20_000),
+    ),
+    "gradient_descent_run": (
+        lambda: recorded(GradientDescent(iterations=20), 100_000),
+        lambda: least(GradientDescent(iterations=20), 100_000),
+    ),
+    "heavy_ball_run": (
+        lambda: recorded(HeavyBall(iterations=20), 100_000),
+        lambda: least(HeavyBall(iterations=20), 100_000),
+    ),
+    "nesterov_run": (
+        lambda: recorded(Nesterov(iterations=20), 100_000),
+        lambda: least(Nesterov(iterations=20), 100_000),
+    ),
+    "small_run": (
+        lambda: recorded(Nesterov(iterations=20), 10_000, 5),
+        lambda: least(Nesterov(iterations=20), 10_000, 5),
+    ),
     "releases": (releases, lambda: interpreter),
     "slider_move": (slider_move, lambda: interpreter),
     "loss_distributions": (loss_distributions, lambda: transforms),

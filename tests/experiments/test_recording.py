@@ -155,6 +155,14 @@ def test_a_run_that_is_stopped_has_its_last_state_with_everything() -> None:
         assert iterations[-1] == step.snapshot.iteration and np.isfinite(values[-1]).all()
 
 
+def test_a_run_that_is_stopped_where_it_was_recorded_is_not_evaluated_again() -> None:
+    stream = weighing(iterations=30).stream()
+    step = next(step for step in stream if step.snapshot.iteration == 5)
+    assert step.trace.series("it", "value")[0].tolist() == list(range(6))
+    stream.close()  # type: ignore[attr-defined]
+    assert [t for _, t in CALLS] == list(range(6))
+
+
 def test_a_snapshot_that_comes_again_is_recorded_and_counted_once() -> None:
     plain, slow = weighing(iterations=30).run(), weighing(iterations=30, repeats=4)
     steps = list(slow.stream())
