@@ -1,0 +1,35 @@
+"""A sweep in a browser: run, stop, resume; two settings as maps."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Visit, chart, ready
+
+POINTS = 8
+SETTINGS = f"accel_follow=false&accel_iterations=150&accel_vary_epsilon_values={POINTS}"
+
+
+def opened(page: Page) -> Page:
+    page.get_by_role("tab", name="Sweep", exact=True).click()
+    ready(page)
+    return page
+
+
+def test_a_sweep_is_stopped_and_resumed_where_it_was(visit: Visit) -> None:
+    page = opened(visit(f"/accelerated?{SETTINGS}"))
+    page.get_by_role("button", name="Run the sweep").click()
+    expect(page.get_by_text(re.compile(rf"^[1-9]\d* of {POINTS} points"))).to_be_visible()
+    figure = chart(page, "against privacy budget, one line per method")
+    expect(figure.locator("path.js-line, path.point").first).to_be_attached()
+    page.get_by_role("button", name="Stop").last.click()
+    stopped = page.get_by_text(re.compile(rf"^Stopped: (\d+) of {POINTS} points in"))
+    expect(stopped).to_be_visible()
+    known = int(re.search(r"\d+", stopped.inner_text()).group())  # type: ignore[union-attr]
+    assert 0 < known < POINTS
+    page.get_by_role("button", name="Resume the sweep").click()
+    expect(page.get_by_text(f"; {known} of them were known")).to_be_visible()
+    expect(page.get_by_text(re.compile(f"^Done: {POINTS} of {POINTS} points"))).to_be_visible()
+    expect(page.get_by_role("button", name="Run the sweep")).to_be_enabled()
+    expect(figure.locator("path.js-line")).not_to_have_count(0)
+    ready(page)
