@@ -13,8 +13,10 @@ from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Cost, Facts, Metric, Problem
 from dpviz.specification import Specification
 
-SECONDS_PER_STEP = 1.5e-4  # of any step, whatever the size of the data; measured as `problems.base` says
+# Of any step, whatever the size of the data; of each replicate in it, and its noise; measured as `problems.base` says.
+SECONDS_PER_STEP, SECONDS_PER_REPLICATE, SECONDS_PER_COORDINATE = 1e-4, 5e-6, 10e-9
 SECONDS_PER_RECORD = 5e-5
+SECONDS_PER_ARM, SECONDS_PER_STREAM = 4e-3, 6e-5  # before the first step: its plan, and each replicate's generators
 
 P = TypeVar("P", bound=Problem)
 F = TypeVar("F", bound=Facts)
@@ -86,7 +88,7 @@ class Algorithm(Specification, ABC, Generic[P, F]):
     def run(self, problem: P, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Execute the plan for all replicates at once; a generator, so a caller can stream, stop or interleave it."""
 
-    def has_internal(self, facts: F) -> bool:
+    def has_internal(self, facts: Any) -> bool:
         """Whether its snapshots carry internal outputs for this problem."""
         return False
 
@@ -95,15 +97,23 @@ class Algorithm(Specification, ABC, Generic[P, F]):
         sizes, n = plan.rows, plan.facts.n
         whole, drawn = int((sizes >= n).sum()), sizes[sizes < n] * cost.batch_row
         batches = float(np.minimum(drawn, cost.batch or np.inf).sum())
-        return replicates * (whole * cost.evaluation + batches) + plan.iterations * SECONDS_PER_STEP
+        each = SECONDS_PER_REPLICATE + plan.facts.d * SECONDS_PER_COORDINATE
+        beside = plan.iterations * (SECONDS_PER_STEP + replicates * each)
+        return replicates * (whole * cost.evaluation + batches) + whole * cost.reading + beside
 
-    def diagnostic_seconds(self, cost: Cost) -> float:
-        """About how long the diagnostics of one output of one replicate take, without those that are declared dear."""
-        return cost.diagnostic
+    def record_seconds(self, plan: Plan, replicates: int, cost: Cost) -> tuple[float, float]:
+        """About how long the diagnostics of one snapshot take without those that are declared dear, and how long those
+        take."""
+        outputs = 1 + self.has_internal(plan.facts)
+        return outputs * (replicates * cost.diagnostic + cost.reading), outputs * replicates * cost.dear
 
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        """About how much memory a run needs beside the problem."""
-        return replicates * cost.replicate
+        """About how much memory a run needs beside the problem: also for batches that are drawn, as row numbers or as a
+        mark on every row."""
+        sizes, n = plan.rows, plan.facts.n
+        drawn = float(sizes[sizes < n].max(initial=0))
+        shuffled = 8 * n if drawn > n / 50 else 0  # all row numbers, of one replicate after the other
+        return replicates * (cost.replicate + min(8 * drawn, n)) + shuffled
 
     @classmethod
     def facts_type(cls) -> type[Facts]:

@@ -11,7 +11,13 @@ from pydantic import Field, model_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
-from dpviz.experiments.algorithm import SECONDS_PER_RECORD, AnyAlgorithm, Snapshot
+from dpviz.experiments.algorithm import (
+    SECONDS_PER_ARM,
+    SECONDS_PER_RECORD,
+    SECONDS_PER_STREAM,
+    AnyAlgorithm,
+    Snapshot,
+)
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Lane, Trace, recorded_points, recording_grid
 from dpviz.pauses import Parts, between, finished
@@ -156,10 +162,10 @@ class Experiment(Specification):
 
     def recorded(self, arm: Arm, plan: Plan) -> "Recorded":
         """What is recorded of an arm, by declared costs: diagnostics shall take a small part of a run."""
-        cost, internal = self.problem.cost(plan.facts), arm.algorithm.has_internal(plan.facts)
+        cost = self.problem.cost(plan.facts)
         steps = arm.algorithm.estimated_seconds(plan, self.replicates, cost)
-        each = arm.algorithm.diagnostic_seconds(cost) + (cost.diagnostic if internal else 0.0)
-        one, dear = self.replicates * each + SECONDS_PER_RECORD, self.replicates * cost.dear * (1 + internal)
+        cheap, dear = arm.algorithm.record_seconds(plan, self.replicates, cost)
+        one = cheap + SECONDS_PER_RECORD
         share = steps / 2 if dear else steps
         grid = recording_grid(plan.iterations, recorded_points(share, one))
         if plan.record_at is not None:
@@ -170,9 +176,9 @@ class Experiment(Specification):
 
     def estimated_seconds(self, plans: Mapping[str, Plan]) -> float:
         """About how long the run will take on one core: loading, steps, and diagnostics."""
-        cost = self.problem.cost(self.problem.facts())
+        cost, begin = self.problem.cost(self.problem.facts()), SECONDS_PER_ARM + self.replicates * SECONDS_PER_STREAM
         return cost.preparation + sum(
-            arm.algorithm.estimated_seconds(plan, self.replicates, cost) + self.recorded(arm, plan).seconds
+            begin + arm.algorithm.estimated_seconds(plan, self.replicates, cost) + self.recorded(arm, plan).seconds
             for arm in self.arms
             if (plan := plans.get(arm.label)) is not None
         )

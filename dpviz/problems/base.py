@@ -86,10 +86,10 @@ class SmoothFacts(Facts):
 
 
 # Measured on one core of a 2-core machine with one BLAS thread, at n = 10³ to 10⁵, d = 5 to 20 and 20 replicates, as
-# CPU time: a clipped gradient took 2.6 to 3.8 ns per row, its diagnostics 1.5 times that, a row of a batch, which is
+# CPU time: a clipped gradient took 2.6 to 5 ns per row, its diagnostics 1.5 times that, a row of a batch, which is
 # drawn and gathered, 20 to 45 ns, a row that is marked 1 ns. Rounded up, so that a machine half as fast keeps to most
 # estimates.
-SECONDS_PER_ROW, SECONDS_PER_PRODUCT = 3e-9, 0.1e-9
+SECONDS_PER_ROW, SECONDS_PER_PRODUCT, SECONDS_PER_READ = 4e-9, 0.1e-9, 0.25e-9
 SECONDS_PER_DRAWN_ROW, SECONDS_PER_GATHERED, SECONDS_PER_MARK = 20e-9, 1e-9, 1.5e-9
 DIAGNOSTIC_PASSES = 1.5
 
@@ -99,11 +99,12 @@ class Cost:
     """What computing with a problem takes on one core, about. From declared sizes, never from clocks or data: what
     follows from it, such as which iterations are recorded, is the same everywhere.
 
-    Seconds and bytes are those of one replicate, except for `preparation` and `table`.
+    Seconds and bytes are those of one replicate, except for `reading`, `preparation` and `table`.
 
     evaluation : one value or gradient at a point, on all rows; of a model, one training.
     batch_row : one row of a gradient on a batch, drawn afresh; batch : the most that such a gradient takes, 0 if it
         grows with the rows without end.
+    reading : beside that, for all replicates together: what a pass waits for the table.
     diagnostic : one `evaluate`, without the metrics that are declared dear; dear : those.
     preparation : to build the problem and find what its diagnostics compare with, once.
     table : bytes that the problem holds; replicate : bytes that a replicate needs beside it.
@@ -117,6 +118,7 @@ class Cost:
     table: float = 0.0
     replicate: float = 0.0
     batch: float = 0.0
+    reading: float = 0.0
 
 
 class ProblemSpecification(Specification, ABC):
@@ -145,6 +147,7 @@ class ProblemSpecification(Specification, ABC):
             preparation=n * d * SECONDS_PER_LOADED + 20 * evaluation,
             table=24.0 * n * d,  # with the copies that are made while it is scaled
             replicate=64.0 * d,
+            reading=n * d * SECONDS_PER_READ,
         )
 
     @abstractmethod

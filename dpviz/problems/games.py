@@ -7,7 +7,7 @@ gradients at points that were released, summed up by `Scores`, which also knows 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -25,31 +25,86 @@ DUALITY_GAP = Metric("duality_gap", "Duality gap", scale="log", headline=2)
 DEAR_GAP = replace(DUALITY_GAP, cost="dear")  # where it is the result of a minimisation
 
 
-# Per multiplication; measured on one core with one BLAS thread, as CPU time of whole runs at d = 100 to 10⁴.
-SECONDS_PER_PRODUCT = 0.5e-9
+# Measured on one core with one BLAS thread, as CPU time of gradients at d = 20 to 5,000 and 1 to 200 replicates.
+SECONDS_PER_PRODUCT = 0.1e-9  # per multiplication of a matrix with the strategies of several replicates at once
+_CALL = 2e-5  # a gradient of whatever size
 
 
-class Work(NamedTuple):
-    """Multiplications of one gradient at a mixed strategy and at a few vertices, and of building the problem; and the
-    bytes that the problem then holds."""
+def per_product(replicates: int) -> float:
+    """Seconds of one multiplication of a matrix with the strategies of all replicates: with one of them it waits for
+    memory, with many of them no longer."""
+    return 0.06e-9 + 0.15e-9 / (1 + replicates / 8)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What computing with a game takes, by declared sizes: what estimates and pauses follow from, and nothing else.
+
+    mixed : multiplications of one gradient at a mixed strategy, on all rows. row : those of a gradient on a block, per
+    row of it; 0 if they are `mixed` whatever the block. shared : seconds per row of a block, once for all replicates.
+    minimum : gradients that a certified minimum takes, where the duality gap is the result of one; else 0.
+    preparation : seconds to build the problem, and to find what its diagnostics compare with.
+    bytes : that it holds, or needs while it is built.
+    """
 
     mixed: float = 0.0
-    vertices: float = 0.0
+    row: float = 0.0
+    shared: float = 0.0
+    minimum: float = 0.0
     preparation: float = 0.0
     bytes: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """About how long one gradient at a mixed strategy takes, on all rows, for one replicate of several."""
+        return self.mixed * SECONDS_PER_PRODUCT
+
+    @property
+    def at_vertices(self) -> float:
+        """The same, at one vertex of each player."""
+        return self.seconds
+
+    def gradients(
+        self,
+        replicates: int,
+        rounds: float = 1,
+        vertices: float = math.inf,
+        rows: float = 0,
+        new: float | None = None,
+    ) -> float:
+        """Seconds of so many gradients for all replicates, where what is `kept` is at hand.
+
+        vertices : how many have weight in a strategy of one replicate; new : how many of them had none before, all if
+        None. rows : of a block; 0 for all.
+        """
+        products = rows * self.row if rows and self.row else self.mixed
+        return rounds * (_CALL + replicates * products * per_product(replicates) + rows * self.shared)
+
+    def kept(self, vertices: float) -> float:
+        """Seconds to compute what is kept of so many vertices of each player, once, whoever asks for it first."""
+        return 0.0
 
 
 @dataclass(frozen=True)
 class GameCost(Cost):
-    """at_vertices, diagnostic_at_vertices : seconds of a gradient and of diagnostics where few vertices have weight."""
+    """work : of which `evaluation`, `diagnostic` and `dear` are the seconds for one replicate alone."""
 
-    at_vertices: float = 0.0
-    diagnostic_at_vertices: float = 0.0
+    work: Work = Work()
+    d: int = 1
+
+    def evaluate(self, replicates: int, vertices: float = math.inf, new: float | None = None) -> tuple[float, float]:
+        """Seconds of the diagnostics of all replicates without what is dear, and of that.
+
+        vertices, new : as in `Work.gradients`.
+        """
+        cheap = self.work.gradients(replicates, 1, vertices, new=new)
+        projected = replicates * self.d * _SECONDS_PER_PROJECTED
+        dear = self.work.minimum * (self.work.gradients(replicates) + projected)
+        return cheap + replicates * self.d * _SECONDS_PER_EVALUATED, dear
 
 
-NO_WORK = Work()
-# About how many gradients a certified minimum takes, and how many seconds beside them, of one in twenty at once.
-MINIMISATION, SECONDS_PER_MINIMUM = 12, 2e-5
+_SECONDS_PER_EVALUATED = 3e-9  # per vertex, beside the gradient
+_SECONDS_PER_PROJECTED = 60e-9  # per vertex, in every step of a minimisation
 _ARRAYS = 12  # of all vertices, that a method holds at the same time
 
 
@@ -65,7 +120,7 @@ class GameFacts(Facts):
     range_x, range_y : largest oscillation of the gradient of F itself, data-independent parts included; for bounds.
     smoothness : L₁, ‖∇f(u) - ∇f(u')‖_∞ ≤ L₁ ‖u - u'‖₁; smoothness_x, smoothness_y : of the two diagonal blocks.
     second_smoothness : L₂ of every partial derivative.
-    work : about how many multiplications gradients take; only to say in advance how long a run will take.
+    work : what gradients take; only to say in advance how long a run will take, and to pause in time.
     payoff_bound : bound on the entries of one row's payoff matrix, where that matrix can be released; else 0.
     tables : how many marginal tables the problem has, where they can be released; else 0.
     largest_gap : what no duality gap can exceed, whatever the rows and strategies; a bound above it says nothing.
@@ -92,7 +147,7 @@ class GameFacts(Facts):
     largest_gap: float = math.inf
     right_shares: bool = False
     gap_change: float = 0.0
-    work: Work = NO_WORK
+    work: Work = Work()
 
     @property
     def log_vertices(self) -> float:
@@ -111,28 +166,23 @@ class GameFacts(Facts):
 
 
 class GameSpecification(ProblemSpecification):
-    """A game as it is set: it also says what its vertices are called.
-
-    gap_is_dear : whether the duality gap is the result of a minimisation.
-    """
-
-    gap_is_dear: ClassVar[bool] = False
+    """A game as it is set: it also says what its vertices are called."""
 
     def cost(self, facts: Facts) -> GameCost:
-        """From the multiplications that the facts state. Of what is evaluated again and again, columns are kept."""
+        """From what the facts state of its work."""
         assert isinstance(facts, GameFacts)
-        mixed, vertices = facts.work.mixed * SECONDS_PER_PRODUCT, facts.work.vertices * SECONDS_PER_PRODUCT
-        return GameCost(
-            evaluation=mixed,
-            batch_row=mixed / facts.n,
-            diagnostic=2 * mixed,
-            dear=MINIMISATION * mixed + SECONDS_PER_MINIMUM if self.gap_is_dear else 0.0,
-            preparation=facts.work.preparation * SECONDS_PER_PRODUCT,
+        one = GameCost(
+            evaluation=facts.work.gradients(1),
+            batch_row=facts.work.gradients(1, rows=1),
+            diagnostic=0.0,
+            preparation=facts.work.preparation,
             table=facts.work.bytes,
             replicate=_ARRAYS * 8.0 * facts.d,
-            at_vertices=vertices,
-            diagnostic_at_vertices=0.1 * vertices,
+            work=facts.work,
+            d=facts.d,
         )
+        diagnostic, dear = one.evaluate(1)
+        return replace(one, diagnostic=diagnostic, dear=dear)
 
     def vertex(self, player: Player, index: int) -> str:
         """What the vertex of this number, from 0, stands for, in the words of the data's declarations; public."""
@@ -157,7 +207,7 @@ class Game(Problem):
     def gradients_in_parts(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Parts[Pair]:
         """`gradients`, with pauses where it takes long: some replicates after the others."""
         found: list[Pair] = []
-        for part in slices(len(x), self.facts.work.mixed * SECONDS_PER_PRODUCT):
+        for part in slices(len(x), self.facts.work.seconds):
             if found:
                 yield
             found.append(self.gradients(x[part], y[part], rows))
@@ -165,7 +215,7 @@ class Game(Problem):
         return np.concatenate(of_x), np.concatenate(of_y)
 
     def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
-        evaluate, seconds = self.evaluate if dear else self.evaluate_cheap, self.facts.work.mixed * SECONDS_PER_PRODUCT
+        evaluate, seconds = self.evaluate if dear else self.evaluate_cheap, self.facts.work.seconds
         return (yield from evaluated_in_slices(evaluate, output, 2 * seconds))
 
     def noisy_gradients(self, x: np.ndarray, y: np.ndarray, batch: Batch) -> tuple[Query, Query]:

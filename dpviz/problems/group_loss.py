@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, Self
 
@@ -24,6 +25,9 @@ from dpviz.specification import choice, number
 # Passes over the data work on blocks of about this many elements (rows × replicates), which stay in the cache.
 BLOCK = 16_000
 _OPTIMUM_TOLERANCE = 1e-4
+_ROW = 45  # multiplications that take as long as the functions of a row
+_MINIMUM = 12  # gradients, about, of a certified minimum
+_SECONDS_PER_LOADED = 15e-9  # per number of the table
 
 
 class Optimum(NamedTuple):
@@ -46,7 +50,6 @@ class GroupLoss(GameSpecification):
 
     kind: ClassVar[str] = "problems.group_loss.worst_group"
     title: ClassVar[str] = "Worst group loss"
-    gap_is_dear: ClassVar[bool] = True
     data: GroupedSpecification = GroupedSigns()
     loss: Literal["squared", "logistic"] = choice(
         "squared",
@@ -73,7 +76,6 @@ class GroupLoss(GameSpecification):
             slope, loss, curvature = 1.0, float(np.logaddexp(0.0, r)), 0.25
             third = 1 / (6 * math.sqrt(3))  # max |σ''|
         lipschitz_x, largest = weight * r * slope, weight * loss
-        passes = data.n * (20 + data.d)  # multiplications that take as long as the functions of every row
         return GameFacts(
             n=data.n,
             released=tuple(Laplace(epsilon) for epsilon in data.shares_costs),
@@ -94,15 +96,18 @@ class GroupLoss(GameSpecification):
             second_smoothness=weight * max(r**3 * third, r**2 * curvature),
             largest_gap=loss,
             right_shares=True,
-            work=Work(
-                len(data.groups) * data.d**2,
-                len(data.groups) * data.d**2,
-                data.n * data.d**2 / 10,
-                16 * data.n * data.d,
-            )
-            if self.loss == "squared"
-            else Work(passes, passes, data.n * data.d, 16 * data.n * data.d),
+            work=self._work(),
         )
+
+    def _work(self) -> Work:
+        """Passes over the rows; for the squared loss, all rows are summed up before the run."""
+        data = self.data.facts()
+        row, sums = 2.0 * data.d + _ROW, len(data.groups) * data.d**2
+        mixed = sums if self.loss == "squared" else data.n * row
+        summed = (data.n * data.d**2 / 2 + sums * data.d) * SECONDS_PER_PRODUCT  # and the eigenvalues of the sums
+        work = Work(mixed=mixed, row=row, minimum=_MINIMUM, bytes=16.0 * data.n * data.d + 32 * sums)
+        loaded = data.n * data.d * _SECONDS_PER_LOADED
+        return replace(work, preparation=loaded + summed + 4 * _MINIMUM * work.gradients(1))
 
     def vertex(self, player: Player, index: int) -> str:
         """A feature with its sign, of the ℓ1 ball; or a group."""
@@ -149,7 +154,7 @@ class GroupLossGame(GroupedGame):
         return finished(self.evaluate_in_parts(output, dear=True))
 
     def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
-        seconds = self.facts.work.mixed * SECONDS_PER_PRODUCT
+        seconds = self.facts.work.seconds
         cheap = yield from evaluated_in_slices(self.evaluate_cheap, output, seconds)
         if not dear:
             return cheap
@@ -238,7 +243,7 @@ class GroupLossGame(GroupedGame):
     def prepare(self) -> Parts[None]:
         if self._start is None:
             x, y = self.facts.uniform(1)
-            seconds = self.facts.work.mixed * SECONDS_PER_PRODUCT
+            seconds = self.facts.work.seconds
             found = yield from minimise_in_parts(
                 lambda u, active: self._played(u, y[active]), x, self._curvature(y), seconds=seconds
             )
@@ -358,7 +363,12 @@ class LossMatrix(GameSpecification):
             largest_gap=1.0,
             gap_change=2 * weight,  # payoffs have one sign
             right_shares=True,
-            work=Work(data.d * len(data.groups), data.d * len(data.groups), data.n * data.d, 16 * data.n * data.d),
+            work=Work(
+                mixed=2 * data.d * len(data.groups),
+                shared=20e-9 + 0.2e-9 * data.d * len(data.groups),
+                preparation=data.n * data.d * _SECONDS_PER_LOADED,
+                bytes=16 * data.n * data.d,
+            ),
         )
 
     def vertex(self, player: Player, index: int) -> str:

@@ -19,7 +19,6 @@ from dpviz.privacy.queries import Norm, Query
 from dpviz.problems.base import Metric
 from dpviz.problems.games import (
     DUALITY_GAP,
-    SECONDS_PER_PRODUCT,
     Game,
     GameFacts,
     GameSpecification,
@@ -29,6 +28,9 @@ from dpviz.problems.games import (
 )
 from dpviz.problems.simplex import project
 from dpviz.specification import number
+
+_SECONDS_PER_ROW = 150e-9  # of the table, read and counted
+_PRODUCTS_PER_CELL = 10  # multiplications that take as long as one number of a sum
 
 
 class Marginals:
@@ -46,6 +48,19 @@ class Marginals:
         ends = np.cumsum([math.prod(self._sizes[c] for c in table) for table in self.tables]).tolist()
         self.slices = tuple(slice(start, end) for start, end in zip([0, *ends], ends, strict=False))
         self.queries = int(ends[-1])
+
+    @property
+    def cells_touched(self) -> int:
+        """How many numbers one histogram's `answers` and `transposed` go through: the sizes of all partial sums."""
+
+        def below(kept: int, column: int, missing: int) -> int:
+            rest = math.prod(self._sizes[column:])
+            if missing == 0 or missing == len(self._sizes) - column:
+                return kept * rest
+            here, size = kept * rest, self._sizes[column]
+            return here + below(kept * size, column + 1, missing - 1) + below(kept, column + 1, missing)
+
+        return 2 * below(1, 0, self._ways)
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -142,7 +157,6 @@ class MarginalQueries(GameSpecification):
         """
         data, marginals = self.data.facts(), self.marginals()
         d_x, d_y = data.domain_size, 2 * marginals.queries
-        cells = 4 * d_x * len(marginals.tables)
         return GameFacts(
             n=data.n,
             d=d_x + d_y,
@@ -158,7 +172,12 @@ class MarginalQueries(GameSpecification):
             smoothness=1.0,
             tables=len(marginals.tables),
             largest_gap=2.0,  # F is within ±1
-            work=Work(cells, cells, data.n, 8 * (data.n + d_x + d_y)),
+            work=Work(
+                mixed=_PRODUCTS_PER_CELL * marginals.cells_touched,
+                shared=25e-9,
+                preparation=_SECONDS_PER_ROW * data.n,
+                bytes=(8.0 * data.d + 24.0) * data.n,
+            ),
         )
 
     def vertex(self, player: Player, index: int) -> str:
@@ -194,7 +213,7 @@ class MarginalGame(Game):
         self._indices = table.indices
         self._truth = marginals.answers(table.histogram[None])
         self._truth.flags.writeable = False
-        self._seconds = facts.work.mixed * SECONDS_PER_PRODUCT  # of one replicate
+        self._seconds = facts.work.seconds  # of one replicate
 
     def answers(self, x: np.ndarray) -> np.ndarray:
         """The queries' answers on histograms x (R, |Z|); (R, q). Reads no data."""

@@ -1,6 +1,7 @@
 """Convex-concave quadratic games: a matrix game with curvature, which is public or itself a mean over the records."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,12 +20,20 @@ from dpviz.problems.games import (
     GameSpecification,
     Pair,
 )
-from dpviz.problems.matrix_games import POPULATION_GAP, MeanProducts, Payoffs, affordable, work
+from dpviz.problems.matrix_games import (
+    POPULATION_GAP,
+    SECONDS_PER_MULTIPLIED,
+    MeanProducts,
+    Payoffs,
+    RecordsWork,
+    affordable,
+)
 from dpviz.problems.simplex import minimise_in_parts, project
 from dpviz.specification import number
 
 _LINEAR = 1e-9  # below this weight a term is worth less than a gap can show, and dividing by it would overflow
 _GAP_TOLERANCE = 1e-4
+SECONDS_PER_CUBED = 0.05e-9  # per multiplication of two matrices
 
 
 def _weight(player: str, symbol: str) -> Any:
@@ -74,7 +83,7 @@ class QuadraticGame(GameSpecification):
             smoothness_y=self.curvature_y,
             largest_gap=2 + (self.curvature_x + self.curvature_y) / 2,  # xᵀAy within ±1, ½ λ ‖·‖² within 0 and ½ λ
             gap_change=4.0,  # the norms are public: as in a matrix game
-            work=work(self.data.rows, self.data.strategies_x, self.data.strategies_y),
+            work=RecordsWork.of(self.data.rows, self.data.strategies_x, self.data.strategies_y),
         )
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "QuadraticGameProblem":
@@ -139,7 +148,6 @@ class CurvedGame(GameSpecification):
 
     kind: ClassVar[str] = "problems.quadratic_games.curved"
     title: ClassVar[str] = "Quadratic game, private curvature"
-    gap_is_dear: ClassVar[bool] = True
     data: LatentGame = LatentGame()
 
     @model_validator(mode="after")
@@ -173,7 +181,20 @@ class CurvedGame(GameSpecification):
             smoothness_x=1.0,
             smoothness_y=1.0,
             largest_gap=3.0,  # one product within ±1, two halves of squares within 0 and ½
-            work=work(3 * self.data.rows, self.data.strategies_x, self.data.strategies_y),
+            work=self._work(),
+        )
+
+    def _work(self) -> RecordsWork:
+        """Payoffs and both players' second moments: three matrices. The fewer the rows, the longer a minimum takes."""
+        n, d_x, d_y = self.data.rows, self.data.strategies_x, self.data.strategies_y
+        one, squares = RecordsWork.of(n, d_x, d_y), d_x**2 + d_y**2
+        powers = 3 * (d_x**3 + d_y**3) * SECONDS_PER_CUBED
+        return replace(
+            one,
+            mixed=one.mixed + squares,
+            minimum=20 * (1 + min(2.0, max(d_x, d_y) / n / 8)),
+            preparation=2 * one.preparation + n * squares * SECONDS_PER_MULTIPLIED + powers,
+            bytes=one.bytes + n * (d_x + d_y) / 8 + 8 * squares + 16 * max(d_x, d_y) ** 2,
         )
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "CurvedGameProblem":
@@ -249,7 +270,7 @@ class CurvedGameProblem(Game):
         # In the population M is the identity, where the projection of -slopes is the minimum.
         yield from self.prepare()
         assert self._eigenvalue_bounds is not None
-        start, seconds = project(-slopes), self.facts.work.mixed * SECONDS_PER_PRODUCT
+        start, seconds = project(-slopes), self.facts.work.seconds
         found = yield from minimise_in_parts(
             value_and_gradient, start, self._eigenvalue_bounds[player], _GAP_TOLERANCE, seconds=seconds
         )
@@ -259,7 +280,7 @@ class CurvedGameProblem(Game):
 def eigenvalue_bound(matrix: np.ndarray) -> Parts[float]:
     """In parts: (Σ λ⁸)^(1/8) of a symmetric matrix (d, d), at least its largest eigenvalue, at most d^(1/8) times as
     much, and much cheaper."""
-    seconds = matrix.size * SECONDS_PER_PRODUCT / 5
+    seconds = matrix.size * SECONDS_PER_PRODUCT
     parts, pace = list(slices(len(matrix), seconds)), Pace()
     square, total = np.empty_like(matrix), 0.0
     for rows in parts:

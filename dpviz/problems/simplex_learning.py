@@ -1,6 +1,7 @@
 """Learning on a simplex, an ℓ1 ball or a polytope without an opponent: the second player has a single strategy."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from typing import ClassVar, Literal, NamedTuple, Self
@@ -27,6 +28,9 @@ from dpviz.specification import choice, number
 
 MAX_CELLS = 20_000_000
 _OPTIMUM_TOLERANCE = 1e-6
+# Measured on one core: per number of a table, per product in its second moments, per d³ for their eigenvalues.
+_SECONDS_PER_SIGN, _SECONDS_PER_RETURN, _SECONDS_PER_SUMMED, _SECONDS_PER_CUBED = 6e-9, 14e-9, 0.03e-9, 0.09e-9
+_STEPS = 40  # to the minimum
 _SMALLEST_POLYTOPE = 0.001
 _TRUE_WEIGHTS = (0.5, -0.3, 0.2)
 _LABEL_NOISE = 0.2
@@ -69,7 +73,8 @@ class SparseRegression(GameSpecification):
     def facts(self) -> GameFacts:
         """∂f/∂w_j = (⟨a, w⟩ - b) a_j is at most r + 1 in size; u ↦ w = r (u₊ - u₋) multiplies it by ±r."""
         largest = (self.radius + 1) ** 2 / 2
-        return _facts(self.rows, 2 * self.dimension, self.radius * (self.radius + 1), self.radius**2, largest)
+        work = _work(self.rows, self.dimension, 2 * self.dimension, _SECONDS_PER_SIGN, 10)
+        return _facts(self.rows, 2 * self.dimension, self.radius * (self.radius + 1), self.radius**2, largest, work)
 
     def vertex(self, player: Player, index: int) -> str:
         return ball_vertex([f"feature {j}" for j in range(1, self.dimension + 1)], index)
@@ -113,7 +118,8 @@ class Portfolio(GameSpecification):
         """∂f/∂x_j = (γ ⟨ρ, x⟩ - 1) ρ_j is at most 1 + γ in size."""
         gamma = self.risk_aversion
         lowest = -1 / (2 * gamma) if gamma > 1 else gamma / 2 - 1
-        return _facts(self.rows, self.dimension, 1 + gamma, gamma, 1 + gamma / 2 - lowest)
+        work = _work(self.rows, self.dimension, self.dimension, _SECONDS_PER_RETURN, 9)
+        return _facts(self.rows, self.dimension, 1 + gamma, gamma, 1 + gamma / 2 - lowest, work)
 
     def vertex(self, player: Player, index: int) -> str:
         return f"asset {index + 1:,}"
@@ -199,12 +205,7 @@ class PolytopeRegression(GameSpecification):
             smoothness=smoothness,
             smoothness_x=smoothness,
             largest_gap=min(bound**2 / 2, oscillation),  # the range of F; a convex F over the diameter
-            work=Work(
-                m * body.vertices.shape[1],
-                m * body.vertices.shape[1],
-                self.rows * body.vertices.shape[1],
-                16 * self.rows * body.vertices.shape[1],
-            ),
+            work=_work(self.rows, body.vertices.shape[1], m, _SECONDS_PER_SIGN, 10),
         )
 
     def vertex(self, player: Player, index: int) -> str:
@@ -285,7 +286,7 @@ class LearningGame(Game):
             largest = float(np.linalg.eigvalsh(self._moments[0])[-1])
             start, _ = self.facts.uniform(1)
             curvature = self._body.stretch * self._curvature * largest
-            seconds = self.facts.work.mixed * SECONDS_PER_PRODUCT
+            seconds = self.facts.work.seconds
             self._certified = yield from minimise_in_parts(
                 self._objective, start, curvature, _OPTIMUM_TOLERANCE, 20_000, seconds
             )
@@ -308,7 +309,7 @@ class LearningGame(Game):
         if self._summed is None:
             n, d = self._features.shape
             square, linear = np.zeros((d, d)), np.zeros(d)
-            for part in slices(n, self.facts.work.preparation * SECONDS_PER_PRODUCT / n):
+            for part in slices(n, d * d * SECONDS_PER_PRODUCT):
                 if part.start:
                     yield
                 square += self._features[part].T @ self._features[part]
@@ -338,7 +339,7 @@ def _polytope(shape: str, dimension: int, radius: float, vertices: tuple[tuple[f
     return Polytope(radius * np.tri(dimension + 1, dimension, -1)[:, ::-1])
 
 
-def _facts(n: int, d_x: int, lipschitz: float, smoothness: float, largest: float) -> GameFacts:
+def _facts(n: int, d_x: int, lipschitz: float, smoothness: float, largest: float, work: Work) -> GameFacts:
     """Facts of a game without an opponent whose gradients have coordinates within ±lipschitz, F within `largest`."""
     return GameFacts(
         n=n,
@@ -354,8 +355,19 @@ def _facts(n: int, d_x: int, lipschitz: float, smoothness: float, largest: float
         smoothness=smoothness,
         smoothness_x=smoothness,
         largest_gap=largest,
-        work=Work(d_x**2 / 2, d_x**2 / 2, n * d_x**2 / 25, 16 * n * d_x),
+        work=work,
     )
+
+
+def _work(n: int, d: int, vertices: int, loaded: float, copies: float) -> Work:
+    """Of a model with d weights, whose n rows are summed up before the run.
+
+    loaded, copies : seconds and bytes per number of the table, while it is drawn.
+    """
+    moved = d * vertices if vertices > 2 * d else vertices  # onto a polytope and back
+    work = Work(mixed=d * d + 2 * moved, row=2.0 * d, bytes=copies * n * d + 32 * d * d)
+    summed = n * d * d * _SECONDS_PER_SUMMED + d**3 * _SECONDS_PER_CUBED
+    return replace(work, preparation=n * d * loaded + summed + _STEPS * work.gradients(1))
 
 
 def _check_size(rows: int, dimension: int) -> None:

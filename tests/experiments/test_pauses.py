@@ -254,7 +254,7 @@ def test_the_largest_data_that_the_controls_allow_are_worked_on_with_a_pause_eve
         single = 200 * cost.diagnostic  # products with a matrix that was computed before the run
     else:
         single = SHARES * max(cost.evaluation, cost.diagnostic)
-    drawn = 200 * facts.d * planning.SECONDS_PER_VERTEX  # a vertex for every replicate, at once
+    drawn = 200 * facts.d * planning.GameAlgorithm.beside.vertex  # a vertex for every replicate, at once
     assert max(pauses.LONGEST, single, drawn) <= 1.0
 
 

@@ -20,13 +20,14 @@ from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Se
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Cost, Metric, check_facts
-from dpviz.problems.games import SECONDS_PER_PRODUCT, Game, GameFacts, Pair
+from dpviz.problems.games import Game, GameFacts, Pair
 from dpviz.problems.marginals import MarginalGame
 from dpviz.problems.matrix_games import MAX_ENTRIES, MatrixGameProblem
 from dpviz.problems.simplex import project
 from dpviz.specification import choice, number
 
-SECONDS_PER_NOISE = 25e-9  # per entry of a matrix: drawn, added, and looked at
+# Per entry of a matrix: to draw, add and look at its noise; to multiply it.
+SECONDS_PER_NOISE, SECONDS_PER_PRODUCT = 30e-9, 0.6e-9
 
 
 class NoisyGradients(planning.GameAlgorithm[Game]):
@@ -134,6 +135,7 @@ class EuclideanGradient(NoisyGradients):
     kind: ClassVar[str] = "families.mirror_descent.euclidean_gradient"
     title: ClassVar[str] = "DP-SGDA (Euclidean)"
     hue: ClassVar[int] = 1
+    beside: ClassVar[planning.Beside] = planning.Beside(8.4e-5, 2.4e-6, 3e-8)
     euclidean_step: float = number(
         10.0,
         0.3,
@@ -163,6 +165,7 @@ class GaussianMirrorDescent(NoisyGradients):
     kind: ClassVar[str] = "families.mirror_descent.gaussian_mirror_descent"
     title: ClassVar[str] = "Gaussian mirror descent"
     hue: ClassVar[int] = 2
+    beside: ClassVar[planning.Beside] = planning.Beside(6e-5, 3e-6, 1.8e-8)
     entropic_step: float = number(
         30.0,
         0.3,
@@ -226,11 +229,19 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
             step_size_y=np.full(rounds, steps[1]),
         )
 
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        """Every replicate has a noisy matrix of its own."""
+        facts = plan.facts
+        assert isinstance(facts, GameFacts)
+        each = SECONDS_PER_NOISE + 2 * plan.iterations * SECONDS_PER_PRODUCT
+        beside = replicates * facts.d * self.beside.vertex + self.beside.round
+        return replicates * facts.d_x * facts.d_y * each + plan.iterations * beside
+
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
         """Every replicate has a noisy matrix of its own, and needs another one while it is drawn."""
         facts = plan.facts
         assert isinstance(facts, GameFacts)
-        return super().estimated_bytes(plan, replicates, cost) + 24.0 * replicates * facts.d_x * facts.d_y
+        return super().estimated_bytes(plan, replicates, cost) + 20.0 * replicates * facts.d_x * facts.d_y
 
     def run(self, problem: MatrixGameProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
@@ -275,6 +286,7 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
     kind: ClassVar[str] = "families.mirror_descent.multiplicative_weights"
     title: ClassVar[str] = "MWEM"
     hue: ClassVar[int] = 1
+    beside: ClassVar[planning.Beside] = planning.Beside(1.2e-4, 9.6e-6, 7.2e-9)
     measured_queries: int = number(
         64, 1, 1024, label="Measured queries", scale="log", help="Rounds of MWEM, each selects and measures one query."
     )
@@ -346,6 +358,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
     kind: ClassVar[str] = "families.mirror_descent.gaussian_marginals"
     title: ClassVar[str] = "Gaussian marginals"
     hue: ClassVar[int] = 2
+    beside: ClassVar[planning.Beside] = planning.Beside(7.2e-5, 1.2e-6, 6e-9)
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("fit_error", "Largest distance from the noisy tables", released=True, scale="log"),
     )

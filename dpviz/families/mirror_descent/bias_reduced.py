@@ -17,8 +17,8 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.base import Metric, check_facts
-from dpviz.problems.games import SECONDS_PER_PRODUCT, Game, GameFacts, Pair, Scores
+from dpviz.problems.base import Cost, Metric, check_facts
+from dpviz.problems.games import Game, GameCost, GameFacts, Pair, Scores
 from dpviz.specification import choice, number
 
 
@@ -116,6 +116,18 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             batch_size=np.full(rounds, float(unit) * theory.mean_batches(level)),
         )
 
+    def vertices(self, plan: Plan) -> tuple[float, float]:
+        """Of the oracle's four points, and an average of one vertex per round."""
+        size = theory.mean_batches(int(plan.resolved["level"]))
+        return size + 0.25, max(1.0, self.stop_level / size / 3)
+
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        """One replicate after the other, each with as many rounds as its levels allow, and four gradients in each."""
+        assert isinstance(cost, GameCost)
+        rounds = self.stop_level / theory.mean_batches(int(plan.resolved["level"]))
+        asked = cost.work.gradients(1, 4, self.vertices(plan)[0], float(plan.rows[0]))
+        return replicates * rounds * (asked + self.beside.seconds(1, plan.facts.d))
+
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         assert isinstance(plan.terms, Filter)
@@ -132,7 +144,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         outputs, means, shown = facts.uniform(replicates), facts.uniform(replicates), self.has_internal(facts)
         latest = self._snapshot(0, outputs, means, mechanisms, used * unit, active, shown)
         yield latest
-        pace, seconds = Pace(), 4 * facts.work.vertices * SECONDS_PER_PRODUCT  # of the oracle, for one replicate
+        pace, seconds = Pace(), 4 * facts.work.at_vertices  # of the oracle, for one replicate
         for t in range(1, plan.iterations + 1):
             rows = np.flatnonzero(active)
             drawn = 2 ** (levels[rows, t - 1] + 1) + 1  # the oracle's draws, and one for the output

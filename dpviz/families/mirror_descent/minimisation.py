@@ -22,6 +22,7 @@ from dpviz.problems.games import Game, GameFacts, Scores
 from dpviz.specification import choice, number
 
 MOST_KEPT = 100_000_000  # numbers, 0.8 GB
+SECONDS_PER_DRAW, SECONDS_PER_UTILITY = 0.7e-6, 35e-9  # of a draw from a mixture, and of each of its vertices
 
 
 def one_player(facts: GameFacts, title: str) -> None:
@@ -140,11 +141,19 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         notes = planning.cut_short(setting.theorem, "T", setting.rounds, rounds, "the rounds that are set end at")
         return rounds, setting.draws, setting.refresh, setting.output_draws, notes
 
+    def vertices(self, plan: Plan) -> tuple[float, float]:
+        return plan.resolved["draws"], plan.resolved["draws"]
+
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        """Every draw chooses its part of the mixture, and has utilities of its own."""
+        times = plan.schedule["refreshed"].sum() * plan.resolved["draws"] + plan.resolved["output_draws"]
+        each = SECONDS_PER_DRAW + plan.facts.d * SECONDS_PER_UTILITY
+        return super().estimated_seconds(plan, replicates, cost) + replicates * float(times) * each
+
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        """The scores of all rounds are kept."""
-        facts = plan.facts
-        assert isinstance(facts, GameFacts)
-        return super().estimated_bytes(plan, replicates, cost) + 8.0 * plan.iterations * replicates * facts.d_x
+        """The scores of all rounds are kept; and the utilities of all the draws of a round."""
+        kept = plan.iterations + max(plan.resolved["draws"], plan.resolved["output_draws"])
+        return super().estimated_bytes(plan, replicates, cost) + 8.0 * kept * replicates * plan.facts.d
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
@@ -198,6 +207,7 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
     kind: ClassVar[str] = "families.mirror_descent.frank_wolfe"
     title: ClassVar[str] = "Frank-Wolfe"
     hue: ClassVar[int] = 2
+    beside: ClassVar[planning.Beside] = planning.Beside(1.4e-4, 7.2e-6, 1.1e-8)
     dash: ClassVar[int] = 1
     chosen_vertices: int = number(
         16, 1, 1024, label="Rounds of Frank-Wolfe", scale="log", help="Vertices that are chosen, one per round."

@@ -1,7 +1,7 @@
 """From a budget to rounds, draws, step sizes and the events of a plan, for methods that release vertices."""
 
 import math
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,9 +20,7 @@ from dpviz.problems.base import Cost
 from dpviz.problems.games import Game, GameCost, GameFacts
 from dpviz.specification import choice
 
-SECONDS_PER_VERTEX, SECONDS_PER_ROUND = 40e-9, 5e-4  # per vertex drawn from, and per round; measured as in `problems`
-
-AFFORDABLE = 3e7  # multiplications of one gradient at a mixed strategy
+AFFORDABLE = 1.5e8  # multiplications of one gradient at a mixed strategy
 
 P = TypeVar("P", bound=Game)
 Accounting = Literal["tight", "paper"]
@@ -229,13 +227,28 @@ def refuse_without_privacy(budget: Budget, title: str) -> None:
         )
 
 
+class Beside(NamedTuple):
+    """Seconds of any round, of each replicate in it, and of each of a replicate's vertices; measured as in `problems`,
+    and rounded up."""
+
+    round: float
+    replicate: float
+    vertex: float
+
+    def seconds(self, replicates: int, d: int) -> float:
+        """Of one round."""
+        return self.round + replicates * (self.replicate + d * self.vertex)
+
+
 class GameAlgorithm(Algorithm[P, GameFacts]):
     """An algorithm that plays a game; knows about how long that takes.
 
     sparse : whether the points at which it asks for gradients are few vertices.
+    beside : what a round takes beside its gradient.
     """
 
     sparse: ClassVar[bool] = False
+    beside: ClassVar[Beside] = Beside(1.4e-4, 2.4e-5, 2.8e-8)
 
     @property
     def as_in_the_paper(self) -> bool:
@@ -246,13 +259,31 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
         """Averages of secret weights are evaluated where a mixed strategy is cheap to evaluate."""
         return self.sparse and facts.work.mixed <= AFFORDABLE
 
+    def vertices(self, plan: Plan) -> tuple[float, float]:
+        """How many vertices have weight where a gradient is asked for, and in what is released, in most rounds."""
+        if not self.sparse or not plan.private:
+            return math.inf, math.inf
+        played = max(plan.resolved.get("draws", 1), plan.resolved.get("draws_y", 1))
+        return played, max(1.0, played * plan.iterations / 3)  # an average of all that was played
+
     def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
         assert isinstance(cost, GameCost)
-        asked = cost.at_vertices if self.sparse else cost.evaluation
-        share = float(plan.rows[0]) / plan.facts.n
-        each = replicates * (asked * share + plan.facts.d * SECONDS_PER_VERTEX) + SECONDS_PER_ROUND
-        return plan.iterations * each
+        rows = float(np.mean(plan.rows)) if plan.rows[0] < plan.facts.n else 0.0
+        played, _ = self.vertices(plan)
+        asked = cost.work.gradients(replicates, plan.iterations, played, rows)
+        if math.isfinite(played):
+            asked += cost.work.kept(replicates * played * plan.iterations)
+        return asked + plan.iterations * self.beside.seconds(replicates, plan.facts.d)
 
-    def diagnostic_seconds(self, cost: Cost) -> float:
-        assert isinstance(cost, GameCost)
-        return cost.diagnostic_at_vertices if self.sparse else cost.diagnostic
+    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        """Blocks of rows are no copies."""
+        return replicates * cost.replicate
+
+    def record_seconds(self, plan: Plan, replicates: int, cost: Cost) -> tuple[float, float]:
+        assert isinstance(cost, GameCost) and isinstance(plan.facts, GameFacts)
+        played, shown = self.vertices(plan)
+        cheap, dear = cost.evaluate(replicates, shown, played)
+        if self.has_internal(plan.facts):
+            hidden, hidden_dear = cost.evaluate(replicates)
+            return cheap + hidden, dear + hidden_dear
+        return cheap, dear

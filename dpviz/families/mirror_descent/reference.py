@@ -17,9 +17,10 @@ from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Cost, check_facts
-from dpviz.problems.games import DUALITY_GAP, Game, GameFacts, Pair
+from dpviz.problems.games import DUALITY_GAP, Game, GameCost, GameFacts, Pair
 from dpviz.specification import number
 
+SECONDS_PER_COPIED = 2e-9  # per vertex of a strategy that is shown
 STEPS = 2.0 ** np.arange(-4, 8)  # × 1/L₁
 
 
@@ -35,6 +36,7 @@ class TunedReference(planning.GameAlgorithm[Game]):
     kind: ClassVar[str] = "families.mirror_descent.reference"
     title: ClassVar[str] = "Without privacy, tuned"
     hue: ClassVar[int] = 4
+    beside: ClassVar[planning.Beside] = planning.Beside(1.1e-4, 1.2e-7, 1.4e-8)
     rounds: int = number(256, 1, 4096, label="Rounds of the reference", scale="log", help="Of every run that is tried.")
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
@@ -98,10 +100,12 @@ class TunedReference(planning.GameAlgorithm[Game]):
 
     def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
         """All replicates are one."""
-        compared = 2 * len(STEPS) * math.log2(2 * plan.iterations)
-        evaluated = plan.iterations * len(STEPS) * cost.evaluation + compared * (cost.diagnostic + cost.dear)
-        vertices = plan.iterations * len(STEPS) * plan.facts.d
-        return evaluated + vertices * planning.SECONDS_PER_VERTEX + plan.iterations * planning.SECONDS_PER_ROUND
+        assert isinstance(cost, GameCost)
+        runs, compared = len(STEPS) + 1, 1 + 2 * math.log2(2 * plan.iterations)
+        played = cost.work.gradients(runs, plan.iterations) + compared * sum(cost.evaluate(2 * runs))
+        beside = self.beside.round + runs * plan.facts.d * self.beside.vertex
+        shown = replicates * (self.beside.replicate + plan.facts.d * SECONDS_PER_COPIED)
+        return played + plan.iterations * (beside + shown)
 
 
 class _Best:

@@ -1,0 +1,92 @@
+"""How far off the estimates of time and memory are, on experiments drawn at random from what the pages allow.
+
+    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python -m pytest tests/benchmarks/test_estimates.py
+
+Below `SECONDS` and `BYTES` nobody minds: what is less counts as so much. Only runs that are estimated to take less than
+`LONGEST` seconds and `LARGEST` bytes are tried. What is compared is a whole run, without the plans, which a page knows
+already; its memory is what it takes beside what the process had.
+"""
+
+import itertools
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from dpviz.datasets.bundled import BundledTable
+from dpviz.datasets.categories import CategoricalBundled
+from dpviz.datasets.groups import GroupedBundled
+from tests.benchmarks.drawn import PAGES, Drawn, drawn, measured
+
+EXPERIMENTS = 60  # of each family
+SEED = 10
+SECONDS, BYTES = 0.1, 20e6
+LONGEST, LARGEST = 4.0, 1.5e9
+WITHIN = 0.9  # share of the estimates that are right within a factor of 2
+
+
+class Compared(NamedTuple):
+    """An estimate over what was measured, of time and of memory, both at least the least that counts."""
+
+    seconds: float
+    bytes: float
+    line: str
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    """What a process loads once: the linear algebra's buffers, and the reader of files."""
+    np.linalg.eigvalsh(np.ones((300, 300)) @ np.ones((300, 300)))
+    for data in (BundledTable, CategoricalBundled, GroupedBundled):
+        data().load()
+
+
+@pytest.mark.parametrize("family", PAGES)
+def test_estimates_are_right_within_a_factor_of_two(family: str, report) -> None:
+    warnings.simplefilter("ignore")
+    allowed = (subject for subject in drawn(family, SEED) if _allowed(subject))
+    chosen = list(itertools.islice(allowed, EXPERIMENTS))
+    found = report.benchmark.pedantic(lambda: [_compared(subject) for subject in chosen], rounds=1)
+    print("\n".join(["", *(compared.line for compared in sorted(found))]))
+    seconds, memory = (np.array(ratios) for ratios in zip(*((c.seconds, c.bytes) for c in found), strict=True))
+    report(
+        seconds_within_2=_within(seconds),
+        bytes_within_2=_within(memory),
+        **{f"seconds_{name}": value for name, value in _spread(seconds).items()},
+        **{f"bytes_{name}": value for name, value in _spread(memory).items()},
+    )
+    assert min(_within(seconds), _within(memory)) >= WITHIN
+
+
+def _estimated(subject: Drawn) -> tuple[float, float]:
+    experiment, plans = subject.experiment, subject.plans
+    return experiment.estimated_seconds(plans), experiment.estimated_bytes(plans)
+
+
+def _allowed(subject: Drawn) -> bool:
+    seconds, memory = _estimated(subject)
+    return seconds < LONGEST and memory < LARGEST
+
+
+def _compared(subject: Drawn) -> Compared:
+    (seconds, memory), taken = _estimated(subject), measured(subject, 10 * LONGEST)
+    time_ratio = max(seconds, SECONDS) / max(taken.seconds, SECONDS)
+    size_ratio = max(memory, BYTES) / max(taken.bytes, BYTES) if taken.ended else 0.0
+    of, facts = subject.experiment, subject.experiment.problem.facts()
+    return Compared(
+        time_ratio,
+        size_ratio,
+        f"{time_ratio:6.2f} of {taken.seconds:7.3f} s, {size_ratio:6.2f} of {taken.bytes / 1e6:7.1f} MB: "
+        f"{of.problem.title}, n = {facts.n:,}, d = {facts.d:,}, R = {of.replicates}; "
+        + ", ".join(f"{label} {plan.iterations}" for label, plan in subject.plans.items()),
+    )
+
+
+def _within(ratios: np.ndarray) -> float:
+    return float(((ratios >= 0.5) & (ratios <= 2)).mean())
+
+
+def _spread(ratios: np.ndarray) -> dict[str, float]:
+    low, median, high = np.quantile(ratios, [0.05, 0.5, 0.95])
+    return {"low": low, "median": median, "high": high}
