@@ -8,8 +8,9 @@ from functools import cached_property
 import numpy as np
 import streamlit as st
 
-from dpviz.experiments import store
+from dpviz.experiments import fitting, store
 from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.fitting import Limits
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.runner import Job, Runner
 from dpviz.numbers import about, duration
@@ -202,19 +203,26 @@ def _warn(ready: Ready) -> None:
     most, limit = runner().max_bytes, runner().max_seconds
     if ready.bytes > most:
         st.error(
-            f"A run may use {most / 1e9:.0f} GB. Choose fewer repeats, fewer methods, or smaller data.",
+            f"A run may use {most / 1e9:.0f} GB. {_advice(ready.experiment.to_json(), Limits(limit, most))}",
             title=f"This run would need about {ready.bytes / 1e9:.0f} GB of memory",
         )
     elif ready.seconds > limit:
         st.error(
-            f"Runs end after {duration(limit)}. {_advice(ready, ready.seconds / limit)}",
+            f"Runs end after {duration(limit)}. {_advice(ready.experiment.to_json(), Limits(limit, most))}",
             title=f"This run would take about {duration(ready.seconds)}",
         )
     elif ready.seconds > LONG:
+        quicker = _advice(ready.experiment.to_json(), Limits(LONG, most), f"it takes less than {duration(LONG)}")
         st.warning(
-            f"You can stop it at any time and keep what was computed. {_advice(ready, ready.seconds / LONG)}",
+            f"You can stop it at any time and keep what was computed. {quicker}",
             title=f"This run will take about {duration(ready.seconds)}",
         )
+
+
+@st.cache_data(max_entries=64, scope="session", show_spinner=False)
+def _advice(text: str, limits: Limits, then: str = "it would fit") -> str:
+    """What would make an experiment, given as its JSON text, keep to the limits."""
+    return fitting.advice(fitting.ways(Experiment.from_json(text), limits.allow), then)
 
 
 def live(page: str, active: bool, draw: Callable[[], None]) -> None:
@@ -312,13 +320,3 @@ def _counts(ready: Ready) -> str:
     steps, runs = sum(plan.iterations for plan in ready.plans.values()), ready.experiment.replicates
     methods = f"{len(ready.plans)} method{'s' if len(ready.plans) != 1 else ''}"
     return f"{methods}, {steps:,} steps in all, {runs} run{'s' if runs != 1 else ''} of each"
-
-
-def _advice(ready: Ready, factor: float) -> str:
-    """Which control to lower, and to what."""
-    longest, replicates = max(plan.iterations for plan in ready.plans.values()), ready.experiment.replicates
-    if replicates > factor:
-        return f"With {max(1, int(replicates / factor))} repeats it would fit."
-    if longest > factor:
-        return f"With one repeat and T = {max(1, int(longest * replicates / factor))} it would fit."
-    return "Use fewer rows, fewer methods, or a smaller batch."

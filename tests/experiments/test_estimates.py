@@ -1,0 +1,96 @@
+"""Estimates of time and memory, from declared sizes: how they grow, and what they keep from being run."""
+
+from typing import Any
+
+import pytest
+
+from dpviz.datasets import UniformLogistic
+from dpviz.datasets.games import LatentGame
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.fitting import Limits
+from dpviz.families.accelerated import presets as accelerated
+from dpviz.families.mirror_descent import presets as games
+from dpviz.privacy.budgets import ApproximateDP, PureDP
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.group_loss import GroupLoss
+from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.simplex_learning import SparseRegression
+
+LIMITS = Limits(seconds=120.0, bytes=3e9)
+TABLE = UniformLogistic(rows=100_000, dimension=20)
+SPARSE = SparseRegression(rows=100_000, dimension=200)
+
+
+def model(methods: tuple[str, ...] = ("DP-NAG",), repeats: int = 100, data: Any = TABLE, **settings: Any) -> Experiment:
+    arms = accelerated.arms(methods, **{"iterations": 1000, **settings})
+    return Experiment(problem=LogisticRegression(data=data), arms=arms, budget=PureDP(epsilon=2.0), replicates=repeats)
+
+
+def game(problem: ProblemSpecification, method: str, repeats: int = 100, **settings: Any) -> Experiment:
+    budget = ApproximateDP(epsilon=1.0, delta=1e-6)
+    return Experiment(problem=problem, arms=games.arms((method,), **settings), budget=budget, replicates=repeats)
+
+
+def seconds(of: Experiment) -> float:
+    return of.estimated_seconds(of.plans())
+
+
+def size(of: Experiment) -> float:
+    return of.estimated_bytes(of.plans())
+
+
+def latent(rows: int, strategies: int) -> MatrixGame:
+    return MatrixGame(data=LatentGame(rows=rows, strategies_x=strategies, strategies_y=strategies))
+
+
+MATRIX = latent(5000, 3000)
+
+
+@pytest.mark.parametrize(
+    ("small", "large"),
+    [
+        (model(), model(repeats=200)),
+        (model(), model(iterations=2000)),
+        (model(), model(data=TABLE.replaced(rows=200_000))),
+        (model(batch_fraction=0.01), model(batch_fraction=0.02)),
+        (model(batch_fraction=0.01), model(batch_fraction=0.01, iterations=2000)),
+        (game(MATRIX, "DP-SGDA", gradient_rounds=100), game(MATRIX, "DP-SGDA", 200, gradient_rounds=100)),
+        (game(SPARSE, "Vertex sampling", iterations=500), game(SPARSE, "Vertex sampling", iterations=1000)),
+        (
+            game(GroupLoss(loss="logistic"), "DP-SGDA", gradient_rounds=100),
+            game(GroupLoss(loss="logistic"), "DP-SGDA", gradient_rounds=200),
+        ),
+    ],
+)  # fmt: skip
+def test_twice_the_work_takes_about_twice_the_time(small: Experiment, large: Experiment) -> None:
+    assert 1.5 * seconds(small) < seconds(large) < 2.5 * seconds(small)
+    assert size(small) <= size(large)
+
+
+def test_memory_grows_with_the_table_the_batches_and_the_repeats() -> None:
+    assert 1.9 < size(model(data=TABLE.replaced(rows=1_000_000))) / size(model(data=TABLE.replaced(rows=500_000))) < 2.1
+    drawn = size(model(batch_fraction=0.01)) - size(model())
+    assert drawn == 100 * 8 * 1000, "a row number for each row of each repeat's batch"
+    marked = size(model(batch_fraction=0.5)) - size(model())
+    assert marked == (100 + 8) * 100_000, "or a mark on every row, and all row numbers of one repeat"
+
+
+def test_what_would_fill_the_memory_of_the_server_is_refused() -> None:
+    """Each draw of a mixture has utilities of its own; and every repeat has a noisy matrix of its own."""
+    stated = {"theorem": "anytime_first_order", "iterations": 1024}
+    draws = game(SPARSE, "Anytime", 200, **stated).replaced(budget=ApproximateDP(epsilon=50.0, delta=1e-6))
+    plan = draws.plans()["Anytime"]
+    assert 8 * 200 * plan.resolved["draws"] * plan.facts.d > 4e9, "that array alone"
+    matrices = game(latent(2000, 3000), "Noisy matrix", 200)
+    for refused in (draws, matrices):
+        assert size(refused) > LIMITS.bytes and not LIMITS.allow(refused)
+    assert size(matrices) > 8 * 200 * 3000**2
+
+
+def test_a_single_step_that_takes_longer_than_a_run_may_is_refused() -> None:
+    """A gradient of 200 repeats at mixed strategies is 200 passes over 2,000 million signs."""
+    step = game(latent(100_000, 10_000), "DP-SGDA", 200, gradient_rounds=1)
+    assert seconds(step) > LIMITS.seconds and not LIMITS.allow(step)
+    few = game(latent(100_000, 10_000), "Vertex sampling", 2, iterations=8)
+    assert LIMITS.allow(few), "drawn vertices are columns of bits"
