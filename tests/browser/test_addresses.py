@@ -1,12 +1,15 @@
 """What an address promises: the page with exactly these settings, for the first visitor of a server, too."""
 
 import re
+from base64 import b64encode
+from http.client import HTTPConnection
 from urllib.parse import parse_qs, urlencode
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import Visit, ready
-from tests.browser.serving import serve
+from tests.browser.conftest import SECONDS, Visit, ready
+from tests.browser.serving import Server, serve
 
 SETTINGS = {
     "Rows n, exact value": "2000",
@@ -112,6 +115,20 @@ def test_settings_survive_a_visit_to_another_page(visit: Visit) -> None:
     menu.get_by_role("link", name="Accelerated gradient").click()
     expect(page).to_have_url(re.compile("accel_iterations=42"))
     shows_the_settings(page)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"), [("localhost:8501", 101), ("127.0.0.1", 101), ("[::1]:1", 101), ("dpviz.evil.example", 403)]
+)
+def test_only_names_of_this_machine_open_a_session(server: Server, host: str, status: int) -> None:
+    """A page that some other site has loaded under its own name (DNS rebinding) gets no connection."""
+    connection = HTTPConnection(server.url.removeprefix("http://"), timeout=SECONDS)
+    handshake = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+    key = {"Sec-WebSocket-Key": b64encode(bytes(16)).decode(), "Origin": f"http://{host}", "Host": host}
+    connection.request("GET", "/_stcore/stream", headers=handshake | key)
+    answer = connection.sock.recv(100)
+    connection.close()
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
 
 
 def test_values_out_of_range_fall_back_to_a_page_that_works(visit: Visit) -> None:
