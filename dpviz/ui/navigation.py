@@ -3,7 +3,7 @@
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from dpviz.ui import appearance, families, screen, visitors
+from dpviz.ui import appearance, families, screen, tab, visitors
 from dpviz.ui.experiment import run as run_panel
 
 # Process-wide on purpose: what it remembers is the server's state, not a visitor's.
@@ -34,7 +34,7 @@ h3 { font-size: 1.05rem !important; padding: 0.3rem 0 !important; }
 section[data-testid="stSidebar"] [data-testid="stNumberInputContainer"] button { display: none; }
 section[data-testid="stSidebar"] [data-testid="stColumn"] { min-width: 4.5rem; }
 /* Parts without a body take no room. */
-.st-key-screen { position: absolute; width: 0; overflow: hidden; }
+.st-key-screen, .st-key-tab { position: absolute; width: 0; overflow: hidden; }
 /* The keyboard meets the page before the long sidebar: Run is among the first stops. */
 [data-testid="stAppViewContainer"] { reading-flow: source-order; }
 section[data-testid="stSidebar"] { reading-order: 1; }
@@ -66,6 +66,7 @@ def build() -> StreamlitPage:
     appearance.readable()
     screen.watch()
     visitors.here().drawn()
+    tab.remember()
     run_panel.sidebar_status()
     return page
 

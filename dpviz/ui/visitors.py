@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import uuid4
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 import streamlit as st
 from streamlit import runtime
@@ -26,6 +26,10 @@ KEY = "visitor"
 class Kept(Protocol):
     """Something that goes on without its page: a run."""
 
+    @property
+    def returns(self) -> bool:
+        """Whether a tab that is loaded again may have it back: no rows of a file, which is gone then."""
+
     def abandon(self) -> None:
         """End it: nobody will see more of it."""
 
@@ -37,18 +41,23 @@ class Kept(Protocol):
 class Visitor:
     """One open tab.
 
-    session : Streamlit's name of it. name : ours, for the line of runs. runs : the last of every panel, by its key.
+    session : Streamlit's name of it. name : ours, for the line of runs; a secret of the tab. runs : the last of every
+    panel, by its key in the session. lost : what the tab had before and has no more, by such keys, and why.
+    before : the name that it had then.
     """
 
     session: str
     name: str = field(default_factory=lambda: uuid4().hex)
     runs: dict[str, Kept] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+    before: str = ""
     _all: "WeakSet[Kept]" = field(default_factory=WeakSet)  # those too that pages still show
     _connection: object = None  # over which a page was last drawn
 
     def keep(self, key: str, run: Kept) -> None:
         """Remember a run, in place of the one before of the same key."""
-        self.runs[key] = run
+        st.session_state[key] = self.runs[key] = run
+        self.lost.pop(key, None)
         self._all.add(run)
 
     def forget(self, tables: Collection[str]) -> None:
@@ -58,8 +67,20 @@ class Visitor:
 
     def leave(self) -> None:
         """End what is under way."""
-        for run in self.runs.values():
+        for run in tuple(self.runs.values()):
             run.abandon()
+
+    def take_back(self, name: str) -> None:
+        """Have what the tab had as another visitor, whose connection has ended."""
+        before = _known.get(name)
+        if before is None or before is self or runtime.get_instance().is_active_session(before.session):
+            return
+        for key, run in before.runs.items():
+            if run.returns and key not in self.runs:
+                self.keep(key, run)
+            else:
+                run.abandon()
+        before.runs = {}
 
     def drawn(self) -> None:
         """A page is being drawn for this visitor, who is here then."""
@@ -82,20 +103,25 @@ class Visitor:
         if away >= GRACE:
             self.leave()
         if away >= KEPT * st.get_option("server.disconnectedSessionTTL"):
-            self.runs.clear()
+            self.runs = {}
             server.close_session(self.session)
             loop.call_soon(gc.collect)  # a session is full of cycles
         else:
             loop.call_later(BEAT, self.look, connection, since)
 
 
+# Process-wide on purpose, and no longer than their sessions: a tab that is loaded again finds here what it was.
+_known: "WeakValueDictionary[str, Visitor]" = WeakValueDictionary()
+
+
 def here() -> Visitor:
     """The visitor for whom this page is drawn."""
     if KEY not in st.session_state:
         context = get_script_run_ctx()
-        st.session_state[KEY] = Visitor("" if context is None else context.session_id)
-    visitor: Visitor = st.session_state[KEY]
-    return visitor
+        visitor = Visitor("" if context is None else context.session_id)
+        st.session_state[KEY] = _known[visitor.name] = visitor
+    here: Visitor = st.session_state[KEY]
+    return here
 
 
 @dataclass(eq=False)

@@ -34,11 +34,12 @@ class Server:
 
 
 @contextmanager
-def serve(*options: str, app: Path = ROOT / "app.py") -> Iterator[Server]:
-    """Start the app on a free port, by the README's command with further options; stop it at the end."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def serve(*options: str, app: Path = ROOT / "app.py", port: int = 0) -> Iterator[Server]:
+    """Start the app on this or a free port, by the README's command with further options; stop it at the end."""
+    if not port:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
     command = [sys.executable, "-m", "streamlit", "run", str(app), "--server.port", str(port), *options]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "server.log"

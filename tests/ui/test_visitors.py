@@ -20,7 +20,7 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from streamlit.runtime.session_manager import SessionClient
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
-from dpviz.ui import visitors
+from dpviz.ui import tab, visitors
 from dpviz.ui.visitors import Visitor
 
 PATIENCE = 20.0
@@ -31,8 +31,8 @@ here: list[weakref.ref[Visitor]] = []  # those for whom a page was drawn, in tha
 class Run:
     """What a page keeps of a run, with the rows of a file."""
 
-    def __init__(self) -> None:
-        self.abandoned = False
+    def __init__(self, returns: bool = True) -> None:
+        self.abandoned, self.returns = False, returns
 
     def abandon(self) -> None:
         self.abandoned = True
@@ -45,8 +45,7 @@ def page() -> None:
     visitor = visitors.here()
     visitor.drawn()
     if "toy_job" not in st.session_state:
-        st.session_state["toy_job"] = run = Run()
-        visitor.keep("toy_job", run)
+        visitor.keep("toy_job", Run())
     here.append(weakref.ref(visitor))
 
 
@@ -161,3 +160,37 @@ def test_a_connection_that_comes_back_keeps_the_run(server) -> None:
         await until(lambda: run_of(visitor).abandoned)
 
     server(scene)
+
+
+def test_a_tab_that_is_loaded_again_has_its_runs_back_and_robs_nobody(server) -> None:
+    async def scene(server: Server) -> None:
+        session = await server.connect()
+        before, after = await server.draw(session), await server.draw(await server.connect())
+        public, private = Run(), Run(returns=False)
+        before.runs |= {"public_job": public, "private_job": private}
+        after.take_back(before.name)  # still there: a tab that was duplicated
+        assert after.runs.keys() == {"toy_job"} and before.runs.keys() > {"public_job"}
+        server.runtime.disconnect_session(session)
+        after.take_back("somebody else")
+        after.take_back(before.name)
+        assert after.runs["public_job"] is public and private.abandoned and not before.runs
+        await asyncio.sleep(2 * visitors.GRACE)
+        assert not public.abandoned and not run_of(after).abandoned
+
+    server(scene)
+
+
+GONE = {"visitor": "me before", "server": "another", "has": ["toy_job", "toy_upload", "kept_job", ["x"], None]}
+
+
+@pytest.mark.parametrize("said", [None, 7, "x", {}, {"visitor": ["x"]}, {"visitor": "x", "has": 7}, GONE], ids=str)
+def test_a_tab_is_told_what_it_has_lost_whatever_it_says(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(st, "session_state", {tab.KEY: {"before": said}})
+    visitor = Visitor("session")
+    visitor.runs["kept_job"] = Run()
+    tab._hear(visitor)
+    gone = ("toy_job", "toy_upload") if said is GONE else ()
+    assert visitor.lost == dict.fromkeys(gone, tab.RESTARTED)
+    visitor.keep("toy_job", Run())  # it runs again: nothing is to be said of it
+    tab._hear(visitor)
+    assert visitor.lost.keys() == set(gone) - {"toy_job"}

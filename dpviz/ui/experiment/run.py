@@ -70,6 +70,11 @@ class Run:
         """End it: its visitor has left."""
         self.job.stop()
 
+    @property
+    def returns(self) -> bool:
+        """Whether a tab that is loaded again may have it back: a run of no file."""
+        return self.experiment.problem.public
+
     def let_go(self, tables: Collection[str]) -> None:
         """Forget the uploaded tables of these names."""
         for name in tables:
@@ -132,12 +137,6 @@ def pictured(page: str) -> Run | None:
     if trace is not None and all(lane.iterations for lane in trace.lanes.values()):
         st.session_state[page + _PICTURED] = run
     return st.session_state.get(page + _PICTURED)
-
-
-def keep(key: str, run: Run) -> None:
-    """Make it the last run of a panel, by the key of the session that ends in "_job"."""
-    st.session_state[key] = run
-    visitors.here().keep(key, run)
 
 
 def bar(panel: Panel, title: str, ready: Ready | None) -> bool:
@@ -236,13 +235,20 @@ def live(page: str, active: bool, draw: Callable[[], None]) -> None:
         draw()
         run = current(page)
         if run is None:
-            st.caption("No run yet. A plan needs no data; Run shows what happens on the data.")
+            _none_yet(visitors.here().lost.get(page + _SUFFIX))
             return
         _progress(run)
         if was_active and not run.job.active:
             st.rerun()  # the whole page: Run is enabled again, polling ends, all charts are drawn
 
     poll(active)
+
+
+def _none_yet(lost: str | None) -> None:
+    if lost is None:
+        st.caption("No run yet. A plan needs no data; Run shows what happens on the data.")
+    else:
+        st.info(f"{lost} The last run is gone, the settings are kept: press Run.", icon=":material/restart_alt:")
 
 
 def changed(page: str, experiment: Experiment | None) -> None:
@@ -280,7 +286,7 @@ def sidebar_status() -> None:
 
 def _start(page: str, title: str, ready: Ready) -> None:
     job = runner().submit(ready.experiment, ready.tables, visitor=visitors.here().name, expected=ready.seconds)
-    keep(page + _SUFFIX, Run(job, ready.plans, page, title, dict(ready.tables)))
+    visitors.here().keep(page + _SUFFIX, Run(job, ready.plans, page, title, dict(ready.tables)))
 
 
 def _stop(page: str) -> None:

@@ -17,7 +17,7 @@ from dpviz.plots.sweep_figures import with_margin
 from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
 from dpviz.ui.experiment import progress
-from dpviz.ui.experiment.run import LONG, POLL, Run, keep, runner
+from dpviz.ui.experiment.run import LONG, POLL, Run, runner
 
 _SUFFIX = "_sweep_job"  # ends like the names of other runs, so that the sidebar shows a sweep too
 FLAT = 1e-9  # a slope below is that of the arithmetic
@@ -247,10 +247,9 @@ def _start(
 ) -> None:
     here = points[: sweep.places]  # the other data sets have the same plans
     plans = {f"{label} at {_where(point)}": plan for point in here for label, plan in point.plans.items()}
-    keep(
-        page + _SUFFIX,
-        Run(runner().submit(sweep, tables, visitor=visitors.here().name, elsewhere=elsewhere), plans, page, title),
-    )
+    visitor = visitors.here()
+    job = runner().submit(sweep, tables, visitor=visitor.name, elsewhere=elsewhere)
+    visitor.keep(page + _SUFFIX, Run(job, plans, page, title))
 
 
 def _stop(page: str) -> None:

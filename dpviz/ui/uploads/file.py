@@ -156,6 +156,8 @@ def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
     )
     upload: Kind | None = st.session_state.get(f"{page}_upload")
     if upload is None:
+        if lost := visitors.here().lost.get(f"{page}_upload"):
+            st.info(f"{lost} Your file is gone: choose it again.", icon=":material/restart_alt:")
         st.caption("The file stays in the memory of this server. It is never written to disk nor put into a link.")
         return None
     if upload.error is not None:
@@ -190,6 +192,7 @@ def _read(page: str, kind: type[File], sample_rows: int | None = None) -> None:
     before: File | None = st.session_state.get(f"{page}_upload")
     if before is not None:
         before.let_go()
+    visitors.here().lost.pop(f"{page}_upload", None)
     for name in NAMES:
         st.session_state.pop(f"{page}_upload_{name}", None)
     _read_as(page, kind, lambda found: found.replaced(sample_rows=sample_rows))

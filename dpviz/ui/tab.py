@@ -1,0 +1,75 @@
+"""What a browser tab remembers of its last connection: after a reload its runs come back, and what is lost is named.
+
+A session of Streamlit ends with its connection when the server was restarted, when the page is loaded again, or after
+two minutes without one. The tab keeps who it was and what it had, in its own session storage: no data, and never sent
+anywhere but here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+import streamlit as st
+
+from dpviz.ui import visitors
+from dpviz.ui.visitors import Visitor
+
+KEY = "tab"
+RESTARTED = "The server was restarted."
+LOADED = "The page was loaded again, or without a connection for too long."
+_SERVER = uuid4().hex  # of this process: another one knows nothing of what this one had
+
+# Says who the tab was before, once, if it had something then; remembers who it is now. Asks for the page when the
+# connection is back: Streamlit alone does not, where nothing was under way.
+_REMEMBER = """
+const KEY = "dpviz_tab";
+let lost = false;
+export default function ({ data, setStateValue, setTriggerValue }) {
+  let before = null;
+  try { before = JSON.parse(sessionStorage.getItem(KEY)); } catch {}
+  if (before && before.visitor !== data.visitor && before.has.length && data.heard !== before.visitor) {
+    setStateValue("before", before);
+    return;
+  }
+  const now = { visitor: data.visitor, server: data.server, has: data.has };
+  try { sessionStorage.setItem(KEY, JSON.stringify(now)); } catch {}
+  const app = document.querySelector("[data-test-connection-state]");
+  if (!app) return;
+  const watcher = new MutationObserver(() => {
+    const connected = app.getAttribute("data-test-connection-state") === "CONNECTED";
+    if (connected && lost && data.has.length) setTriggerValue("back", true);
+    lost = !connected;
+  });
+  watcher.observe(app, { attributeFilter: ["data-test-connection-state"] });
+  return () => watcher.disconnect();
+}
+"""
+
+
+@st.cache_resource
+def _component() -> Any:
+    return st.components.v2.component("dpviz_tab", html="<span></span>", js=_REMEMBER)
+
+
+def remember() -> None:
+    """Tell the tab who it is and what it has, and hear who it was; once per page, before the page."""
+    visitor = visitors.here()
+    _hear(visitor)
+    files = [str(key) for key in st.session_state if str(key).endswith("_upload")]
+    data = {"visitor": visitor.name, "server": _SERVER, "has": [*visitor.runs, *files], "heard": visitor.before}
+    nothing = lambda: None  # noqa: E731
+    _component()(key=KEY, data=data, on_before_change=nothing, on_back_change=nothing, height=1)
+
+
+def _hear(visitor: Visitor) -> None:
+    """Take back what the tab had when it was another visitor, and note what is lost of it."""
+    said = (st.session_state.get(KEY) or {}).get("before")
+    name, server, had = (
+        (said.get(key) for key in ("visitor", "server", "has")) if isinstance(said, Mapping) else [None] * 3
+    )
+    if not isinstance(name, str) or name == visitor.before or not isinstance(had, Sequence):
+        return
+    visitor.before = name
+    visitor.take_back(name)
+    why = LOADED if server == _SERVER else RESTARTED
+    visitor.lost = {key: why for key in had if isinstance(key, str) and key not in visitor.runs}
