@@ -29,7 +29,7 @@ MAX_BYTES = 1_000_000_000
 PATIENCE = 5.0  # seconds to wait for another process that writes
 SUFFIX = ".sqlite"  # a damaged file is put aside, but not one that may never have been ours
 _APPLICATION = 0x6470767A  # "dpvz": written into the file, so that nobody else's is touched
-_DRAWS = ("ui", "plots")  # packages that compute no result
+_SHOWS = ("ui", "cli", "plots")  # packages that compute no result
 # Another layout would be another table.
 _TABLE = "CREATE TABLE cells_1 (key TEXT, versions TEXT, checksum BLOB, body BLOB, PRIMARY KEY (key, versions))"
 _REASONS = {
@@ -255,7 +255,7 @@ def versions() -> str:
     """
     root, code = Path(dpviz.__file__).parent, sha256()
     for path in sorted(root.rglob("*.py")):
-        if path.relative_to(root).parts[0] not in _DRAWS:
+        if path.relative_to(root).parts[0] not in _SHOWS:
             code.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return f"dpviz {dpviz.__version__} {code.hexdigest()[:16]}, numpy {np.__version__}"
 

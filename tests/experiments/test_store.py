@@ -102,7 +102,7 @@ def test_other_versions_find_nothing_and_can_be_cleared(opened, monkeypatch: pyt
     assert store.contents.cells == 0 and store.get(cell) is None
 
 
-def test_the_code_counts_as_a_version_but_not_what_only_draws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_code_counts_as_a_version_but_not_what_only_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("__init__.py", "ui/page.py", "problems/quadratic.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")

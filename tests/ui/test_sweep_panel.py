@@ -129,6 +129,16 @@ def test_a_sweep_that_was_stopped_is_resumed_from_the_store(load, tmp_path, monk
     store.close()
 
 
+def test_a_store_that_does_not_work_is_said_and_the_sweep_goes_on(load, tmp_path, monkeypatch) -> None:
+    (tmp_path / "file").write_text("")
+    broken = Store(tmp_path / "file" / "cells.sqlite")
+    monkeypatch.setattr(sweep_panel.runner(), "store", broken)  # type: ignore[attr-defined]
+    app = load()
+    assert "Finished runs are not kept, because the file cannot be opened." in texts(app)
+    app.button(key="p_sweep_run").click().run()
+    assert "3 of 3 points in" in ended(app).get("progress")[0].proto.text
+
+
 def test_a_cluster_computes_the_points_where_the_operator_allows_it(load, monkeypatch) -> None:
     monkeypatch.setenv(cluster.VARIABLE, cluster.ASK)
     app = load()

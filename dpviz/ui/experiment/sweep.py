@@ -63,6 +63,9 @@ def panel(
         here = points[: sweep.places]  # the other data sets have the same plans
         _left_out([LeftOut(point.place, *item) for point in here for item in point.left_out.items()], len(here))
     _live(page, active, diagnostics, draw)
+    kept = runner().store
+    if kept is not None and kept.note:
+        st.info(kept.note, icon=":material/inventory_2:")
     if run is None or active or run.job.result is None:
         return
     if not same:
