@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 
 import click
@@ -41,6 +42,8 @@ def dpviz_command(debug: bool) -> None:
     """
     logging.getLogger("dpviz").addHandler(logging.StreamHandler() if debug else logging.NullHandler())
     logging.getLogger("dpviz").propagate = False
+    if not (debug or sys.warnoptions):
+        warnings.simplefilter("ignore")  # of the libraries below: what concerns the user is said in sentences
 
 
 for command in (running.run, sweeping.sweep, looking.plan, looking.presets, looking.settings_command, looking.store):
