@@ -19,7 +19,7 @@ _CELL, _LEAST = 32, 96  # pixels: height of a cell, and of a panel
 _TOP, _ABOVE, _BELOW = 26, 28, 52  # pixels: small print; the name of a panel; its axis
 _LEFT, _BAR = 80, 100  # pixels: the vertical axis; the colour bar
 _GAP = 0.06  # share of the width, between two panels
-_NUMBER = 44  # pixels that the number in a cell needs
+_CHARACTER, _ROOM = 6.4, 10  # pixels: width of a character in a cell, and what stays free beside them
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     heights = {label: np.clip(grid[2], FLOOR if log else -CEILING, CEILING) for label, grid in grids.items()}
     best = _best(result, heights)
     place = _Place(min(columns, len(grids)), -(-len(grids) // columns), max(_LEAST, _CELL * len(result.second)))
-    cells = len(next(iter(grids.values()))[0])
-    written = (width - _LEFT - _BAR) / place.columns / cells > _NUMBER
+    cells, longest = len(next(iter(grids.values()))[0]), max(map(_longest, heights.values()))
+    written = (width - _LEFT - _BAR) / place.columns / cells > _CHARACTER * (longest + len(f" {BEST}")) + _ROOM
     data, names = [], []
     axes: dict[str, Any] = {}
     across, up = (_ticks(ends) for ends in next(iter(grids.values()))[:2])
@@ -113,7 +113,7 @@ def _panel(
     written: bool,
 ) -> dict[str, Any]:
     """One arm. The cells show colours; their numbers as text, for hovering and for the CSV."""
-    numbers = [["" if math.isnan(cell) else short(float(cell), 2) for cell in row] for row in medians]
+    numbers = [[_number(cell) for cell in row] for row in medians.tolist()]
     texts = [
         [" ".join(filter(None, (number * written, BEST * star))) for number, star in zip(*row, strict=True)]
         for row in zip(numbers, best.tolist(), strict=True)
@@ -134,6 +134,15 @@ def _panel(
         "xgap": 1,
         "ygap": 1,
     }
+
+
+def _number(cell: float) -> str:
+    return "" if math.isnan(cell) else short(cell, 2)
+
+
+def _longest(medians: np.ndarray) -> int:
+    """Characters of the longest number."""
+    return max(len(_number(cell)) for cell in medians.ravel().tolist())
 
 
 def _axes(

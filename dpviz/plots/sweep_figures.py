@@ -174,8 +174,10 @@ def _lines(result: SweepResult, styles: Mapping[str, ArmStyle], log_x: bool, log
 
 def _line(result: SweepResult, label: str, look: ArmStyle, log_x: bool, log_y: bool) -> Line:
     values, samples = result.series(label)
-    bands = np.array([quantiles(found[None])[0] for found in samples]).reshape(-1, 3)
-    low, median, high = bands.T
+    if len({len(found) for found in samples}) == 1:
+        low, median, high = quantiles(np.array(samples)).T  # in one go: the figure is drawn while the sweep goes on
+    else:
+        low, median, high = np.array([quantiles(found[None])[0] for found in samples]).reshape(-1, 3).T
     growth = _growth(result, label, log_y) if log_x else ""
     several = bool((high > low).any())  # of noise-free replicates, which agree, a band would show nothing
     return Line(

@@ -142,17 +142,9 @@ def _draw(panel: Panel, key: str, result: SweepResult) -> None:
         _maps(panel, sweep, setting, second, result)
         if not active:  # controls would be lost while the picture is drawn again and again
             values = {repr(value): short(value, 4) for value in sweep.second.values}
-            at = panel.choice(
-                f"{PREFIX}_at", f"Curves at {second.title}", values, next(iter(values)), "A row of the maps."
-            )
-            value = next(value for value in sweep.second.values if repr(value) == at)
-            _curves(
-                panel,
-                sweep,
-                setting,
-                result.at(value),
-                f" at {second.control.symbol or second.control.label} = {values[at]}",
-            )
+            name = second.control.symbol or second.control.label
+            at = panel.choice(f"{PREFIX}_at", f"Curves at {name} =", values, next(iter(values)), "A row of the maps.")
+            _curves(panel, sweep, setting, result.at(float(at)), f" at {name} = {values[at]}")
     if not active:
         downloads.sweep(panel.page, sweep, result)
 
