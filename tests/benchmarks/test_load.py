@@ -144,10 +144,12 @@ def p95(seconds: list[float]) -> float:
 @pytest.mark.parametrize("busy", [False, True], ids=["no_run", "two_runs"])
 def test_twenty_visitors_move_sliders(report, table: Table, server: Server, busy: bool) -> None:
     """From a slider move to the end of the page's script, and what a visitor costs the server."""
+    process, sizes = server.process.pid, []
 
     async def all_move() -> tuple[list[float], list[bool], float]:
         async with AsyncExitStack() as stack:
             both = await stack.enter_async_context(two_runs(server)) if busy else lambda: True
+            sizes.append(resident(process))
             movers = await stack.enter_async_context(visitors(server, VISITORS))
             active: list[bool] = []
 
@@ -157,10 +159,12 @@ def test_twenty_visitors_move_sliders(report, table: Table, server: Server, busy
                     await asyncio.sleep(0.2)
 
             watching = asyncio.create_task(watch())
-            used = processor_seconds(server.process.pid)
+            sizes.append(resident(process))
+            used = processor_seconds(process)
             took = await moved(movers)
             watching.cancel()
-            return took, active, (processor_seconds(server.process.pid) - used) / len(took)
+            sizes.append(resident(process))
+            return took, active, (processor_seconds(process) - used) / len(took)
 
     took, active, used = report.benchmark.pedantic(lambda: asyncio.run(all_move()), rounds=1)
     report(p50_s=statistics.median(took), p95_s=p95(took), moves=len(took), both_active=float(np.mean(active)))
@@ -168,6 +172,9 @@ def test_twenty_visitors_move_sliders(report, table: Table, server: Server, busy
     table.add(f"{name}: slider move, p50", statistics.median(took), "s")
     table.add(f"{name}: slider move, p95", p95(took), "s", most=1.0 if busy else None)
     table.add(f"{name}: processor time of the server per move", used, "s")
+    opened, active_ones = ((size - sizes[0]) / VISITORS / 2**20 for size in sizes[1:])
+    table.add(f"{name}: memory of the server per visitor, page opened", opened, "MiB")
+    table.add(f"{name}: memory of the server per visitor, after moves and runs", active_ones, "MiB")
     if busy:
         table.add(f"{name}: share of the time with both runs under way", float(np.mean(active)), "")
 
