@@ -8,14 +8,13 @@ from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_accounting.rdp import RdpAccountant
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, pld
 from dpviz.privacy.events import (
     Event,
-    ExpMech,
     Gaussian,
     Laplace,
     Parallel,
@@ -25,26 +24,12 @@ from dpviz.privacy.events import (
     Sub,
     inner_events,
 )
+from tests.strategies import events_of_all_kinds, gaussians, laplaces, steady
 
 DELTA = 1e-6
 PESSIMISM = 2e-3  # a loss distribution on its grid may overestimate ε by so much
 ALPHA = np.array([0.0, 1e-6, 0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 1.0])
 
-steady = settings(derandomize=True, deadline=None, max_examples=25)
-laplaces = st.floats(-3, 0.5).map(lambda x: Laplace(10**x))
-gaussians = st.floats(-3, 0.5).map(lambda x: Gaussian(10**x))
-singles = laplaces | gaussians | st.floats(-3, 0.5).map(lambda x: ExpMech(10**x) if x < -1 else StatedPureDP(10**x))
-several = st.lists(singles, min_size=1, max_size=3).map(tuple)
-composites = several.map(Seq) | several.map(Parallel) | st.builds(Repeat, several.map(Seq), st.integers(1, 5))
-
-
-def histories(kind: str) -> st.SearchStrategy[list[Event]]:
-    """Events of which those on batches have them drawn in one way, as one relation asks."""
-    sampled = st.builds(lambda m, inner: Sub(kind, m, 100, inner), st.integers(1, 99), singles | composites)
-    return st.lists(singles | composites | sampled, min_size=1, max_size=6)
-
-
-events_of_all_kinds = st.sampled_from(["wor", "poisson"]).flatmap(histories)
 
 MIXED: tuple[Event, ...] = (
     *[Gaussian(0.3)] * 10,
