@@ -28,6 +28,7 @@ from dpviz.plots.run_figures import convergence
 from dpviz.plots.style import arm_styles
 from dpviz.privacy.accounting import pld
 from dpviz.privacy.budgets import ApproximateDP, PureDP
+from dpviz.privacy.calibration import calibrated_events
 from dpviz.privacy.events import Laplace, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
@@ -153,6 +154,16 @@ def loss_distributions() -> Act:
     return composed
 
 
+def calibration_of_rare_batches() -> Act:
+    """The noise of 1,000 steps of an optimal schedule on one row in 1,000, for a budget that no cache knows."""
+    weights, epsilon = np.exp(np.linspace(-3.0, 0.0, 1000)), itertools.count(1.0, 1e-4)
+
+    def calibrated() -> None:
+        calibrated_events("gaussian", ApproximateDP(epsilon=next(epsilon)), weights, 100, 100_000)
+
+    return calibrated
+
+
 def streamed() -> Act:
     """A short run with its records, from the click to the end."""
     arms = (Arm(label="a", algorithm=Nesterov(iterations=50)), Arm(label="b", algorithm=GradientDescent(iterations=50)))
@@ -238,6 +249,7 @@ WORK: dict[str, tuple[Callable[[], Act], Callable[[], Act]]] = {
     "releases": (releases, lambda: interpreter),
     "slider_move": (slider_move, lambda: interpreter),
     "loss_distributions": (loss_distributions, lambda: transforms),
+    "calibration": (calibration_of_rare_batches, lambda: repeated(transforms, 10)),
     # Between the steps alone and these lies what loading and diagnostics take.
     "run_on_all_rows": (lambda: recorded(Nesterov(iterations=60)), lambda: repeated(products(20_000), 60)),
     "run_on_batches": (
