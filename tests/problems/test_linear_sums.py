@@ -6,6 +6,7 @@ import pytest
 from dpviz.datasets import UniformLinear, UniformLogistic
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
+from dpviz.pauses import finished
 from dpviz.privacy.events import Laplace, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
@@ -118,3 +119,16 @@ def test_methods_that_ask_where_they_were_evaluated_save_a_pass_for_every_record
     again = of.run()
     for label, lane in trace.lanes.items():
         assert np.array_equal(lane.output["x"], again.lanes[label].output["x"])
+
+
+def test_parts_of_replicates_are_the_same_for_diagnostics_and_gradients(
+    problem: LinearProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a pass takes long, some replicates come after the others; what is remembered is found all the same."""
+    x, calls = point(problem), []
+    monkeypatch.setattr("dpviz.pauses.LONGEST", 2.5 * problem._cost.diagnostic)  # two replicates at a time
+    computed = whole(problem, x)
+    monkeypatch.setattr(type(problem), "_table_sum", lambda *a: calls.append(1))
+    finished(problem.evaluate_in_parts({"x": x}, dear=True))
+    assert len(problem._known) >= 5
+    assert np.array_equal(whole(problem, x), computed) and not calls
