@@ -267,12 +267,12 @@ def _plan(page: FamilyPage, chosen: _Chosen, places: _Places) -> PlanView | None
 
 
 def _looks(page: FamilyPage, chosen: _Chosen, shown: PlanView, noise: Drawing) -> None:
-    """The plan's figures in the first tab, and the closer looks beside it; only the open one is computed."""
+    """The plan's figures in the first tab, a sweep and the closer looks beside it; only the open one is computed."""
     panel = chosen.panel
     looks: dict[str, Callable[[], None]] = {
         "Plan": lambda: plan.draw([noise, *page.drawings(shown)], page.alts, panel.key("chart_plan")),
-        **page.looks(panel, shown, chosen.delta),
         sweep_tab.TITLE: lambda: _sweep(page, chosen, shown),
+        **page.looks(panel, shown, chosen.delta),
     }
     for tab, look in zip(st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun"), looks.values(), strict=True):
         if tab.open:
