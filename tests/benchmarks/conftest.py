@@ -1,4 +1,4 @@
-"""Benchmarks measure and report; only test_ratios.py asserts. Leave the machine alone meanwhile:
+"""Benchmarks measure and report; only test_ratios.py and test_estimates.py assert. Leave the machine alone meanwhile:
 
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python -m pytest tests/benchmarks --benchmark-only
 
