@@ -62,7 +62,7 @@ def ways(experiment: Experiment, fits: Callable[[Experiment], bool]) -> list[Way
     found = list(islice(_single(experiment, allowed), OPTIONS))
     if not found:
         once = islice(_single(experiment.replaced(replicates=1), allowed), OPTIONS)
-        found = [replace(way, words=f"{_titled(_REPEATS)} = 1 and {way.words}") for way in once]
+        found = [replace(way, words=f"one repeat and {way.words}") for way in once]
     return found
 
 
@@ -86,7 +86,7 @@ def _lowered(experiment: Experiment, allowed: Callable[[Experiment], bool]) -> I
         value = _largest(setting, allowed)
         changed = None if value is None else setting.changed(value)
         if value is not None and changed is not None:
-            yield Way(f"{_titled(setting.control)} at most {short(value, 6)}", changed)
+            yield Way(setting.words(value), changed)
 
 
 def _shortened(experiment: Experiment, allowed: Callable[[Experiment], bool]) -> Iterator[Way]:
@@ -104,6 +104,12 @@ class _Setting:
     control: Control
     value: float | None
     change: Callable[[float], Experiment]
+
+    def words(self, value: float) -> str:
+        """That the value is at most so much."""
+        if self.control is _REPEATS:
+            return "one repeat" if value == 1 else f"at most {short(value)} repeats"
+        return f"“{self.control.title}” at most {short(value, 6)}"
 
     def changed(self, value: float) -> Experiment | None:
         """The experiment with this value; None if the other settings do not allow it."""
@@ -180,7 +186,3 @@ def _largest(setting: _Setting, allowed: Callable[[Experiment], bool]) -> float 
         low, high = (middle, high) if fits(middle) else (low, middle)
     rounded = math.floor(low / (unit := 10.0 ** (math.floor(math.log10(abs(low) or 1)) - 1))) * unit
     return rounded if rounded >= max(control.low, _MANY * whole) and fits(rounded) else low
-
-
-def _titled(control: Control) -> str:
-    return f"“{control.title}”"

@@ -27,7 +27,7 @@ _AT_ONCE = 16  # columns that are counted without a pause
 SECONDS_PER_COUNTED = 1e-11  # per sign
 # Measured on one core: per sign that is drawn and packed, per product of two signs in whole matrices, per entry of the
 # matrix; to unpack a sign, and for every replicate to multiply it, the more the longer a column; to compare 64 signs.
-SECONDS_PER_LOADED, SECONDS_PER_MULTIPLIED, SECONDS_PER_ENTRY = 3e-9, 0.02e-9, 10e-9
+SECONDS_PER_LOADED, SECONDS_PER_MULTIPLIED, SECONDS_PER_ENTRY = 2e-9, 0.02e-9, 10e-9
 SECONDS_PER_UNPACKED, SECONDS_PER_MIXED, SECONDS_PER_FETCHED, SECONDS_PER_WORD = 1e-9, 0.1e-9, 6e-15, 1.8e-9
 _CALLS = 5e-5  # a gradient of whatever size
 _ENTRIES, _UNPACKED = 1 << 20, 1 << 24  # signs that are drawn, or unpacked for a product of matrices, at once

@@ -70,14 +70,18 @@ def test_the_advice_fits_when_it_is_followed(name: str) -> None:
 def test_no_more_repeats_would_fit() -> None:
     first = ways(REFUSED["time"], LIMITS.allow)[0]
     repeats = first.experiment.replicates
-    assert 1 < repeats < 100 and first.words == f"“Repeats R” at most {repeats}"
+    assert 1 < repeats < 100 and first.words == f"at most {repeats} repeats"
     assert not LIMITS.allow(REFUSED["time"].replaced(replicates=repeats + 1))
 
 
 def test_several_settings_and_methods_are_offered_in_a_sentence() -> None:
     found = ways(REFUSED["time"], LIMITS.allow)
     sentence = advice(found)
-    assert sentence.startswith("With “Repeats R” at most ") and " or with “Steps T” at most " in sentence
+    assert (
+        sentence.startswith("With at most ")
+        and " repeats, or with " in sentence
+        and " or with “Steps T” at most " in sentence
+    )
     assert sentence.endswith(", it would fit.")
     narrow = Limits(LIMITS.seconds, 1e9)
     large = GAME.replaced(problem=MATRIX, arms=games.arms(("Noisy matrix", "Vertex sampling")), replicates=1)
@@ -91,6 +95,7 @@ def test_where_one_setting_is_not_enough_it_is_one_repeat_and_another() -> None:
     least = refused.replaced(replicates=1).estimated_seconds(refused.replaced(replicates=1).plans())
     found = ways(refused, Limits(0.5 * least, 3e9).allow)
     assert found
+    assert all(way.words.startswith(("one repeat and ", "“")) for way in found)
     assert all(Limits(0.5 * least, 3e9).allow(way.experiment) for way in found)
 
 

@@ -263,8 +263,9 @@ def test_vertices_that_make_no_polytope_get_a_sentence(load: Load, vertices: str
 
 
 def test_a_long_run_is_announced_and_too_long_a_run_refused(load: Load) -> None:
-    sizes = {"mirror_regression_rows": "10000", "mirror_regression_dimension": "2000", "mirror_replicates": "60"}
-    app = open_problem(load, "regression", **sizes, mirror_iterations="1024", mirror_chosen_vertices="1024")
+    sizes = {"mirror_regression_rows": "10000", "mirror_regression_dimension": "2000", "mirror_replicates": "200"}
+    sizes |= {"mirror_iterations": "1024", "mirror_chosen_vertices": "1024"}
+    app = open_problem(load, "regression", **sizes, mirror_methods_learning=["Vertex sampling", "Frank-Wolfe"])
     assert "would take about" in said(app) and app.button(key="mirror_run").disabled and "repeats" in said(app)
 
 

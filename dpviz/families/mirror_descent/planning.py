@@ -20,6 +20,7 @@ from dpviz.problems.base import Cost
 from dpviz.problems.games import Game, GameCost, GameFacts
 from dpviz.specification import choice
 
+DIFFERENT = 0.5  # share of the vertices drawn that were not drawn before: weights soon gather on a few
 AFFORDABLE = 1.5e8  # multiplications of one gradient at a mixed strategy
 
 P = TypeVar("P", bound=Game)
@@ -272,7 +273,7 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
         played, _ = self.vertices(plan)
         asked = cost.work.gradients(replicates, plan.iterations, played, rows)
         if math.isfinite(played):
-            asked += cost.work.kept(replicates * played * plan.iterations)
+            asked += cost.work.kept(DIFFERENT * replicates * played * plan.iterations)
         return asked + plan.iterations * self.beside.seconds(replicates, plan.facts.d)
 
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
