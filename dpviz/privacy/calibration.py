@@ -20,7 +20,7 @@ Sampling = Literal["wor", "poisson"]
 
 _WASTE = 1e-6  # the share of a budget that may be left over where no closed form uses it up
 _WASTE_BY_LOSSES = 1e-5  # and where the cost is found on a grid, whose choice moves it by 1e-6
-_ROUGH_LEVELS = 9  # of a schedule, for a first look at what it costs
+_ROUGHEST_LEVELS, _ROUGH_LEVELS = 4, 9  # of a schedule, for first looks at what it costs
 
 
 def laplace_events(epsilon: Floats, m: int, n: int, sampling: Sampling = "wor") -> tuple[Event, ...]:
@@ -190,10 +190,11 @@ def _largest_multiple(
     guess, slope = _first_guess(noise, weights, m / n, budget, target), None
     if budget.adds_up:
         return math.exp(_largest_feasible(exact, guess, _WASTE, highest))
-    if len(set(shares)) > 2 * _ROUGH_LEVELS:  # a cheap look at fewer different shares first
-        few = levelled(weights, _ROUGH_LEVELS, 2.0 if noise == "laplace" else 1.0)
-        guess, slope = _rough_look(excess(budget.rough_cost, few), guess, 0.01, highest)
-    guess, slope = _rough_look(excess(budget.rough_cost, weights), guess, 1e-3, highest, slope)
+    for levels, waste in ((_ROUGHEST_LEVELS, 0.05), (_ROUGH_LEVELS, 0.01)):  # cheap looks at fewer different shares
+        if len(set(shares)) > 2 * levels:
+            few = levelled(weights, levels, 2.0 if noise == "laplace" else 1.0)
+            guess, slope = _rough_look(excess(budget.rough_cost, few), guess, waste, highest, slope)
+    guess, slope = _rough_look(excess(budget.rough_cost, weights), guess, 4e-3, highest, slope)
     return math.exp(_largest_feasible(exact, guess, _WASTE_BY_LOSSES, highest, slope))
 
 
