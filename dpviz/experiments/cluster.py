@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 VARIABLE, ASK = "DPVIZ_DASK_SCHEDULER", "ask"
-PATIENCE = 6.0  # seconds that a cluster may take to answer, and be without a worker
+PATIENCE = 5.0  # seconds that a cluster may take to answer, and be without a worker
 LOOK, ANSWER = 0.5, 2.0  # seconds between two looks at its workers, and that a look may take
 UPLOADS = "Your own file is never sent to a cluster. Run this without one."
 KILLED = (
@@ -147,9 +147,7 @@ class _Session:
         try:
             await self._all(client)
         finally:
-            with suppress(Exception):  # who has gone need not be told
-                async with asyncio.timeout(1.0):
-                    await client.close()
+            await _close(client)
 
     async def _connected(self) -> "Client":
         try:
@@ -162,6 +160,7 @@ class _Session:
                 return await client
         except Exception as error:  # of many kinds: no such host, refused, too late, another protocol
             _log.warning("no cluster at %s: %r", self._address, error)
+            await _close(client)
             raise UserError(
                 f"No Dask scheduler answers at {self._address}. Check the address, or run without it."
             ) from error
@@ -215,6 +214,12 @@ class _Session:
 
     def _gone(self) -> str:
         return f"The connection to the cluster at {self._address} was lost. What was finished is kept; run it again."
+
+
+async def _close(client: "Client") -> None:
+    with suppress(Exception):  # who has gone need not be told
+        async with asyncio.timeout(1.0):
+            await client.close()
 
 
 def asked() -> str:

@@ -162,6 +162,15 @@ def test_a_cluster_computes_the_points_where_the_operator_allows_it(load, monkey
         assert submitted.call_args.kwargs["elsewhere"] is None and not ended(app).text_input
 
 
+def test_a_cluster_that_does_not_answer_is_said_once_and_nothing_is_drawn(load, monkeypatch) -> None:
+    monkeypatch.setenv(cluster.VARIABLE, "tcp://127.0.0.1:1")
+    monkeypatch.setattr(cluster, "PATIENCE", 0.2)
+    app = load()
+    app.button(key="p_sweep_run").click().run()
+    assert texts(ended(app)).count("No Dask scheduler answers at tcp://127.0.0.1:1. Check the address") == 1
+    assert "curve:" not in texts(app)
+
+
 def test_methods_without_a_plan_and_impossible_values_are_said_in_sentences(load) -> None:
     app = load(refused=True)
     assert app.warning[0].value and not app.button(key="p_sweep_run").disabled

@@ -66,7 +66,7 @@ def panel(
     kept = runner().store
     if kept is not None and kept.note:
         st.info(kept.note, icon=":material/inventory_2:")
-    if run is None or active or run.job.result is None:
+    if run is None or active or run.job.result is None or run.job.result.metric is None:  # nobody has recorded anything
         return
     if not same:
         st.info("Settings changed since this sweep. What is shown belongs to the old ones.", icon=":material/history:")
