@@ -6,6 +6,7 @@ which each text stands once. A column of a text file in which numbers and texts 
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from dpviz.errors import UserError
 TEXTS = pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string())
 _EXACT = 2**53  # whole numbers up to here are exact in float64
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+_PART = 50_000  # values
 _ROWS = ""  # the name of no column
 _MERGED_FROM = 4_000_000  # bytes of dictionaries of one column that may wait
 
@@ -105,6 +107,11 @@ def looked_up(values: pyarrow.Array, places: pyarrow.Array) -> pyarrow.Array:
     if not types.is_dictionary(values.type):
         return values.take(places)
     return pyarrow.DictionaryArray.from_arrays(values.indices.take(places), values.dictionary)
+
+
+def in_parts(array: pyarrow.Array) -> Iterator[pyarrow.Array]:
+    """An array piece by piece, so that few of its values are Python objects at a time."""
+    return (array.slice(start, _PART) for start in range(0, len(array), _PART))
 
 
 def _one(column: pyarrow.ChunkedArray) -> pyarrow.Array:

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow
 import pyarrow.compute
 
-from dpviz.datasets.arrow import texts_of
+from dpviz.datasets.arrow import in_parts, texts_of
 
 _WHOLE = re.compile(r"[+-]?\d{16,}", re.ASCII)
 _PLAIN = re.compile(r"[+-]?(\d|\.\d|inf)", re.ASCII | re.IGNORECASE)
@@ -128,8 +128,11 @@ def _each(
 
 
 def _read_texts(texts: pyarrow.Array, read: Callable[[Any], Read], of_text: Callable[[str], Read]) -> list[Read]:
-    unclear = pyarrow.compute.match_substring_regex(texts, _UNCLEAR)
-    return [(read if odd else of_text)(text) for text, odd in zip(texts.to_pylist(), unclear.to_pylist(), strict=True)]
+    found: list[Read] = []
+    for some in in_parts(texts):
+        unclear = pyarrow.compute.match_substring_regex(some, _UNCLEAR).to_pylist()
+        found += [(read if odd else of_text)(text) for text, odd in zip(some.to_pylist(), unclear, strict=True)]
+    return found
 
 
 def _times(values: Any) -> list[str]:

@@ -18,7 +18,7 @@ import pyarrow
 import pyarrow.compute
 from pydantic import Field
 
-from dpviz.datasets.arrow import as_texts, looked_up
+from dpviz.datasets.arrow import as_texts, in_parts, looked_up
 from dpviz.datasets.cells import as_number, class_label
 from dpviz.datasets.limits import MAX_COLUMNS
 from dpviz.specification import Specification
@@ -102,12 +102,15 @@ def read_cells(texts: pyarrow.Array, reading: Reading) -> tuple[np.ndarray, pyar
     odd = pyarrow.compute.if_else(regular, None, cells).dictionary_encode()
     # Of the others, each different text is looked at once, and in Python only where it could be a number after all.
     unclear = pyarrow.compute.match_substring_regex(odd.dictionary, _UNCLEAR)
-    read = [_read(text, reading.decimal) for text in odd.dictionary.filter(unclear).to_pylist()]
     found = np.full(len(odd.dictionary) + 1, np.nan)  # the last for those that are no odd text
-    found[:-1][unclear.to_numpy(zero_copy_only=False)] = [text if isinstance(text, float) else np.nan for text in read]
-    labels = pyarrow.array([None if isinstance(text, float) else text for text in read], pyarrow.large_string())
+    numbers, labels = [np.empty(0)], [pyarrow.array([], pyarrow.large_string())]
+    for some in in_parts(odd.dictionary.filter(unclear)):
+        read = [_read(text, reading.decimal) for text in some.to_pylist()]
+        numbers.append(np.array([cell if isinstance(cell, float) else np.nan for cell in read]))
+        labels.append(pyarrow.array([None if isinstance(cell, float) else cell for cell in read], labels[0].type))
+    found[:-1][unclear.to_numpy(zero_copy_only=False)] = np.concatenate(numbers)
     places = odd.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    written = as_texts(pyarrow.compute.replace_with_mask(odd.dictionary, unclear, labels))
+    written = as_texts(pyarrow.compute.replace_with_mask(odd.dictionary, unclear, pyarrow.concat_arrays(labels)))
     return np.where(places >= 0, found[places], values), looked_up(written, odd.indices)
 
 

@@ -47,7 +47,7 @@ MIXED = b"a,b\n" + b"1.5,x\nold,\n,2\n" * 20
 
 @pytest.fixture(scope="module")
 def reader() -> Iterator[Reader]:
-    found = Reader(max_bytes=380e6, max_seconds=1.0)
+    found = Reader(max_bytes=600e6, max_seconds=1.0)
     yield found
     found.close()
 
