@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 import pandas as pd
 
-from dpviz.experiments import export
+from dpviz.experiments.spreadsheets import as_csv
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 ENDINGS = (".csv", ".parquet")
@@ -33,7 +33,7 @@ def write(frame: pd.DataFrame, about: Sequence[str], path: Path) -> None:
     `pandas.read_parquet(path).attrs["dpviz"]`."""
     with _in_one_piece(path) as part:
         if path.suffix.lower() == ".csv":
-            part.write_text(export.as_csv(frame, about), encoding="utf-8", newline="")
+            part.write_text(as_csv(frame, about), encoding="utf-8", newline="")
         else:
             frame.attrs["dpviz"] = list(about)
             frame.to_parquet(part, index=False)

@@ -1,10 +1,8 @@
 """Downloads of a run: the numbers as CSV, and a program that computes them again."""
 
-import csv
-import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ import pandas as pd
 
 import dpviz
 from dpviz.datasets import Upload
-from dpviz.experiments import publishing, results
+from dpviz.experiments import publishing, results, spreadsheets
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.sweep import Sweep
@@ -38,8 +36,10 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     that stop by themselves, with the ceiling, which is the guarantee. status says whether a replicate was running,
     converged, out of budget, exhausted or diverged, and stopped_at after which iteration it stopped by itself. What
     publishing several of them costs stands in the header, with ε at `delta` where the budget has no δ, and so does ε of
-    one run of each, on a finer grid than the page's.
+    one run of each, on a finer grid than the page's. A label that a spreadsheet would run begins with an apostrophe:
+    see `spreadsheets`.
 
+    >>> import io
     >>> from dpviz.experiments.experiment import Arm
     >>> from dpviz.families.accelerated import Nesterov
     >>> from dpviz.problems.quadratic import Quadratic
@@ -50,7 +50,7 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     >>> sorted(set(frame["replicate"]))
     [0, 1]
     """
-    return as_csv(to_table(trace, plans), header(trace, experiment, plans, delta))
+    return spreadsheets.as_csv(to_table(trace, plans), header(trace, experiment, plans, delta))
 
 
 def to_table(trace: Trace, plans: Mapping[str, Plan]) -> pd.DataFrame:
@@ -60,21 +60,12 @@ def to_table(trace: Trace, plans: Mapping[str, Plan]) -> pd.DataFrame:
     return pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True).reindex(columns=list(columns))
 
 
-def as_csv(frame: pd.DataFrame, about: Iterable[str]) -> str:
-    """A table as CSV behind lines that begin with "#"."""
-    out = io.StringIO()
-    out.writelines(f"# {line}\n" for line in about)
-    # Text is quoted, so that a "#" in a label does not start a comment.
-    frame.to_csv(out, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-    return out.getvalue()
-
-
 def sweep_to_csv(result: SweepResult, sweep: Sweep) -> str:
     """Every last number of a sweep: method, value of the setting, data set and run; as `to_csv` with its header.
 
     Metrics that read raw data end in _nonprivate; give `result.visible(False)` to leave them out.
     """
-    return as_csv(sweep_to_table(result), sweep_header(sweep))
+    return spreadsheets.as_csv(sweep_to_table(result), sweep_header(sweep))
 
 
 def sweep_to_table(result: SweepResult) -> pd.DataFrame:
@@ -88,7 +79,7 @@ def sweep_header(sweep: Sweep) -> Iterator[str]:
     """What the table of a sweep is about, line by line."""
     settings = (", ".join(axis.fields) for axis in (sweep, sweep.second) if axis is not None)
     yield f"dpviz {dpviz.__version__}"
-    yield f"sweep: {sweep.to_json()}"
+    yield f"sweep: {spreadsheets.settings(sweep.to_json())}"
     for name, fields in zip(("setting", "second_setting"), settings, strict=False):
         yield f"{name}: {fields}"
     yield f"unit of protection: {sweep.experiment.problem.unit}"
@@ -131,7 +122,7 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
 def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float) -> Iterator[str]:
     """What the table of a run is about, line by line."""
     yield f"dpviz {dpviz.__version__}"
-    yield f"settings: {experiment.to_json()}"
+    yield f"settings: {spreadsheets.settings(experiment.to_json())}"
     yield f"unit of protection: {experiment.problem.unit}"
     yield f"columns ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
     for sentence in publishing.sentences(

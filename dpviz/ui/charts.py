@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from dpviz.experiments.spreadsheets import as_csv
 from dpviz.plots.labels import compact
 from dpviz.plots.multiples import AGAIN
 from dpviz.plots.readout import READOUT
@@ -119,7 +120,7 @@ def _name(trace: go.Scatter) -> str:
 
 
 def _csv(figure: Callable[[], go.Figure]) -> bytes:
-    return numbers(figure()).to_csv(index=False).encode()
+    return as_csv(numbers(figure())).encode()
 
 
 def _title(axis: go.layout.XAxis | go.layout.YAxis, otherwise: str) -> str:

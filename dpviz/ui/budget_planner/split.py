@@ -19,6 +19,7 @@ from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.tables import show_table
 
 NAME, MECHANISM, WEIGHT, MOVE, SET, CURRENCY, AMOUNT, DELTA = (
     "analysis",
@@ -66,7 +67,7 @@ def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
         st.info("Add an analysis to the table.")
         return []
     shares = allocation.split(budget, analyses, rule)  # type: ignore[arg-type]
-    st.dataframe(
+    show_table(
         pd.DataFrame(
             {
                 "Analysis": [share.analysis.name for share in shares],
@@ -75,7 +76,6 @@ def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
                 "Costs": [described(share.event) for share in shares],
             }
         ),
-        hide_index=True,
         column_config={
             "Share": st.column_config.NumberColumn(format="percent", help="Of the total; empty: its own guarantee."),
             "Noise scale": st.column_config.NumberColumn(format="%.4g", help="b, σ, or that of the Gumbel noise."),

@@ -1,15 +1,16 @@
 """What one run of every method releases, in words and as a table to take away; reads no raw data."""
 
-import io
 from collections.abc import Mapping
 from functools import partial
 
 import pandas as pd
 import streamlit as st
 
+from dpviz.experiments.spreadsheets import as_csv
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.run import Run
+from dpviz.ui.tables import show_table
 
 COMPOSES = "Publishing several methods or runs adds up their costs."
 
@@ -45,14 +46,11 @@ def show(
         )
     st.markdown("\n".join(f"- **{label}**: {sentence}" for label, sentence in words.items()))
     numbers = {label: st.column_config.NumberColumn(format="%.3f") for label in words}
-    st.dataframe(model, hide_index=True, column_config=numbers, alt="Released coefficients, one column per method")
+    show_table(model, column_config=numbers, alt="Released coefficients, one column per method")
     if weights is not None:
-        st.dataframe(weights, hide_index=True, column_config=numbers, alt="Released weights of the groups")
+        show_table(weights, column_config=numbers, alt="Released weights of the groups")
     st.caption(f"First run of each method. {meaning} {privacy} {COMPOSES}")
 
 
 def _csv(model: pd.DataFrame, header: str) -> bytes:
-    out = io.StringIO()
-    out.write(f"# {header}\n")
-    model.to_csv(out, index=False)
-    return out.getvalue().encode()
+    return as_csv(model, [header]).encode()

@@ -23,6 +23,7 @@ from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.run import Run
+from dpviz.ui.tables import show_table
 
 AXES = {"steps": "Steps", "spent": "Privacy spent"}
 NO_OVERLAY = "none"
@@ -205,9 +206,8 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if read:
         with head:
             explain.diagnostic_badge()
-    st.dataframe(
+    show_table(
         explain.readable(shown),
-        hide_index=True,
         placeholder="–",
         column_config={name: _format(shown[name], help.get(name)) for name in shown},
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",

@@ -18,6 +18,7 @@ from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
 from dpviz.ui.experiment import progress
 from dpviz.ui.experiment.run import LONG, POLL, Run, runner
+from dpviz.ui.tables import show_table
 
 _SUFFIX = "_sweep_job"  # ends like the names of other runs, so that the sidebar shows a sweep too
 FLAT = 1e-9  # a slope below is that of the arithmetic
@@ -232,7 +233,7 @@ def laws(result: SweepResult, symbol: str) -> None:
             }
         )
     if rows:
-        st.dataframe(rows, hide_index=True, alt="Growth of every method by a power law and by a log law, with errors")
+        show_table(rows, alt="Growth of every method by a power law and by a log law, with errors")
         st.caption(
             f"A power law, median ≈ c {symbol}^p, against a log law, median ≈ a + b ln {symbol}; fitted on every data "
             "set. ±: 95 % interval over data sets and runs. Off by: typical relative distance of a median from the "

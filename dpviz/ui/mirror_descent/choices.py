@@ -23,6 +23,7 @@ from dpviz.ui.controls import Panel, mistake
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.mirror_descent.plan import facts_of
+from dpviz.ui.tables import show_table
 
 HEIGHT = 380
 TARGET = Control(
@@ -225,7 +226,7 @@ def table(shown: PlanView) -> None:
     else:
         sizes = planning.sizes(facts, budget)
         rows = [(row, rates.previous(sizes, row.result)) for row in rates.settings(sizes)]
-    st.dataframe(
+    show_table(
         [
             {
                 "Result": row.theorem,
@@ -241,7 +242,6 @@ def table(shown: PlanView) -> None:
             }
             for row, before in rows
         ],
-        hide_index=True,
         placeholder="–",
         column_config={
             name: st.column_config.TextColumn(help=help)

@@ -18,6 +18,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.mirror_descent import group_results, synthetic_table
+from dpviz.ui.tables import show_table
 
 PLAYERS: dict[Player, str] = {"x": "x, minimises", "y": "y, maximises"}
 HEAVIEST = 20  # vertices that are named in numbers
@@ -98,9 +99,8 @@ def _heaviest(problem: GameSpecification, player: Player, weights: np.ndarray) -
     """The heaviest vertices with their names in full, which a legend has no room for; weights (d,), released."""
     order = np.argsort(-weights, kind="stable")[:HEAVIEST]
     with st.expander("The heaviest in the end, in numbers"):
-        st.dataframe(
+        show_table(
             {"Vertex": [problem.vertex(player, j) for j in order.tolist()], "Weight": weights[order].astype(float)},
-            hide_index=True,
             column_config={"Weight": st.column_config.NumberColumn(format="%.4f")},
             alt=f"The heaviest vertices of player {player} in the released average, with their weights",
         )

@@ -11,6 +11,7 @@ import streamlit as st
 from dpviz.datasets.categories_base import CategoricalFacts
 from dpviz.datasets.lists import OTHER
 from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.spreadsheets import as_csv
 from dpviz.experiments.trace import Trace
 from dpviz.families.mirror_descent import SyntheticData, bounds
 from dpviz.numbers import short
@@ -21,6 +22,7 @@ from dpviz.specification import Control
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel, in_place, mistake
 from dpviz.ui.experiment.run import Run
+from dpviz.ui.tables import show_table
 from dpviz.ui.uploads.file import NOTICE
 
 ROWS = Control(
@@ -135,9 +137,8 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
         "equal shares, “other” included; the less budget or the fewer rounds, the more of that start is left.",
         "Worst error (not private)": "Of this very table, against the raw data.",
     }
-    st.dataframe(
+    show_table(
         pd.DataFrame(columns),
-        hide_index=True,
         placeholder="–",
         column_config={
             name: st.column_config.NumberColumn(
@@ -223,9 +224,8 @@ def _worst_tables(experiment: Experiment, offer: Offer, game: MarginalGame) -> N
     with head:
         explain.diagnostic_badge()
     names = ("Columns", "Worst cell", "True share", "Share in the table", "Error", "Mean error of its cells")
-    st.dataframe(
+    show_table(
         pd.DataFrame(found, columns=names),
-        hide_index=True,
         column_config={name: st.column_config.NumberColumn(format="%.4f") for name in names[2:]},
         alt="The columns whose marginal table has the largest error, with the worst cell",
     )
@@ -233,4 +233,4 @@ def _worst_tables(experiment: Experiment, offer: Offer, game: MarginalGame) -> N
 
 
 def _csv(made: SyntheticTable, domain: CategoricalFacts) -> bytes:
-    return made.frame(domain).to_csv(index=False).encode()
+    return as_csv(made.frame(domain)).encode()
