@@ -9,7 +9,7 @@ is what it was, and numbers are not touched.
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pandas as pd
@@ -27,14 +27,20 @@ def as_text(value: Any) -> Any:
     return _IN_TEXT.sub(r"\1'", value) if isinstance(value, str) and not re.fullmatch(_NUMBER, value) else value
 
 
-def neutral(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table with all its texts, names of columns included, as `as_text` makes them."""
+def without_formulas(text: str) -> str:
+    """A text of a link, for a table that is saved as it stands: without what a formula would begin with."""
+    return re.sub(rf"(^|[;\t\r\n])({_RUN})+", r"\1", text)
+
+
+def neutral(frame: pd.DataFrame, written: Callable[[Any], Any] = as_text) -> pd.DataFrame:
+    """The table with all its texts, index and names of columns included, as `as_text` makes them."""
     columns = [
-        column if pd.api.types.is_numeric_dtype(column.dtype) else column.map(as_text, na_action="ignore")
+        column if pd.api.types.is_numeric_dtype(column.dtype) else column.map(written, na_action="ignore")
         for _, column in frame.items()
     ]
-    names = [as_text(name) for name in frame.columns]
-    return pd.concat(columns, axis=1, keys=names) if columns else frame
+    found = pd.concat(columns, axis=1, keys=[written(name) for name in frame.columns]) if columns else frame.copy()
+    numbered = pd.api.types.is_numeric_dtype(found.index.dtype)
+    return found if numbered else found.set_axis(found.index.map(written), axis=0)
 
 
 def settings(text: str) -> str:

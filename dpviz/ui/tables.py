@@ -1,6 +1,7 @@
 """A table on a page. Streamlit lets a visitor save any table as CSV, in which no text may be a formula."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -11,8 +12,24 @@ from dpviz.experiments.spreadsheets import as_text, neutral
 NONE: Mapping[str, Any] = {}
 
 
-def show_table(table: Any, alt: str, column_config: Mapping[str, Any] = NONE, placeholder: str | None = None) -> None:
-    """Draw a table, of whatever `DataFrame` takes, with a text alternative."""
-    named = {as_text(name): config for name, config in column_config.items()}
+def show_table(
+    table: Any,
+    alt: str,
+    column_config: Mapping[str, Any] = NONE,
+    placeholder: str | None = None,
+    index: bool = False,
+    style: Callable[[pd.DataFrame], Any] = lambda frame: frame,
+) -> None:
+    """Draw a table, of whatever `DataFrame` takes, with a text alternative.
+
+    index : whether its index is shown. style : how its cells are written.
+    """
+    named = {_shown(name): config for name, config in column_config.items()}
     options: Any = {} if placeholder is None else {"placeholder": placeholder}
-    st.dataframe(neutral(pd.DataFrame(table)), hide_index=True, column_config=named, alt=alt, **options)
+    frame = style(neutral(pd.DataFrame(table), _shown))
+    st.dataframe(frame, hide_index=not index, column_config=named, alt=alt, **options)
+
+
+def _shown(value: Any) -> Any:
+    """A cell as `as_text` makes it, but a name with a sign, which our own tables have, as it is: it calls nothing."""
+    return value if isinstance(value, str) and re.fullmatch(r"[+-][\w ]+", value) else as_text(value)

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.errors import UserError
+from dpviz.experiments.spreadsheets import without_formulas
 from dpviz.plots import planner_figures
 from dpviz.privacy import allocation
 from dpviz.privacy.allocation import Analysis, Share
@@ -197,7 +198,8 @@ def _from_address(text: str | None) -> pd.DataFrame:
         try:
             found = json.loads(text)
             if isinstance(found, list) and len(found) <= MOST and all(len(row) == len(COLUMNS) for row in found):
-                return _frame(found)
+                # What a link names shall not be a formula in a spreadsheet: the editor saves its table as it stands.
+                return _frame([[without_formulas(x) if isinstance(x, str) else x for x in row] for row in found])
         except (ValueError, TypeError, OverflowError):
             pass
         st.warning("The table of analyses in this link cannot be read. The default one is shown.")

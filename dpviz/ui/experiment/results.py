@@ -207,7 +207,8 @@ def table(run: Run, trace: Trace, delta: float) -> None:
         with head:
             explain.diagnostic_badge()
     show_table(
-        explain.readable(shown),
+        shown,
+        style=explain.readable,
         placeholder="–",
         column_config={name: _format(shown[name], help.get(name)) for name in shown},
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",

@@ -18,6 +18,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
+from dpviz.ui.tables import show_table
 from dpviz.ui.uploads.file import plain
 
 ALL = "all rows"
@@ -170,12 +171,14 @@ def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -
         }
     for tab, (title, values) in zip(st.tabs(["Rows", *wanted]), [("", None), *wanted.items()], strict=True):
         if values is None:
-            tab.dataframe(groups, hide_index=True, column_config=shares, alt="Rows and shares of every group")
+            with tab:
+                show_table(groups, column_config=shares, alt="Rows and shares of every group")
             continue
         rows = [np.median(found, axis=0).tolist() for found in values.values()]
         table = pd.DataFrame(rows, pd.Index(values, name="Model"), [*game.groups, everyone][: len(rows[0])])
         formats = {name: st.column_config.NumberColumn(format="%.4f") for name in table}
-        tab.dataframe(table, placeholder="–", column_config=formats, alt=f"{title} by model and group")
+        with tab:
+            show_table(table, f"{title} by model and group", column_config=formats, placeholder="–", index=True)
     st.caption(
         "Medians over the runs. Selection rate: share of rows predicted positive; true-positive rate: the same among "
         f"the rows that are positive. {privacy}"

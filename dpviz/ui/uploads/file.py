@@ -24,6 +24,7 @@ from dpviz.datasets.reading import SEPARATORS
 from dpviz.datasets.upload import new_identity
 from dpviz.errors import UserError
 from dpviz.experiments.reader import Reader
+from dpviz.experiments.spreadsheets import as_text
 from dpviz.specification import Specification, sentences
 from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
@@ -117,7 +118,12 @@ class File:
         # What is edited is kept by the widget as changes to its start; so that changes only when the widget is new.
         if key not in self.starts or key not in st.session_state:
             self.starts[key] = start()
-        return st.data_editor(self.starts[key], key=key, **options)
+        frame = self.starts[key]
+        if pd.api.types.is_numeric_dtype(frame.index.dtype):
+            return st.data_editor(frame, key=key, **options)
+        # Its rows are named after columns of the file, and Streamlit lets it be saved as it is shown.
+        shown = frame.set_axis(frame.index.map(as_text), axis=0)
+        return st.data_editor(shown, key=key, **options).set_axis(frame.index, axis=0)
 
 
 def uploaded(
