@@ -112,8 +112,8 @@ def _axis(
     panel: Panel, name: str, label: str, titles: Mapping[str, str], offered: Mapping[str, Setting], help: str
 ) -> tuple[str, tuple[float, float, int]]:
     """Which setting is varied, from where to where, and how many values."""
-    places = st.columns([3, 2, 2, 2], vertical_alignment="bottom")
-    with places[0]:
+    left, right = st.columns([3, 6], vertical_alignment="bottom")
+    with left:
         chosen = panel.choice(f"{PREFIX}_{name}", label, titles, next(iter(titles)), help)
     if chosen == NONE:
         return chosen, (0.0, 0.0, 0)
@@ -122,7 +122,7 @@ def _axis(
         replace(setting.control, name=word.lower(), label=word, default=default, unit="", optional=False, help=sentence)
         for word, default, sentence in zip(("From", "To"), setting.usual, ("The least.", "The largest."), strict=True)
     ]
-    for place, control in zip(places[1:], (*ends, VALUES), strict=True):
+    for place, control in zip(right.columns(3), (*ends, VALUES), strict=True):
         with place:
             numbers.append(panel.number(control, f"{PREFIX}_{chosen}_{control.name}", slider=False) or 0)
     low, high, count = numbers
@@ -185,8 +185,8 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
         panel.key(f"chart_{PREFIX}"),
         f"{metric} against {_lower(setting)}{where}",
         f"{metric} against {_lower(setting)}{where}, one line per method; crossovers are marked",
-        f"{band} of {_runs(sweep)} at the last iteration.{slopes} Marks show where curves cross, bars how much that "
-        f"differs between data sets. {words}",
+        f"{band} of {_runs(sweep)} at the last iteration.{slopes} Marks show where curves cross"
+        f"{', bars how much that differs between data sets' * (sweep.data_sets > 1)}. {words}",
         status,
     )
     if log_x:
