@@ -77,12 +77,17 @@ _REPEATS = next(control for control in Experiment.controls() if control.name == 
 
 
 def _single(experiment: Experiment, allowed: Callable[[Experiment], bool]) -> Iterator[Way]:
-    return chain(_lowered(experiment, allowed), _shortened(experiment, allowed))
+    """With one change; the data are the last to become smaller."""
+    return chain(
+        _lowered(_settings(experiment), allowed),
+        _shortened(experiment, allowed),
+        _lowered(_sizes(experiment), allowed),
+    )
 
 
-def _lowered(experiment: Experiment, allowed: Callable[[Experiment], bool]) -> Iterator[Way]:
-    """The largest value of each numeric setting that makes it fit, where one does."""
-    for setting in _settings(experiment):
+def _lowered(settings: Iterator["_Setting"], allowed: Callable[[Experiment], bool]) -> Iterator[Way]:
+    """The largest value of each setting that makes it fit, where one does."""
+    for setting in settings:
         value = _largest(setting, allowed)
         changed = None if value is None else setting.changed(value)
         if value is not None and changed is not None:
@@ -90,8 +95,10 @@ def _lowered(experiment: Experiment, allowed: Callable[[Experiment], bool]) -> I
 
 
 def _shortened(experiment: Experiment, allowed: Callable[[Experiment], bool]) -> Iterator[Way]:
-    """Without one of the methods; at least one that is private stays."""
+    """Without one of the methods; one that is private stays, and so do the references, which go all together."""
     for arm in experiment.arms:
+        if arm.reference:
+            continue
         kept = tuple(other for other in experiment.arms if other != arm)
         if any(not other.reference for other in kept) and allowed(changed := experiment.replaced(arms=kept)):
             yield Way(f"“{arm.label}” left out", changed)
@@ -120,7 +127,7 @@ class _Setting:
 
 
 def _settings(experiment: Experiment) -> Iterator[_Setting]:
-    """Repeats, what the methods share, and sizes of the problem and of its data."""
+    """Repeats, and what the methods share."""
     yield _Setting(_REPEATS, experiment.replicates, lambda value: experiment.replaced(replicates=int(value)))
     shared: dict[str, Control] = {}
     for arm in experiment.arms:
@@ -130,6 +137,10 @@ def _settings(experiment: Experiment) -> Iterator[_Setting]:
         values = [getattr(arm.algorithm, name) for arm in experiment.arms if name in type(arm.algorithm).model_fields]
         largest = None if None in values else max(values)
         yield _Setting(control, largest, partial(_with_all, experiment, name))
+
+
+def _sizes(experiment: Experiment) -> Iterator[_Setting]:
+    """Whole numbers of the data and of the problem: another constant would make it another problem."""
     problem, data = experiment.problem, experiment.problem.dataset
     for control in _numbers(data) if data is not None else ():
         yield _Setting(control, getattr(data, control.name), partial(_with_data, experiment, control.name))
@@ -138,7 +149,7 @@ def _settings(experiment: Experiment) -> Iterator[_Setting]:
 
 
 def _numbers(settings: Specification, sizes: bool = True) -> Iterator[Control]:
-    """The numeric controls; with `sizes` whole numbers only: another constant would make it another problem."""
+    """The numeric controls; with `sizes` whole numbers only."""
     return (
         control
         for control in type(settings).controls()
