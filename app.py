@@ -15,8 +15,8 @@ navigation.configure()
 def prepare() -> None:
     """Once per server: start its workers, and spare every rerun a wait.
 
-    Streamlit collects garbage after every rerun; what was imported need not be looked at each time (45-80 ms). And
-    NumPy, which gives up the interpreter's lock in every product, gets it back sooner from the other threads.
+    What was imported need not be looked at each time that garbage is collected (45-80 ms). And NumPy, which gives up
+    the interpreter's lock in every product, gets it back sooner from the other threads.
     """
     runner()
     gc.collect()
@@ -24,6 +24,13 @@ def prepare() -> None:
     sys.setswitchinterval(0.0005)
 
 
+@st.cache_resource(ttl=2.0, show_spinner=False)
+def tidy() -> None:
+    """At most every two seconds, and not after looks at a run: let go of what pages have left behind."""
+    gc.collect()
+
+
 page = navigation.build()
 prepare()
 page.run()
+tidy()

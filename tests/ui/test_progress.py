@@ -5,6 +5,7 @@ import pytest
 from dpviz.experiments.executors import CUT_OFF, Place
 from dpviz.experiments.runner import Job, State
 from dpviz.ui.experiment import progress
+from dpviz.ui.experiment.run import Run
 from tests.ui.test_show import TINY
 
 
@@ -55,3 +56,13 @@ def test_nothing_is_said_to_be_kept_of_a_run_that_left_the_line() -> None:
     job = Job(TINY, {})
     job.state = "stopped"
     assert progress.ended(job, "0 of 9 steps") == "Stopped before the first step."
+
+
+def test_who_waits_long_is_looked_at_less_often_than_who_runs() -> None:
+    job = Job(TINY, {})
+    run = Run(job, {}, "accel", "Accelerated gradient")
+    assert not run.waits
+    job.place = Waits(1)
+    assert run.waits
+    job.state = "running"
+    assert not run.waits

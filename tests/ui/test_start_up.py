@@ -1,9 +1,13 @@
-"""What a visitor waits for before the first page: nothing that is slow to import is imported for one function."""
+"""What visitors wait for: nothing slow is imported for one function; garbage is not collected at every move."""
 
 import ast
+import gc
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
 
 ROOT = Path(__file__).parents[2]
 DEAR = ("scipy.stats", "scipy.signal")  # 0.7 s together
@@ -26,3 +30,12 @@ def test_no_page_imports_the_dear_parts_of_scipy() -> None:
     program = f"import sys, {', '.join(sorted(modules))}\nprint([name for name in {DEAR} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_garbage_is_collected_now_and_then_and_not_after_every_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    collected: list[int] = []
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30).run()
+    monkeypatch.setattr(gc, "collect", lambda *generation: collected.append(1))
+    for _ in range(20):
+        app.run()
+    assert not app.exception and len(collected) < 20

@@ -19,7 +19,7 @@ from dpviz.ui import visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import progress
 
-POLL = 0.25  # seconds between two looks at a running job
+POLL, PATIENT = 0.25, 1.0  # seconds between two looks at a running job, and at one that waits in line
 LONG = 20.0  # seconds from which a run is announced with a warning
 AT_ONCE = 2.0  # seconds up to which a run on public data starts by itself
 FIRST_PICTURE = 0.12  # seconds that a page waits for such a run: most are there by then
@@ -69,6 +69,11 @@ class Run:
     def abandon(self) -> None:
         """End it: its visitor has left."""
         self.job.stop()
+
+    @property
+    def waits(self) -> bool:
+        """Whether it stands in line, and will for a while."""
+        return (self.job.expected_wait or 0.0) > PATIENT
 
     @property
     def returns(self) -> bool:
@@ -229,19 +234,21 @@ def live(page: str, active: bool, draw: Callable[[], None]) -> None:
 
     active : what `bar` returned; when the run has ended since, the page is drawn again, so that Run is enabled.
     """
+    now = current(page)
+    waits = now is not None and now.waits
 
-    @st.fragment(run_every=POLL if active else None)
-    def poll(was_active: bool) -> None:
+    @st.fragment(run_every=(PATIENT if waits else POLL) if active else None)
+    def poll(was_active: bool, waited: bool) -> None:
         draw()
         run = current(page)
         if run is None:
             _none_yet(visitors.here().lost.get(page + _SUFFIX))
             return
         _progress(run)
-        if was_active and not run.job.active:
-            st.rerun()  # the whole page: Run is enabled again, polling ends, all charts are drawn
+        if (was_active and not run.job.active) or (waited and not run.waits):
+            st.rerun()  # the whole page: it is looked at more often, or it has ended and all charts are drawn
 
-    poll(active)
+    poll(active, waits)
 
 
 def _none_yet(lost: str | None) -> None:
