@@ -16,6 +16,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
+from uuid import uuid4
 
 import numpy as np
 
@@ -188,7 +189,7 @@ class Store:
             return False
         if _identity(self.path) != self._file:
             return True
-        aside = f"{self.path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        aside = f"{self.path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:8]}"
         try:
             for part in ("-wal", "-shm", ""):
                 with suppress(FileNotFoundError):
