@@ -179,16 +179,43 @@ def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray)
     x = _logarithmic(values)
     both = _logarithmic(np.stack([medians_a, medians_b])) if len(values) else np.empty((2, 0))
     difference = both[0] - both[1]
-    apart = np.flatnonzero(difference)
     found = []
-    for i, j in pairwise(apart):
+    for i, j in _turns(difference):
         before, after = difference[i], difference[j]
-        if (before > 0) == (after > 0):
-            continue
         # Equal at points in between: they change places there.
         place = x[i] + (x[j] - x[i]) * before / (before - after) if j == i + 1 else (x[i + 1] + x[j - 1]) / 2
         found.append(float(place if x is values else np.exp(place)))
     return tuple(found)
+
+
+def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tuple[tuple[float, float], ...]:
+    """A 95 % interval over the runs for every place where the medians of two arms cross on one data set.
+
+    In the order of `crossovers`, and no wider than the values. The errors of the medians beside a crossing are those of
+    `power_law`, independent; to first order in them, at a place x + h d/(d - d') between differences d and d', h apart.
+    """
+    x, intervals = _logarithmic(values), _around_medians([one, other])
+    if (intervals[..., 1] > 0).all():
+        with np.errstate(divide="ignore", invalid="ignore"):  # an interval that reaches zero has no end
+            intervals = np.log(intervals)
+    difference = intervals[0, :, 1] - intervals[1, :, 1]
+    errors = np.nan_to_num(np.linalg.norm((intervals[..., 2] - intervals[..., 0]) / 2, axis=0), nan=math.inf)
+    found = []
+    for i, j in _turns(difference):
+        low, high = x[min(i + 1, j - 1)], x[max(i + 1, j - 1)]  # where they are equal
+        if j == i + 1:
+            before, after, apart = difference[i], difference[j], (x[j] - x[i]) / (difference[i] - difference[j])
+            place, share = x[i] + apart * before, apart / (before - after)
+            half = _NORMAL * math.hypot(share * after * errors[i], share * before * errors[j])
+            low, high = max(x[0], place - half), min(x[-1], place + half)
+        found.append((float(low), float(high)) if x is values else (math.exp(low), math.exp(high)))
+    return tuple(found)
+
+
+def _turns(difference: np.ndarray) -> list[tuple[int, int]]:
+    """Neighbouring points at which a difference has opposite signs; those between them, where it is zero, left out."""
+    apart = np.flatnonzero(difference).tolist()
+    return [(i, j) for i, j in pairwise(apart) if (difference[i] > 0) != (difference[j] > 0)]
 
 
 def _logarithmic(numbers: np.ndarray) -> np.ndarray:

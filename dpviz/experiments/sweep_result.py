@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dpviz.experiments.experiment import Arm
-from dpviz.experiments.laws import Fit, Order, Samples, log_law, orders, power_law
+from dpviz.experiments.laws import Fit, Order, Samples, crossing_intervals, log_law, orders, power_law
 from dpviz.experiments.trace import Trace, last_numbers
 from dpviz.problems.base import Metric
 
@@ -176,6 +176,15 @@ class SweepResult:
                 medians = [np.array([np.median(found[value]) for value in values]) for found in (first, second)]
                 curves.append((values, medians[0], medians[1]))
         return orders(one, other, curves)
+
+    def crossing_intervals(self, one: str, other: str) -> tuple[tuple[float, float], ...]:
+        """95 % intervals over the runs for where two arms cross; none on several data sets, whose spread tells more."""
+        if len(self._data_seeds()) != 1:
+            return ()
+        (seed,) = self._data_seeds()
+        first, second = self.curves[one].on(seed), self.curves[other].on(seed)
+        values = sorted(set(first) & set(second))
+        return crossing_intervals(np.array(values), [first[v] for v in values], [second[v] for v in values])
 
     def _complete(self, arm: str) -> tuple[np.ndarray, list[Samples]]:
         """Values at which the arm has a result on some data set, and its numbers on every one that has them all.

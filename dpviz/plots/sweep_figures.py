@@ -36,8 +36,9 @@ def against(
     Medians and bands are over all runs on all data sets; of more than two bands, that of the arm that ends best, of
     those with privacy if there are any. On a log x axis the labels give each arm's growth, from three points on: the
     exponent of a power law where y is logarithmic too, else the growth per factor e; with its 95 % interval. Where the
-    curve of the arm `compared` crosses that of another one with privacy, a mark shows the value, with a bar from the
-    least to the largest value over the data sets, and small print says who is better on which side, in how many.
+    curve of the arm `compared` crosses that of another one with privacy, a mark shows the value, with a bar: a 95 %
+    interval over the runs, or over several data sets from the least to the largest; and small print says who is better
+    on which side, in how many.
 
     x_title, symbol : the setting in words and as a symbol; y_title : as the metric says, if empty. compared : the first
     arm, if empty. log_y : as the metric declares, if None.
@@ -117,9 +118,12 @@ def _crossings(
     if len(first.leaders) < 2 or 2 * first.data_sets < sets:
         return [], sentences
     values, medians = result.medians(one)
+    intervals = result.crossing_intervals(one, other) or [
+        (float(row.min()), float(row.max())) for row in first.places.T
+    ]
     crossings = []
-    for places, sentence in zip(first.places.T, sentences, strict=True):
-        place, low, high = float(np.median(places)), float(places.min()), float(places.max())
+    for places, sentence, (low, high) in zip(first.places.T, sentences, intervals, strict=True):
+        place = float(np.median(places))
         mark = Mark(place, _height(values, medians, place), sentence, color)
         crossings.append(_Crossing(mark, _about(symbol, places), low, high))
     return crossings, sentences

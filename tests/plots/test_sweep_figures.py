@@ -93,6 +93,7 @@ def test_a_crossing_is_marked_and_said() -> None:
     mark = figure.data[-1]
     assert mark.mode == "markers+text" and list(mark.text) == ["d ≈ 46"] and mark.marker.color == (HUES[1],)
     assert mark.x == pytest.approx([10 ** (1 + 1 / 1.5)]) and mark.y == pytest.approx([0.1])
+    assert 0 < mark.error_x.arrayminus[0] < 36 and 0 < mark.error_x.array[0] < 54, "between the points beside it"
     assert mark.hovertext == ("b is better than a below d ≈ 46",) and mark.hovertemplate.startswith("%{hovertext}")
 
 

@@ -172,6 +172,9 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
     metric, log_x = _label(sweep, result), setting.logarithmic and sweep.values[0] > 0
     compared, (status, words) = st.session_state.get(panel.key(f"{PREFIX}_compared"), ""), _status(sweep, result)
     band = "Median" if sweep.experiment.replicates == 1 and sweep.data_sets == 1 else "Median and 10-90 % band"
+    bars = (
+        "from the least to the largest over the data sets" if sweep.data_sets > 1 else "a 95 % interval over the runs"
+    )
     slopes = " Slopes are those of straight lines on these axes, with 95 % intervals." if log_x else ""
     charts.show(
         against(
@@ -185,8 +188,7 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
         panel.key(f"chart_{PREFIX}"),
         f"{metric} against {_lower(setting)}{where}",
         f"{metric} against {_lower(setting)}{where}, one line per method; crossovers are marked",
-        f"{band} of {_runs(sweep)} at the last iteration.{slopes} Marks show where curves cross"
-        f"{', bars how much that differs between data sets' * (sweep.data_sets > 1)}. {words}",
+        f"{band} of {_runs(sweep)} at the last iteration.{slopes} Marks show where curves cross, bars {bars}. {words}",
         status,
     )
     if log_x:
