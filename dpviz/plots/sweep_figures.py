@@ -118,9 +118,9 @@ def _crossings(
     if len(first.leaders) < 2 or 2 * first.data_sets < sets:
         return [], sentences
     values, medians = result.medians(one)
-    intervals = result.crossing_intervals(one, other) or [
-        (float(row.min()), float(row.max())) for row in first.places.T
-    ]
+    intervals = result.crossing_intervals(one, other)
+    if len(intervals) != first.places.shape[1]:  # over several data sets there are none
+        intervals = tuple((float(row.min()), float(row.max())) for row in first.places.T)
     crossings = []
     for places, sentence, (low, high) in zip(first.places.T, sentences, intervals, strict=True):
         place = float(np.median(places))
