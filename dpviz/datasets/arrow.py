@@ -127,8 +127,13 @@ class Column:
         self._parts = [first]
         self._merged = self._waiting = 0  # bytes of the dictionaries
 
-    def add(self, part: pyarrow.Array) -> int:
-        """Take over a part; returns the bytes of texts that are kept."""
+    @property
+    def kept(self) -> int:
+        """Bytes of its texts, each counted once or a few times."""
+        return self._merged + self._waiting
+
+    def add(self, part: pyarrow.Array) -> None:
+        """Take over a part."""
         self._parts.append(part)
         if types.is_dictionary(part.type):
             self._waiting += part.dictionary.nbytes
@@ -136,7 +141,6 @@ class Column:
             if self._waiting > max(self._merged, _MERGED_FROM):
                 self._parts = [self.whole()]
                 self._merged, self._waiting = self._parts[0].dictionary.nbytes, 0
-        return self._merged + self._waiting
 
     def whole(self) -> pyarrow.Array:
         """All parts as one array; whole numbers as float64 where that loses no digit,

@@ -29,7 +29,7 @@ from dpviz.errors import UserError
 
 MAX_LINE_BYTES = 1_000_000
 _CHUNK_CELLS = 2_000_000  # of a text, as Python objects before they are read
-_BLOCK = 1 << 20  # bytes
+_BLOCK = 1 << 18  # bytes
 
 
 def read_table(

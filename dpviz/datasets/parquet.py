@@ -11,7 +11,7 @@ from dpviz.datasets.limits import MAX_CELLS, MAX_UNPACKED_BYTES, checked_names, 
 MAX_FOOTER_BYTES = 16 * 1024 * 1024
 MAX_LISTED = 20_000  # columns, or row groups, that a footer may list: a million columns took 24 s to refuse
 MAX_PIECES = 200_000  # row groups × columns
-_BATCH_ROWS = 65_536
+_BATCH_ROWS, _TEXT_ROWS = 65_536, 1024
 _ERRORS = (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupError)
 
 
@@ -47,19 +47,28 @@ def _read(data: bytes, max_rows: int | None, max_columns: int) -> pyarrow.Table:
         raise too_big(f"Unpacked, it has {rows * len(names):,} cells; at most {MAX_CELLS:,} can be read.")
     # Text stays in dictionaries: a text repeated in every row is kept once. Metadata of pandas are not trusted.
     texts = [field.name for field in schema if is_text(field.type)]
-    file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), read_dictionary=texts)
-    found, size, most = [], 0, rows // _BATCH_ROWS + 1 + len(groups)
+    compact = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), read_dictionary=texts)
+    found, left = [], MAX_UNPACKED_BYTES
     # One column at a time: texts take several times their size meanwhile.
     for field, name, start in zip(schema, names, first, strict=True):
-        column, kept = Column(start), 0
-        for batch in islice(file.iter_batches(_BATCH_ROWS, columns=[field.name]), most):
-            # Arrow takes a name for a path, and so may deliver "a.b" along with "a".
-            kept = column.add(plain(batch.column(batch.schema.get_field_index(field.name)), name))
-            if size + kept > MAX_UNPACKED_BYTES:
-                raise too_big(f"Unpacked, its texts take more than {MAX_UNPACKED_BYTES // 1_000_000} MB.")
+        try:
+            column = _column(compact, field.name, name, Column(start), left, _BATCH_ROWS)
+        except OSError:  # Arrow makes no dictionary of texts that are written as differences
+            column = _column(file, field.name, name, Column(start), left, _TEXT_ROWS)
         found.append(column.whole())
-        size += kept
+        left -= column.kept
     table = pyarrow.Table.from_arrays(found, names=names)
     if len(table) != rows:
         raise unreadable()
     return table
+
+
+def _column(file: pyarrow.parquet.ParquetFile, named: str, name: str, column: Column, left: int, rows: int) -> Column:
+    """The column `named` of a file, called `name`, in batches of so many rows; with at most `left` bytes of text."""
+    most = file.metadata.num_rows // rows + 1 + file.metadata.num_row_groups
+    for batch in islice(file.iter_batches(rows, columns=[named]), most):
+        # Arrow takes a name for a path, and so may deliver "a.b" along with "a".
+        column.add(plain(batch.column(batch.schema.get_field_index(named)), name))
+        if column.kept > left:
+            raise too_big(f"Unpacked, its texts take more than {MAX_UNPACKED_BYTES // 1_000_000} MB.")
+    return column
