@@ -118,7 +118,7 @@ class Child:
             self.kill()
             return "crash"
         self._close()
-        limits: dict[int, Why] = {MEMORY: "memory", TIME: "time", -getattr(signal, "SIGXCPU", TIME): "time"}
+        limits: dict[int, Why] = {MEMORY: "memory", TIME: "time", -vars(signal).get("SIGXCPU", TIME): "time"}
         return limits.get(code, "crash")
 
     def _close(self) -> None:
