@@ -84,6 +84,10 @@ class Work:
         """Seconds to compute what is kept of so many vertices of each player, once, whoever asks for it first."""
         return 0.0
 
+    def kept_bytes(self, vertices: float) -> float:
+        """How much memory that takes."""
+        return 0.0
+
 
 @dataclass(frozen=True)
 class GameCost(Cost):
@@ -105,7 +109,7 @@ class GameCost(Cost):
 
 _SECONDS_PER_EVALUATED = 3e-9  # per vertex, beside the gradient
 _SECONDS_PER_PROJECTED = 60e-9  # per vertex, in every step of a minimisation
-_ARRAYS = 12  # of all vertices, that a method holds at the same time
+_ARRAYS = 8  # of all vertices, that a method holds at the same time
 
 
 @dataclass(frozen=True)

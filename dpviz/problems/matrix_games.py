@@ -235,7 +235,7 @@ class RecordsWork(Work):
         signs, entries = n * (d_x + d_y), d_x * d_y
         loaded, held = SECONDS_PER_LOADED * signs, signs / 8 + 8 * min(_ENTRIES, signs)
         if not affordable(n, d_x, d_y):
-            held += 2 * min(_CACHE_BYTES, 4 * entries) + 8 * _ENTRIES
+            held += 8 * _ENTRIES
             return cls(mixed=20 * signs, preparation=loaded, bytes=held, n=n, d_x=d_x, d_y=d_y, in_memory=False)
         multiplied = n * entries * SECONDS_PER_MULTIPLIED + entries * SECONDS_PER_ENTRY
         held += 20 * entries + 4 * min(_UNPACKED, signs)
@@ -275,6 +275,10 @@ class RecordsWork(Work):
             return 0.0
         of_x, of_y = min(vertices, self.d_x), min(vertices, self.d_y)
         return self._counted(of_x, self.d_y, self.n) + self._counted(of_y, self.d_x, self.n)
+
+    def kept_bytes(self, vertices: float) -> float:
+        columns = (4 * min(vertices, other) * own for own, other in ((self.d_x, self.d_y), (self.d_y, self.d_x)))
+        return 0.0 if self.in_memory else sum(min(column, _CACHE_BYTES) for column in columns)
 
     @staticmethod
     def _counted(used: float, own: int, rows: float) -> float:

@@ -277,8 +277,11 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
         return asked + plan.iterations * self.beside.seconds(replicates, plan.facts.d)
 
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        """Blocks of rows are no copies."""
-        return replicates * cost.replicate
+        """Blocks of rows are no copies; what is counted of drawn vertices is kept."""
+        assert isinstance(cost, GameCost)
+        played, _ = self.vertices(plan)
+        kept = cost.work.kept_bytes(replicates * played * plan.iterations) if math.isfinite(played) else 0.0
+        return replicates * cost.replicate + kept
 
     def record_seconds(self, plan: Plan, replicates: int, cost: Cost) -> tuple[float, float]:
         assert isinstance(cost, GameCost) and isinstance(plan.facts, GameFacts)

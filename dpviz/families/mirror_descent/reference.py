@@ -107,6 +107,10 @@ class TunedReference(planning.GameAlgorithm[Game]):
         shown = replicates * (self.beside.replicate + plan.facts.d * SECONDS_PER_COPIED)
         return played + plan.iterations * (beside + shown)
 
+    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        """All replicates are one, but what is shown."""
+        return (len(STEPS) + 1) * cost.replicate + 3 * 8.0 * replicates * plan.facts.d
+
 
 class _Best:
     """The best strategy of each player so far. The gap is max_v F(x, v) - min_u F(u, y): the first part depends on x
