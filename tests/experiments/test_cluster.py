@@ -137,7 +137,7 @@ def test_a_user_is_told_soon_that_nobody_is_there(
 ) -> None:
     """Killed in the middle of a run: what was found until then is kept, the others say why they were not."""
     if who == "scheduler":
-        monkeypatch.setattr(cluster, "PATIENCE", 1.0)
+        monkeypatch.setattr(cluster, "PATIENCE", 2.0)
     outcomes = machines.with_workers(1).run(cells(3, iterations=3_000), threading.Event())
     assert next(outcomes)[1].state == "done"
     machines.kill(1)
