@@ -17,7 +17,7 @@ import streamlit as st
 from streamlit import runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-GRACE = 8.0  # seconds without a connection after which a visitor has left; a reload takes two or three
+GRACE = 10.0  # seconds without a connection after which a visitor has left; a reload takes two or three
 BEAT = 1.0  # seconds between two looks at a visitor without a connection
 KEPT = 0.9  # of the time that Streamlit keeps a session, before it does not find it any more, and does not remove it
 KEY = "visitor"

@@ -55,7 +55,7 @@ def test_every_ending_has_a_sentence(state: State, message: str, words: str) -> 
 def test_nothing_is_said_to_be_kept_of_a_run_that_left_the_line() -> None:
     job = Job(TINY, {})
     job.state = "stopped"
-    assert progress.ended(job, "0 of 9 steps") == "Stopped before the first step."
+    assert progress.ended(job, "0 of 9 steps") == "Stopped before it began."
 
 
 def test_who_waits_long_is_looked_at_less_often_than_who_runs() -> None:

@@ -29,8 +29,8 @@ def ended(job: Job, done: str) -> str:
         return f"Done: {done} in {job.seconds:.1f} s"
     if job.state == "failed":
         return f"Failed: {job.message}"
-    if job.state == "stopped" and not job.progress:
-        return f"Stopped before the first step. {job.message}".strip()
+    if job.state == "stopped" and not job.seconds:
+        return "Stopped before it began."
     reason = "Stopped" if job.state == "stopped" else "Stopped at the time limit"
     return f"{reason} after {done} ({job.seconds:.1f} s). {job.message or KEPT}"
 
