@@ -53,13 +53,14 @@ class Child:
 
     def __init__(self, module: str) -> None:
         # One thread for products of matrices: there are as many workers as shall compute at the same time.
-        threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        usual = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        usual["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # others reserve 1 GB at once, which counts against the limit
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**threads, **os.environ, "PYTHONPATH": path},
+            env={**usual, **os.environ, "PYTHONPATH": path},
             process_group=0,  # Ctrl+C in a terminal is for the parent
             creationflags=_WINDOWS_FLAGS,
         )
