@@ -180,6 +180,7 @@ def test_twenty_visitors_move_sliders(report, table: Table, server: Server, busy
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
+    expect.set_options(timeout=PATIENCE)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=executable(), args=list(ARGUMENTS))
         yield browser
@@ -190,8 +191,8 @@ async def opened(browser: Browser, server: Server, query: str) -> Page:
     page = await (await browser.new_context(viewport={"width": 1400, "height": 1000})).new_page()
     page.set_default_timeout(PATIENCE)
     await page.goto(f"{server.url}/accelerated?{query}")
-    await expect(page.locator('.stApp[data-test-script-state="notRunning"]')).to_be_visible(timeout=PATIENCE)
-    await expect(page.get_by_role("slider", name=SLIDER)).to_be_visible(timeout=PATIENCE)
+    await expect(page.locator('.stApp[data-test-script-state="notRunning"]')).to_be_visible()
+    await expect(page.get_by_role("slider", name=SLIDER)).to_be_visible()
     return page
 
 
@@ -244,7 +245,7 @@ def test_time_to_the_first_curve(report, table: Table, server: Server) -> None:
                 await expect(run).to_be_enabled()
                 began = time.perf_counter()
                 await run.click()
-                await expect(page.locator(".dpviz-plot path.js-line").first).to_be_attached(timeout=PATIENCE)
+                await expect(page.locator(".dpviz-plot path.js-line").first).to_be_attached()
                 took.append(time.perf_counter() - began)
                 await page.context.close()
         return took[1:]
