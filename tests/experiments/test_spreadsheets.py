@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
+from hypothesis import settings as settings_of_tests
 from hypothesis import strategies as st
 
 from dpviz.experiments.spreadsheets import as_csv, as_text, neutral, settings
@@ -58,12 +59,13 @@ def as_it_was(text: str) -> str:
     return re.sub(r"(^|[;\t\r\n])'(?=[\s']*[=+\-@＝＋－＠])|^'(?=[\t\r\n])", r"\1", text)
 
 
+@settings_of_tests(deadline=None)
 @given(st.text(alphabet="=+-@'\t\r\n;,\" a1＝", max_size=12))
 def test_every_text_can_be_had_back(text: str) -> None:
-    assert as_it_was(as_text(text)) == text or as_text(text) == text
-    assert as_text(as_it_was(as_text(text))) == as_text(text)
+    assert as_it_was(as_text(text)) == text
 
 
+@settings_of_tests(deadline=None)
 @given(st.lists(st.text(alphabet='=+-@\\\t;,"a ', max_size=8), max_size=3))
 def test_settings_are_the_same_json(texts: list[str]) -> None:
     written = settings(json.dumps({"names": texts, "bounds": [-1.0, -2]}))
