@@ -16,7 +16,7 @@ import pandas as pd
 
 _RUN = r"[\s']*[=+\-@＝＋－＠]"  # what begins a formula; blanks before it are skipped by some
 _NUMBER = r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*"
-_IN_TEXT = re.compile(rf"(^|[;\t\r\n])(?={_RUN})|^(?=[\t\r\n])")
+_IN_TEXT = re.compile(rf"(^|[;\t\r\n])(?={_RUN})|^(?='*[\t\r\n])")
 _IN_LINE = re.compile(rf"([,;\t])(?={_RUN})(?!{_NUMBER}(?:[,;\t\]}}]|$))")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # of JSON
 _IN_STRING = re.compile(r'((?:^"|[,;])[\s\']*)([=+\-@＝＋－＠])')

@@ -56,7 +56,7 @@ def test_numbers_of_a_table_stay_numbers() -> None:
 
 def as_it_was(text: str) -> str:
     """The text that `as_text` was given: how the documents say that it can be had back."""
-    return re.sub(r"(^|[;\t\r\n])'(?=[\s']*[=+\-@＝＋－＠])|^'(?=[\t\r\n])", r"\1", text)
+    return re.sub(r"(^|[;\t\r\n])'(?=[\s']*[=+\-@＝＋－＠])|^'(?='*[\t\r\n])", r"\1", text)
 
 
 @settings_of_tests(deadline=None)
