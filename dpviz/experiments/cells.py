@@ -126,10 +126,10 @@ def execute(
 
     heard : called at first and after every step with what was recorded, None while the data are loaded, and the
         progress.
-    max_seconds : of computing time of this thread.
+    max_seconds : of computing time of this thread; below 0, it is not begun.
     """
-    if stopping.is_set():
-        return Outcome("stopped")
+    if stopping.is_set() or max_seconds < 0:
+        return Outcome("stopped" if stopping.is_set() else "timeout")
     heard(None, 0.0)
     began, running = time.thread_time(), _Running(cell, stopping, heard, max_seconds)
     try:

@@ -101,11 +101,12 @@ class Slots:
         while (turn := self._line.take()) is not None:
             turn.begun = time.monotonic()
             self._running[slot] = turn
-            limit = turn.allowance.seconds
-            if worker is None:
-                outcome = execute(turn.cell, turn.stopping, turn.hear, limit)
-            else:
-                outcome = worker.execute(turn.cell, turn.stopping, turn.hear, limit)
+            run = execute if worker is None else worker.execute
+            try:
+                outcome = run(turn.cell, turn.stopping, turn.hear, turn.allowance.seconds)
+            except Exception:  # whatever it is: a slot that ends is missing for ever
+                _log.exception("run failed")
+                outcome = Outcome("failed", OURS)
             turn.allowance.seconds -= outcome.seconds
             del self._running[slot]
             turn.ended.put((turn.number, outcome))
@@ -194,23 +195,25 @@ class _Worker:
 
         The first visitor does not wait for the process to start: meanwhile, what is short is run here.
         """
-        if stopping.is_set():
-            return Outcome("stopped")
+        if stopping.is_set() or max_seconds < 0:
+            return Outcome("stopped" if stopping.is_set() else "timeout")
+        if not self._child.alive:  # it has ended since the last run: no fault of this one
+            self._replace()
         self._number += 1
         trace, began = Trace({}), time.monotonic()
         try:
             if 0 < cell.seconds < SHORT and not self._has_started():
                 return execute(cell, stopping, heard, max_seconds)
             return self._converse(cell, stopping, heard, max_seconds, trace)
-        except TypeError:  # a table that cannot travel: it has not been sent
-            _log.exception("run not sent")
-            return Outcome("failed", OURS)
         except Ended as ended:
             self._replace()
             kept = trace if trace.lanes else None
             if stopping.is_set():
                 return Outcome("stopped", CUT_OFF, kept, time.monotonic() - began)
             return _cut_off(ended.why, kept, min(max_seconds, time.monotonic() - began))
+        except BaseException:
+            self._replace()  # what it still says is of this run, and must not be taken for the next one's
+            raise
 
     def _converse(
         self,
@@ -249,13 +252,13 @@ class _Worker:
 
     def _ended(self, end: dict[str, Any], trace: Trace) -> Outcome:
         if end.pop("resident") > GROWN:
-            self._child.kill()
             self._replace()
         return Outcome(**end, trace=trace if trace.lanes else None)
 
     def _replace(self) -> None:
+        self._child.kill()
         if not self._closed:
-            with suppress(OSError):  # no process can be started now: the next run tries again
+            with suppress(OSError, RuntimeError):  # no process or thread can be started now: the next run tries again
                 self._child, self._ready = Child(WORKER), False
 
 

@@ -107,9 +107,11 @@ class Child:
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
-        while (message := _read(self._process.stdout)) is not None:
-            self._messages.put(message)
-        self._messages.put(None)
+        try:
+            while (message := _read(self._process.stdout)) is not None:
+                self._messages.put(message)
+        finally:  # also where there is no memory for a message: who waits for it must hear of it
+            self._messages.put(None)
 
     def _why(self) -> Why:
         """How it ended; called when its pipe is closed."""
@@ -158,9 +160,12 @@ class Parent:
             os._exit(0)
 
     def _listen(self) -> NoReturn:
-        while (message := _read(sys.stdin.buffer)) is not None:
-            if not self._aside(message):
-                self._messages.put(message)
+        try:
+            while (message := _read(sys.stdin.buffer)) is not None:
+                if not self._aside(message):
+                    self._messages.put(message)
+        except MemoryError:  # without who listens it would neither stop nor end with its parent
+            os._exit(MEMORY)
         os._exit(0)  # at once: nobody is there to whom a result could go
 
 

@@ -54,7 +54,9 @@ class _Reporter:
             self._sent = time.monotonic()
 
     def end(self, outcome: Outcome) -> None:
-        """The run has ended."""
+        """The run has ended. What has failed, perhaps while it was sent, is sent from its beginning."""
+        if outcome.state == "failed":
+            self._sender = Sender()
         described, arrays = ({}, {}) if outcome.trace is None else self._sender.increment(outcome.trace, last=True)
         header = {
             "state": outcome.state,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpviz.datasets import UniformLogistic, UploadedTable
-from dpviz.experiments.cells import TOO_LARGE, Cell, InThread, Outcome
+from dpviz.experiments.cells import OURS, TOO_LARGE, Cell, InThread, Outcome
 from dpviz.experiments.executors import CRASHED, CUT_OFF, Slots
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.runner import Job, Runner
@@ -128,6 +128,35 @@ def test_a_worker_that_is_killed_costs_its_run_only(runner: Runner) -> None:
     os.kill(runner.slots.pids[0], signal.SIGKILL)
     assert (ended(job).state, job.message) == ("failed", CRASHED) and steps(job) > 0
     assert ended(waiting).state == "done"
+
+
+def test_a_worker_that_has_ended_between_two_runs_costs_nobody_anything(runner: Runner) -> None:
+    assert ended(runner.submit(quick(31))).state == "done"
+    (pid,) = runner.slots.pids
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not runner.slots._workers[0]._child.alive)
+    assert ended(runner.submit(quick(32))).state == "done" and runner.slots.pids != [pid]
+
+
+@pytest.mark.parametrize("processes", [True, False], ids=["in a worker", "in a thread"])
+def test_who_listens_and_fails_costs_one_run_and_no_slot(runner: Runner, processes: bool) -> None:
+    slots = runner.slots if processes else Slots(1)
+
+    def heard(number: int, trace: Trace | None, progress: float) -> None:
+        raise KeyError("a bug of the page")
+
+    ((_, failed),) = slots.place().run([Cell(endless(33))], threading.Event(), heard)
+    assert (failed.state, failed.message) == ("failed", OURS)
+    ((_, outcome),) = slots.place().run([Cell(quick(34))], threading.Event())
+    assert outcome.state == "done" and outcome.trace is not None and list(outcome.trace.lanes) == ["NAG"]
+
+
+def test_of_a_task_without_time_left_no_more_cells_begin(runner: Runner) -> None:
+    begun: list[int] = []
+    cells = [Cell(quick(35 + seed)) for seed in range(3)]
+    place = runner.slots.place(max_seconds=0.0)
+    found = dict(place.run(cells, threading.Event(), lambda number, *_: begun.append(number)))
+    assert [found[number].state for number in range(3)] == ["timeout"] * 3 and set(begun) <= {0}
 
 
 def test_time_is_that_of_the_processor_and_ends_a_run_with_what_it_has() -> None:

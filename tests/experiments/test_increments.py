@@ -1,13 +1,14 @@
 """The wire format: what arrives is what was sent, bit by bit, and what is no message is refused."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from dpviz.experiments import increments
-from dpviz.experiments.cells import Cell, InThread, Outcome, execute
+from dpviz.experiments import increments, worker
+from dpviz.experiments.cells import TOO_LARGE, Cell, InThread, Outcome, execute
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.increments import Sender, extend, outcome_from_bytes, outcome_to_bytes, pack, unpack
 from dpviz.experiments.trace import Lane, Trace
@@ -146,3 +147,27 @@ def test_cells_in_the_callers_thread_share_one_allowance_of_time() -> None:
     cells = [Cell(EXPERIMENTS["reference beside a method"]) for _ in range(3)]
     found = dict(InThread(max_seconds=0.0).run(cells, threading.Event()))
     assert [found[number].state for number in range(3)] == ["timeout"] * 3
+    assert found[0].trace is not None, "its first step is done"
+    assert found[1].trace is None and found[2].trace is None, "what has no time left is not begun"
+
+
+def test_a_run_that_fails_while_it_is_sent_arrives_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the increment that found no memory, the other side knows nothing."""
+    sent: list[bytes] = []
+
+    def send(pieces: Sequence[bytes]) -> None:
+        if not sent:
+            sent.append(b"")
+            raise MemoryError
+        sent.append(b"".join(pieces))
+
+    reporter = worker._Reporter(SimpleNamespace(send=send), whole=True)  # type: ignore[arg-type]
+    cell = Cell(EXPERIMENTS["reference beside a method"])
+    monkeypatch.setattr(worker, "EVERY", 0.0)
+    outcome = execute(cell, threading.Event(), lambda trace, progress: trace and reporter.step(trace, progress))
+    assert (outcome.state, outcome.message) == ("failed", TOO_LARGE) and outcome.trace is not None
+    reporter.end(outcome)
+    header, arrays = unpack(sent[1])
+    arrived = Trace({})
+    extend(arrived, header["trace"], arrays)
+    same(arrived, outcome.trace)
