@@ -99,9 +99,9 @@ class Job:
     def follow(self, leader: "Job") -> bool:
         """Show what a job finds that computes the same, to its end; False if somebody stopped it, and this one must."""
         self.place = leader.place
-        while leader.active and not self._stopping.is_set():
+        while (state := leader.state) in ("queued", "running") and not self._stopping.is_set():
             self._show(leader)
-            self.state = leader.state if leader.active else self.state
+            self.state = state
             leader.wait(_LOOK)
         if self._stopping.is_set():
             self._end("stopped")
@@ -240,10 +240,12 @@ class Runner:
         if not key:
             return job
         with self._lock:
+            if key in self._kept:
+                return self._kept[key]
             leader = self._leaders.get(key)
             if leader is None or not leader.active:
                 leader = self._leaders[key] = job
-            return self._kept.get(key, leader)
+            return leader
 
     def _known(self, job: Job) -> Job | None:
         """A finished run of the same experiment, if it would only be repeated."""
