@@ -38,7 +38,8 @@ def show(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
     if problem.public:
         group_results.released(panel, run, trace)
     game = None
-    if diagnostics and run.has_data and isinstance(problem, GroupLoss | LossMatrix | MarginalQueries):
+    released = any(lane.output for lane in trace.lanes.values())  # a run that was cut off may have sent none
+    if diagnostics and released and run.has_data and isinstance(problem, GroupLoss | LossMatrix | MarginalQueries):
         game = run.problem
     if isinstance(game, GroupedGame):
         shown += group_results.diagnostics(panel, run, trace, game)
