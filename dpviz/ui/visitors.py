@@ -100,14 +100,24 @@ class Visitor:
         elif since is None:
             since = loop.time()
         away = 0.0 if since is None else loop.time() - since
-        if away >= GRACE:
+        over = away >= KEPT * st.get_option("server.disconnectedSessionTTL")
+        if over or away >= GRACE:
             self.leave()
-        if away >= KEPT * st.get_option("server.disconnectedSessionTTL"):
+        if over:
             self.runs = {}
-            server.close_session(self.session)
+            _closed(server, self.session)
             loop.call_soon(gc.collect)  # a session is full of cycles
         else:
             loop.call_later(BEAT, self.look, connection, since)
+
+
+def _closed(server: runtime.Runtime, session: str) -> None:
+    """Close a session and forget what it had: Streamlit's loop holds on to the last one that it served, until it serves
+    another one."""
+    found = server._session_mgr.get_session_info(session)
+    server.close_session(session)
+    if found is not None:
+        found.session.session_state.clear()
 
 
 # Process-wide on purpose, and no longer than their sessions: a tab that is loaded again finds here what it was.

@@ -5,7 +5,7 @@ import gc
 import time
 import weakref
 from collections.abc import Callable, Collection, Coroutine, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,13 @@ def page() -> None:
 
 
 class Client(SessionClient):
-    """A browser that looks at nothing."""
+    """A browser that looks at nothing but whether all of the page has come."""
 
-    def write_forward_msg(self, msg: Any) -> None: ...
+    def __init__(self) -> None:
+        self.drawn = False
+
+    def write_forward_msg(self, msg: Any) -> None:
+        self.drawn = self.drawn or msg.WhichOneof("type") == "script_finished"
 
     client_context: Any = None
 
@@ -64,17 +68,21 @@ class Server:
 
     runtime: Runtime
     files: MemoryUploadedFileManager
+    clients: dict[str, Client] = field(default_factory=dict)  # by session, as it is connected now
 
     async def connect(self, session: str | None = None) -> str:
         """Open a tab, or let one come back, without drawing anything."""
-        return self.runtime.connect_session(Client(), {}, existing_session_id=session)
+        client = Client()
+        found = self.runtime.connect_session(client, {}, existing_session_id=session)
+        self.clients[found] = client
+        return found
 
     async def draw(self, session: str) -> Visitor:
         """Draw the page in a tab."""
         before, message = len(here), BackMsg()
         message.rerun_script.query_string = ""
         self.runtime.handle_backmsg(session, message)
-        await until(lambda: len(here) > before)
+        await until(lambda: len(here) > before and self.clients[session].drawn)
         visitor = here[-1]()
         assert visitor is not None
         return visitor
@@ -145,6 +153,17 @@ def test_a_closed_tab_ends_its_run_and_then_its_session(server) -> None:
         server(scene)
     finally:
         gc.enable()
+
+
+def test_a_session_that_ends_before_its_visitor_counts_as_gone_takes_its_run_along(server, monkeypatch) -> None:
+    async def scene(server: Server) -> None:
+        monkeypatch.setattr(visitors, "GRACE", 60.0)  # an operator may keep sessions for less than that
+        session = await server.connect()
+        await server.draw(session)
+        server.runtime.disconnect_session(session)
+        await until(lambda: bool(abandoned))
+
+    server(scene)
 
 
 @pytest.mark.parametrize("redraw", [True, False], ids=["drawn again", "not drawn again"])
