@@ -164,7 +164,7 @@ def test_a_run_that_fails_while_it_is_sent_arrives_from_its_beginning(monkeypatc
     reporter = worker._Reporter(SimpleNamespace(send=send), whole=True)  # type: ignore[arg-type]
     cell = Cell(EXPERIMENTS["reference beside a method"])
     monkeypatch.setattr(worker, "EVERY", 0.0)
-    outcome = execute(cell, threading.Event(), lambda trace, progress: trace and reporter.step(trace, progress))
+    outcome = execute(cell, threading.Event(), lambda *advance: reporter.step(*advance) if advance[0] else None)
     assert (outcome.state, outcome.message) == ("failed", TOO_LARGE) and outcome.trace is not None
     reporter.end(outcome)
     header, arrays = unpack(sent[1])

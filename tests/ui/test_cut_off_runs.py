@@ -31,8 +31,8 @@ def _page() -> None:
     for lane in (first, *others):
         lane.output = {}  # too large to travel with every row
     for lane in others:
-        for series in (lane.iterations, lane.statuses, lane.spent, *lane.values.values(), *lane.path.values()):
-            series.clear()
+        lane.iterations, lane.statuses, lane.spent = [], [], []
+        lane.values, lane.path = {name: [] for name in lane.values}, {name: [] for name in lane.path}
     run, panel = Run(job, planned.plans, "toy", "Toy"), Panel("toy")
     results.summary(panel, run, job.trace)
     results.show(panel, run, job.trace, True)
