@@ -2,6 +2,7 @@
 
 import ast
 import gc
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,3 +40,14 @@ def test_garbage_is_collected_now_and_then_and_not_after_every_move(monkeypatch:
     for _ in range(20):
         app.run()
     assert not app.exception and len(collected) < 20
+
+
+def test_products_are_computed_as_in_the_workers() -> None:
+    """Whatever is computed in the server has the same last digits: OpenBLAS with two threads adds up otherwise."""
+    program = (
+        "import streamlit.web.bootstrap, streamlit, dpviz.ui, os, sys\n"
+        "print('numpy' in sys.modules, os.environ['OPENBLAS_NUM_THREADS'])"
+    )
+    free = {name: text for name, text in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    found = subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, text=True, env=free)
+    assert found.split() == ["False", "1"]
