@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import numpy as np
@@ -85,6 +85,11 @@ class Job:
     def stop(self) -> None:
         """Ask the job to stop; what was computed is kept."""
         self._stopping.set()
+
+    def let_go(self, tables: Collection[str]) -> None:
+        """Stop if it computes on one of these tables, by name, which its visitor has removed."""
+        if not self._tables.keys().isdisjoint(tables):
+            self.stop()
 
     def work(self, executor: Executor) -> None:
         """Run to the end, to a stop, or to a limit. Never raises."""

@@ -234,6 +234,17 @@ def uploaded() -> tuple[Experiment, dict[str, np.ndarray]]:
     return Experiment(problem=LogisticRegression(data=data), arms=(arm,), replicates=1), {"b" * 32: table}
 
 
+def test_a_run_on_a_file_that_is_removed_ends_and_keeps_no_row(gate: int) -> None:
+    runner, (experiment, tables) = Runner(slots=1), uploaded()
+    first, job = runner.submit(held(gate)), runner.submit(experiment, tables)
+    assert GATES[gate].entered.acquire(timeout=PATIENCE)
+    job.let_go(["c" * 32])
+    assert job.active and not job._stopping.is_set(), "another file"
+    job.let_go([*tables, "c" * 32])
+    assert ended(job).state == "stopped" and not job._tables
+    first.stop()
+
+
 def kept_of(runner: Runner, job: Job) -> Job:
     """What another visitor gets who asks for the same, once the runner has seen that the job ended."""
     ended(job)

@@ -81,7 +81,8 @@ class Run:
         return self.experiment.problem.public
 
     def let_go(self, tables: Collection[str]) -> None:
-        """Forget the uploaded tables of these names."""
+        """Forget the uploaded tables of these names; what is still computed on one of them ends."""
+        self.job.let_go(tables)
         for name in tables:
             if self.tables.pop(name, None) is not None:
                 _built.clear()
