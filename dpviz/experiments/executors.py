@@ -225,15 +225,15 @@ class _Worker:
     ) -> Outcome:
         order = {"number": self._number, "text": cell.text, "keep": cell.keep}
         limits = {"max_bytes": self._max_bytes, "max_seconds": max_seconds}
+        while not self._has_started(LOOK):  # a stop meanwhile is no reason to start again, and to send may take as long
+            if stopping.is_set():
+                return Outcome("stopped")
         self._child.send(pack(order | limits, cell.tables))
         asked: float | None = None
         while True:
             message = self._child.receive(LOOK)
             if message is not None:
                 header, arrays = unpack(message)
-                if "ready" in header:
-                    self._ready = True
-                    continue
                 if header["trace"]:
                     extend(trace, header["trace"], arrays)
                 if "end" in header:
@@ -246,8 +246,8 @@ class _Worker:
                 elif time.monotonic() - asked > PATIENCE:
                     self._child.kill()
 
-    def _has_started(self) -> bool:
-        self._ready = self._ready or self._child.receive(0.0) is not None  # that it is ready is what it says first
+    def _has_started(self, seconds: float = 0.0) -> bool:
+        self._ready = self._ready or self._child.receive(seconds) is not None  # that it is ready is what it says first
         return self._ready
 
     def _ended(self, end: dict[str, Any], trace: Trace) -> Outcome:

@@ -201,6 +201,26 @@ def test_five_runs_whose_visitors_have_left_let_the_sixth_begin(runner: Runner) 
     assert sixth.position is None and sixth.expected_wait is None
 
 
+def test_a_stop_while_the_worker_is_starting_lets_it_start() -> None:
+    slots, stopping = Slots(1, processes=True), threading.Event()
+    outcomes: list[tuple[int, Outcome]] = []
+    before = slots.pids
+    os.kill(before[0], signal.SIGSTOP)  # it has not come far yet
+    data = UploadedTable(identity="b" * 32, n=10_000, bounds=((0.0, 1.0),), names=("a",))
+    arm = Arm(label="A", algorithm=Nesterov(iterations=3))
+    cell = Cell(Experiment(problem=LogisticRegression(data=data), arms=(arm,)), {"b" * 32: np.ones((10_000, 2))})
+    run = threading.Thread(target=lambda: outcomes.extend(slots.place().run([cell], stopping)), daemon=True)
+    run.start()
+    until(lambda: bool(slots._running))
+    stopping.set()
+    run.join(PATIENCE)
+    assert [outcome.state for _, outcome in outcomes] == ["stopped"] and slots.pids == before
+    os.kill(before[0], signal.SIGCONT)
+    ((_, outcome),) = slots.place().run([Cell(quick(9))], threading.Event())
+    assert outcome.state == "done" and slots.pids == before
+    slots.close()
+
+
 def test_the_first_visitor_does_not_wait_for_a_worker_that_is_starting() -> None:
     slots = Slots(1, processes=True)
     os.kill(slots.pids[0], signal.SIGSTOP)  # it never says that it is ready
