@@ -110,6 +110,7 @@ class Child:
         try:
             while (message := _read(self._process.stdout)) is not None:
                 self._messages.put(message)
+                del message  # it may be a visitor's file: nobody keeps it until the next one comes
         finally:  # also where there is no memory for a message: who waits for it must hear of it
             self._messages.put(None)
 
@@ -164,6 +165,7 @@ class Parent:
             while (message := _read(sys.stdin.buffer)) is not None:
                 if not self._aside(message):
                     self._messages.put(message)
+                del message  # a table must not stay until the next one comes
         except MemoryError:  # without who listens it would neither stop nor end with its parent
             os._exit(MEMORY)
         os._exit(0)  # at once: nobody is there to whom a result could go

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 
 from dpviz.experiments import processes
 from dpviz.experiments.processes import Parent
@@ -30,6 +31,11 @@ def main() -> None:
             with watching(1e9, float(number)):
                 while True:
                     pass
+        elif word == b"alone":
+            ends = time.monotonic() + 5
+            while sys.getrefcount(message) > 2 and time.monotonic() < ends:  # this variable, and the argument
+                time.sleep(0.01)
+            parent.send([b"yes" if sys.getrefcount(message) == 2 else b"no"])
         elif word == b"exit":
             os._exit(int(number))
         elif word == b"niceness":

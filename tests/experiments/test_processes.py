@@ -57,6 +57,18 @@ def test_messages_of_any_size_come_and_go_and_prints_do_not_disturb_them(child: 
     assert child.receive(0.0) is None
 
 
+def test_who_listens_on_either_side_keeps_no_message(child: Child) -> None:
+    """A table would stay until the next one comes."""
+    assert answer(child, b"alone") == b"yes", "the child has the message to itself"
+    child.send([b"hello"])
+    message, pause = child.receive(PATIENCE), threading.Event()
+    for _ in range(500):
+        if sys.getrefcount(message) == 2:  # this variable, and the argument
+            return
+        pause.wait(0.01)
+    raise AssertionError("somebody else has it, too")
+
+
 def test_a_child_has_the_lowest_priority(child: Child) -> None:
     assert answer(child, b"niceness") == str(LOWEST).encode()
 
