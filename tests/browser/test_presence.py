@@ -1,10 +1,10 @@
 """Tabs that are closed or loaded again, and servers that are restarted: what becomes of runs, and what is said."""
 
-import asyncio
 import re
 
 from playwright.sync_api import Browser, expect
 
+from tests.apart import apart
 from tests.benchmarks.visitors import Visitor
 from tests.browser.conftest import UNDER_WAY, Server, ready
 from tests.browser.serving import serve
@@ -31,7 +31,7 @@ def test_runs_of_closed_tabs_make_room_within_seconds(server: Server) -> None:
             await sixth.until(lambda visitor: says(visitor, UNDER_WAY), 20.0)
             await sixth.press("Stop")
 
-    asyncio.run(visits())
+    apart(visits())
 
 
 def test_a_tab_has_its_run_again_after_a_reload_and_knows_what_a_crash_has_cost(browser: Browser) -> None:

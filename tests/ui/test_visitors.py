@@ -22,6 +22,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
 from dpviz.ui import tab, visitors
 from dpviz.ui.visitors import Visitor
+from tests.apart import apart
 
 PATIENCE = 20.0
 PAGE = f"from {__name__} import page; page()"
@@ -120,7 +121,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
             runtime.stop()
             await runtime.stopped
 
-    yield lambda scene: asyncio.run(played(scene))
+    yield lambda scene: apart(played(scene))
     config.set_option("server.disconnectedSessionTTL", kept)
 
 
