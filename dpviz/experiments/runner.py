@@ -50,7 +50,7 @@ class Job:
         self._tables, self._expected = tables, expected
         self._begun: float | None = None
         self._restored = 0.0
-        self._stopping, self._ended = threading.Event(), threading.Event()
+        self._stopping, self._ended, self._lock = threading.Event(), threading.Event(), threading.Lock()
 
     @property
     def active(self) -> bool:
@@ -135,8 +135,10 @@ class Job:
         return step.result.cut or "done"
 
     def _advanced(self, step: SweepStep) -> None:
-        self.result, self._restored = step.result, step.restored
-        self._heard(0, None, step.progress)
+        with self._lock:  # a point may go on for a moment when its sweep has failed
+            if self.active:
+                self.result, self._restored = step.result, step.restored
+                self._heard(0, None, step.progress)
 
     def _heard(self, _: int, trace: Trace | None, progress: float) -> None:
         """What the run has recorded so far."""
@@ -149,7 +151,10 @@ class Job:
 
     def _end(self, state: Ending, message: str = "") -> None:
         self._tables = {}  # an upload must not outlive its run
-        self.message, self.state = message or self.message, state
+        with self._lock:
+            if state == "failed" and self.result is not None and not self.result.finished:
+                self.result = None  # there is nothing to show
+            self.message, self.state = message or self.message, state
         self._ended.set()
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import math
 import re
 import shlex
@@ -53,6 +54,9 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     """Does what is written, in a folder with `experiment.json` and a store of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPVIZ_STORE", str(tmp_path / "cells.sqlite"))
+    log = logging.getLogger("dpviz")  # a command has its process for itself; the other tests want to hear again
+    monkeypatch.setattr(log, "handlers", [*log.handlers])
+    monkeypatch.setattr(log, "propagate", log.propagate)
     (tmp_path / "experiment.json").write_text(to_settings(EXPERIMENT))
 
     def say(command: str, *more: str) -> Said:
