@@ -27,7 +27,14 @@ from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns, GroupedUpload, prepare_groups
 from dpviz.datasets.groups_base import GroupedSpecification
 from dpviz.datasets.reading import Detected, Reading
-from dpviz.datasets.synthetic import CorrelatedLogistic, HeavyTailed, PaperLogistic, UniformLinear, UniformLogistic
+from dpviz.datasets.synthetic import (
+    CorrelatedLogistic,
+    HeavyTailed,
+    PaperLogistic,
+    Saddle,
+    UniformLinear,
+    UniformLogistic,
+)
 from dpviz.datasets.upload import Prepared, Upload, UploadedTable, prepare
 
 __all__ = [
@@ -53,6 +60,7 @@ __all__ = [
     "Prepared",
     "PreparedCategories",
     "Reading",
+    "Saddle",
     "UniformLinear",
     "UniformLogistic",
     "Upload",

@@ -165,6 +165,40 @@ class UniformLinear(DatasetSpecification):
         return features, features @ weights - 0.5 * weights.sum() + noise
 
 
+class Saddle(DatasetSpecification):
+    """Rows along one line, on both sides of 0: what makes x = 0 a saddle point of a robust principal component.
+
+    Row i is aᵢe₁ + 0.9 √((1 - spike²)/d) N(0, I), shortened to norm 1 if it is longer, with aᵢ = ± spike · U[0.6, 1].
+    Its label is the sign. Drawn from `default_rng(seed)`: signs, sizes, normal numbers.
+    """
+
+    kind: ClassVar[str] = "datasets.synthetic.saddle"
+    title: ClassVar[str] = "Two sides of a line (saddle point)"
+    rows: int = number(
+        20_000, 1000, 200_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
+    )
+    dimension: int = number(
+        10, 2, 200, label="Features", symbol="d", scale="log", help="Noise is added to every coordinate."
+    )
+    spike: float = number(
+        0.85, 0.1, 0.99, label="Spike", help="How far the rows reach along the line: longer = steeper way down."
+    )
+    seed: int = _seed()
+
+    def facts(self) -> DatasetFacts:
+        return _facts(self.rows, self.dimension, -1.0, 1.0)
+
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        generator = np.random.default_rng(self.seed)
+        signs = generator.choice([-1.0, 1.0], self.rows)
+        sizes = generator.uniform(0.6, 1.0, self.rows)
+        features = generator.standard_normal((self.rows, self.dimension))
+        features *= 0.9 * math.sqrt((1 - self.spike**2) / self.dimension)
+        features[:, 0] += self.spike * sizes * signs
+        features /= np.maximum(1.0, np.linalg.norm(features, axis=1))[:, None]
+        return features, signs
+
+
 class HeavyTailed(DatasetSpecification):
     """Cauchy features, whose rare huge values only the declared bound tames: why clipping matters.
 

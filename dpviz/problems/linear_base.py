@@ -276,28 +276,9 @@ class LinearProblem(LinearSums, SmoothProblem):
 
     def mean_gradient_in_parts(self, x: np.ndarray, batch: Batch, norm: Norm) -> Parts[Query]:
         """Some replicates after the others, where all together take long."""
-        x = np.clip(np.nan_to_num(x), -1e100, 1e100)  # a diverged replicate must not turn an argument into NaN
-        m = batch.divisor(self.facts.n)
-        marked = batch.marked
-        indices = batch.indices if marked is None else None
-        self._check_rows(indices, marked)
         # All rows: the parts are those of diagnostics, whose sums may be at hand.
-        total, each = np.empty_like(x), self._cost.diagnostic
-        if indices is not None:
-            each = indices.shape[1] * self._cost.batch_row
-        for part in slices(len(x), each):
-            if part.start:
-                yield
-            with np.errstate(over="ignore"):
-                if batch.whole:
-                    known = self._recalled(x[part])
-                    total[part] = self._table_sum(x[part]) if known is None else known
-                elif marked is not None:
-                    total[part] = self._table_sum(x[part], marked[part])
-                elif indices is not None:
-                    total[part] = self._batch_sum(
-                        x[part], indices[part], None if batch.taken is None else batch.taken[part]
-                    )
+        total = yield from self._sum_in_parts(x, batch, self._cost.diagnostic, self._cost.batch_row)
+        m = batch.divisor(self.facts.n)
         sensitivity = self.facts.gradient_sensitivity(norm, m, batch.relation)
         return Query(total / -m, sensitivity, norm, batch, batch.relation)
 

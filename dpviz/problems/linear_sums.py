@@ -6,6 +6,9 @@ from threading import Lock
 
 import numpy as np
 
+from dpviz.pauses import Parts, slices
+from dpviz.privacy.batches import Batch
+
 # Passes over the table work on blocks of about this many elements (rows × replicates): they stay in the cache, and no
 # (n, R) array is returned to the system and faulted in again at every iteration.
 BLOCK = 48_000
@@ -43,6 +46,33 @@ class LinearSums(ABC):
             if self._offsets is not None:
                 arguments -= self._offsets[part]
             yield part, rows, arguments, None if self._caps is None else self._caps[part]
+
+    def _sum_in_parts(self, x: np.ndarray, batch: Batch | None, whole: float, each: float) -> Parts[np.ndarray]:
+        """Σ -φ' v (R, d) over the rows of each replicate's batch, or all of them without one: some replicates after the
+        others, where all together take long.
+
+        whole, each : seconds that a replicate takes on the table, or on one row of a batch.
+        """
+        x = np.clip(np.nan_to_num(x), -1e100, 1e100)  # a diverged replicate must not turn an argument into NaN
+        marked = None if batch is None else batch.marked
+        indices = batch.indices if batch is not None and marked is None else None
+        if batch is not None and batch.rows is not None:
+            raise ValueError("a block of the table is no batch of single rows")
+        self._check_rows(indices, marked)
+        total = np.empty_like(x)
+        for part in slices(len(x), whole if indices is None else indices.shape[1] * each):
+            if part.start:
+                yield
+            with np.errstate(over="ignore"):
+                if marked is not None:
+                    total[part] = self._table_sum(x[part], marked[part])
+                elif batch is not None and indices is not None:
+                    taken = None if batch.taken is None else batch.taken[part]
+                    total[part] = self._batch_sum(x[part], indices[part], taken)
+                else:
+                    known = self._recalled(x[part])
+                    total[part] = self._table_sum(x[part]) if known is None else known
+        return total
 
     def _table_sum(self, x: np.ndarray, marked: np.ndarray | None = None) -> np.ndarray:
         """Σ -φ' v over all rows (R, d), or over those that are marked (R, n) for each replicate."""
