@@ -2,10 +2,10 @@
 
 import os
 import sys
-import time
 
 from dpviz.experiments import processes
 from dpviz.experiments.processes import Parent
+from tests.waiting import until
 
 
 def main() -> None:
@@ -32,10 +32,8 @@ def main() -> None:
                 while True:
                     pass
         elif word == b"alone":
-            ends = time.monotonic() + 5
-            while sys.getrefcount(message) > 2 and time.monotonic() < ends:  # this variable, and the argument
-                time.sleep(0.01)
-            parent.send([b"yes" if sys.getrefcount(message) == 2 else b"no"])
+            until(lambda: sys.getrefcount(message) == 2)  # noqa: B023 (at once); this variable, and the argument
+            parent.send([b"it is"])
         elif word == b"exit":
             os._exit(int(number))
         elif word == b"niceness":

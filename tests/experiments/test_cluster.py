@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from dpviz.experiments.increments import outcome_from_bytes
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 60.0  # patience with a machine that runs other tests at the same time
@@ -38,6 +39,13 @@ def cells(number: int, iterations: int = 20) -> list[Cell]:
     )
     experiment = Experiment(problem=Quadratic(), arms=arms, replicates=3)
     return [Cell(experiment.replaced(seed=seed), keep="last") for seed in range(number)]
+
+
+def endless(number: int) -> list[Cell]:
+    """Cells that take minutes."""
+    data = LogisticRegression(data=UniformLogistic(rows=100_000))
+    found = cells(number, iterations=5_000)
+    return [replace(cell, experiment=cell.experiment.replaced(problem=data)) for cell in found]
 
 
 class Machines:
@@ -79,13 +87,6 @@ class Machines:
             return subprocess.Popen(program, env=self._environment, stdout=log, stderr=log)
 
 
-def until(true: Callable[[], bool]) -> None:
-    ends = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < ends
-        time.sleep(0.02)
-
-
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     machines = Machines(tmp_path_factory.mktemp("cluster"))
@@ -120,10 +121,8 @@ def test_a_cluster_finds_what_a_thread_finds_bit_by_bit_and_a_dead_worker_loses_
 def test_a_stop_ends_what_is_under_way_and_frees_the_worker(machines: Machines) -> None:
     """One worker with one thread: it can run another cell only when it has left the one that takes minutes."""
     one, stopping = machines.with_workers(1), threading.Event()
-    data = LogisticRegression(data=UniformLogistic(rows=100_000))
-    long = [replace(cell, experiment=cell.experiment.replaced(problem=data)) for cell in cells(2, iterations=5_000)]
     with ThreadPoolExecutor(1) as pool, Client(machines.address, set_as_default=False) as client:
-        running = pool.submit(lambda: [outcome for _, outcome in one.run(long, stopping)])
+        running = pool.submit(lambda: [outcome for _, outcome in one.run(endless(2), stopping)])
         until(lambda: any(client.processing().values()))
         stopping.set()
         assert running.result(SECONDS) == [Outcome("stopped")] * 2
@@ -138,7 +137,7 @@ def test_a_user_is_told_soon_that_nobody_is_there(
     """Killed in the middle of a run: what was found until then is kept, the others say why they were not."""
     if who == "scheduler":
         monkeypatch.setattr(cluster, "PATIENCE", 2.0)
-    outcomes = machines.with_workers(1).run(cells(3, iterations=3_000), threading.Event())
+    outcomes = machines.with_workers(1).run([*cells(1), *endless(2)], threading.Event())
     assert next(outcomes)[1].state == "done"
     machines.kill(1)
     if who == "scheduler":

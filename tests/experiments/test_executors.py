@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic
 from tests.experiments.test_increments import EXPERIMENTS, same
+from tests.waiting import until
 
 PATIENCE = 60.0  # seconds until a test gives up
 
@@ -27,10 +28,10 @@ def quick(seed: int = 0) -> Experiment:
     return Experiment(problem=Quadratic(rows=100, dimension=2), arms=(arm,), replicates=2, seed=seed)
 
 
-def endless(seed: int = 0) -> Experiment:
-    """Minutes of quick steps, on a table of 17 MB."""
+def endless(seed: int = 0, rows: int = 100_000) -> Experiment:
+    """Minutes of quick steps, on a table of 17 MB; seconds, on a smaller one."""
     arm = Arm(label="GD", algorithm=GradientDescent(iterations=10_000))
-    problem = LogisticRegression(data=UniformLogistic(rows=100_000, dimension=20))
+    problem = LogisticRegression(data=UniformLogistic(rows=rows, dimension=20))
     return Experiment(problem=problem, arms=(arm,), replicates=5, seed=seed)
 
 
@@ -39,15 +40,6 @@ def runner() -> Iterator[Runner]:
     found = Runner(slots=1, processes=True)
     yield found
     found.close()
-
-
-def until(true: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(int(PATIENCE / 0.01)):
-        if true():
-            return
-        pause.wait(0.01)
-    raise AssertionError("it does not come")
 
 
 def ended(job: Job) -> Job:
@@ -104,7 +96,8 @@ def without_clocks(outcome: Outcome) -> None:
         lane.seconds = 0.0
 
 
-def test_a_run_arrives_while_it_computes_and_stops_by_itself(runner: Runner) -> None:
+def test_a_run_arrives_while_it_computes_and_stops_by_itself(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpviz.experiments.executors.PATIENCE", PATIENCE)  # on a busy machine a worker hears late
     job = under_way(runner, 1)
     until(lambda: steps(job) > 3)
     assert job.state == "running" and 0 < job.progress < 1
@@ -160,12 +153,12 @@ def test_of_a_task_without_time_left_no_more_cells_begin(runner: Runner) -> None
 
 
 def test_time_is_that_of_the_processor_and_ends_a_run_with_what_it_has() -> None:
-    runner = Runner(slots=1, processes=True, max_seconds=0.3)
-    job = runner.submit(endless(4))
+    runner = Runner(slots=1, processes=True, max_seconds=0.6)
+    job = runner.submit(endless(4, rows=10_000))
     until(lambda: job.trace is not None)
     (pid,) = runner.slots.pids
     os.kill(pid, signal.SIGSTOP)  # a process that waits for a processor, for longer than the limit
-    threading.Event().wait(0.6)
+    threading.Event().wait(0.8)
     assert job.active
     os.kill(pid, signal.SIGCONT)
     assert ended(job).state == "timeout" and steps(job) > 0 and runner.slots.pids == [pid]
@@ -191,7 +184,10 @@ def test_a_worker_that_has_grown_is_replaced(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_five_runs_whose_visitors_have_left_let_the_sixth_begin(runner: Runner) -> None:
-    left = [runner.submit(endless(10 + seed), visitor=f"{seed}") for seed in range(5)]
+    left: list[Job] = []
+    for seed in range(5):
+        left.append(runner.submit(endless(10 + seed), visitor=f"{seed}"))
+        until(lambda: left[-1].state == "running" or left[-1].position is not None)
     sixth = runner.submit(quick(7), visitor="sixth", expected=0.5)
     until(lambda: sixth.position == 4)
     assert sixth.expected_wait is not None

@@ -4,7 +4,6 @@ import io
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 from dpviz.datasets import Reading, describe_columns, detect_reading, read_table
 from dpviz.errors import UserError
 from dpviz.experiments.reader import Reader
+from tests.waiting import until
 
 SMALL = b"dose;ill;note\n" + b"".join(b"%d,5;%s;%d\n" % (i, b"yes" if i % 3 else b"k. A.", i) for i in range(60))
 # Each of these cells could be a number, and so is looked at by itself.
@@ -103,16 +103,14 @@ def test_a_process_that_is_killed_is_a_sentence_and_the_next_file_is_read(reader
     before, found = _computed(reader.pid), list[str]()
     asking = threading.Thread(target=lambda: found.append(refusal(reader, SLOW, "a.csv")))
     asking.start()
-    while _computed(reader.pid) == before:
-        time.sleep(0.01)
+    until(lambda: _computed(reader.pid) > before + 10)  # it reads: to tidy up after the last file takes less
     os.kill(reader.pid, signal.SIGKILL)
     asking.join(timeout=30)
     assert found[0].startswith("This file could not be read. The process that read it has ended")
     assert works(reader)
     # Killed while it waits, it is nobody's fault, and nobody learns of it.
     os.kill(reader.pid, signal.SIGKILL)
-    while reader._child is not None and reader._child.alive:  # not "Z": its other threads may still be ending then
-        time.sleep(0.01)
+    until(lambda: not reader._child.alive)  # not "Z": its other threads may still be ending then
     assert works(reader)
 
 

@@ -1,8 +1,7 @@
 """The runner: a bounded number of jobs at a time, each of which ends in a state that can be shown."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Facts, Problem
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic
+from tests.waiting import until
 
 BENCH = Quadratic(rows=100, dimension=2)
 PATIENCE = 20.0  # seconds until a test gives up
@@ -91,15 +91,16 @@ def by_dimension(experiment: Experiment, metric: str = "objective_gap") -> Sweep
     return Sweep(experiment=experiment, fields=("problem.dimension",), values=(2, 4, 8), metric=metric)
 
 
-def until(true: Callable[[], bool]) -> None:
-    limit, pause = time.monotonic() + PATIENCE, threading.Event()
-    while not true():
-        assert time.monotonic() < limit, "it does not come"
-        pause.wait(0.005)
-
-
 def ended(job: Job) -> Job:
-    until(lambda: not job.active)
+    job.wait(PATIENCE)
+    assert not job.active, f"still {job.state}"
+    return job
+
+
+def settled(runner: Runner, job: Job) -> Job:
+    """When it has ended, and the runner has kept it or not."""
+    ended(job)
+    until(lambda: job not in runner._active)
     return job
 
 
@@ -132,8 +133,9 @@ def test_a_running_job_stops_soon_and_keeps_what_it_has(gate: int) -> None:
 
 def test_a_job_in_line_can_be_stopped_before_it_starts(gate: int) -> None:
     runner = Runner(slots=1)
-    first, second = runner.submit(held(gate)), runner.submit(short())
+    first = runner.submit(held(gate))
     assert GATES[gate].entered.acquire(timeout=PATIENCE)
+    second = runner.submit(short())
     assert second.state == "queued" and runner.waiting == 1
     second.stop(), first.stop()  # type: ignore[func-returns-value]
     GATES[gate].open.set()
@@ -236,8 +238,9 @@ def uploaded() -> tuple[Experiment, dict[str, np.ndarray]]:
 
 def test_a_run_on_a_file_that_is_removed_ends_and_keeps_no_row(gate: int) -> None:
     runner, (experiment, tables) = Runner(slots=1), uploaded()
-    first, job = runner.submit(held(gate)), runner.submit(experiment, tables)
+    first = runner.submit(held(gate))
     assert GATES[gate].entered.acquire(timeout=PATIENCE)
+    job = runner.submit(experiment, tables)
     job.let_go(["c" * 32])
     assert job.active and not job._stopping.is_set(), "another file"
     job.let_go([*tables, "c" * 32])
@@ -246,10 +249,8 @@ def test_a_run_on_a_file_that_is_removed_ends_and_keeps_no_row(gate: int) -> Non
 
 
 def kept_of(runner: Runner, job: Job) -> Job:
-    """What another visitor gets who asks for the same, once the runner has seen that the job ended."""
-    ended(job)
-    ended(runner.submit(short(2)))  # of one slot: what came before is kept by now
-    return ended(runner.submit(job.task))
+    """What another visitor gets who asks for the same."""
+    return settled(runner, runner.submit(settled(runner, job).task))
 
 
 def test_a_finished_run_on_public_data_is_there_for_everybody_and_nobody_can_spoil_it() -> None:
@@ -274,13 +275,16 @@ def test_a_class_that_opens_the_same_run_computes_it_once(gate: int) -> None:
     others[0].stop()
     assert ended(others[0]).state == "stopped" and first.active, "who leaves takes nobody along"
     first.stop()
-    GATES[gate].open.set()
+    before, GATES[gate] = GATES[gate], Gate()
+    before.open.set()
     assert ended(first).state == "stopped"
-    until(lambda: all(job.trace is not first.trace for job in others[1:]))
-    assert all(job.active for job in others[1:]) and GATES[gate].most == 1, "another one computes it for the rest"
+    assert GATES[gate].entered.acquire(timeout=PATIENCE), "another one computes it"
+    until(lambda: all(job.state == "running" and job.trace is not first.trace for job in others[1:]))
+    assert before.most == 1 == GATES[gate].inside, "for the rest"
     for job in others[1:]:
         job.stop()
-    assert {ended(job).state for job in others} == {"stopped"}
+    GATES[gate].open.set()
+    assert {ended(job).state for job in others} == {"stopped"} and GATES[gate].most == 1
 
 
 def test_visitors_take_turns_and_are_told_their_place(gate: int) -> None:
@@ -308,11 +312,11 @@ def test_what_a_visitor_brought_stopped_or_swept_is_kept_for_nobody(gate: int) -
     upload, tables = uploaded()
     fixed = upload.replaced(seed=5)
     for task in (upload, fixed):
-        assert ended(runner.submit(task, tables)).state == "done"
+        assert settled(runner, runner.submit(task, tables)).state == "done"
     stopped = runner.submit(held(gate))
     stopped.stop()
     GATES[gate].open.set()
-    ended(stopped), ended(runner.submit(by_dimension(short())))  # type: ignore[func-returns-value]
+    settled(runner, stopped), settled(runner, runner.submit(by_dimension(short())))
     assert not runner._kept
     assert runner.submit(fixed, tables, wait=True).trace is not runner.submit(fixed, tables, wait=True).trace
 
@@ -335,8 +339,8 @@ def test_what_is_kept_does_not_outgrow_its_memory() -> None:
         array.nbytes for arrays in (*lane.values.values(), *lane.path.values(), lane.spent) for array in arrays
     ) + sum(array.nbytes for array in lane.output.values())
     small = Runner(slots=1, kept_bytes=2.5 * one.bytes)
-    jobs = [ended(small.submit(short(20).replaced(seed=seed))) for seed in range(4)]
+    jobs = [settled(small, small.submit(short(20).replaced(seed=seed))) for seed in range(4)]
     large = kept_of(small, small.submit(short(90)))
     assert large.bytes > 2.5 * one.bytes and large.task not in [job.task for job in small._kept.values()]
     assert sum(job.bytes for job in small._kept.values()) <= 2.5 * one.bytes
-    assert ended(small.submit(jobs[0].task)) is not jobs[0] and small.submit(jobs[-1].task) is jobs[-1]
+    assert settled(small, small.submit(jobs[0].task)) is not jobs[0] and small.submit(jobs[-1].task) is jobs[-1]

@@ -1,7 +1,5 @@
 """The panel of a sweep: what may be run, what is shown while it runs and after, and what was left out."""
 
-import threading
-import time
 from collections.abc import Callable
 from unittest.mock import patch
 
@@ -63,9 +61,7 @@ def load() -> Callable[..., AppTest]:
 
 def ended(app: AppTest) -> AppTest:
     job: Job = app.session_state["p_sweep_job"].job
-    limit, pause = time.monotonic() + PATIENCE, threading.Event()
-    while job.active and time.monotonic() < limit:
-        pause.wait(0.005)
+    job.wait(PATIENCE)
     app.run()
     assert not app.exception and not job.active
     return app
