@@ -1,6 +1,7 @@
 """Tabs that are closed or loaded again, and servers that are restarted: what becomes of runs, and what is said."""
 
 import re
+from contextlib import AsyncExitStack
 
 from playwright.sync_api import Browser, expect
 
@@ -22,10 +23,11 @@ def test_runs_of_closed_tabs_make_room_within_seconds(server: Server) -> None:
         return any(pattern.search(text) for text in visitor.texts.values())
 
     async def visits() -> None:
-        for seed in range(5):
-            async with Visitor(server.url, "accelerated", **LONG, accel_seed=str(seed)) as leaving:
-                await leaving.press("Run")
         async with Visitor(server.url, "accelerated", **LONG, accel_seed="5") as sixth:
+            async with AsyncExitStack() as leaving:
+                for seed in range(5):
+                    other = Visitor(server.url, "accelerated", **LONG, accel_seed=str(seed))
+                    await (await leaving.enter_async_context(other)).press("Run")
             await sixth.press("Run")
             await sixth.until(lambda visitor: says(visitor, WAITING))
             await sixth.until(lambda visitor: says(visitor, UNDER_WAY), 20.0)

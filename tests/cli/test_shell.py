@@ -196,7 +196,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
     command = f"sweep experiment.json --grid budget.epsilon={','.join(values)} --out results.csv"
     arguments = [sys.executable, "-m", "dpviz", *shlex.split(command)]
     environment = {"PYTHONPATH": str(ROOT), "DPVIZ_STORE": "cells.sqlite"}
-    of = EXPERIMENT.replaced(replicates=100)  # so that there is something left to kill
+    of = EXPERIMENT.replaced(replicates=200)  # so that there is something left to kill
     Path("experiment.json").write_text(to_settings(of))
     with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, env=environment) as child:
         assert child.stderr is not None

@@ -21,6 +21,7 @@ from tests.experiments.test_increments import EXPERIMENTS, same
 from tests.waiting import until
 
 PATIENCE = 60.0  # seconds until a test gives up
+pytestmark = pytest.mark.usefixtures("in_a_crowd")
 
 
 def quick(seed: int = 0) -> Experiment:

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from dpviz.experiments import processes
 from dpviz.experiments.processes import LOWEST, ROOT, Child, Ended, resident
 from tests.waiting import until
 
 MODULE = "tests.experiments.child"
 PATIENCE = 30.0  # seconds until a test gives up
+pytestmark = pytest.mark.usefixtures("in_a_crowd")
 
 
 def answer(child: Child, message: bytes) -> bytes:
@@ -66,8 +68,11 @@ def test_who_listens_on_either_side_keeps_no_message(child: Child) -> None:
     until(lambda: sys.getrefcount(message) == 2)  # this variable, and the argument
 
 
-def test_a_child_has_the_lowest_priority(child: Child) -> None:
+def test_a_child_has_the_lowest_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "LOWEST", LOWEST)
+    child = Child(MODULE)
     assert answer(child, b"niceness") == str(LOWEST).encode()
+    child.kill()
 
 
 def test_memory_is_limited_by_what_is_in_use_already(child: Child) -> None:

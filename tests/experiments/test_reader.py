@@ -22,6 +22,8 @@ SMALL = b"dose;ill;note\n" + b"".join(b"%d,5;%s;%d\n" % (i, b"yes" if i % 3 else
 # Each of these cells could be a number, and so is looked at by itself.
 SLOW = b"a,b\n" + b"".join(b"%d.%d.%d,1\n" % (i, i, i) for i in range(1_000_000))
 
+pytestmark = pytest.mark.usefixtures("in_a_crowd")
+
 
 def parquet(table: pyarrow.Table) -> bytes:
     sink = io.BytesIO()

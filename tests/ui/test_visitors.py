@@ -178,6 +178,7 @@ def test_a_connection_that_comes_back_keeps_the_run(server, monkeypatch: pytest.
         session = await server.connect()
         visitor = await server.draw(session)
         monkeypatch.setattr(visitors, "GRACE", 60.0)
+        config.set_option("server.disconnectedSessionTTL", 60)  # until it comes back
         server.runtime.disconnect_session(session)
         await looks()
         assert await server.connect(session) == session
