@@ -17,6 +17,7 @@ from dpviz.cli.running import INTERRUPTED
 from dpviz.cli.sources import example, experiment_of, numbers, settings_options, table_option, tables_of, varied
 from dpviz.errors import UserError
 from dpviz.experiments import cluster, export
+from dpviz.experiments.cells import Cell
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.settings import data_seed
 from dpviz.experiments.sweep import Axis, Sweep, SweepStep
@@ -80,7 +81,7 @@ def sweep(
         Progress(quiet) as progress,
     ):
         result = _followed(asked, tables, chosen, stopping, progress)
-        kept = chosen.keeps(experiment.problem.public and not tables)
+        kept = chosen.keeps(Cell(experiment, tables).repeatable)
     result = result.visible(everything)
     _tell(asked, [text.partition("=")[0].strip() for text in grid], result, out)
     if result.cut:

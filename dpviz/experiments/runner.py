@@ -30,8 +30,8 @@ class Job:
 
     task : what is run; experiment : the same, or the one that a sweep varies. trace : what an experiment has recorded;
     result : what a sweep has found. message : a sentence on how it ended, where there is something to say.
-    seconds : since it began, by the clock. repeatable : whether another run would repeat it, number by number: an
-    experiment on public data, without a table of anybody's.
+    seconds : since it began, by the clock. key : equal for jobs that would repeat each other, number by number;
+    empty for one that nothing repeats.
 
     expected : about how many seconds it will take, for those who wait behind it.
     """
@@ -45,7 +45,7 @@ class Job:
         self.result: SweepResult | None = None
         self.progress = 0.0
         self.seconds = 0.0
-        self.repeatable = isinstance(task, Experiment) and task.problem.public and not tables
+        self.key = task.to_json() if isinstance(task, Experiment) and Cell(task, tables).repeatable else ""
         self.place: Place | None = None
         self._tables, self._expected = tables, expected
         self._begun: float | None = None
@@ -234,45 +234,41 @@ class Runner:
         if self.store is not None and isinstance(job.task, Sweep):
             executor = Stored(executor, self.store)
         try:
-            key = job.task.to_json() if job.repeatable else ""
-            while (leader := self._leader(key, job)) is not job:
+            while (leader := self._leader(job)) is not job:
                 if job.follow(leader):
                     return
             job.place = place
             job.work(executor)
-            self._keep(key, job)
+            self._keep(job)
         finally:
             with self._lock:
                 self._active.discard(job)
 
-    def _leader(self, key: str, job: Job) -> Job:
+    def _leader(self, job: Job) -> Job:
         """Who computes what this job would: itself if nobody does, or if nothing else may serve it."""
-        if not key:
+        if not job.key:
             return job
         with self._lock:
-            if key in self._kept:
-                return self._kept[key]
-            leader = self._leaders.get(key)
+            if job.key in self._kept:
+                return self._kept[job.key]
+            leader = self._leaders.get(job.key)
             if leader is None or not leader.active:
-                leader = self._leaders[key] = job
+                leader = self._leaders[job.key] = job
             return leader
 
     def _known(self, job: Job) -> Job | None:
         """A finished run of the same experiment, if it would only be repeated."""
-        if not job.repeatable:
-            return None
-        key = job.task.to_json()
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
+            if job.key in self._kept:
+                self._kept.move_to_end(job.key)
+            return self._kept.get(job.key)
 
-    def _keep(self, key: str, job: Job) -> None:
+    def _keep(self, job: Job) -> None:
         """Remember a finished run for the next visitor who asks for it; the oldest make room, one too large is not."""
         with self._lock:
-            if self._leaders.get(key) is job:
-                del self._leaders[key]
-            if key and job.state == "done" and job.bytes <= self._kept_bytes:
-                self._kept[key] = job
+            if self._leaders.get(job.key) is job:
+                del self._leaders[job.key]
+            if job.key and job.state == "done" and job.bytes <= self._kept_bytes:
+                self._kept[job.key] = job
             while len(self._kept) > KEPT or sum(kept.bytes for kept in self._kept.values()) > self._kept_bytes:
                 self._kept.popitem(last=False)

@@ -210,9 +210,8 @@ def test_a_failed_job_does_not_take_its_worker_along(gate: int) -> None:
 def test_who_comes_when_a_run_was_just_kept_leaves_nothing_behind() -> None:
     runner = Runner(slots=1)
     kept, late = ended(runner.submit(short())), Job(short(), {})
-    key = short().to_json()
-    runner._keep(key, kept)
-    assert runner._leader(key, late) is kept and not runner._leaders
+    runner._keep(kept)
+    assert runner._leader(late) is kept and not runner._leaders
 
 
 def test_an_upload_does_not_outlive_its_run(gate: int) -> None:
