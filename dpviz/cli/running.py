@@ -13,7 +13,7 @@ from dpviz.cli.results import out_option, shown, write
 from dpviz.cli.sources import example, experiment_of, settings_options, table_option, tables_of
 from dpviz.errors import UserError
 from dpviz.experiments import export, publishing
-from dpviz.experiments.cells import Cell, Outcome
+from dpviz.experiments.cells import Cell, Outcome, seconds_left
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import final_table
@@ -81,8 +81,9 @@ def _followed(chosen: Computing, cell: Cell, quiet: bool) -> Outcome:
 
         def hear(_: int, trace: Trace | None, share: float) -> None:
             gone = time.monotonic() - began
-            left = f"{duration(gone * (1 / share - 1))} left" if share > 0.02 and gone > 1 else ""
-            progress.tell(share, left, "" if trace is None else f"{10 * int(10 * share)} %")
+            left = seconds_left(gone, share)
+            text = f"{duration(left)} left" if left and gone > 1 else ""
+            progress.tell(share, text, "" if trace is None else f"{10 * int(10 * share)} %")
 
         ((_, outcome),) = chosen.executor.run([cell], stopping, hear)
     if outcome.restored and not quiet:

@@ -17,7 +17,7 @@ from dpviz.cli.running import INTERRUPTED
 from dpviz.cli.sources import example, experiment_of, numbers, settings_options, table_option, tables_of, varied
 from dpviz.errors import UserError
 from dpviz.experiments import cluster, export
-from dpviz.experiments.cells import Cell
+from dpviz.experiments.cells import Cell, seconds_left
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.settings import data_seed
 from dpviz.experiments.sweep import Axis, Sweep, SweepStep
@@ -140,11 +140,10 @@ def _followed(
     began, result = time.monotonic(), None
 
     def tell(step: SweepStep) -> None:
-        gone, computed = time.monotonic() - began, step.progress - step.restored
+        gone = time.monotonic() - began
+        left = seconds_left(gone, step.progress, step.restored)
         points = f"{step.result.finished} of {step.result.points} points"
-        known = computed > 0.02 and gone > 1 and step.progress < 1
-        left = f", {duration(gone * (1 - step.progress) / computed)} left" if known else ""
-        progress.tell(step.progress, points + left, points)
+        progress.tell(step.progress, points + (f", {duration(left)} left" if left and gone > 1 else ""), points)
 
     try:
         for step in asked.stream(tables, chosen.executor, stopping, tell):

@@ -117,6 +117,15 @@ def numbered(heard: Heard | None, number: int) -> Callable[[Trace | None, float]
     return lambda trace, progress: None if heard is None else heard(number, trace, progress)
 
 
+def seconds_left(gone: float, progress: float, restored: float = 0.0) -> float | None:
+    """Estimated time to the end of what has gone on for so many seconds; None before there is progress to tell from.
+
+    restored : the part of the progress that was known before and took no time.
+    """
+    made = progress - restored
+    return gone * (1 - progress) / made if made > 0.02 else None
+
+
 def execute(
     cell: Cell,
     stopping: Stopping,

@@ -6,11 +6,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from dpviz.experiments.cells import OURS, TOO_LARGE, Cell, Heard, Outcome, Stopping, execute, numbered
+from dpviz.experiments.cells import OURS, TOO_LARGE, Cell, Heard, Outcome, Stopping, execute, numbered, seconds_left
 from dpviz.experiments.increments import extend, pack, unpack
 from dpviz.experiments.line import Line
 from dpviz.experiments.processes import Child, Ended, Why
@@ -47,7 +47,7 @@ class _Turn:
     allowance: _Allowance
     ended: SimpleQueue[tuple[int, Outcome]]
     begun: float = 0.0
-    progress: float = field(default=0.0)
+    progress: float = 0.0
 
     def hear(self, trace: Trace | None, progress: float) -> None:
         """Pass on what has been recorded so far."""
@@ -58,7 +58,8 @@ class _Turn:
     def seconds_left(self) -> float:
         """About how long it will go on."""
         gone = time.monotonic() - self.begun
-        return gone * (1 / self.progress - 1) if self.progress > 0.02 else max(0.0, self.cell.seconds - gone)
+        left = seconds_left(gone, self.progress)
+        return max(0.0, self.cell.seconds - gone) if left is None else left
 
 
 class Slots:
@@ -80,11 +81,6 @@ class Slots:
     def place(self, visitor: str = "", max_seconds: float = float("inf")) -> "Place":
         """Who runs the cells of one task of a visitor, which may take so much computing time together."""
         return Place(self, visitor, _Allowance(max_seconds))
-
-    @property
-    def waiting(self) -> int:
-        """Cells in line."""
-        return len(self._line)
 
     @property
     def pids(self) -> list[int]:

@@ -59,10 +59,6 @@ class Line(Generic[T]):
             self._closed = True
             self._changed.notify_all()
 
-    def __len__(self) -> int:
-        with self._changed:
-            return sum(len(items) for tasks in self._visitors.values() for items in tasks.values())
-
 
 def _next(visitors: OrderedDict[str, _Tasks[T]]) -> T:
     """Take the first item of the first task of the first visitor; task and visitor go to the end, or leave."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
-from dpviz.experiments.cells import OURS, Cell, Ending, Executor, InThread
+from dpviz.experiments.cells import OURS, Cell, Ending, Executor, InThread, seconds_left
 from dpviz.experiments.executors import Place, Slots
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.store import Store, Stored
@@ -70,8 +70,7 @@ class Job:
     @property
     def seconds_left(self) -> float | None:
         """Estimated time to the end, from the progress so far; None before there is any."""
-        made = self.progress - self._restored  # what was known before took no time
-        return self.seconds * (1 - self.progress) / made if made > 0.02 else None
+        return seconds_left(self.seconds, self.progress, self._restored)
 
     @property
     def bytes(self) -> int:

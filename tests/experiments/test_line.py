@@ -10,7 +10,7 @@ from dpviz.experiments.line import Line
 
 def all_of(line: Line[str]) -> list[str]:
     found = []
-    while len(line):
+    while line._visitors:
         found.append(line.take() or "")
     return found
 
@@ -44,7 +44,7 @@ def test_what_comes_before_is_foretold_and_a_task_that_leaves_is_gone(
         line: Line[str] = Line()
         for number, (visitor, task, count) in enumerate(tasks):
             line.put(visitor, task, [f"{visitor}{task}{number}.{item}" for item in range(count)])
-        for _ in range(min(taken, len(line))):
+        for _ in range(min(taken, sum(count for *_, count in tasks))):
             line.take()
         return line
 
