@@ -63,11 +63,14 @@ def unpack(message: bytes | bytearray) -> tuple[dict[str, Any], dict[str, np.nda
 
 def outcome_to_bytes(outcome: Outcome) -> bytes:
     """An outcome, whole."""
-    header = {name: getattr(outcome, name) for name in ("state", "message", "seconds")}
-    header["left_out"] = dict(outcome.left_out)
-    piece = None if outcome.trace is None else Sender().increment(outcome.trace, last=True)
-    header["trace"] = None if piece is None else piece[0]
-    return b"".join(pack(header, {} if piece is None else piece[1]))
+    described, arrays = (None, {}) if outcome.trace is None else Sender().increment(outcome.trace, last=True)
+    return b"".join(pack(ending(outcome) | {"trace": described}, arrays))
+
+
+def ending(outcome: Outcome) -> dict[str, Any]:
+    """How it ended, for a header: an outcome without its trace."""
+    words = {name: getattr(outcome, name) for name in ("state", "message", "seconds")}
+    return words | {"left_out": dict(outcome.left_out)}
 
 
 def outcome_from_bytes(message: bytes | bytearray) -> Outcome:

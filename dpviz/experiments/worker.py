@@ -10,7 +10,7 @@ import numpy as np
 
 from dpviz.experiments.cells import Cell, Outcome, execute
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.increments import Sender, pack, unpack
+from dpviz.experiments.increments import Sender, ending, pack, unpack
 from dpviz.experiments.processes import Parent, limited, resident
 from dpviz.experiments.trace import Trace
 
@@ -58,14 +58,7 @@ class _Reporter:
         if outcome.state == "failed":
             self._sender = Sender()
         described, arrays = ({}, {}) if outcome.trace is None else self._sender.increment(outcome.trace, last=True)
-        header = {
-            "state": outcome.state,
-            "message": outcome.message,
-            "seconds": outcome.seconds,
-            "left_out": dict(outcome.left_out),
-            "resident": resident(),
-        }
-        self._parent.send(pack({"trace": described, "end": header}, arrays))
+        self._parent.send(pack({"trace": described, "end": ending(outcome) | {"resident": resident()}}, arrays))
 
 
 def _run(parent: Parent, stop: _Stop, header: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> None:
