@@ -74,7 +74,7 @@ def texts(app: AppTest) -> str:
 def test_nothing_runs_before_the_button_is_pressed_and_nothing_can_be_run_without_settings(load) -> None:
     app = load()
     assert not app.button(key="p_sweep_run").disabled and app.button(key="p_sweep_stop").disabled
-    assert "3 points, 2 runs of each, about less than a second." in texts(app)
+    assert "3 points, 2 runs of each, less than a second." in texts(app)
     assert load(nothing=True).button(key="p_sweep_run").disabled
 
 
@@ -100,6 +100,14 @@ def test_a_sweep_on_several_data_sets_shows_both_laws_with_intervals_and_which_f
     (row,) = app.dataframe[0].value.to_dict("records")
     assert row["Method"] == "DP-NAG" and "±" in row["p in c d^p"] and "±" in row["b in a + b ln d"]
     assert row["off by"].endswith(" %") and "of 3" in row["Fits better"]
+
+
+def test_a_sweep_says_how_long_it_will_go_on(load) -> None:
+    app = load()
+    app.button(key="p_sweep_run").click().run()
+    job = ended(app).session_state["p_sweep_job"].job
+    job.state, job.progress, job.seconds = "running", 0.5, 0.4  # as if it had not ended
+    assert app.run().get("progress")[0].proto.text == "3 of 3 points, less than a second left"
 
 
 def test_a_sweep_can_be_stopped_and_keeps_what_is_finished(load) -> None:

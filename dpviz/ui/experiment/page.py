@@ -240,9 +240,7 @@ def _plan(page: FamilyPage, chosen: _Chosen, places: _Places) -> PlanView | None
     """What the settings buy: the guarantee in a line, then cards, figures and closer looks."""
     if chosen.experiment is None:
         if chosen.source is not None and chosen.source.uploaded:
-            places.plan.info(
-                "The plan and the run follow as soon as your table is ready.", icon=":material/upload_file:"
-            )
+            places.plan.info(NOT_READY, icon=":material/upload_file:")
         return None
     shown: PlanView | None = None
     with in_place(places.messages):

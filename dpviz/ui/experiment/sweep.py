@@ -12,7 +12,7 @@ from dpviz.experiments.cluster import Cluster
 from dpviz.experiments.laws import better_law
 from dpviz.experiments.sweep import Point, Sweep
 from dpviz.experiments.sweep_result import LeftOut, Place, SweepResult
-from dpviz.numbers import duration, short
+from dpviz.numbers import about, duration, short
 from dpviz.plots.sweep_figures import with_margin
 from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
@@ -104,7 +104,7 @@ def _bar(
         return
     repeats = f"{sweep.experiment.replicates} run{'s' if sweep.experiment.replicates != 1 else ''} of each"
     places = f"{sweep.places} points" + (f" on {sweep.data_sets} data sets" if sweep.data_sets > 1 else "")
-    row.caption(f"{places}, {repeats}, about {duration(seconds)}.", width="content")
+    row.caption(f"{places}, {repeats}, {about(seconds)}.", width="content")
     if largest > runner().max_bytes:
         st.error(
             f"A run may use {runner().max_bytes / 1e9:.0f} GB. Use smaller values, fewer methods or fewer repeats.",
@@ -171,11 +171,8 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
         place = f"{result.finished} of {result.points} points" if result is not None else "the first point"
         if job.state == "failed":
             st.error(job.message, title="The sweep failed")
-        elif job.state == "queued":
-            st.progress(0.0, text=progress.waiting(job))
         elif job.active:
-            left = f", about {duration(job.seconds_left)} left" if job.seconds_left is not None else ""
-            st.progress(job.progress, text=f"{place}{left}")
+            st.progress(job.progress, text=progress.active(job, place))
         else:
             ended = {"done": "Done", "stopped": "Stopped"}.get(job.state, "Stopped at the time limit")
             st.progress(job.progress, text=f"{ended}: {place} in {job.seconds:.1f} s{_known(result)}")
