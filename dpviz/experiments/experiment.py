@@ -31,6 +31,7 @@ from dpviz.specification import Specification, number
 
 LAST_RECORD = 0.5  # seconds that all methods together may take to record their last state when a run is stopped
 FINISHED = object()
+DEAR_IF_STOPS = 14  # dear records of a run that may end before its plan does, the two ends included
 INTERNAL = "internal_"  # prefix of the diagnostics of iterates that are not released
 
 
@@ -172,6 +173,9 @@ class Experiment(Specification):
             grid = np.union1d(grid, plan.record_at)
         few = min(len(grid), recorded_points(share, one + dear)) if dear else len(grid)
         chosen = grid[np.linspace(0, len(grid) - 1, few).round().astype(int)]
+        if dear and plan.stops:  # it may end after a few of its steps, so they are the closest
+            wanted = np.geomspace(1, plan.iterations, min(few, DEAR_IF_STOPS) - 1)
+            chosen = grid[np.unique([0, *np.searchsorted(grid, wanted.round())])]
         return Recorded(grid, chosen, one, len(grid) * one + len(chosen) * dear)
 
     def estimated_seconds(self, plans: Mapping[str, Plan]) -> float:

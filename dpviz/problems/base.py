@@ -104,6 +104,8 @@ class Cost:
     evaluation : one value or gradient at a point, on all rows; of a model, one training.
     batch_row : one row of a gradient on a batch, drawn afresh; batch : the most that such a gradient takes, 0 if it
         grows with the rows without end.
+    hessian : one Hessian at a point, on all rows, beside the gradient; hessian_row : one row of it on a batch. 0 of a
+        problem that has none.
     reading : beside that, for all replicates together: what a pass waits for the table.
     diagnostic : one `evaluate`, without the metrics that are declared dear; dear : those.
     preparation : to build the problem and find what its diagnostics compare with, once.
@@ -119,6 +121,8 @@ class Cost:
     replicate: float = 0.0
     batch: float = 0.0
     reading: float = 0.0
+    hessian: float = 0.0
+    hessian_row: float = 0.0
 
 
 class ProblemSpecification(Specification, ABC):

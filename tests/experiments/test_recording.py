@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -141,6 +142,17 @@ def test_dear_diagnostics_are_computed_at_few_iterations_and_at_both_ends() -> N
     assert asked == few.tolist() and len(CALLS) == len(iterations), "no state is evaluated twice"
     assert len(trace.lanes["it"].values["depth"]) == len(iterations), "nan between"
     assert not trace.to_frame()["value"].isna().any()
+
+
+def test_of_a_run_that_may_end_early_dear_diagnostics_are_closest_at_its_beginning() -> None:
+    of = weighing(dear=1e-3, iterations=1511)
+    plan = of.plans()["it"]
+    found, stopping = of.recorded(of.arms[0], plan), of.recorded(of.arms[0], replace(plan, stops=True))
+    assert np.array_equal(found.iterations, stopping.iterations) and len(found.dear) > 14
+    dear = stopping.dear.tolist()
+    assert dear[:4] == [0, 1, 2, 3] and dear[-1] == 1511 and set(dear) <= set(found.iterations.tolist())
+    assert 12 <= len(dear) <= 14 and (np.diff(dear, n=2) >= -1).all()
+    assert stopping.seconds < found.seconds
 
 
 def test_a_run_that_is_stopped_has_its_last_state_with_everything() -> None:
