@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
+from dpviz.experiments.settings import numbers
 from dpviz.numbers import short
-from dpviz.specification import Control, Specification
+from dpviz.specification import Control
 
 OPTIONS = 3  # ways that are offered
 _TRIES = 150  # changes that are looked at: each makes plans, and a page waits for them
@@ -131,7 +132,7 @@ def _settings(experiment: Experiment) -> Iterator[_Setting]:
     yield _Setting(_REPEATS, experiment.replicates, lambda value: experiment.replaced(replicates=int(value)))
     shared: dict[str, Control] = {}
     for arm in experiment.arms:
-        for control in _numbers(arm.algorithm, sizes=False) if not arm.reference else ():
+        for control in numbers(arm.algorithm) if not arm.reference else ():
             shared.setdefault(control.name, control)
     for name, control in shared.items():
         values = [getattr(arm.algorithm, name) for arm in experiment.arms if name in type(arm.algorithm).model_fields]
@@ -142,19 +143,10 @@ def _settings(experiment: Experiment) -> Iterator[_Setting]:
 def _sizes(experiment: Experiment) -> Iterator[_Setting]:
     """Whole numbers of the data and of the problem: another constant would make it another problem."""
     problem, data = experiment.problem, experiment.problem.dataset
-    for control in _numbers(data) if data is not None else ():
-        yield _Setting(control, getattr(data, control.name), partial(_with_data, experiment, control.name))
-    for control in _numbers(problem):
-        yield _Setting(control, getattr(problem, control.name), partial(_with_problem, experiment, control.name))
-
-
-def _numbers(settings: Specification, sizes: bool = True) -> Iterator[Control]:
-    """The numeric controls; with `sizes` whole numbers only."""
-    return (
-        control
-        for control in type(settings).controls()
-        if control.low is not None and control.name != "seed" and (control.type is int or not sizes)
-    )
+    for owner, change in ((data, _with_data), (problem, _with_problem)):
+        for control in numbers(owner) if owner is not None else ():
+            if control.type is int:
+                yield _Setting(control, getattr(owner, control.name), partial(change, experiment, control.name))
 
 
 def _with_data(experiment: Experiment, name: str, value: float) -> Experiment:

@@ -1,6 +1,6 @@
 """The numbers among an experiment's settings, with their addresses: what a sweep can vary."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,13 +61,13 @@ def settings(experiment: Experiment) -> dict[str, Setting]:
     """
     shared: dict[str, Setting] = {}
     for position, arm in enumerate(experiment.arms):
-        for name, setting in _numbers(arm.algorithm, f"arms.{position}.algorithm").items():
+        for name, setting in _addressed(arm.algorithm, f"arms.{position}.algorithm").items():
             before = shared.get(name)
             shared[name] = replace(before, fields=before.fields + setting.fields) if before else setting
-    found = {**_numbers(experiment.budget, "budget"), **shared}
+    found = {**_addressed(experiment.budget, "budget"), **shared}
     for owner, address in ((experiment.problem, "problem"), (experiment.problem.dataset, "problem.data")):
         if owner is not None:
-            found |= {f"{address.rpartition('.')[2]}_{name}": part for name, part in _numbers(owner, address).items()}
+            found |= {f"{address.rpartition('.')[2]}_{name}": part for name, part in _addressed(owner, address).items()}
     return found
 
 
@@ -82,9 +82,10 @@ def named(experiment: Experiment, fields: Sequence[str]) -> Setting | None:
     return next((found for found in settings(experiment).values() if set(fields) <= set(found.fields)), None)
 
 
-def _numbers(owner: Specification, address: str) -> Mapping[str, Setting]:
-    return {
-        control.name: Setting(control, (f"{address}.{control.name}",))
-        for control in type(owner).controls()
-        if control.type in (int, float) and not control.options and control.low is not None and control.name != SEED
-    }
+def numbers(owner: Specification) -> Iterator[Control]:
+    """What of it is a number with a range; a seed, of which no value is more than another, is not among them."""
+    return (control for control in type(owner).controls() if control.low is not None and control.name != SEED)
+
+
+def _addressed(owner: Specification, address: str) -> Mapping[str, Setting]:
+    return {control.name: Setting(control, (f"{address}.{control.name}",)) for control in numbers(owner)}
