@@ -16,32 +16,33 @@ from dpviz.experiments.trace import Trace
 from dpviz.plots.html import to_html
 from dpviz.ui.controls import Panel
 
+_KINDS = {  # of files, by how their names end
+    "csv": ("text/csv", ":material/table:"),
+    "html": ("text/html", ":material/insert_chart:"),
+    "json": ("application/json", ":material/terminal:"),
+    "py": ("text/x-python", ":material/code:"),
+}
+
 
 def script(page: str, experiment: Experiment) -> None:
     """A program that runs the experiment without the dashboard."""
-    st.download_button(
+    _button(
         "Python script",
-        partial(_script, experiment, page),
-        file_name=export.file_name(page, experiment, "py"),
-        mime="text/x-python",
-        key=f"{page}_script",
-        icon=":material/code:",
-        help="Runs these settings with the same seed and prints the same table, without a browser.",
-        on_click="ignore",
+        partial(export.to_script, experiment, page),
+        export.file_name(page, experiment, "py"),
+        f"{page}_script",
+        "Runs these settings with the same seed and prints the same table, without a browser.",
     )
 
 
 def settings(page: str, experiment: Experiment) -> None:
     """The experiment as the commands of the shell take it; it holds no data, and no seed of anybody's own."""
-    st.download_button(
+    _button(
         "Settings (JSON)",
-        partial(_settings, experiment),
-        file_name=export.file_name(page, experiment, "json"),
-        mime="application/json",
-        key=f"{page}_settings",
-        icon=":material/terminal:",
-        help="For the shell: `python -m dpviz run`, `sweep` or `plan` and the name of this file.",
-        on_click="ignore",
+        partial(export.to_settings, experiment),
+        export.file_name(page, experiment, "json"),
+        f"{page}_settings",
+        "For the shell: `python -m dpviz run`, `sweep` or `plan` and the name of this file.",
     )
 
 
@@ -54,53 +55,42 @@ def run_files(
     figures: Callable[[], Sequence[tuple[str, go.Figure, str]]],
 ) -> None:
     """What may be shown: its values as CSV, ε read at `delta`, and the figures (heading, figure, caption) as a page."""
-    st.download_button(
+    _button(
         "Data (CSV)",
-        partial(_csv, trace, experiment, plans, delta),
-        file_name=export.file_name(page, experiment, "csv"),
-        mime="text/csv",
-        key=f"{page}_csv",
-        icon=":material/table:",
-        help="Every value that is shown; what reads raw data ends in _nonprivate.",
-        on_click="ignore",
+        partial(export.to_csv, trace, experiment, plans, delta),
+        export.file_name(page, experiment, "csv"),
+        f"{page}_csv",
+        "Every value that is shown; what reads raw data ends in _nonprivate.",
     )
-    st.download_button(
+    _button(
         "Figures (HTML)",
-        partial(_html, figures, experiment),
-        file_name=export.file_name(page, experiment, "html"),
-        mime="text/html",
-        key=f"{page}_html",
-        icon=":material/insert_chart:",
-        help="All charts of this page in one file. For a PNG, use the camera in a chart's own menu.",
-        on_click="ignore",
+        lambda: to_html(figures(), experiment.to_json(), title="dpviz"),
+        export.file_name(page, experiment, "html"),
+        f"{page}_html",
+        "All charts of this page in one file. For a PNG, use the camera in a chart's own menu.",
     )
 
 
 def sweep(page: str, sweep: Sweep, result: SweepResult) -> None:
     """Every number of a sweep that may be shown, as CSV."""
-    st.download_button(
+    _button(
         "Sweep (CSV)",
-        partial(_sweep, sweep, result),
-        file_name=f"dpviz_{page}_sweep_{sweep.content_hash()[:8]}.csv",
-        mime="text/csv",
-        key=f"{page}_sweep_csv",
-        icon=":material/table:",
-        help="One row for every method, value, data set and run; what reads raw data ends in _nonprivate.",
-        on_click="ignore",
+        partial(export.sweep_to_csv, result, sweep),
+        f"dpviz_{page}_sweep_{sweep.content_hash()[:8]}.csv",
+        f"{page}_sweep_csv",
+        "One row for every method, value, data set and run; what reads raw data ends in _nonprivate.",
     )
 
 
 def figures(panel: Panel, drawn: Callable[[], Sequence[tuple[str, go.Figure, str]]]) -> None:
     """The figures of a page without a run as a page of their own, with the address that restores the settings."""
-    st.download_button(
+    restores = address(panel)
+    _button(
         "Figures (HTML)",
-        partial(_figures, drawn, address(panel)),
-        file_name=f"dpviz_{panel.page}.html",
-        mime="text/html",
-        key=panel.key("html"),
-        icon=":material/insert_chart:",
-        help="The charts that are open now, in one file. For a PNG, use the camera in a chart's own menu.",
-        on_click="ignore",
+        lambda: to_html(drawn(), restores, title="dpviz"),
+        f"dpviz_{panel.page}.html",
+        panel.key("html"),
+        "The charts that are open now, in one file. For a PNG, use the camera in a chart's own menu.",
     )
 
 
@@ -117,25 +107,16 @@ def address(panel: Panel) -> str:
     return base + ("?" + urlencode(panel.query, doseq=True) if panel.query else "")
 
 
-def _figures(drawn: Callable[[], Sequence[tuple[str, go.Figure, str]]], settings: str) -> bytes:
-    return to_html(drawn(), settings, title="dpviz").encode()
-
-
-def _script(experiment: Experiment, page: str) -> bytes:
-    return export.to_script(experiment, page).encode()
-
-
-def _settings(experiment: Experiment) -> bytes:
-    return export.to_settings(experiment).encode()
-
-
-def _csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float) -> bytes:
-    return export.to_csv(trace, experiment, plans, delta).encode()
-
-
-def _sweep(sweep: Sweep, result: SweepResult) -> bytes:
-    return export.sweep_to_csv(result, sweep).encode()
-
-
-def _html(figures: Callable[[], Sequence[tuple[str, go.Figure, str]]], experiment: Experiment) -> bytes:
-    return to_html(figures(), experiment.to_json(), title="dpviz").encode()
+def _button(label: str, made: Callable[[], str], file_name: str, key: str, help: str) -> None:
+    """A file, made when it is asked for."""
+    mime, icon = _KINDS[file_name.rpartition(".")[2]]
+    st.download_button(
+        label,
+        lambda: made().encode(),
+        file_name=file_name,
+        mime=mime,
+        key=key,
+        icon=icon,
+        help=help,
+        on_click="ignore",
+    )
