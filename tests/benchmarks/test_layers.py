@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ import pandas as pd
 import pytest
 
 from dpviz.datasets import prepare
+from dpviz.experiments.cells import InThread
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.runner import Job
 from dpviz.families.accelerated import GradientDescent, MultistageNesterov, Nesterov
@@ -23,6 +23,7 @@ from dpviz.privacy.queries import Query
 from dpviz.problems.base import Metric
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic, QuadraticProblem
+from tests.waiting import until
 
 FIVE_ARMS = Experiment(problem=LogisticRegression(), arms=arms(SIX_METHODS[:5]))
 STEPS, REPLICATES, DIMENSION = 1000, 20, 20
@@ -150,10 +151,9 @@ def test_from_stop_to_stopped(report) -> None:
 
     def running() -> tuple[tuple[Job, threading.Thread], dict[str, object]]:
         job = Job(experiment, {})
-        thread = threading.Thread(target=job.work, args=(60.0,))
+        thread = threading.Thread(target=job.work, args=(InThread(60.0),))
         thread.start()
-        while job.progress == 0.0 and thread.is_alive():
-            time.sleep(0.001)
+        until(lambda: job.progress > 0.0 or not job.active)
         return (job, thread), {}
 
     def stop(job: Job, thread: threading.Thread) -> None:

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +14,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
+from tests.waiting import until
+
 ROOT = Path(__file__).resolve().parents[2]
-START_SECONDS = 60.0
 # Chromium's own errands (updates, sync) only fail where there is no network; in a container it needs no sandbox.
 ARGUMENTS = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")
 
@@ -50,22 +50,20 @@ def serve(*options: str, app: Path = ROOT / "app.py", port: int = 0) -> Iterator
             process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
         try:
             server = Server(f"http://127.0.0.1:{port}", path, process)
-            _wait_until_healthy(server)
+            until(lambda: _healthy(server))
             yield server
         finally:
             process.terminate()
             process.wait(timeout=20)
 
 
-def _wait_until_healthy(server: Server) -> None:
-    ends = time.monotonic() + START_SECONDS
-    while time.monotonic() < ends and server.process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{server.url}/_stcore/health", timeout=1):
-                return
-        except OSError:
-            time.sleep(0.1)
-    raise RuntimeError(f"the server did not start:\n{server.printed()}")
+def _healthy(server: Server) -> bool:
+    assert server.process.poll() is None, f"the server did not start:\n{server.printed()}"
+    try:
+        with urllib.request.urlopen(f"{server.url}/_stcore/health", timeout=1):
+            return True
+    except OSError:
+        return False
 
 
 @contextmanager
