@@ -2,11 +2,13 @@
 
 import csv
 import io
+from collections.abc import Callable
 from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dpviz.datasets import UploadedTable
@@ -81,16 +83,18 @@ def test_a_chart_can_be_taken_as_numbers() -> None:
     np.testing.assert_allclose(table.loc[table["curve"] == "a", "Loss"], x + 1.0)
 
 
-def test_files_hold_the_run(run: Run) -> None:
+def test_files_hold_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: dict[str, Callable[[], bytes]] = {}
+    monkeypatch.setattr(st, "download_button", lambda label, data, *, key, **_: files.update({key: data}))
     trace = run.job.trace
     assert trace is not None
-    frame = pd.read_csv(
-        io.BytesIO(downloads._csv(trace, run.experiment, run.plans, 1e-6)), comment="#", quoting=csv.QUOTE_NONNUMERIC
-    )
-    assert set(frame["algorithm"]) == set(run.plans) and any(name.endswith("_nonprivate") for name in frame)
-    compile(downloads._script(TINY, "accelerated"), "script", "exec")
     figure = line_figure([], x_title="x", y_title="y", log_y=False)
-    page = downloads._html(lambda: [("Heading", figure, "Caption")], TINY).decode()
+    downloads.script("accelerated", TINY)
+    downloads.run_files("p", run.experiment, run.plans, trace, 1e-6, figures=lambda: [("Heading", figure, "Caption")])
+    frame = pd.read_csv(io.BytesIO(files["p_csv"]()), comment="#", quoting=csv.QUOTE_NONNUMERIC)
+    assert set(frame["algorithm"]) == set(run.plans) and any(name.endswith("_nonprivate") for name in frame)
+    compile(files["accelerated_script"](), "script", "exec")
+    page = files["p_html"]().decode()
     assert "Heading" in page and "Caption" in page and '"replicates":3' in page.replace("&quot;", '"')
 
 
