@@ -22,6 +22,7 @@ from dpviz.datasets.columns import (
     target_candidates,
     target_classes,
 )
+from dpviz.datasets.covertype import CovertypeLike, CovertypeUpload, prepare_covertype
 from dpviz.datasets.files import detect_reading, read_table
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns, GroupedUpload, prepare_groups
@@ -45,6 +46,8 @@ __all__ = [
     "CategoricalUpload",
     "ColumnInfo",
     "CorrelatedLogistic",
+    "CovertypeLike",
+    "CovertypeUpload",
     "Dataset",
     "DatasetFacts",
     "DatasetSpecification",
@@ -75,6 +78,7 @@ __all__ = [
     "likely_target",
     "prepare",
     "prepare_categories",
+    "prepare_covertype",
     "prepare_groups",
     "read_table",
     "suggest_categories",

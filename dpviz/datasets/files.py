@@ -2,6 +2,9 @@
 
 import codecs
 import csv
+import gzip
+import io
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
@@ -16,6 +19,7 @@ from dpviz.datasets.limits import (
     MAX_BYTES,
     MAX_COLUMNS,
     MAX_ROWS,
+    MAX_TEXT_BYTES,
     MIN_ROWS,
     checked_names,
     too_big,
@@ -30,6 +34,7 @@ from dpviz.errors import UserError
 MAX_LINE_BYTES = 1_000_000
 _CHUNK_CELLS = 2_000_000  # of a text, as Python objects before they are read
 _BLOCK = 1 << 18  # bytes
+_GZIP = b"\x1f\x8b"
 
 
 def read_table(
@@ -47,7 +52,7 @@ def read_table(
     Parameters
     ----------
     data : bytes
-        A Parquet file, or text in UTF-8.
+        A Parquet file, or text in UTF-8; either may be packed by gzip.
     name : str
         The file name; only its ending is used, to recognise Parquet.
     reading : Reading, optional
@@ -77,6 +82,7 @@ def read_columns(
     seed: int = 0,
 ) -> pyarrow.Table:
     """What `arrow.frame_of` makes the table of `read_table` from."""
+    data = _unpacked(data)
     if reading is not None and reading.sample_rows is not None:
         sample_rows, seed = reading.sample_rows, reading.sample_seed
     if is_parquet(data, name):
@@ -100,6 +106,7 @@ def read_columns(
 
 def detect_reading(data: bytes, name: str) -> Detected:
     """How a file seems to be written, and what it leaves open. Raises UserError if it is not text."""
+    data = _unpacked(data)
     if is_parquet(data, name):
         return Detected(Reading(), ())
     _check_text(data)
@@ -108,12 +115,26 @@ def detect_reading(data: bytes, name: str) -> Detected:
 
 
 def is_parquet(data: bytes, name: str) -> bool:
-    """Whether a file is or claims to be Parquet. Raises UserError for a file that is empty or too big."""
-    if len(data) > MAX_BYTES:
-        raise too_big("At most 50 MB can be read.")
+    """Whether a file is or claims to be Parquet. Raises UserError for one that is empty."""
     if not data or data.isspace():
         raise UserError("It holds no data. " + HOW_TO_SAVE, title="This file is empty")
     return data[:4] == b"PAR1" or name.lower().endswith((".parquet", ".pq"))
+
+
+def _unpacked(data: bytes) -> bytes:
+    """The file, or what it holds if gzip has packed it. Raises UserError if that is too much, or damaged."""
+    if len(data) > MAX_BYTES:
+        raise too_big("At most 50 MB can be read. A text takes less when it is packed as .gz.")
+    if not data.startswith(_GZIP):
+        return data
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+            found = packed.read(MAX_TEXT_BYTES + 1)
+    except (OSError, EOFError, zlib.error):
+        raise unreadable() from None
+    if len(found) > MAX_TEXT_BYTES:
+        raise too_big(f"Unpacked, it has more than {MAX_TEXT_BYTES // 1_000_000} MB.")
+    return found
 
 
 @contextmanager

@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from dpviz.datasets import (
     BundledTable,
     CorrelatedLogistic,
+    CovertypeLike,
+    CovertypeUpload,
     Dataset,
     DatasetFacts,
     DatasetSpecification,
     HeavyTailed,
     PaperLogistic,
+    Saddle,
     UniformLinear,
     UniformLogistic,
     UploadedTable,
@@ -24,7 +27,7 @@ from dpviz.errors import UserError
 from dpviz.specification import Specification, registered
 
 TABLE = np.column_stack([np.linspace(-3.0, 3.0, 30), np.arange(30.0), np.tile([-1.0, 1.0], 15)])
-KEY, MIXED = "a" * 32, "b" * 32
+KEY, MIXED, FOREST = "a" * 32, "b" * 32, "c" * 32
 SPECIFICATIONS = [
     UniformLogistic(rows=700, dimension=3, seed=5),
     PaperLogistic(rows=600, dimension=4),
@@ -34,6 +37,9 @@ SPECIFICATIONS = [
     BundledTable(table="digits"),
     BundledTable(table="health_insurance"),
     UniformLinear(rows=600, dimension=3),
+    Saddle(rows=1000, dimension=3),
+    CovertypeLike(rows=1000),
+    CovertypeUpload(identity=FOREST, n=30),
     UploadedTable(
         identity=MIXED,
         n=30,
@@ -46,6 +52,7 @@ SPECIFICATIONS = [
     UploadedTable(identity=KEY, n=30, bounds=((-1.0, 1.0), (0.0, 10.0)), names=("a", "b")),
 ]
 TABLES = {KEY: TABLE, MIXED: np.column_stack([TABLE[:, 0], np.arange(30) % 5, np.arange(30) % 4 - 1, TABLE[:, 0]])}
+TABLES[FOREST] = np.column_stack([np.tile(TABLE[:, :2] * 1000, 27), TABLE[:, 2]])
 
 
 def enforced(features: np.ndarray, bounds: tuple[tuple[float, float], ...]) -> np.ndarray:
@@ -88,7 +95,10 @@ def test_settings_survive_json(specification: DatasetSpecification) -> None:
 
 
 def test_only_uploads_are_not_public() -> None:
-    assert [type(s).kind for s in SPECIFICATIONS if not s.public] == ["datasets.upload.table"] * 2
+    assert [type(s).kind for s in SPECIFICATIONS if not s.public] == [
+        "datasets.covertype.upload",
+        *["datasets.upload.table"] * 2,
+    ]
 
 
 @settings(max_examples=60, deadline=None)

@@ -4,6 +4,7 @@ less than five times the memory of the table.
 The table is what is returned, at least eight bytes for each cell, and the file itself.
 """
 
+import gzip
 import io
 import tracemalloc
 from collections.abc import Callable
@@ -246,6 +247,21 @@ def test_texts_are_counted_while_they_are_unpacked(monkeypatch: pytest.MonkeyPat
     assert len(bomb) < 20_000
     with pytest.raises(UserError, match="its texts take more than 20 MB"):
         read_table(bomb, "t.parquet")
+
+
+def test_a_packed_file_is_measured_while_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b"a,b\n" + b"1,2\n" * 50
+    packed = gzip.compress(text)
+    assert read_table(packed, "t.csv.gz").equals(read_table(text, "t.csv"))
+    assert len(read_table(packed + gzip.compress(b"3,4\n" * 5), "t.csv.gz")) == 55, "in two pieces, as gzip allows"
+    broken = packed[:-4] + b"\0\0\0\0"
+    for damaged in (packed[:-3], packed[:15], broken, packed[:20] + b"\xff" * 9 + packed[29:]):
+        with pytest.raises(UserError) as caught:
+            read_table(damaged, "t.csv.gz")
+        assert caught.value.title == "This file could not be read"
+    monkeypatch.setattr("dpviz.datasets.files.MAX_TEXT_BYTES", 100_000)
+    with pytest.raises(UserError, match="Unpacked, it has more than"):
+        read_table(gzip.compress(b"1,2\n" * 30_000), "t.csv.gz")
 
 
 @pytest.mark.slow

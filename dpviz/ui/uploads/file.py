@@ -153,8 +153,8 @@ def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
     st.info(NOTICE, icon=":material/info:")
     reader()  # its process starts now, and not when there is a file to read
     st.file_uploader(
-        "CSV or Parquet file, at most 50 MB",
-        type=["csv", "txt", "tsv", "parquet", "pq"],
+        "CSV (also packed as .gz) or Parquet file, at most 50 MB",
+        type=["csv", "txt", "tsv", "data", "gz", "parquet", "pq"],
         key=f"{page}_file",
         max_upload_size=50,
         on_change=_read,

@@ -1,0 +1,162 @@
+"""Forest cover types (Blackard and Dean 1998, UCI Machine Learning Repository): a visitor's copy of the file, and a
+synthetic stand-in for those who have none.
+
+Ten numbers, four areas and forty soils describe a square of forest; the question is whether spruce or lodgepole pine
+grows there. Numbers are standardised by fixed, published centres and scales; everything is divided by 4, as in the
+paper on private second-order methods, and rows that are then longer than 1 are shortened to 1.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from dpviz.datasets.base import DatasetFacts, DatasetSpecification
+from dpviz.datasets.cells import numbers
+from dpviz.datasets.reading import Reading
+from dpviz.datasets.upload import Prepared, Upload, check_rows, new_identity, of_size
+from dpviz.errors import UserError
+from dpviz.specification import number
+
+# Centre and scale of the numeric columns: declared, and the same whatever the rows.
+STANDARD: Mapping[str, tuple[float, float]] = {
+    "elevation": (2958.2, 280.34),
+    "aspect": (155.91, 111.82),
+    "slope": (14.07, 7.43),
+    "distance_to_hydrology": (268.51, 212.34),
+    "height_above_hydrology": (46.01, 57.74),
+    "distance_to_roadways": (2352.2, 1558.24),
+    "hillshade_9am": (212.3, 26.64),
+    "hillshade_noon": (223.36, 19.64),
+    "hillshade_3pm": (142.43, 38.14),
+    "distance_to_fire_points": (1987.29, 1332.42),
+}
+AREAS, SOILS = 4, 40
+NUMBERS, WIDTH = len(STANDARD), len(STANDARD) + AREAS + SOILS
+_SCALE = 4.0
+_BLOCK = 4096  # rows
+SPRUCE, PINE = 1.0, 2.0  # classes of the last column that are told apart: +1 and -1
+
+# Of the stand-in: how the standardised numbers follow four common factors (sun, steepness, water, remoteness), and how
+# often areas and soils occur, in thousandths.
+_FACTORS = np.zeros((NUMBERS, 4))
+_FACTORS[[1, 6, 7, 8], 0] = 0.65, -0.85, 0.55, 0.95
+_FACTORS[[2, 6, 7], 1] = 0.7, -0.35, -0.65
+_FACTORS[[0, 3, 4], 2] = 0.3, 0.78, 0.78
+_FACTORS[[0, 5, 9], 3] = 0.35, 0.52, 0.52
+_AREAS = np.array([510, 60, 420, 10]) / 1000
+_SOILS = np.zeros(SOILS)
+_SOILS[[3, 9, 10, 11, 12, 15, 17, 18, 19, 21, 22, 23, 25, 28, 29, 30, 31, 32, 37, 38, 39]] = (
+    *(10, 25, 20, 60, 30, 5, 5, 10, 20, 70, 115, 45, 10, 230, 55, 50, 100, 90, 20, 20, 10),
+)
+_SPREAD, _RISE, _HEIGHT = 0.967, 2.3, (0.2, 0.75)  # of all numbers; of the odds with elevation; of elevation
+
+
+class _Covertype(DatasetSpecification):
+    """Rows of norm at most 1, all features between -1 and 1, and two classes."""
+
+    def facts_of(self, n: int) -> DatasetFacts:
+        """The facts of n rows."""
+        areas, soils = (
+            [f"{kind}_{i}" for i in range(1, count + 1)] for kind, count in (("area", AREAS), ("soil", SOILS))
+        )
+        return DatasetFacts(n, ((-1.0, 1.0),) * WIDTH, (*STANDARD, *areas, *soils))
+
+
+class CovertypeLike(_Covertype):
+    """Drawn rows with about the geometry of the forest cover types: lengths, curvature and odds, and not one real row.
+
+    The numbers are normal with four common factors; areas and soils are independent of them. At 0 the logistic loss has
+    gradient norm 0.048 and largest curvature 0.034; 14 % of the rows are shortened. The odds of +1 rise with elevation.
+    Drawn from `default_rng(seed)`: factors, numbers, areas, soils, then one uniform per label.
+    """
+
+    kind: ClassVar[str] = "datasets.covertype.like"
+    title: ClassVar[str] = "Stand-in for Covertype (synthetic)"
+    rows: int = number(
+        20_000, 1000, 200_000, label="Rows", symbol="n", scale="log", help="The paper's table has 495,141."
+    )
+    seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
+
+    def facts(self) -> DatasetFacts:
+        return self.facts_of(self.rows)
+
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        generator, n = np.random.default_rng(self.seed), self.rows
+        factors = generator.standard_normal((n, _FACTORS.shape[1]))
+        features = np.zeros((n, WIDTH))
+        own = np.sqrt(1 - (_FACTORS**2).sum(axis=1))
+        features[:, :NUMBERS] = _SPREAD * (factors @ _FACTORS.T + own * generator.standard_normal((n, NUMBERS)))
+        features[:, 0] = _HEIGHT[0] + _HEIGHT[1] * features[:, 0]
+        for first, shares in ((NUMBERS, _AREAS), (NUMBERS + AREAS, _SOILS / _SOILS.sum())):
+            features[np.arange(n), first + generator.choice(len(shares), n, p=shares)] = 1.0
+        odds = _RISE * features[:, 0] - 0.5 * features[:, 3] - 0.9
+        labels = np.where(generator.random(n) < 0.5 + 0.5 * np.tanh(0.5 * odds), 1.0, -1.0)
+        return _shortened(features), labels
+
+
+class CovertypeUpload(Upload, _Covertype):
+    """A visitor's copy of the file `covtype.data`: 54 columns and the class, without a header.
+
+    identity, n, reading : as in `Upload`. Rows of other classes than 1 (+1) and 2 (-1) are left out, so that n depends
+    on the data although it counts as public. A cell without a finite number takes the centre of its column.
+    """
+
+    kind: ClassVar[str] = "datasets.covertype.upload"
+
+    def facts(self) -> DatasetFacts:
+        return self.facts_of(self.n)
+
+    def rows(self, frame: pd.DataFrame) -> np.ndarray:
+        """The cells as they are and the label -1 or +1; (n, 55)."""
+        return of_size(_table(frame), self.n)
+
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        table = self.table(tables, WIDTH + 1)
+        features = table[:, :-1].copy()
+        centres, scales = np.array(list(STANDARD.values())).T
+        features[:, :NUMBERS] -= centres
+        features[:, :NUMBERS] /= scales
+        features[~np.isfinite(features)] = 0.0
+        np.clip(features[:, NUMBERS:], 0.0, 1.0, out=features[:, NUMBERS:])
+        return _shortened(features), table[:, -1].copy()
+
+
+def prepare_covertype(
+    frame: pd.DataFrame, identity: str | None = None, reading: Reading | None = None
+) -> Prepared[CovertypeUpload]:
+    """The table of `covtype.data` as `read_table` reads it, with what was declared of it long before.
+
+    Raises UserError for a table that has not its 55 columns, or too few rows of the two classes.
+    """
+    table = _table(frame)
+    check_rows(len(frame), len(table))
+    identity = new_identity() if identity is None else identity
+    return Prepared(table, CovertypeUpload(identity=identity, n=len(table), reading=reading), len(frame) - len(table))
+
+
+def _table(frame: pd.DataFrame) -> np.ndarray:
+    if len(frame.columns) != WIDTH + 1:
+        raise UserError(
+            f"The file covtype.data has {WIDTH} columns and the class. Choose it, or declare the columns of your own.",
+            title=f"This file has {len(frame.columns)} columns",
+        )
+    classes = numbers(frame.iloc[:, -1])
+    kept = (classes == SPRUCE) | (classes == PINE)
+    table = np.empty((int(kept.sum()), WIDTH + 1))
+    for place in range(WIDTH):
+        table[:, place] = numbers(frame.iloc[:, place])[kept]
+    table[:, -1] = np.where(classes[kept] == SPRUCE, 1.0, -1.0)
+    table.flags.writeable = False
+    return table
+
+
+def _shortened(features: np.ndarray) -> np.ndarray:
+    """Standardised features divided by 4, and rows longer than 1 shortened to 1; in place."""
+    for start in range(0, len(features), _BLOCK):
+        block = features[start : start + _BLOCK]
+        block /= _SCALE
+        with np.errstate(over="ignore"):
+            block /= np.maximum(1.0, np.linalg.norm(block, axis=1))[:, None]
+    return features
