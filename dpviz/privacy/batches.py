@@ -175,6 +175,31 @@ class Batch(Sample):
             own._declared = list(declared)
             yield part, own
 
+    def part(self, places: np.ndarray) -> "Batch":
+        """A batch for some of its replicates only, with the releases that are left; this one has none, and the others
+        give theirs up. places : (R'',) places among its replicates."""
+
+        def of(rows: np.ndarray | None) -> np.ndarray | None:
+            return None if rows is None else rows[places]
+
+        with self._lock:
+            declared, self._declared = self._declared, []
+        part = Batch(
+            None,
+            self.replicates[places],
+            self._draw,
+            self.relation,
+            indices=of(self._indices),
+            marked=of(self.marked),
+            taken=of(self.taken),
+            rows=self.rows,
+            size=self._size,
+        )
+        if len(np.unique(part.replicates)) < len(part.replicates):
+            raise LedgerError("a replicate that is named twice would get two releases for one")
+        part._declared = declared
+        return part
+
     def divisor(self, n: int) -> int:
         """What makes a mean of a sum over the batch: its size; of a Poisson batch, whose size is secret, the declared
         m. n : rows of the table."""

@@ -291,6 +291,34 @@ def test_a_full_batch_has_no_indices() -> None:
     assert mechanisms(Seq((A, G))).batch(Seq((A, G))).indices is None
 
 
+@pytest.mark.parametrize("rows", [4, 60])  # drawn as numbers, and as marks
+def test_a_part_of_a_batch_has_the_rows_and_the_releases_of_its_replicates(rows: int) -> None:
+    event = Sub("wor", rows, 100, Seq((G, G)))
+    source, whole = mechanisms(event, replicates=4), mechanisms(event, replicates=4)
+    batch, other = source.batch(event), whole.batch(event)
+    indices = other.indices
+    assert indices is not None
+    asked = query(4, norm="l2")
+    first = batch.gaussian(asked._replace(batch=batch))
+    assert np.array_equal(first, other.gaussian(asked._replace(batch=other)))
+    places = np.array([1, 3])
+    part = batch.part(places)
+    assert part.replicates.tolist() == [1, 3] and part.divisor(100) == rows
+    assert part.indices is not None and np.array_equal(part.indices, indices[places])
+    mine = asked._replace(value=asked.value[places], batch=part)
+    for wrong in (asked, asked._replace(batch=batch), asked._replace(value=asked.value[places], batch=batch)):
+        with pytest.raises(LedgerError):  # what was left went to the part
+            batch.gaussian(wrong)
+        with pytest.raises(LedgerError, match=r"computed on|replicates"):
+            part.gaussian(wrong)
+    second = other.gaussian(asked._replace(batch=other))
+    assert np.array_equal(part.gaussian(mine), second[places]), "each replicate draws from its own stream"
+    with pytest.raises(LedgerError, match="does not allow"):
+        part.gaussian(mine)
+    with pytest.raises(LedgerError, match="named twice"):
+        mechanisms(event).batch(event).part(np.array([0, 0]))
+
+
 def test_a_batch_that_is_split_by_replicates_releases_each_of_them_once_with_the_same_noise() -> None:
     asked = query(norm="l2")
     whole, source = mechanisms(G).gaussian(asked, G), mechanisms(G)
