@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -84,11 +84,28 @@ def release(noise: Noise, currency: Currency, amount: float) -> Event:
         return kind(amount)
     if kind is Gaussian:
         return Gaussian(math.sqrt(2 * amount if currency == "rho" else amount))
+    assert kind is Laplace or kind is ExpMech
+
+    return _priced(kind, currency, amount, _PRICE_OF_SMALL[currency][noise])
+
+
+def stated_pure(currency: Currency, amount: float) -> StatedPureDP:
+    """The ε-DP release of which only ε is known, such as a sparse vector, that has a price; to rounding errors."""
+    if currency == "epsilon" or amount == math.inf:
+        return StatedPureDP(amount)
+    return _priced(StatedPureDP, currency, amount, _PRICE_OF_SMALL[currency]["laplace"])
+
+
+K = TypeVar("K", bound=Laplace | ExpMech | StatedPureDP)
+
+
+def _priced(kind: type[K], currency: Currency, amount: float, of_small: float) -> K:
+    """The release of that kind whose price is `amount`, by root finding; small ones cost `of_small` times a square."""
 
     def excess(log_parameter: float) -> float:
         return math.log(price(kind(math.exp(log_parameter)), currency) / amount)
 
-    low = high = math.log(amount / _PRICE_OF_SMALL[currency][noise]) / 2  # small ones are the dearest for their square
+    low = high = math.log(amount / of_small) / 2  # small ones are the dearest for their square
     while excess(high) < 0:
         high += 1.0
     return kind(math.exp(brentq(excess, low - 1e-9, high, xtol=1e-13)))

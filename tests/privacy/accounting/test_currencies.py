@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.accounting.currencies import KINDS, UNITS, Currency, Noise, price, release
-from dpviz.privacy.events import Event, ExpMech, Laplace, Repeat, Sub
+from dpviz.privacy.accounting.currencies import KINDS, UNITS, Currency, Noise, price, release, stated_pure
+from dpviz.privacy.events import Event, ExpMech, Laplace, Repeat, StatedPureDP, Sub
 
 EVENTS: tuple[Event, ...] = (Laplace(0.3), Sub("wor", 3, 30, Laplace(0.7)), Repeat(ExpMech(0.2), 4), Laplace(0.3))
 
@@ -32,3 +32,6 @@ def test_a_release_of_every_kind_costs_what_it_should(currency: Currency, amount
         event = release(noise, currency, amount)
         assert price(event, currency) == pytest.approx(amount, rel=1e-9)
         assert type(event) is KINDS.get(noise, type(UNITS[currency].stated(1.0)))
+    stated = stated_pure(currency, amount)
+    assert isinstance(stated, StatedPureDP) and price(stated, currency) == pytest.approx(amount, rel=1e-9)
+    assert stated_pure(currency, np.inf) == StatedPureDP(np.inf)
