@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -101,9 +102,7 @@ class NonconvexModel(ProblemSpecification):
     def starting_point(self) -> np.ndarray:
         """(1, d) the start x₀, whatever the data."""
         d = self.data.facts().d
-        if self.start == "zero":
-            return np.zeros((1, d))
-        return np.random.default_rng(self.start_seed).standard_normal((1, d))
+        return np.zeros((1, d)) if self.start == "zero" else random_start(d, self.start_seed)
 
     def facts(self) -> NonconvexFacts:
         data, x, risk = self.data.facts(), self.starting_point(), self.risk
@@ -176,6 +175,14 @@ class NonconvexModel(ProblemSpecification):
         rows = yield from self.rows(data)
         facts = self.facts()
         return self.risk(facts, self.cost(facts), self.penalty, rows)
+
+
+@lru_cache(maxsize=16)
+def random_start(d: int, seed: int) -> np.ndarray:
+    """(1, d) standard normal numbers, read-only."""
+    drawn = np.random.default_rng(seed).standard_normal((1, d))
+    drawn.flags.writeable = False
+    return drawn
 
 
 def shorten(rows: np.ndarray) -> None:

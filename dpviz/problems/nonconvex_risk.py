@@ -17,6 +17,7 @@ from dpviz.problems.symmetric import Shape, packed
 Loss = Literal["logistic", "sigmoid", "robust"]
 UNIT = 1 + 1e-12  # the largest norm of a row, after rounding
 _HALVINGS = 52
+SECONDS_PER_FALL = 1.5e-8  # of a row, at one step
 _EIGENVALUES = 4096  # that are remembered
 
 
@@ -208,10 +209,16 @@ class NonconvexRisk(LinearSums, Problem):
         x, directions : (R', d). steps : (R', k), positive. A loss falls by at most its slope times the distance;
         that is enforced row by row, as the difference of two large numbers may be off by more.
         """
+        return finished(self.decrease_in_parts(x, directions, steps))
+
+    def decrease_in_parts(self, x: np.ndarray, directions: np.ndarray, steps: np.ndarray) -> Parts[Query]:
+        """`decrease`, with pauses where it takes long."""
         x, directions = bounded(x), bounded(directions)
         most = self.steepest * np.linalg.norm(directions, axis=1)
-        total = np.zeros(steps.shape)
+        total, pace = np.zeros(steps.shape), Pace()
         for _, rows, arguments, _ in self._blocks(x):
+            if pace.due(arguments.size * steps.shape[1] * SECONDS_PER_FALL):
+                yield
             slopes, here = directions @ rows.T, self.losses(arguments)
             for k in range(steps.shape[1]):
                 fall = here - self.losses(arguments + steps[:, k, None] * slopes)
@@ -224,7 +231,12 @@ class NonconvexRisk(LinearSums, Problem):
 
     def smallest_eigenvalue(self, x: np.ndarray) -> Query:
         """λ_min(∇²f(x)) (R', 1), "l2", the penalty included: a number where the Hessian is a matrix."""
-        return Query(self._smallest(x)[:, None], self.facts.curvature_sensitivity / self.facts.n, "l2")
+        return finished(self.smallest_eigenvalue_in_parts(x))
+
+    def smallest_eigenvalue_in_parts(self, x: np.ndarray) -> Parts[Query]:
+        """`smallest_eigenvalue`, with pauses where it takes long."""
+        found = yield from self._smallest(x)
+        return Query(found[:, None], self.facts.curvature_sensitivity / self.facts.n, "l2")
 
     # -------------------------------------------------------------------------------------------- what needs no noise
 
@@ -266,7 +278,7 @@ class NonconvexRisk(LinearSums, Problem):
             new = [i for i, key in enumerate(keys) if key not in self._eigenvalues]
             known = {key: self._eigenvalues[key] for key in keys if key in self._eigenvalues}
         new = list({keys[i]: i for i in new}.values())
-        found = self._smallest(x[new]) if new else np.empty(0)
+        found = finished(self._smallest(x[new])) if new else np.empty(0)
         known |= {keys[i]: float(value) for i, value in zip(new, found, strict=True)}
         with self._lock:
             self._eigenvalues |= known
@@ -274,9 +286,10 @@ class NonconvexRisk(LinearSums, Problem):
                 del self._eigenvalues[next(iter(self._eigenvalues))]
         return np.array([known[key] for key in keys])
 
-    def _smallest(self, x: np.ndarray) -> np.ndarray:
+    def _smallest(self, x: np.ndarray) -> Parts[np.ndarray]:
         """λ_min (R,) of the Hessians at x (R, d)."""
-        matrices = finished(self._bend(x, None)) / self.facts.n
+        matrices = yield from self._bend(x, None)
+        matrices /= self.facts.n
         diagonal = np.arange(self.facts.d)
         matrices[:, diagonal, diagonal] += self.penalty.hessian(bounded(x))
         return np.linalg.eigvalsh(matrices)[:, 0]
