@@ -1,0 +1,6 @@
+"""Private second-order solutions of smooth non-convex risks: minima, not just flat places (Gao and Wright 2023)."""
+
+from dpviz.families.second_order.algorithms import LineSearch, MiniBatch, ShortStep
+from dpviz.families.second_order.constants import Constants, Ladder
+
+__all__ = ["Constants", "Ladder", "LineSearch", "MiniBatch", "ShortStep"]

@@ -1,0 +1,358 @@
+"""Methods that release noisy gradients and noisy Hessians and stop at second-order solutions (Gao and Wright 2023).
+
+One iteration: release a gradient; where it is long, step along it; where it is short, release the Hessian, and step
+along its most negative curvature, or stop where there is none. The methods differ in how far they step (`steps`) and in
+how releases are paid for (`releases`).
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import model_validator
+from scipy.special import ndtri
+
+from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz.experiments.plan import Plan
+from dpviz.families.second_order import planning, theory
+from dpviz.families.second_order.constants import Constants, Ladder
+from dpviz.families.second_order.planning import Phase, Purpose, Purse
+from dpviz.families.second_order.releases import Releases, Separate, Together
+from dpviz.families.second_order.states import KIND, NOISY_CURVATURE, NOISY_GRADIENT, State
+from dpviz.families.second_order.steps import Anywhere, Backtracking, CurvatureTest, Measured, ShortSteps, StepRule
+from dpviz.numbers import short
+from dpviz.pauses import Parts, between
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.problems.base import Metric, check_facts
+from dpviz.problems.nonconvex_risk import NonconvexFacts, NonconvexRisk
+from dpviz.problems.symmetric import Shape
+from dpviz.specification import choice, number, switch
+
+CERTIFICATE_SHARE = 0.1  # of what the curvature test of an iteration may spend
+CONFIDENCE = 0.95  # of the scalar certificate, over its own noise
+
+LEFT_OVER = (
+    "The noise of phase 2 is at most what is shown: what the first phase may ask for and does not, Hessians above all, "
+    "is left over for it."
+)
+BATCH: Any = number(
+    0.1,
+    0.01,
+    1.0,
+    label="Batch",
+    symbol="m/n",
+    scale="log",
+    help="Share of the rows in each iteration, drawn afresh without replacement. 1 = all rows, no sampling.",
+)
+
+SERIES = (NOISY_GRADIENT, NOISY_CURVATURE, KIND)
+GRADIENT_CHARGED = Metric("gradient_charged", "ρ charged for gradients", released=True, better="")
+HESSIAN_CHARGED = Metric("hessian_charged", "ρ charged for Hessians", released=True, better="")
+SEARCH_CHARGED = Metric("search_charged", "ρ charged for line searches", released=True, better="")
+ITERATIONS_CHARGED = Metric("iterations_charged", "Iterations charged", released=True, better="")
+
+
+class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
+    """What the family shares: two targets, a number of iterations that follows from them, and a loop that replicates
+    leave where they have met the targets."""
+
+    iterations: int = number(
+        5000,
+        1,
+        5000,
+        label="Iterations at most",
+        symbol="T",
+        scale="log",
+        help="The budget is split over the number that the targets ask for, or over so many if that is less.",
+    )
+    gradient_target: float = number(
+        0.1, 0.01, 0.3, label="Gradient target", symbol="α", scale="log", help="Solutions have ‖∇f‖ ≤ α."
+    )
+    curvature_target: float | None = number(
+        0.2,
+        0.02,
+        0.6,
+        label="Curvature target",
+        symbol="ε_H",
+        scale="log",
+        help="Solutions have no eigenvalue of the Hessian below -ε_H. By theory: √(Mα).",
+    )
+    hessian_noise: Shape = choice(
+        "goe",
+        {"goe": "Even in all directions (GOE)", "upper": "The same on all entries"},
+        label="Hessian noise",
+        help="Even noise is smaller by √2 in spectral norm and costs the same.",
+    )
+    constants: Constants = Constants()
+
+    def analysis(self, facts: NonconvexFacts) -> theory.Analysis:
+        """What a step achieves on a problem with these facts."""
+        return theory.Analysis(
+            facts.smoothness, facts.hessian_lipschitz, self.gradient_target, self.curvature_target, self.constants
+        )
+
+    @abstractmethod
+    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Releases:
+        """Who pays for what."""
+
+    @abstractmethod
+    def _iteration(
+        self, problem: NonconvexRisk, plan: Plan, releases: Releases
+    ) -> Callable[[State, np.ndarray], Parts[None]]:
+        """The update rule: moves, in parts, the replicates (R',) of a state that it is given."""
+
+    def run(self, problem: NonconvexRisk, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        releases = self._releases(plan, mechanisms)
+        iteration = self._iteration(problem, plan, releases)
+        state = State(problem.facts.starting_point(mechanisms.replicates))
+        latest = state.snapshot(0, self.metrics, releases.charged())
+        yield latest
+        for t in range(1, plan.iterations + 1):
+            rows = state.begin()
+            releases.begin(t, rows)
+            yield from between(iteration(state, rows), latest)
+            if t == plan.iterations:
+                state.end(state.going, "exhausted")
+            latest = state.snapshot(t, self.metrics, releases.charged())
+            yield latest
+            if not len(state.going):
+                return
+
+
+class Descent(NonconvexMethod):
+    """Gradient steps where the noisy gradient is long, curvature steps where it is short and the noisy Hessian has an
+    eigenvalue below -ε_H; else a replicate has arrived."""
+
+    curvature: Literal["auto", "always", "never"] = choice(
+        "auto",
+        {"auto": "Where it can fail", "always": "Always", "never": "Never: first order only"},
+        label="Curvature test",
+        help="It cannot fail where no data set has a curvature below -ε_H: there Hessians are wasted. Without it a run "
+        "stops at saddle points, too.",
+    )
+    phases: Literal["one", "two", "doubling"] = choice(
+        "one",
+        {"one": "One", "two": "Two: √T, then T", "doubling": "Doubling: √T, 2√T, ..., T"},
+        label="Phases",
+        help="Short phases have little noise, and most runs need few iterations; later ones have more of both.",
+    )
+    first_share: float = number(
+        0.75, 0.5, 0.9, label="Share of the first phase", symbol="φ₁", help="Of the budget in ρ; of two phases."
+    )
+
+    def asks(self, facts: NonconvexFacts) -> bool:
+        """Whether Hessians are released on a problem with these facts."""
+        possible = facts.curvature_floor < -self.analysis(facts).curvature
+        return self.curvature == "always" or (self.curvature == "auto" and possible)
+
+    def decreases(self, facts: NonconvexFacts) -> tuple[float, float]:
+        """D_g and D_H: what a gradient step and a curvature step are sure to take off."""
+        analysis = self.analysis(facts)
+        return analysis.gradient_decrease, analysis.curvature_decrease
+
+    def by_theory(self, facts: NonconvexFacts) -> int:
+        """T that the analysis asks for: after so many steps nothing of the gap is left."""
+        by_gradient, by_curvature = self.decreases(facts)
+        return theory.iterations(facts.gap, min(by_gradient, by_curvature) if self.asks(facts) else by_gradient)
+
+    def lengths(self, facts: NonconvexFacts) -> tuple[int, ...]:
+        """Iterations of each phase."""
+        return theory.phase_lengths(self.phases, self.by_theory(facts), self.iterations)
+
+    def shares(self, facts: NonconvexFacts) -> np.ndarray:
+        """Share of the budget of each phase."""
+        return theory.phase_shares(self.phases, len(self.lengths(facts)), self.first_share)
+
+    def _resolved(self, facts: NonconvexFacts) -> dict[str, float]:
+        by_gradient, by_curvature = self.decreases(facts)
+        lengths = self.lengths(facts)
+        return {
+            "iterations": sum(lengths),
+            "iterations_by_theory": self.by_theory(facts),
+            "first_phase": lengths[0],
+            "gradient_decrease": by_gradient,
+            "curvature_decrease": by_curvature,
+        }
+
+    def _notes(self, facts: NonconvexFacts) -> tuple[str, ...]:
+        notes, asked, longest = [], self.by_theory(facts), max(self.lengths(facts))
+        if longest < asked:
+            notes.append(
+                f"The analysis asks for {short(asked)} iterations. With {short(longest)} its promise to finish is "
+                f"given up, for {short((asked / longest) ** 0.5)} times less noise; the privacy is the same."
+            )
+        if self.curvature == "never":
+            notes.append("First order only: a run stops where the gradient is small, be it a saddle point.")
+        elif not self.asks(facts):
+            notes.append(
+                f"No data set has a curvature below {short(facts.curvature_floor)} here, so the curvature test cannot "
+                "fail: no Hessian is released, and gradients get the whole budget."
+            )
+        return tuple(notes)
+
+    def _measured(self, problem: NonconvexRisk, releases: Releases) -> Measured:
+        return Measured(problem, releases, self.hessian_noise, at_state=False)
+
+    def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
+        return ShortSteps(self.analysis(problem.facts))
+
+    def _test(self, measured: Measured, plan: Plan) -> CurvatureTest:
+        return CurvatureTest(measured, self.analysis(measured.problem.facts).curvature_tolerance)
+
+    def _iteration(
+        self, problem: NonconvexRisk, plan: Plan, releases: Releases
+    ) -> Callable[[State, np.ndarray], Parts[None]]:
+        analysis = self.analysis(problem.facts)
+        measured, step = self._measured(problem, releases), self._step_rule(problem, releases)
+        stopping = self._test(measured, plan) if self.asks(problem.facts) else Anywhere()
+
+        def moved(state: State, rows: np.ndarray) -> Parts[None]:
+            rows, gradients = yield from measured.gradient(state, rows)
+            long = state.shown[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
+            yield from step.gradient(state, rows[long], gradients[long])
+            rows, size, direction = yield from stopping.failing(state, rows[~long], gradients[~long])
+            yield from step.curvature(state, rows, size, direction)
+
+        return moved
+
+
+class ShortStep(Descent):
+    """OPT, and 2OPT in two phases: steps of length 1/G along gradients and 2|λ̃|/M along curvature, all rows."""
+
+    kind: ClassVar[str] = "families.second_order.short_step"
+    title: ClassVar[str] = "OPT"
+    metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_CHARGED, HESSIAN_CHARGED)
+    split: Literal["equal", "decrease"] = choice(
+        "equal",
+        {"equal": "Equal", "decrease": "By the decrease that a step is sure of"},
+        label="Gradients and Hessians",
+        help="Equal: half of what an iteration may spend for each. By decrease: for one phase; equal where a curvature "
+        "step is sure of less than a gradient step.",
+    )
+    certificate: bool = switch(
+        False,
+        label="Ask for the smallest eigenvalue first",
+        help="One number with far less noise than the matrix. If it is high enough, the run stops without a Hessian.",
+    )
+    at_state: bool = switch(
+        False,
+        label="Noise for the point where the run is",
+        help="The gradient's sensitivity there is public and may be smaller than anywhere: half of it at 0.",
+    )
+
+    def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
+        purse = Purse.gaussian(budget, facts)
+        stretches = self._stretches(purse, facts)
+        plan = planning.filtered(purse, stretches, facts, budget, self._resolved(facts), self._notes(facts))
+        plan = replace(plan, noise_varies=plan.noise_varies or self.at_state)
+        if not self._certifies(facts):
+            return plan
+        margin = plan.noise["certificate"] * float(ndtri(CONFIDENCE))
+        return replace(plan, schedule={**plan.schedule, "certificate_margin": margin})
+
+    def _certifies(self, facts: NonconvexFacts) -> bool:
+        return self.certificate and self.asks(facts)
+
+    def _stretches(self, purse: Purse, facts: NonconvexFacts) -> tuple[Phase, ...]:
+        share = CERTIFICATE_SHARE if self._certifies(facts) else 0.0
+        tests: dict[Purpose, float] = {"hessian": 1 - share}
+        if share:
+            tests["certificate"] = share
+        if not self.asks(facts):
+            return planning.phases(purse, self.lengths(facts), self.shares(facts), {"gradient": 1.0}, False)
+        by_gradient, by_curvature = self.decreases(facts)
+        if self.split == "decrease" and self.phases == "one" and by_curvature > by_gradient:
+            (length,) = self.lengths(facts)
+            # Steps that are sure of D take at most Γ/D iterations, or what the cap leaves.
+            unit = purse.amount / (min(facts.gap, length * by_gradient) + by_curvature)
+            rest = unit * (by_curvature - by_gradient)
+            costs = {purpose: rest * part for purpose, part in tests.items()}
+            return (Phase(length, {"gradient": unit * by_gradient, **costs}),)
+        each: dict[Purpose, float] = {"gradient": 1.0, **tests}
+        return planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.phases == "two" and not share)
+
+    def _notes(self, facts: NonconvexFacts) -> tuple[str, ...]:
+        notes = super()._notes(facts)
+        if self.phases == "two" and len(self.lengths(facts)) == 2 and self.asks(facts) and not self.certificate:
+            notes += (LEFT_OVER,)
+        if self.at_state:
+            notes += ("The noise on gradients is at most what is shown: it follows the point where a run is.",)
+        return notes
+
+    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Separate:
+        return Separate(plan, mechanisms)
+
+    def _measured(self, problem: NonconvexRisk, releases: Releases) -> Measured:
+        return Measured(problem, releases, self.hessian_noise, self.at_state)
+
+    def _test(self, measured: Measured, plan: Plan) -> CurvatureTest:
+        analysis = self.analysis(measured.problem.facts)
+        margin = plan.schedule.get("certificate_margin")
+        certified = None if margin is None else margin - analysis.curvature
+        return CurvatureTest(measured, analysis.curvature_tolerance, certified)
+
+
+class LineSearch(Descent):
+    """OPT-LS, and 2OPT-LS in two phases: longer steps, as far as the sparse vector technique finds enough decrease."""
+
+    kind: ClassVar[str] = "families.second_order.line_search"
+    title: ClassVar[str] = "OPT-LS"
+    hue: ClassVar[int] = 1
+    metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_CHARGED, HESSIAN_CHARGED, SEARCH_CHARGED)
+    ladder: Ladder = Ladder()
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if refused := self.ladder.refused_with(self.constants):
+            raise ValueError(refused)
+        return self
+
+    def search(self, facts: NonconvexFacts) -> theory.Search:
+        """The steps that it tries, and what they achieve."""
+        return theory.Search(self.analysis(facts), self.ladder)
+
+    def decreases(self, facts: NonconvexFacts) -> tuple[float, float]:
+        search = self.search(facts)
+        return search.gradient_decrease, search.curvature_decrease
+
+    def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
+        purse = Purse.mixed(budget, facts)
+        each: dict[Purpose, float] = {"gradient": 1.0, "search": 1.0}
+        if self.asks(facts):
+            each["hessian"] = 1.0
+        stretches = planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.phases == "two")
+        return planning.filtered(purse, stretches, facts, budget, self._resolved(facts), self._notes(facts))
+
+    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Separate:
+        return Separate(plan, mechanisms)
+
+    def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
+        assert isinstance(releases, Separate)
+        return Backtracking(self.search(problem.facts), problem, releases)
+
+
+class MiniBatch(Descent):
+    """OPT-B, and 2OPT-B in two phases: short steps, gradient and Hessian of an iteration on one batch of rows.
+
+    The batch is paid for in full when it is drawn, Hessian included. Nothing is left over for a later phase.
+    """
+
+    kind: ClassVar[str] = "families.second_order.mini_batch"
+    title: ClassVar[str] = "OPT-B"
+    hue: ClassVar[int] = 2
+    metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, ITERATIONS_CHARGED)
+    batch_fraction: float = BATCH
+
+    def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
+        lengths = self.lengths(facts)
+        weights = np.repeat(self.shares(facts) / lengths, lengths)
+        return planning.fixed(
+            self.batch_fraction, weights, self.asks(facts), facts, budget, self._resolved(facts), self._notes(facts)
+        )
+
+    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Together:
+        return Together(plan, mechanisms)

@@ -1,0 +1,219 @@
+"""From a budget to the releases of a plan: how it is split over iterations, phases and purposes."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpviz.experiments.plan import Plan
+from dpviz.privacy import calibration
+from dpviz.privacy.accounting.currencies import UNITS, Currency, price, release, stated_pure
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import Event, Gaussian, Seq, Sub
+from dpviz.privacy.ledger import Filter
+from dpviz.privacy.mechanisms import noise_scale
+from dpviz.problems.nonconvex_risk import NonconvexFacts
+
+Purpose = Literal["gradient", "hessian", "certificate", "search"]
+Costs = Mapping[Purpose, float]  # amounts of one iteration, or shares of it
+
+
+@dataclass(frozen=True)
+class Purse:
+    """A budget in a currency that adds up, of which a filter keeps the account.
+
+    amount : ρ, or μ².
+    """
+
+    currency: Currency
+    amount: float
+
+    @classmethod
+    def gaussian(cls, budget: Budget, facts: NonconvexFacts) -> "Purse":
+        """For Gaussian noise alone: ρ stays ρ; of (ε, δ), and of all others, the exact μ.
+
+        Raises UserError under pure ε.
+        """
+        (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
+        return cls("rho", float(rho)) if budget.currency == "rho" else cls("mu", 2 * float(rho))
+
+    @classmethod
+    def mixed(cls, budget: Budget, facts: NonconvexFacts) -> "Purse":
+        """For Gaussian noise and releases of pure ε: the largest ρ that implies (ε, δ); μ stays μ.
+
+        Raises UserError under pure ε.
+        """
+        if budget.pure or not budget.private:
+            return cls("rho", budget.gaussian_rho(budget.amount))
+        whole = budget.additive(facts.released)
+        assert whole.currency is not None
+        return cls(whole.currency, whole.left(facts.released))
+
+    def event(self, purpose: Purpose, amount: float) -> Event:
+        """The release for a purpose that costs so much."""
+        if purpose == "search":
+            return stated_pure(self.currency, amount)
+        return release("gaussian", self.currency, amount)
+
+    def filter(self, allowed: Mapping[str, Event]) -> Filter:
+        """The terms of a plan whose releases are these, by name."""
+        return Filter(self.currency, UNITS[self.currency].root(self.amount), allowed)
+
+    def path(self, costs: np.ndarray) -> np.ndarray:
+        """(T+1,) what iterations of these amounts (T,) cost together after each of them, as the filter states it; never
+        more than all there is, which rounding might say."""
+        sums = np.minimum(np.concatenate([[0.0], np.cumsum(costs)]), self.amount)
+        return np.sqrt(sums) if UNITS[self.currency].power == 2 else sums
+
+
+def in_rho(event: Event, currency: Currency) -> float:
+    """What an event costs in ρ; of one that is counted in μ, μ²/2."""
+    return price(event, currency) / UNITS[currency].power
+
+
+# ----------------------------------------------------------------------------------------------------- phases of a plan
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of iterations that cost the same.
+
+    costs : amounts of its releases, by purpose, all together of one iteration. left_over : (k,) how many releases that
+        are not asked for in every iteration may have been asked for before it, where what they did not cost is spent in
+        it; `costs` are then those of the last case. costs_after : the amounts in each of these cases.
+    """
+
+    iterations: int
+    costs: Costs
+    costs_after: tuple[Costs, ...] = ()
+
+    @property
+    def amount(self) -> float:
+        """Of one iteration that asks for everything."""
+        return sum(self.costs.values())
+
+
+def phases(
+    purse: Purse, lengths: Sequence[int], shares: np.ndarray, each: Costs, carry_over: bool
+) -> tuple[Phase, ...]:
+    """Phases that get their shares of the budget, in each of which every iteration costs the same.
+
+    each : how the amount of an iteration is split. carry_over : whether what the first of two phases does not ask for
+        is spent in the second one; for equal splits.
+    """
+    total = sum(each.values())
+    found = []
+    for length, share in zip(lengths, shares.tolist(), strict=True):
+        unit = purse.amount * share / length / total
+        found.append(Phase(length, {purpose: unit * weight for purpose, weight in each.items()}))
+    if carry_over and len(found) == 2 and len(each) > 1 and purse.amount < math.inf:
+        first, second = found
+        optional = (len(each) - 1) * first.iterations
+        single = first.amount / len(each)
+        after = []
+        for asked in range(optional + 1):
+            rest = purse.amount - (first.iterations + asked) * single
+            after.append(dict.fromkeys(each, rest / (len(each) * second.iterations)))
+        found[1] = Phase(second.iterations, second.costs, tuple(after))
+    return tuple(found)
+
+
+def name(purpose: Purpose, phase: int, asked: int | None = None) -> str:
+    """What a filter calls a release; phases count from 0. asked : releases that the first phase asked for."""
+    later = "" if phase == 0 else f", phase {phase + 1}"
+    return f"{purpose}{later}" if asked is None else f"{purpose}{later}, {asked} before"
+
+
+def allowed(purse: Purse, plan: Sequence[Phase]) -> dict[str, Event]:
+    """All releases of a plan under a filter, by name."""
+    found: dict[str, Event] = {}
+    for number, phase in enumerate(plan):
+        cases = enumerate(phase.costs_after) if phase.costs_after else [(None, phase.costs)]
+        for asked, costs in cases:
+            for purpose, amount in costs.items():
+                found[name(purpose, number, asked)] = purse.event(purpose, amount)
+    return found
+
+
+def in_each(plan: Sequence[Phase], values: Sequence[float]) -> np.ndarray:
+    """(T,) one value for each phase, in each of its iterations."""
+    return np.repeat(np.asarray(values, dtype=float), [phase.iterations for phase in plan])
+
+
+def noise(purse: Purse, plan: Sequence[Phase], facts: NonconvexFacts) -> dict[str, np.ndarray]:
+    """By purpose, (T,) the scale of its noise, at most: that of the largest sensitivity, with nothing left over."""
+    changes: dict[Purpose, float] = {
+        "gradient": facts.gradient_sensitivity,
+        "hessian": facts.hessian_sensitivity,
+        "certificate": facts.curvature_sensitivity,
+    }
+    return {
+        purpose: in_each(plan, [noise_scale(purse.event(purpose, p.costs[purpose]), change / facts.n) for p in plan])
+        for purpose, change in changes.items()
+        if purpose in plan[0].costs
+    }
+
+
+def filtered(
+    purse: Purse,
+    stretches: Sequence[Phase],
+    facts: NonconvexFacts,
+    budget: Budget,
+    resolved: Mapping[str, float],
+    notes: tuple[str, ...],
+    **schedule: np.ndarray,
+) -> Plan:
+    """A plan of these phases under a filter, every release with an event of its own."""
+    return Plan.filtered(
+        facts,
+        budget,
+        purse.filter(allowed(purse, stretches)),
+        sum(phase.iterations for phase in stretches),
+        worst_case=purse.path(in_each(stretches, [phase.amount for phase in stretches])) if budget.private else None,
+        batch_size=in_each(stretches, [facts.n] * len(stretches)),
+        noise=noise(purse, stretches, facts),
+        noise_varies=any(phase.costs_after for phase in stretches),
+        resolved=resolved,
+        notes=notes,
+        phase=in_each(stretches, range(len(stretches))),
+        **schedule,
+    )
+
+
+def fixed(
+    batch_fraction: float,
+    weights: np.ndarray,
+    hessians: bool,
+    facts: NonconvexFacts,
+    budget: Budget,
+    resolved: Mapping[str, float],
+    notes: tuple[str, ...],
+) -> Plan:
+    """A fixed plan that replicates may leave early: every iteration pays for a gradient, and a Hessian, on one batch.
+
+    weights : (T,) shares of ρ, before any amplification by sampling; half of each for either release. Raises UserError
+    where `calibrate_gaussian` does.
+    """
+    m = max(1, min(facts.n, round(batch_fraction * facts.n)))
+    releases = 1 + hessians
+    rho = calibration.calibrate_gaussian(budget, weights, m, facts.n, facts.released)
+    made: dict[float, Event] = {}
+    mu = np.sqrt(2 * rho / releases)
+    for one in np.unique(mu).tolist():
+        inner = Seq((Gaussian(one),) * releases)
+        made[one] = inner if m == facts.n else Sub("wor", m, facts.n, inner)
+    noise = {"gradient": facts.gradient_sensitivity / m / mu}
+    if hessians:
+        noise["hessian"] = facts.hessian_sensitivity / m / mu
+    return Plan.fixed(
+        facts,
+        budget,
+        tuple(made[one] for one in mu.tolist()),
+        stops=True,
+        batch_size=np.full(len(mu), float(m)),
+        noise=noise,
+        resolved={**resolved, "batch_size": m},
+        notes=notes,
+    )

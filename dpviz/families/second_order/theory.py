@@ -1,0 +1,340 @@
+"""Plan-time mathematics of the second-order methods: steps, decreases, iterations, and when noise lets a run stop.
+
+Everything here is a function of public numbers. G = smoothness (upper curvature), M = Lipschitz constant of the
+Hessian, α and ε_H = targets, d = dimension, s_g and s_H = standard deviations of the noise on gradient and Hessian.
+Source: Gao and Wright, "Differentially private optimization for smooth nonconvex ERM" (2023), with the derivations and
+corrections of THEORY.md.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from scipy.special import gammainc, log_ndtr
+
+from dpviz.families.second_order.constants import Constants, Ladder
+
+Shape = Literal["goe", "upper"]
+Light = Literal["green", "amber", "red"]
+
+PAPER, USUAL = Constants(), Ladder()
+LONGEST_STEP = 12.0  # of a line search along the gradient, unless b_g says otherwise
+LARGEST_B = 20.0
+GREEN = 2.0  # iterations near a flat stationary point until both tests pass
+
+
+# -------------------------------------------------------------------------------------------------- steps and decreases
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What one step is sure to achieve while the noise stays within its shares (THEORY.md, "Decrease").
+
+    curvature_target : ε_H, or None for its usual pairing √(Mα).
+    """
+
+    smoothness: float
+    hessian_lipschitz: float
+    gradient_target: float
+    curvature_target: float | None = None
+    constants: Constants = PAPER
+
+    @cached_property
+    def curvature(self) -> float:
+        """ε_H as it is aimed at."""
+        if self.curvature_target is None:
+            return math.sqrt(self.hessian_lipschitz * self.gradient_target)
+        return self.curvature_target
+
+    @cached_property
+    def gradient_tolerance(self) -> float:
+        """ε_g = α/(1 + c₁): a noisy gradient at most so long is small."""
+        return self.gradient_target / (1 + self.constants.c_1)
+
+    @cached_property
+    def curvature_tolerance(self) -> float:
+        """ε_H/(1 + c): a noisy smallest eigenvalue of at least minus this is flat."""
+        return self.curvature / (1 + self.constants.c)
+
+    @cached_property
+    def gradient_decrease(self) -> float:
+        """D_g: what a short gradient step is sure to take off the objective."""
+        return (1 - 2 * self.constants.c_1) / (2 * self.smoothness) * self.gradient_tolerance**2
+
+    @cached_property
+    def curvature_decrease(self) -> float:
+        """D_H: what a short curvature step is sure to take off."""
+        rest = 1 / 3 - self.constants.c - self.constants.c_2
+        return 2 * rest / self.hessian_lipschitz**2 * self.curvature_tolerance**3
+
+    @cached_property
+    def admissible_gradient_noise(self) -> float:
+        """How long the error of a gradient may be."""
+        c = self.constants
+        return min(c.c_1 * self.gradient_tolerance, c.c_2 * self.curvature_tolerance**2 / self.hessian_lipschitz)
+
+    @cached_property
+    def admissible_hessian_noise(self) -> float:
+        """How large the spectral norm of a Hessian's error may be."""
+        return self.constants.c * self.curvature_tolerance
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a line search is sure to achieve, and the steps that it tries (THEORY.md, "Line search").
+
+    γ counts gradients for a gradient step, eigenvectors for a curvature step; that one is in proportion to |λ̃|.
+    """
+
+    analysis: Analysis
+    ladder: Ladder = USUAL
+
+    @cached_property
+    def gradient_fallback(self) -> float:
+        """γ̄_g: the longest gradient step that the condition is sure to accept."""
+        return 2 * (1 - self.analysis.constants.c_1 - self.ladder.c_g) / self.analysis.smoothness
+
+    @cached_property
+    def accepted_curvature_steps(self) -> tuple[float, float]:
+        """t₁ < t₂: steps t|λ̃|/M between them are sure to meet the condition."""
+        a = 1 - self.analysis.constants.c - self.ladder.c_h
+        root = 3 * math.sqrt(a**2 / 4 - 2 * self.analysis.constants.c_2 / 3)
+        return 1.5 * a - root, 1.5 * a + root
+
+    @cached_property
+    def curvature_fallback(self) -> float:
+        """t₂/M: per |λ̃|, the longest curvature step that the condition is sure to accept."""
+        return self.accepted_curvature_steps[1] / self.analysis.hessian_lipschitz
+
+    @cached_property
+    def gradient_decrease(self) -> float:
+        """What a gradient step is sure to take off; half of the condition is left to the noise of the search."""
+        return self.ladder.c_g * self.gradient_fallback * self.analysis.gradient_tolerance**2 / 2
+
+    @cached_property
+    def curvature_decrease(self) -> float:
+        """What a curvature step is sure to take off."""
+        longest = self.accepted_curvature_steps[1]
+        unit = self.analysis.curvature_tolerance**3 / self.analysis.hessian_lipschitz**2
+        return self.ladder.c_h * longest**2 * unit / 4
+
+    @cached_property
+    def gradient_steps(self) -> np.ndarray:
+        """(k,) the candidates for a gradient step, longest first."""
+        first = self.ladder.b_g
+        if first is None:
+            first = min(LARGEST_B, max(1.0, LONGEST_STEP / self.gradient_fallback))
+        return self.gradient_fallback * candidates(first, self.ladder.beta_g)
+
+    @cached_property
+    def curvature_steps(self) -> np.ndarray:
+        """(k,) the candidates for a curvature step, per |λ̃|, longest first."""
+        return self.curvature_fallback * candidates(self.ladder.b_h, self.ladder.beta_h)
+
+    def blindness(self, epsilon: float, gradient_sensitivity: float) -> float:
+        """v: the standard deviation of the noise on the values over what they are compared with, where the gradient is
+        just not small; above 1 the search is blind.
+
+        epsilon : of one sparse vector; 2^{2/3}/(1 + 2^{2/3}) of it is for the values, whose noise has scale 2Δ/ε₂ with
+        Δ = gradient_sensitivity ‖g̃‖, the sensitivity being 2B_g/n.
+        """
+        for_values = epsilon * 2 ** (2 / 3) / (1 + 2 ** (2 / 3))
+        deviation = math.sqrt(2) * 2 * gradient_sensitivity / for_values
+        return deviation / (self.ladder.c_g * self.analysis.gradient_tolerance)
+
+
+def candidates(first: float, ratio: float) -> np.ndarray:
+    """(k,) first · ratio^i, i = 0, 1, ..., as long as it is above 1; the first one in any case."""
+    return np.asarray(first * ratio ** np.arange(max(1, math.ceil(math.log(first) / -math.log(ratio)))))
+
+
+# ----------------------------------------------------------------------------------------------------------- iterations
+
+
+def iterations(gap: float, decrease: float) -> int:
+    """T: after so many steps, each of which takes `decrease` off, nothing of the gap is left."""
+    return max(1, math.ceil(gap / decrease))
+
+
+def trust_region_target(analysis: Analysis) -> float:
+    """α_TR = min(α, ε_H²/M): the one tolerance of DP-TR with which its stop also asks for the curvature ε_H."""
+    return min(analysis.gradient_target, analysis.curvature**2 / analysis.hessian_lipschitz)
+
+
+def trust_region_iterations(gap: float, target: float, hessian_lipschitz: float) -> int:
+    """T of DP-TR: 6 √M Γ/α_TR^{3/2}."""
+    return max(1, math.ceil(6 * math.sqrt(hessian_lipschitz) * gap / target**1.5))
+
+
+def phase_lengths(rule: Literal["one", "two", "doubling"], iterations: int, cap: int) -> tuple[int, ...]:
+    """How many iterations each phase has; all together at most `cap`.
+
+    two : ⌊√T⌋, then T. doubling : ⌊√T⌋ · 2^j until that reaches T, and T.
+    """
+    whole = min(iterations, cap)
+    lengths = [math.isqrt(whole)] if rule != "one" else []
+    while rule == "doubling" and lengths[-1] * 2 < whole:
+        lengths.append(lengths[-1] * 2)
+    lengths.append(whole)
+    ends = np.minimum(np.cumsum(lengths), cap)
+    return tuple(int(length) for length in np.diff(ends, prepend=0) if length > 0)
+
+
+def phase_shares(rule: Literal["one", "two", "doubling"], phases: int, first_share: float) -> np.ndarray:
+    """(phases,) share of ρ of each: the first one's and the rest, or each half of the one before."""
+    if phases == 1:
+        return np.ones(1)
+    if rule == "two":
+        return np.array([first_share, 1 - first_share])
+    shares = 0.5 ** np.arange(phases)
+    return np.asarray(shares / shares.sum())
+
+
+# --------------------------------------------------------------------------------------------------- noise and its size
+
+
+def spectral_factor(d: int, shape: Shape) -> float:
+    """κ_d: the spectral norm of a d × d matrix of noise is about κ_d s_H; 2√d, or √(2d) for goe."""
+    return math.sqrt(2 * d) if shape == "goe" else 2 * math.sqrt(d)
+
+
+def largest_eigenvalue(d: int, shape: Shape) -> tuple[float, float]:
+    """(m_d, v_d): about mean and standard deviation of the largest eigenvalue of the noise, s_H = 1 (Tracy, Widom)."""
+    mean, deviation = 2 * math.sqrt(d) - 1.2065 * d ** (-1 / 6), 1.27 * d ** (-1 / 6)
+    factor = math.sqrt(0.5) if shape == "goe" else 1.0
+    return factor * mean, factor * deviation
+
+
+def gradient_quantile(d: int, failure: float) -> float:
+    """A noisy gradient errs by more than this times s_g with probability `failure` at most."""
+    return math.sqrt(d) + math.sqrt(2 * math.log(1 / failure))
+
+
+def hessian_quantile(d: int, failure: float, shape: Shape) -> float:
+    """A noisy Hessian errs, in spectral norm, by more than this times s_H with probability `failure` at most."""
+    spread = math.sqrt(2) if shape == "goe" else 2.0
+    return spectral_factor(d, shape) + spread * math.sqrt(math.log(2 / failure))
+
+
+# ----------------------------------------------------------------------------------------------- can a run stop at all?
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """What the stopping test does at a flat stationary point, in one phase: can this noise tell that it is one?
+
+    iterations : of the phase. gradient_noise, hessian_noise : s_g, s_H; hessian_noise is 0 where no Hessian is asked.
+    gradient_tolerance, curvature_tolerance : of the test.
+    """
+
+    iterations: int
+    d: int
+    shape: Shape
+    gradient_noise: float
+    hessian_noise: float
+    gradient_tolerance: float
+    curvature_tolerance: float
+
+    @property
+    def gradient_ratio(self) -> float:
+        """r_g = √d s_g/ε_g: above 1, even a zero gradient usually looks long."""
+        return math.sqrt(self.d) * self.gradient_noise / self.gradient_tolerance
+
+    @property
+    def hessian_ratio(self) -> float:
+        """r_H = κ_d s_H/ε_H: above 1, noise alone usually looks like negative curvature."""
+        return spectral_factor(self.d, self.shape) * self.hessian_noise / self.curvature_tolerance
+
+    @property
+    def gradient_chance(self) -> float:
+        """P(‖g̃‖ ≤ ε_g) where the gradient is zero."""
+        if not self.gradient_noise:
+            return 1.0
+        return float(gammainc(self.d / 2, (self.gradient_tolerance / self.gradient_noise) ** 2 / 2))
+
+    @property
+    def hessian_chance(self) -> float:
+        """About P(λ̃_min ≥ -ε_H) where the Hessian is zero."""
+        return math.exp(self._log_hessian_chance)
+
+    @property
+    def _log_hessian_chance(self) -> float:
+        if not self.hessian_noise:
+            return 0.0
+        mean, deviation = largest_eigenvalue(self.d, self.shape)
+        return float(log_ndtr((self.curvature_tolerance / self.hessian_noise - mean) / deviation))
+
+    @property
+    def waiting_time(self) -> float:
+        """W: the iterations that a run spends near the point, on average, until both tests pass; may be infinite."""
+        chance = self.gradient_chance * self.hessian_chance
+        return 1 / chance if chance > 1e-300 else math.inf
+
+    @property
+    def light(self) -> Light:
+        """green: stops at once; amber: late, and by luck of the noise; red: not to be expected in these iterations."""
+        waiting = self.waiting_time
+        if waiting <= GREEN:
+            return "green"
+        return "amber" if waiting <= self.iterations / 2 else "red"
+
+    def quieter(self, factor: float) -> "Stopping":
+        """The same with so many times less noise."""
+        return Stopping(
+            self.iterations,
+            self.d,
+            self.shape,
+            self.gradient_noise / factor,
+            self.hessian_noise / factor,
+            self.gradient_tolerance,
+            self.curvature_tolerance,
+        )
+
+    @property
+    def green_at(self) -> float:
+        """How many times less noise would make it green: at 1 or below it is.
+
+        W falls as the noise does, so by bisection in the logarithm of the factor; rounded up to 1e-9.
+        """
+        low, high = -60.0, 60.0
+        if not (self.gradient_noise or self.hessian_noise):
+            return 0.0
+        while high - low > 1e-9:
+            middle = (low + high) / 2
+            if self.quieter(math.exp(middle)).waiting_time <= GREEN:
+                high = middle
+            else:
+                low = middle
+        return math.exp(high)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """The theorem's conditions on the noise, with probability at least 1 - failure over a whole run of T iterations.
+
+    gradient_error, hessian_error : q_g and q_H, which are not exceeded with that probability; allowed_… : what the
+    theorem allows.
+    """
+
+    gradient_error: float
+    hessian_error: float
+    allowed_gradient_error: float
+    allowed_hessian_error: float
+
+    @property
+    def factor(self) -> float:
+        """n_min/n: how many times as many rows the theorem needs, as noise falls with 1/n; holds at 1 or below."""
+        return max(self.gradient_error / self.allowed_gradient_error, self.hessian_error / self.allowed_hessian_error)
+
+
+def guarantee(analysis: Analysis, stopping: Stopping, failure: float) -> Guarantee:
+    """Union bound over all iterations of a phase, half of the failures to gradients and half to Hessians."""
+    each = failure / (2 * stopping.iterations)
+    return Guarantee(
+        stopping.gradient_noise * gradient_quantile(stopping.d, each),
+        stopping.hessian_noise * hessian_quantile(stopping.d, each, stopping.shape),
+        analysis.admissible_gradient_noise,
+        analysis.admissible_hessian_noise,
+    )
