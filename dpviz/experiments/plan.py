@@ -31,6 +31,7 @@ class Plan:
     batch_size : (T,) rows that each iteration reads, on average if that is random; None where no rows are counted.
     noise : by name ("gradient", "x", "hessian"), (T,) scale of the noise that each iteration adds, 0 where none.
         Empty if the method never adds noise: then it randomises by selection.
+    noise_varies : whether `noise` is an upper bound, because what is drawn follows what was released before.
     schedule : by name, (T,) what only the method itself and its family read, such as step sizes.
     worst_case : (T+1,) the most that a filter can have been charged after each iteration, in its own currency (ε, ρ,
         μ), by the run alone. None: its cap from the first iteration on.
@@ -64,6 +65,7 @@ class Plan:
     resolved: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     stops: bool = False
+    noise_varies: bool = False
 
     def __post_init__(self) -> None:
         """Refuse arrays of the wrong shape with a ValueError, and make all of them read-only."""
@@ -131,6 +133,7 @@ class Plan:
         worst_case: np.ndarray | None = None,
         batch_size: np.ndarray | None = None,
         noise: Mapping[str, np.ndarray] = NOTHING,
+        noise_varies: bool = False,
         record_at: np.ndarray | None = None,
         resolved: Mapping[str, float] = MappingProxyType({}),
         notes: tuple[str, ...] = (),
@@ -152,6 +155,7 @@ class Plan:
             resolved,
             notes,
             True,
+            noise_varies,
         )
 
     @property

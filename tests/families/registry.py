@@ -32,6 +32,7 @@ from dpviz.problems.group_loss import GroupLoss
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
+from dpviz.problems.nonconvex import LogisticTukey, RobustComponent
 from dpviz.problems.quadratic import Quadratic
 from dpviz.problems.simplex_learning import LearningGame, SparseRegression
 from dpviz.specification import registered
@@ -128,12 +129,31 @@ def _codes() -> dict[str, np.ndarray]:
     }
 
 
+SADDLE_ROWS = 400  # so many that a noisy gradient may look short
+
+
+def _saddles() -> dict[str, np.ndarray]:
+    """Rows on both sides of the middle along the first feature, with labels; and hostile ones."""
+    generator = np.random.default_rng(1)
+    features = generator.uniform(0.35, 0.65, (SADDLE_ROWS, D))
+    features[:, 0] = generator.choice([0.05, 0.95], SADDLE_ROWS)
+    labels = generator.choice([-1.0, 1.0], SADDLE_ROWS)
+    wild = generator.standard_cauchy((SADDLE_ROWS, D)) * 1e200
+    wild[::5] = [np.nan, np.inf, -np.inf]
+    return {
+        "ordinary": np.column_stack([features, labels]),
+        "corners": np.column_stack([np.rint(features), -np.ones(SADDLE_ROWS)]),
+        "wild": np.column_stack([wild, labels]),
+    }
+
+
 def _problems() -> tuple[Worlds, ...]:
     bounds, names = ((0.0, 1.0),) * D, ("a", "b", "c")
     plain, grouped, coded = "e" * 32, "c" * 32, "a" * 32
     table = UploadedTable(identity=plain, n=N, bounds=bounds, names=names)
     paid: dict[str, Any] = {"smoothness": 0.5, "smoothness_source": "released", "smoothness_cost": 0.005}
-    labelled = _labelled()
+    labelled, saddles, rocky = _labelled(), _saddles(), "f" * 32
+    larger = UploadedTable(identity=rocky, n=SADDLE_ROWS, bounds=bounds, names=names)
     groups = GroupedUpload(
         identity=grouped, n=N, bounds=bounds, names=names, groups=("one", "other"), shares=(0.6, 0.4)
     )
@@ -156,6 +176,8 @@ def _problems() -> tuple[Worlds, ...]:
             "another": World(SparseRegression(rows=200, dimension=D, seed=1), {}),
             "opposite": World(Opposite(rows=200, dimension=D), {}),
         },
+        _uploads(RobustComponent(data=larger, start="random", start_seed=775), rocky, saddles),
+        _uploads(LogisticTukey(data=larger, start="random", start_seed=775, regularisation=0.3), rocky, saddles),
         _uploads(Cosine(data=table), plain, labelled),
     )
 
@@ -248,7 +270,7 @@ def variants(cls: type[Algorithm]) -> Iterator[tuple[str, Algorithm]]:
     ends: list[tuple[str, Any]] = []
     inner: list[tuple[str, Any]] = []
     for control in cls.controls():
-        if cls.model_fields[control.name].default is None:
+        if control.optional:
             ends.append((control.name, None))
         if control.low is None or control.high is None:
             inner += [(control.name, value) for value in control.options or (True, False)]

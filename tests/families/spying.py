@@ -126,7 +126,7 @@ class Spy:
             return np.where(found < 0, found, places % query.value.shape[-1])
         if kind == "threshold":
             return places % (query.value.shape[-1] + 1) - 1
-        return np.asarray(np.sin(places) / 24)
+        return np.asarray(np.sin(places) / 12)
 
     def _on_batch(self, kind: str, true: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
         def release(batch: Batch, query: Query) -> np.ndarray:

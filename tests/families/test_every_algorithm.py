@@ -249,7 +249,9 @@ def test_without_privacy_nothing_is_drawn_and_the_method_is_the_noise_free_one(
         before = [generator.bit_generator.state for generator in source._noise]
         plain = [kept(snapshot) for snapshot in snapshots]
         assert [generator.bit_generator.state for generator in source._noise] == before
-        assert ledger.booked(0) and (isinstance(case.plan.terms, Filter) or ledger.booked(0) == case.plan.events)
+        booked = ledger.booked(0)
+        due = case.plan.events[: len(booked)] if case.plan.stops else case.plan.events
+        assert booked and (isinstance(case.plan.terms, Filter) or booked == due)
         noisy = private.get((case.algorithm, case.problem))
         if noisy is None or noisy.plan.iterations != case.plan.iterations:
             continue  # the budget chose another number of steps
@@ -260,10 +262,15 @@ def test_without_privacy_nothing_is_drawn_and_the_method_is_the_noise_free_one(
             silent = finished(noisy)
         if any("budget" in (one["status"] or ()) for one in silent):
             continue  # it ended where the other goes on
+        for one in (*plain, *silent):  # what is charged has no number without privacy
+            for name in [name for name in one if name.endswith("_charged")]:
+                del one[name]
         same_steps = dataclasses.replace(case.plan, schedule=noisy.plan.schedule, resolved=noisy.plan.resolved)
         redone = finished(case._replace(plan=same_steps))
+        redone = [{name: one[name] for name in two} for one, two in zip(redone, silent, strict=True)]
         assert all(same(one, two) for one, two in zip(redone, silent, strict=True)), case.name
-        steps = [name for name in case.plan.schedule if name.startswith("step_size")]
+        # A certificate keeps its distance from the noise that there is.
+        steps = [name for name in case.plan.schedule if name.startswith(("step_size", "certificate"))]
         if all(np.array_equal(case.plan.schedule[name], noisy.plan.schedule[name]) for name in steps):
             assert all(same(one, two) for one, two in zip(plain, silent, strict=True)), case.name
         compared += 1
@@ -282,9 +289,12 @@ def test_a_diverged_replicate_is_marked_not_dropped_and_disturbs_no_other(
                 stub_noise(patched, (np.nan, loud, np.nan))
                 snapshots, _, ledger = started(case)
                 broken = [kept(snapshot) for snapshot in snapshots]
-            assert len(broken) == len(clean)
-            for one, two in zip(broken, clean, strict=True):
-                assert same(one, two, rows=slice(0, 1)) and same(one, two, rows=slice(2, 3)), case.name
+            if len(broken) < len(clean):  # the others have ended
+                assert case.plan.stops and not broken[-1]["active"].any()
+            # Products without the replicate that has left are those of another shape, which may round differently.
+            rounding = 1e-9 if case.plan.stops else 0.0
+            for one, two in zip(broken, clean, strict=len(broken) == len(clean)):
+                assert all(same(one, two, rounding, rows) for rows in (slice(0, 1), slice(2, 3))), case.name
                 assert all(np.isfinite(value).all() for name, value in one.items() if name.startswith("output"))
             for r in range(R):
                 check_booked(case, ledger, r, case.plan.iterations)

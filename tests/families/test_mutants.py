@@ -201,6 +201,8 @@ class SpoiledMechanisms:
             return lambda query, *rest, **more: self._released(found, name, query, rest, more)
         if name == "batch":
             return lambda *rest, **more: SpoiledMechanisms(found(*rest, **more), self._mistake)
+        if name == "part":
+            return lambda places: SpoiledMechanisms(found(places), self._mistake)
         if name == "split":
             return lambda parts: ((part, SpoiledMechanisms(own, self._mistake)) for part, own in found(parts))
         if name == "blocks":
