@@ -16,7 +16,7 @@ MOST = 6  # more lines than these have a legend
 NAME = "end label"  # of the annotations and shapes that belong to labels
 FRAME = 0.6  # lines that end beyond this share of the width have their label outside, where all have one
 _WIDTH = 20  # characters of a line of a label
-_LINE, _CHARACTER = 13.0, 6.4  # pixels: height of a line of a label, width of a character
+_LINE, _CHARACTER = 1.3 * style.SMALL, 6.4  # pixels: height of a line of a label in Plotly, width of a character
 _STROKE, _GAP = (4, 20), 24  # pixels right of the line's end: where the stroke is, and where the text begins
 
 
@@ -33,8 +33,9 @@ class End:
 
     @property
     def lines(self) -> list[str]:
-        """The text, broken where it is too long for the margin."""
-        return textwrap.wrap(self.text, _WIDTH, break_on_hyphens=False) or [self.text]
+        """The text, broken where it is too long for the margin, but not between a number and its margin of error."""
+        text = self.text.replace(" ± ", "\u00a0±\u00a0")
+        return textwrap.wrap(text, _WIDTH, break_on_hyphens=False) or [text]
 
     @property
     def outside(self) -> bool:

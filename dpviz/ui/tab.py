@@ -70,6 +70,6 @@ def _hear(visitor: Visitor) -> None:
     if not isinstance(name, str) or name == visitor.before or not isinstance(had, Sequence):
         return
     visitor.before = name
-    visitor.take_back(name)
-    why = LOADED if server == _SERVER else RESTARTED
-    visitor.lost = {key: why for key in had if isinstance(key, str) and key not in visitor.runs}
+    if visitor.take_back(name):
+        why = LOADED if server == _SERVER else RESTARTED
+        visitor.lost = {key: why for key in had if isinstance(key, str) and key not in visitor.runs}

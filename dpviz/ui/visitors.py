@@ -70,17 +70,20 @@ class Visitor:
         for run in tuple(self.runs.values()):
             run.abandon()
 
-    def take_back(self, name: str) -> None:
-        """Have what the tab had as another visitor, whose connection has ended."""
+    def take_back(self, name: str) -> bool:
+        """Have what the tab had as another visitor; False if that one is still here: this tab is a copy of its."""
         before = _known.get(name)
-        if before is None or before is self or runtime.get_instance().is_active_session(before.session):
-            return
+        if before is None or before is self:
+            return True
+        if runtime.get_instance().is_active_session(before.session):
+            return False
         for key, run in before.runs.items():
             if run.returns and key not in self.runs:
                 self.keep(key, run)
             else:
                 run.abandon()
         before.runs = {}
+        return True
 
     def drawn(self) -> None:
         """A page is being drawn for this visitor, who is here then."""

@@ -6,7 +6,7 @@ import pytest
 
 from dpviz.plots.labels import FRAME, NAME, compact, resized, spread
 from dpviz.plots.lines import Line, line_figure
-from dpviz.plots.style import HUES, ArmStyle
+from dpviz.plots.style import HUES, SMALL, ArmStyle
 
 X = np.arange(11)
 
@@ -63,6 +63,15 @@ def test_long_names_are_broken_at_words_and_widen_the_margin() -> None:
         "DP-NAG-opt =<br>DP-MASG-opt 0.1",
     ]
     assert 120 < figure.layout.margin.r < 160
+
+
+def test_a_number_stays_with_its_margin_and_labels_of_several_lines_do_not_touch() -> None:
+    two = [line(f"DP-{name}, slope -0.55 ± 0.36", end, value=False) for name, end in (("GD", 0.5), ("NAG", 0.501))]
+    figure = drawn(*two)
+    assert [note.text.split("<br>")[1] for note in labels(figure)] == ["-0.55\u00a0±\u00a00.36"] * 2
+    frame = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
+    spacing = 1.3 * SMALL  # of the lines of a text, as Plotly draws them
+    assert abs(labels(figure)[0].y - labels(figure)[1].y) * frame > 2 * spacing
 
 
 def test_more_than_six_lines_or_too_little_height_have_a_legend() -> None:

@@ -199,8 +199,11 @@ def test_a_tab_that_is_loaded_again_has_its_runs_back_and_robs_nobody(server, mo
         before, after = await server.draw(session), await server.draw(await server.connect())
         public, private = Run(), Run(returns=False)
         before.runs |= {"public_job": public, "private_job": private}
-        after.take_back(before.name)  # still there: a tab that was duplicated
-        assert after.runs.keys() == {"toy_job"} and before.runs.keys() > {"public_job"}
+        said = {"visitor": before.name, "server": tab._SERVER, "has": ["public_job"]}
+        with monkeypatch.context() as patch:
+            patch.setattr(st, "session_state", {tab.KEY: {"before": said}})
+            tab._hear(after)  # still there: a tab that was duplicated
+        assert after.runs.keys() == {"toy_job"} and before.runs.keys() > {"public_job"} and not after.lost
         server.runtime.disconnect_session(session)
         after.take_back("somebody else")
         after.take_back(before.name)
