@@ -35,6 +35,8 @@ section[data-testid="stSidebar"] [data-testid="stNumberInputContainer"] button {
 section[data-testid="stSidebar"] [data-testid="stColumn"] { min-width: 4.5rem; }
 /* Parts without a body take no room. */
 .st-key-screen, .st-key-tab { position: absolute; width: 0; overflow: hidden; }
+/* A message that goes by itself covers no button meanwhile: those are at the top. */
+[data-testid="stToastContainer"] { top: auto; bottom: 1rem; }
 /* The keyboard meets the page before the long sidebar: Run is among the first stops. */
 [data-testid="stAppViewContainer"] { reading-flow: source-order; }
 section[data-testid="stSidebar"] { reading-order: 1; }

@@ -139,3 +139,13 @@ def test_values_out_of_range_fall_back_to_a_page_that_works(visit: Visit) -> Non
     page.get_by_label("Privacy budget ε, exact value").fill("2")
     page.get_by_label("Privacy budget ε, exact value").press("Enter")
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
+
+
+def test_what_could_not_be_read_of_an_address_is_said_where_it_covers_no_button(visit: Visit, server: Server) -> None:
+    page = visit("/")
+    page.goto(f"{server.url}/accelerated?accel_follow=false&accel_epsilon=banana")
+    said = page.get_by_text("Part of this link could not be read. Check Privacy budget ε.")
+    expect(said).to_be_visible()  # for a few seconds
+    words, run = said.bounding_box(), page.get_by_role("button", name="Run", exact=True).bounding_box()
+    assert run is not None and words is not None and words["y"] > 500 > run["y"] + run["height"]
+    ready(page)
