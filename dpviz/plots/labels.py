@@ -45,7 +45,7 @@ class End:
 
 def fits(ends: Sequence[End], height: float) -> bool:
     """Whether there is room for the labels, one below the other, in a frame of this height in pixels."""
-    return 0 < len(ends) <= MOST and sum(_height(end) for end in ends) <= height
+    return 0 < len(ends) <= MOST and sum(_height(len(end.lines)) for end in ends) <= height
 
 
 def margin(ends: Sequence[End]) -> int:
@@ -63,7 +63,7 @@ def draw(ends: Sequence[End], height: float, log_x: bool, log_y: bool) -> tuple[
     for outside in (True, False):
         chosen = [end for end in ends if end.outside == outside]
         wanted = np.array([(1 - end.up) * height for end in chosen])
-        places = spread(wanted, height, np.array([_height(end) for end in chosen]))
+        places = spread(wanted, height, np.array([_height(len(end.lines)) for end in chosen]))
         for end, place, aim in zip(chosen, places.tolist(), wanted.tolist(), strict=True):
             text, stroke = _outside(place / height) if outside else _inside(end, aim - place, log_x, log_y)
             label = {"name": NAME, "text": "<br>".join(end.lines), "showarrow": False, "align": "left"}
@@ -111,8 +111,9 @@ def spread(wanted: np.ndarray, height: float, heights: np.ndarray) -> np.ndarray
     return found
 
 
-def _height(end: End) -> float:
-    return _LINE * len(end.lines) + 1
+def _height(lines: int) -> float:
+    """Pixels that a label takes; one of several lines keeps a distance, to be seen as one."""
+    return _LINE * lines + (4 if lines > 1 else 1)
 
 
 def resized(figure: go.Figure, height: int) -> go.Figure:
@@ -123,7 +124,7 @@ def resized(figure: go.Figure, height: int) -> go.Figure:
         [part for part in parts if part.name == NAME and part.yref == "paper"]
         for parts in (found.layout.annotations, found.layout.shapes)
     )
-    heights = np.array([_LINE * (text.text.count("<br>") + 1) + 1 for text in texts])
+    heights = np.array([_height(text.text.count("<br>") + 1) for text in texts])
     if heights.sum() > frame:
         return compact(figure).update_layout(height=height)
     wanted = np.array([(1 - text.y) * frame for text in texts])

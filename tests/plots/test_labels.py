@@ -71,7 +71,7 @@ def test_a_number_stays_with_its_margin_and_labels_of_several_lines_do_not_touch
     assert [note.text.split("<br>")[1] for note in labels(figure)] == ["-0.55\u00a0±\u00a00.36"] * 2
     frame = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
     spacing = 1.3 * SMALL  # of the lines of a text, as Plotly draws them
-    assert abs(labels(figure)[0].y - labels(figure)[1].y) * frame > 2 * spacing
+    assert abs(labels(figure)[0].y - labels(figure)[1].y) * frame > 2 * spacing + 3
 
 
 def test_more_than_six_lines_or_too_little_height_have_a_legend() -> None:
