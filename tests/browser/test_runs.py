@@ -13,6 +13,7 @@ LONG = f"{BY_CLICK}&accel_iterations=10000"
 def test_default_preset_runs_to_curves_and_table(visit: Visit) -> None:
     page = visit(BY_CLICK)
     run = page.get_by_role("button", name="Run", exact=True)
+    page.wait_for_function("window.Plotly")  # what draws the picture is fetched before there is one
     run.click()
     done(page)
     expect(page.get_by_role("main").get_by_text("Done: 431 steps")).to_be_visible()

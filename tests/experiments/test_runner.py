@@ -131,6 +131,22 @@ def test_a_running_job_stops_soon_and_keeps_what_it_has(gate: int) -> None:
     assert iterations[0] == 0 and iterations[-1] <= 1, "at most the step that was under way"
 
 
+def test_who_waits_for_curves_goes_on_with_the_first_ones_or_with_the_end(gate: int) -> None:
+    runner = Runner()
+    job = runner.submit(held(gate))
+    assert GATES[gate].entered.acquire(timeout=PATIENCE)
+    job.wait_for_curves(0.01)
+    assert job.trace is not None and not job.trace.has_curves, "its starting point is no line"
+    GATES[gate].open.set()
+    job.wait_for_curves(PATIENCE)
+    assert job.trace.has_curves
+    job.stop()
+    assert ended(job).state == "stopped"
+    mistake = runner.submit(held(gate, "plan"))
+    mistake.wait_for_curves(PATIENCE)
+    assert ended(mistake).trace is None, "it will have none"
+
+
 def test_a_job_in_line_can_be_stopped_before_it_starts(gate: int) -> None:
     runner = Runner(slots=1)
     first = runner.submit(held(gate))

@@ -17,6 +17,7 @@ from dpviz.plots.style import PLOT_CONFIG
 
 _HERE = Path(__file__).parent
 _LIBRARY = "plotly"
+_ADDRESS = f"component/{__name__}.{_LIBRARY}/plotly.min.js"
 
 
 @cache
@@ -38,11 +39,11 @@ def plot(figure: go.Figure, key: str, alt: str) -> None:
     alt : what it shows, for those who cannot see it.
     """
     height = int(figure.layout.height or 320)
-    data = {
-        "figure": str(figure.to_json()),
-        "alt": alt,
-        "height": height,
-        "config": dict(PLOT_CONFIG),
-        "library": f"component/{__name__}.{_LIBRARY}/plotly.min.js",
-    }
-    _plot()(key=key, data=data, height=height)
+    data = {"figure": str(figure.to_json()), "alt": alt, "height": height, "config": dict(PLOT_CONFIG)}
+    _plot()(key=key, data={**data, "library": _ADDRESS}, height=height)
+
+
+def awaited(key: str) -> None:
+    """The place of the figure of this key, before there is one: the tab fetches the library while nothing else happens,
+    which would take longer than the first picture."""
+    _plot()(key=key, data={"library": _ADDRESS}, height=1)

@@ -69,7 +69,13 @@ async function draw(state, node) {
 }
 
 export default function ({ data, parentElement }) {
-  if (!data || !data.figure) return;
+  if (!data) return;
+  if (!data.figure) {
+    // Ahead of the first figure, when the page is drawn. What goes wrong is said when there is a figure.
+    const whenIdle = window.requestIdleCallback ?? setTimeout; // Safari has none
+    whenIdle(() => library(data.library).catch(() => undefined));
+    return;
+  }
   const node = parentElement.querySelector(".dpviz-plot");
   if (!node) return;
   let state = states.get(node);

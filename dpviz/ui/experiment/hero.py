@@ -10,7 +10,7 @@ from dpviz.numbers import short
 from dpviz.plots import run_figures
 from dpviz.plots.labels import resized
 from dpviz.plots.style import arm_styles
-from dpviz.ui import charts, explain
+from dpviz.ui import charts, components, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import results
 from dpviz.ui.experiment import run as run_panel
@@ -31,6 +31,7 @@ def picture(panel: Panel, active: bool) -> None:
 def _draw(panel: Panel) -> None:
     run = run_panel.pictured(panel.page)
     if run is None:
+        components.awaited(panel.key("hero"))
         return
     paused = run.job.active and bool(st.session_state.get(panel.key("pause")))
     of = run.job, results.diagnostics_shown(panel, run.experiment)

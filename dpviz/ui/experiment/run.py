@@ -22,7 +22,7 @@ from dpviz.ui.experiment import progress
 POLL, PATIENT = 0.25, 1.0  # seconds between two looks at a running job, and at one that waits in line
 LONG = 20.0  # seconds from which a run is announced with a warning
 AT_ONCE = 2.0  # seconds up to which a run on public data starts by itself
-FIRST_PICTURE = 0.12  # seconds that a page waits for such a run: most are there by then
+FIRST_PICTURE = 0.12  # seconds that a page waits for a run that has just begun
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
 FOLLOW = "Public data run by themselves when the settings have settled, if that takes less than two seconds."
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # runs at the same time, unless the variable says otherwise
@@ -237,6 +237,8 @@ def live(page: str, active: bool, draw: Callable[[], None]) -> None:
     """
     now = current(page)
     waits = now is not None and now.waits
+    if active and now is not None and not waits and pictured(page) is None:
+        now.job.wait_for_curves(FIRST_PICTURE)  # it computes while the page is drawn; the next look is far away
 
     @st.fragment(run_every=(PATIENT if waits else POLL) if active else None)
     def poll(was_active: bool, waited: bool) -> None:
