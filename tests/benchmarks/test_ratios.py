@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from dpviz.datasets.games import LatentGame
-from dpviz.datasets.synthetic import UniformLogistic
+from dpviz.datasets.synthetic import Saddle, UniformLogistic
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov
 from dpviz.families.accelerated.algorithms import GradientMethod
@@ -34,6 +34,7 @@ from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.nonconvex import RobustComponent
 from dpviz.problems.quadratic_games import QuadraticGame
 from tests.benchmarks.conftest import LINES
 
@@ -110,6 +111,20 @@ def gradients(rows: int) -> Act:
     x = np.random.default_rng(0).standard_normal((REPLICATES, DIMENSION))
     batch = Mechanisms(Ledger(FixedEvents((Laplace(1.0),)), REPLICATES), 0).batch(Laplace(1.0))
     return lambda: problem.mean_gradient(x, batch, "l1")
+
+
+def hessians(rows: int, dimension: int, replicates: int) -> Act:
+    """Hessians on all rows, ready to be released."""
+    problem = RobustComponent(data=Saddle(rows=rows, dimension=dimension)).build()
+    x = np.random.default_rng(0).standard_normal((replicates, dimension))
+    return lambda: problem.hessian(x)
+
+
+def squares(rows: int, dimension: int, replicates: int) -> Act:
+    """The matrix products of Hessians, and nothing else."""
+    table = np.random.default_rng(0).standard_normal((rows, dimension))
+    other, product = table.copy(), np.empty((dimension, dimension))
+    return lambda: [np.matmul(table.T, other, out=product) for _ in range(replicates)]
 
 
 def releases() -> Act:
@@ -215,6 +230,9 @@ WORK: dict[str, tuple[Callable[[], Act], Callable[[], Act]]] = {
         lambda: batches(20_000, 1000),
     ),
     "diagnostics": (diagnostics, lambda: products(20_000)),
+    # Ratio and noise together: 2 times the product's limit. With few columns weights and overhead count for more.
+    "hessians_of_many_columns": (lambda: hessians(5_000, 200, 5), lambda: squares(5_000, 200, 5)),
+    "hessians_of_few_columns": (lambda: hessians(20_000, 10, 20), lambda: squares(20_000, 10, 20)),
     # From here to `small_run`, ratio and noise together are the most that a quiet machine may take: 1.7 for diagnostics
     # 2.8 for any batch, 1.8 and 2.6 for whole runs; a small one has 5, and a margin for cold caches.
     "diagnostics_over_gradient": (lambda: diagnostics(100_000), lambda: gradients(100_000)),

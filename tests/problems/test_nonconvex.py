@@ -1,12 +1,16 @@
 """Non-convex risks: constants that hold, derivatives that are right, and the saddle point of the page."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from dpviz.datasets import Saddle, UniformLinear, UniformLogistic, UploadedTable
 from dpviz.errors import UserError
+from dpviz.privacy.events import Gaussian, Sub
+from dpviz.privacy.ledger import FixedEvents, Ledger
+from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey, shorten
 from dpviz.problems.nonconvex_losses import Ridge, Tukey
 from dpviz.problems.nonconvex_risk import UNIT, NonconvexRisk
@@ -147,6 +151,19 @@ def test_eigenvalues_are_computed_only_where_no_replicate_was(monkeypatch: pytes
     assert asked == [2, 1] and np.array_equal(np.delete(again, 1), np.delete(first, 1))
     risk.evaluate_cheap({"x": x + 1})
     assert asked == [2, 1]
+
+
+def test_hessians_take_little_memory_beside_the_table() -> None:
+    risk = RobustComponent(data=Saddle(rows=20_000, dimension=60)).build()
+    x = np.ones((3, 60))
+    sample = Sub("wor", 3000, 20_000, Gaussian(1.0))
+    batch = Mechanisms(Ledger(FixedEvents((sample,)), 3), 0).batch(sample)
+    for asked in (lambda: risk.hessian(x), lambda: risk.hessian(x, batch), lambda: risk.evaluate({"x": x})):
+        tracemalloc.start()
+        asked()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 20e6, "rows × columns × columns would be 576 MB, and a second table 10 MB"
 
 
 def test_rows_are_scaled_by_what_is_declared_and_then_shortened() -> None:
