@@ -26,6 +26,7 @@ from dpviz.privacy.events import (
 )
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
 from dpviz.privacy.matrix_factorisation import Factorisation
+from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
 from dpviz.privacy.queries import Query
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 
@@ -188,6 +189,15 @@ class Mechanisms:
         """The query's value plus i.i.d. Gaussian noise of standard deviation Δ₂/μ; (R', ...)."""
         require_finite(query.value)
         return self.batch(event, rows).gaussian(query)
+
+    def matrix_products(self, query: MatrixQuery, event: Event, rows: Replicates | None = None) -> MatrixProducts:
+        """Open the products with symmetric matrices plus GOE noise of scale Δ/μ; charges all of `event` now, and pays
+        for any number of products. The same release as that of all entries, without drawing what nobody looks at."""
+        if not isinstance(event, Gaussian):
+            raise LedgerError(f"products with a noisy matrix need a Gaussian event on the whole table, not {event}")
+        opened = MatrixProducts(query, event, self._chosen(rows), self._drawn, self._ledger.relation)
+        self._ledger.charge(event, times_of(rows, self.replicates))
+        return opened
 
     def exponential(
         self, query: Query, event: Event, draws: int | np.ndarray = 1, rows: Replicates | None = None

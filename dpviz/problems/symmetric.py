@@ -1,10 +1,13 @@
 """Symmetric matrices as a mechanism releases them, and what a method of second order reads from them."""
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+
+from dpviz.pauses import Pace, Parts
 
 # How noise falls on a symmetric matrix: evenly in every direction ("goe", half the variance off the diagonal), or with
 # the same variance on all entries on and above the diagonal ("upper").
@@ -57,6 +60,36 @@ def smallest_eigenpair(matrices: np.ndarray, gradients: np.ndarray) -> tuple[np.
     uphill = np.einsum("rd,rd->r", direction, gradients) > 0
     direction[uphill] *= -1
     return values[:, 0].copy(), direction
+
+
+def lanczos(
+    times: Callable[[np.ndarray], np.ndarray], starts: np.ndarray, steps: int, seconds: float
+) -> Parts[tuple[np.ndarray, np.ndarray]]:
+    """In parts: about the smallest eigenvalues (R,) of symmetric matrices that are known by their products, and unit
+    vectors (R, d) with those curvatures: the best ones in the spaces that so many products span.
+
+    times : from directions (R, d) to products (R, d); takes `seconds`. starts : (R, d) the first directions, not 0.
+    Never below the true eigenvalue, apart from rounding. With full orthogonalisation, so that the directions stay so.
+    """
+    (replicates, d), pace = starts.shape, Pace()
+    basis, images = np.zeros((2, replicates, min(steps, d), d))
+    direction = starts / _lengths(starts)
+    for k in range(basis.shape[1]):
+        if pace.due(seconds):
+            yield
+        basis[:, k], images[:, k] = direction, times(direction)
+        rest = images[:, k]
+        for _ in range(2):  # the second time for the digits that the first one lost
+            rest = rest - np.einsum("rk,rkd->rd", np.einsum("rkd,rd->rk", basis, rest), basis)
+        lengths = _lengths(rest)
+        left = lengths > _ROUNDING * _lengths(images[:, k])  # else the space is complete: 0 from here on
+        direction = np.where(left, rest / np.where(left, lengths, 1.0), 0.0)
+    small = np.einsum("rkd,rld->rkl", basis, images)
+    small = (small + small.transpose(0, 2, 1)) / 2
+    unused = (basis == 0).all(axis=2) * (1 + np.abs(small).max(axis=(1, 2)))[:, None]
+    values, vectors = np.linalg.eigh(small + unused[:, :, None] * np.eye(basis.shape[1]))
+    found = np.einsum("rk,rkd->rd", vectors[:, :, 0], basis)
+    return values[:, 0].copy(), found / _lengths(found)
 
 
 def trust_region_step(

@@ -116,6 +116,10 @@ def test_gradient_and_hessian_are_derivatives_of_the_objective(kind: type[Noncon
     assert found["gradient_norm"] == pytest.approx(np.linalg.norm(gradient, axis=1), rel=1e-12)
     assert found["smallest_eigenvalue"] == pytest.approx(np.linalg.eigvalsh(hessian)[:, 0], rel=1e-10)
     assert risk.smallest_eigenvalue(x).value[:, 0] == pytest.approx(found["smallest_eigenvalue"], rel=1e-10)
+    products, directions = risk.hessian_products(x), np.random.default_rng(2).standard_normal((3, 4))
+    data_part = unpacked(risk.hessian(x).value, "goe")
+    assert products.times(directions) == pytest.approx(np.einsum("rij,rj->ri", data_part, directions), rel=1e-10)
+    assert (products.d, products.sensitivity) == (4, risk.hessian(x).sensitivity)
     falls = risk.decrease(x, gradient, np.full((3, 2), [0.5, 4.0])).value
     for k, step in enumerate((0.5, 4.0)):
         assert falls[:, k] == pytest.approx((objective(x) - objective(x + step * gradient)) / step, rel=1e-9)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dpviz.problems.symmetric import packed, smallest_eigenpair, trust_region_step, unpacked
+from dpviz.pauses import finished
+from dpviz.problems.symmetric import lanczos, packed, smallest_eigenpair, trust_region_step, unpacked
 
 
 def matrices(spectra: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -78,3 +79,24 @@ def test_a_trust_region_step_solves_its_subproblem(name: str, spectra: np.ndarra
     if "hard" in name:
         assert lengths == pytest.approx(np.full(len(steps), radius), rel=1e-9)
     assert (lengths < 0.99 * radius).any() == (name in ("convex", "flat", "nothing")), "inside or on the border"
+
+
+def test_lanczos_finds_the_smallest_eigenvalue_from_a_few_products() -> None:
+    spectra = np.tile([-0.4, *np.linspace(0, 1, 79)], (3, 1))
+    chosen, bases = matrices(spectra)
+    asked = []
+
+    def times(v: np.ndarray) -> np.ndarray:
+        asked.append(v)
+        return np.einsum("rij,rj->ri", chosen, v)
+
+    starts = np.random.default_rng(4).standard_normal((3, 80))
+    values, vectors = finished(lanczos(times, starts, 25, 1e-3))
+    assert len(asked) == 25 and values == pytest.approx(np.full(3, -0.4), abs=1e-6) and (values >= -0.4 - 1e-12).all()
+    assert np.abs((vectors * bases[:, :, 0]).sum(axis=1)) == pytest.approx(np.ones(3), abs=1e-5)
+    assert len(list(lanczos(times, starts, 25, 0.2))) == 24, "it pauses before each product that takes long"
+    few = np.tile([0.3, 0.3, 0.5, 2.0], (3, 1))
+    chosen, _ = matrices(few)
+    values, vectors = finished(lanczos(times, starts[:, :4], 25, 1e-3))
+    assert values == pytest.approx(np.full(3, 0.3)), "where three products say it all, nothing else is made up"
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(3))

@@ -1,0 +1,106 @@
+"""Products with a symmetric matrix plus GOE noise that is drawn as far as it is looked at.
+
+The law of the noise E does not change under rotations. So what it does to a further direction, given what it did to
+those before, is known: it repeats what symmetry says of them, and the rest is fresh. A few products of a large matrix
+then need a few vectors of random numbers instead of a whole matrix of them, and what is released is the same as if the
+whole noisy matrix had been released, of which the products are functions: one Gaussian release pays for all of them.
+
+That is exact as long as each direction is chosen from products that were released before, or without any data, and as
+there is one E: a direction within the span of earlier ones gets no fresh noise. Both are seen to here.
+"""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+
+from dpviz.privacy.batches import Draw, Replicates, require_finite
+from dpviz.privacy.events import Gaussian, Relation
+from dpviz.privacy.ledger import LedgerError
+
+_SAME = 1e-13  # relative: what is left of a direction beside the earlier ones is rounding
+
+
+class MatrixQuery(NamedTuple):
+    """Symmetric matrices (R', d, d) computed from data, known by their products alone; made by a Problem.
+
+    times : from directions (R', d) to products (R', d); always of the same matrices. d : their size.
+    sensitivity : largest change of a matrix in the Frobenius norm when one row of the data is replaced.
+    relation : as in `Query`.
+    """
+
+    times: Callable[[np.ndarray], np.ndarray]
+    d: int
+    sensitivity: float
+    relation: Relation = "replace-one"
+
+
+class MatrixProducts:
+    """Products with noisy matrices that have been paid for; any number of them, of any directions.
+
+    noise_scale : standard deviation of the noise on the diagonal; that off it is smaller by √2.
+    """
+
+    def __init__(
+        self, query: MatrixQuery, event: Gaussian, replicates: Replicates, draw: Draw, relation: Relation
+    ) -> None:
+        if query.relation != relation:
+            raise LedgerError(f"this run holds under {relation}, the matrices' sensitivity under {query.relation}")
+        if not 0 <= query.sensitivity < np.inf:
+            raise LedgerError(f"the sensitivity {query.sensitivity} is not a finite number")
+        self.noise_scale = query.sensitivity / event.mu
+        self._query, self._replicates, self._draw = query, np.array(replicates), draw
+        self._basis = np.empty((len(replicates), 0, query.d))  # orthonormal, for each replicate
+        self._noise = np.empty((len(replicates), 0, query.d))  # E times those
+        self._rank = np.zeros(len(replicates), dtype=int)  # directions of each
+        self._lock = Lock()
+
+    def times(self, directions: np.ndarray) -> np.ndarray:
+        """(H + E) v for directions v (R', d), one for each replicate; (R', d)."""
+        if directions.shape != (len(self._replicates), self._query.d):
+            raise LedgerError(f"products need one direction of {self._query.d} numbers for each replicate")
+        require_finite(directions)
+        exact = self._query.times(directions)
+        require_finite(exact)
+        if self.noise_scale == 0:
+            return exact
+        with self._lock:
+            return exact + self._noise_times(directions)
+
+    def _noise_times(self, directions: np.ndarray) -> np.ndarray:
+        """E v: what is known of it along the earlier directions, and fresh noise along what is new in v."""
+        within, rest = self._split(directions)
+        found = np.einsum("rk,rkd->rd", within, self._noise)
+        lengths = np.linalg.norm(rest, axis=1)
+        # Beside d directions, or beside those that make up this one, what is left is rounding.
+        new = (lengths > _SAME * np.linalg.norm(directions, axis=1)) & (self._rank < self._query.d)
+        if not new.any():
+            return found
+        unit = np.zeros_like(rest)
+        unit[new] = rest[new] / lengths[new, None]
+        unit[new] = self._split(unit)[1][new]  # again: of two nearly equal directions few digits were left
+        unit[new] /= np.linalg.norm(unit[new], axis=1, keepdims=True)
+        fresh = self._fresh(unit, new)
+        self._rank += new
+        self._basis = np.concatenate([self._basis, unit[:, None]], axis=1)
+        self._noise = np.concatenate([self._noise, fresh[:, None]], axis=1)
+        return found + np.where(new, lengths, 0.0)[:, None] * fresh
+
+    def _split(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (R', k) along the earlier directions, and what is left (R', d)."""
+        within = np.einsum("rkd,rd->rk", self._basis, vectors)
+        return within, vectors - np.einsum("rk,rkd->rd", within, self._basis)
+
+    def _fresh(self, unit: np.ndarray, new: np.ndarray) -> np.ndarray:
+        """E q for unit vectors q (R', d) that are orthogonal to all earlier ones: ⟨Eqᵢ, q⟩ qᵢ, which symmetry demands,
+        normal noise of scale s along q, and of scale s/√2 on what is orthogonal to all of them. 0 where not new."""
+        known = np.einsum("rkd,rd->rk", self._noise, unit)
+        found = np.einsum("rk,rkd->rd", known, self._basis)
+        drawn = self._draw("standard_normal", self._replicates[new], (1 + self._query.d,))
+        normals, own = drawn[:, 1:], drawn[:, :1]
+        normals -= np.einsum("rk,rkd->rd", np.einsum("rkd,rd->rk", self._basis[new], normals), self._basis[new])
+        normals -= (normals * unit[new]).sum(axis=1, keepdims=True) * unit[new]
+        found[new] += self.noise_scale * (own * unit[new] + normals / np.sqrt(2))
+        found[~new] = 0.0
+        return found
