@@ -43,6 +43,8 @@ def slices(count: int, seconds: float) -> Iterator[slice]:
 def sliced(compute: Callable[..., np.ndarray], seconds: float, *values: np.ndarray) -> Parts[np.ndarray]:
     """What `compute` finds of arrays (R, ...) with a row for each replicate: some rows after the others, if one takes
     `seconds`."""
+    if not len(values[0]):
+        return compute(*values)
     found: list[np.ndarray] = []
     for part in slices(len(values[0]), seconds):
         if found:

@@ -179,12 +179,7 @@ class Descent(NonconvexMethod):
         }
 
     def _notes(self, facts: NonconvexFacts) -> tuple[str, ...]:
-        notes, asked, longest = [], self.by_theory(facts), max(self.lengths(facts))
-        if longest < asked:
-            notes.append(
-                f"The analysis asks for {short(asked)} iterations. With {short(longest)} its promise to finish is "
-                f"given up, for {short((asked / longest) ** 0.5)} times less noise; the privacy is the same."
-            )
+        notes = [*planning.cut_short(self.by_theory(facts), max(self.lengths(facts)))]
         if self.curvature == "never":
             notes.append("First order only: a run stops where the gradient is small, be it a saddle point.")
         elif not self.asks(facts):

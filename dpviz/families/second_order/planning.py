@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from dpviz.experiments.plan import Plan
+from dpviz.numbers import short
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting.currencies import UNITS, Currency, price, release, stated_pure
 from dpviz.privacy.budgets import Budget
@@ -154,6 +155,16 @@ def noise(purse: Purse, plan: Sequence[Phase], facts: NonconvexFacts) -> dict[st
         for purpose, change in changes.items()
         if purpose in plan[0].costs
     }
+
+
+def cut_short(asked: int, iterations: int) -> tuple[str, ...]:
+    """What to know of a run that may take fewer iterations than its analysis asks for."""
+    if iterations >= asked:
+        return ()
+    return (
+        f"The analysis asks for {short(asked)} iterations. With {short(iterations)} its promise to finish is given up, "
+        f"for {short(math.sqrt(asked / iterations))} times less noise; the privacy is the same.",
+    )
 
 
 def filtered(

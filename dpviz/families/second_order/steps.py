@@ -49,6 +49,8 @@ class Measured:
         able = self.releases.payable("hessian", rows)
         asked = state.kept(rows, able, "budget")
         x = state.x[asked]
+        if not len(asked):
+            return asked, able, np.empty((0, *2 * x.shape[1:]))
         query = yield from self.problem.hessian_in_parts(x, self.releases.sample(asked), self.shape)
         noisy = self.releases.gaussian(query, "hessian", asked)
         sound = within_bounds(noisy)
@@ -79,9 +81,9 @@ class CurvatureTest:
         if self.certified is not None:
             level = float(self.certified[state.iteration - 1])
             rows, gradients = yield from self._uncertified(state, rows, gradients, level)
+        rows, able, matrices = yield from self.measured.hessian(state, rows)
         if not len(rows):
             return rows, np.empty(0), gradients[:0]
-        rows, able, matrices = yield from self.measured.hessian(state, rows)
         seconds = 2 * eigenvalue_seconds(matrices.shape[-1])
         pairs = yield from sliced(eigenpairs, seconds, matrices, gradients[able])
         values, directions = pairs[:, 0], pairs[:, 1:]
