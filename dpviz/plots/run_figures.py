@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from dpviz.experiments.results import endings, headlined, quantiles
 from dpviz.experiments.trace import Lane, Trace
 from dpviz.plots import style
-from dpviz.plots.lines import Line, Mark, Turn, line_figure, one_band
+from dpviz.plots.lines import Limit, Line, Mark, Turn, line_figure, one_band
 from dpviz.plots.multiples import small_multiples
 from dpviz.plots.style import ArmStyle
 
@@ -45,6 +45,7 @@ def convergence(
     overlay_name: str = "bound",
     bands: Literal["best", "all", "panels"] = "best",
     turns: Sequence[Turn] = (),
+    limits: Sequence[Limit] = (),
     height: int = style.HEIGHT,
 ) -> go.Figure:
     """Median of a metric over the replicates for every arm that records it, with a band from 10 to 90 %.
@@ -57,7 +58,8 @@ def convergence(
     x, spent : draw against the privacy spent, (T+1,) per arm, instead of the step; arms without a finite one are left
     out. ceilings : the most that methods that stop by themselves may be charged: against the privacy spent, a thin
     level line leads there from what was charged. log_y : as the metric declares, if None. overlays (T+1,) per arm: thin
-    lines, such as a bound or an exact curve, called overlay_name. turns : places along the axis to point out.
+    lines, such as a bound or an exact curve, called overlay_name. turns, limits : places along the axes to
+    point out.
     """
     found = _curves(trace, metric_name, styles, x, spent, spent_title, log_y)
     lines, notes = found.lines, found.notes
@@ -75,7 +77,13 @@ def convergence(
     notes = [*([f"thin lines: {overlay_name}"] if thin else []), *notes]
     notes += ["thin level lines: up to the ceiling, which is the guarantee"] if level else []
     return line_figure(
-        [*lines, *thin, *level], marks=found.marks, notes=notes, turns=turns, height=height, **found.axes
+        [*lines, *thin, *level],
+        marks=found.marks,
+        notes=notes,
+        turns=turns,
+        limits=limits,
+        height=height,
+        **found.axes,
     )
 
 

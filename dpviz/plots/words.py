@@ -108,7 +108,7 @@ def _heat(figure: go.Figure) -> str:
 
 
 def _is_mark(trace: go.Scatter) -> bool:
-    return not trace.name and trace.mode == "markers" and trace.meta != READOUT
+    return trace.type == "scatter" and not trace.name and trace.mode == "markers" and trace.meta != READOUT
 
 
 def _title(axes: Iterable[go.layout.XAxis | go.layout.YAxis]) -> str:

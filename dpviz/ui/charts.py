@@ -86,6 +86,8 @@ def numbers(figure: go.Figure) -> pd.DataFrame:
         return _cells(figure)
     parts = []
     for trace in figure.data:
+        if trace.type == "contour":  # the ground on which points are drawn
+            continue
         x, y = (np.asarray(values) for values in (trace.x, trace.y))
         if x.ndim and len(x) == len(y) and trace.meta not in (AGAIN, READOUT):
             for name in trace.meta or [_name(trace)]:  # each of the curves that coincide

@@ -22,8 +22,8 @@ def _page() -> None:
         st.session_state["drawn"] = {trace.name for trace in figure.data if trace.name}
 
     kept, charts.moving = charts.moving, moving
-    hero._draw(Panel("p"))
-    hero.number(Panel("p"), None)
+    hero._draw(Panel("p"), hero.curves)
+    hero.number(Panel("p"), None, hero.lowest)
     charts.moving = kept
 
 

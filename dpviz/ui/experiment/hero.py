@@ -1,14 +1,18 @@
 """What a visitor sees first: the picture of the run, moving, and beside it the one number that it comes to."""
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.experiments.outcome import Outcome, outcome, pictured
+from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
 from dpviz.plots import run_figures
 from dpviz.plots.labels import resized
+from dpviz.plots.lines import Limit
 from dpviz.plots.style import arm_styles
 from dpviz.ui import charts, components, explain
 from dpviz.ui.controls import Panel
@@ -23,12 +27,36 @@ _TINY = 1e-12  # rounding may leave a gap of 1e-16, of either sign, where a meth
 NOTHING = "This run records nothing that may be shown in a curve. What it releases stands under Results."
 
 
-def picture(panel: Panel, active: bool) -> None:
-    """The curves of the newest run that has some, and its progress; they follow a run that is under way."""
-    run_panel.live(panel.page, active, partial(_draw, panel))
+class Picture(NamedTuple):
+    """The live picture: its text alternative begins with `alt`, the caption stands below."""
+
+    figure: go.Figure
+    alt: str
+    caption: str
 
 
-def _draw(panel: Panel) -> None:
+class Headline(NamedTuple):
+    """The one number of a run, what it is, and what it means in a sentence or two."""
+
+    label: str
+    value: str
+    help: str
+    sentence: str
+
+
+Drawn = Callable[[Run, bool], Picture | None]
+Told = Callable[[Run, Trace], Headline | None]
+
+
+def picture(panel: Panel, active: bool, drawn: Drawn) -> None:
+    """The picture of the newest run that has one, and its progress; it follows a run that is under way.
+
+    drawn : makes it, given whether diagnostics may be seen; None if nothing may be shown.
+    """
+    run_panel.live(panel.page, active, partial(_draw, panel, drawn))
+
+
+def _draw(panel: Panel, make: Drawn) -> None:
     run = run_panel.pictured(panel.page)
     if run is None:
         components.awaited(panel.key("hero"))
@@ -38,7 +66,7 @@ def _draw(panel: Panel) -> None:
     last, drawn = st.session_state.get(panel.key("picture"), (None, None))
     # A picture that stands still is of the same run, and shows no more than may be seen now.
     if not paused or drawn is None or last != of:
-        drawn = _picture(run, of[1])
+        drawn = make(run, of[1])
         st.session_state[panel.key("picture")] = of, drawn
     if drawn is None:
         st.info(NOTHING)
@@ -48,39 +76,50 @@ def _draw(panel: Panel) -> None:
     st.caption(caption)
 
 
-def _picture(run: Run, diagnostics: bool) -> tuple[go.Figure, str, str] | None:
-    """Figure, text alternative and caption; None if no curve may be shown."""
+def curves(run: Run, diagnostics: bool, name: str = "", limits: Sequence[Limit] = ()) -> Picture | None:
+    """The curves of the most telling metric, or of that of this name; None if none may be shown."""
     if run.job.trace is None:
         return None
     trace = run.job.trace.visible(diagnostics)
-    metric = next(iter(results.metrics(trace).values()), None)
+    found = results.metrics(trace)
+    metric = found.get(name) or next(iter(found.values()), None)
     if metric is None:
         return None
     few = trace.only(pictured(trace, metric.name))
-    figure = run_figures.convergence(few, metric.name, arm_styles(run.experiment.arms), height=HEIGHT)
+    looks = arm_styles(run.experiment.arms)
+    figure = run_figures.convergence(few, metric.name, looks, limits=limits, height=HEIGHT)
     privacy = results.privacy(metric, few, run.experiment)
     left_out = len(trace.lanes) - len(few.lanes)
     others = f" {left_out} more under Results." if left_out > 0 else ""
     caption = f"{metric.label}. {explain.spread(run.experiment.replicates)}{others} {privacy}"
-    return figure, f"{metric.label} by step, one line per method", caption
+    return Picture(figure, f"{metric.label} by step, one line per method", caption)
 
 
-def number(panel: Panel, noise: Drawing | None) -> None:
+def number(panel: Panel, noise: Drawing | None, told: Told) -> None:
     """What the last run came to, in a number and a sentence, and the noise of each step below it."""
     run = run_panel.shown(panel.page)
     found = None
     if run is not None and run.job.trace is not None:
         diagnostics = results.diagnostics_shown(panel, run.experiment)
-        found = outcome(run.job.trace.visible(diagnostics))
+        found = told(run, run.job.trace.visible(diagnostics))
     if found is not None:
-        st.metric(f"{found.best} ends at", short(found.end), help=f"{found.metric.label}: median over the repeats.")
-        st.markdown(sentence(found))
+        st.metric(found.label, found.value, help=found.help)
+        st.markdown(found.sentence)
     elif run is not None:
         st.markdown("Your run has ended. What it releases stands under **Results**.")
     if noise is not None:
         heading, figure, _ = noise
         st.caption(f"{heading}, known before anything runs")
         charts.plain(resized(figure, SMALL), panel.key("hero_noise"), f"{heading}, one line per method")
+
+
+def lowest(_: Run, trace: Trace) -> Headline | None:
+    """Where the method ends that ends lowest; None if there is no number of which less is better."""
+    found = outcome(trace)
+    if found is None:
+        return None
+    help = f"{found.metric.label}: median over the repeats."
+    return Headline(f"{found.best} ends at", short(found.end), help, sentence(found))
 
 
 def sentence(found: Outcome) -> str:

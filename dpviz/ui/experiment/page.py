@@ -102,6 +102,7 @@ class FamilyPage:
     alternatives of them all.
     looks : closer looks, by the title of their tab. note : the size of the data in a line below the settings.
     assumptions : the box of assumptions, given what of an upload was taken from the data.
+    picture, number : the live picture, and the one number beside it.
     options : how a run's curves are drawn. summary, extra, verdict : what comes before the curves, after, and last.
     """
 
@@ -130,6 +131,8 @@ class FamilyPage:
     looks: Callable[[Panel, PlanView, float], Mapping[str, Callable[[], None]]] = _no_looks
     note: Callable[[PlanView], str] = plan.size
     assumptions: Callable[[PlanView, Collection[str]], None] = _nothing
+    picture: hero.Drawn = hero.curves
+    number: hero.Told = hero.lowest
     options: Callable[[PlanView], Options] = results.plain_options
     summary: Callable[[Panel, Run, Trace], None] = _nothing
     extra: Callable[[Panel, Run, Trace, bool], Shown] = _no_pictures
@@ -293,11 +296,11 @@ def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Pla
     with places.bar:
         active = run_panel.bar(panel, page.texts.TITLE, ready)
     with places.picture:
-        hero.picture(panel, active)
+        hero.picture(panel, active, page.picture)
         if ready is not None:
             run_panel.outlook(panel, ready)
     with places.number:
-        hero.number(panel, chosen.noise)
+        hero.number(panel, chosen.noise, page.number)
 
 
 def _results(page: FamilyPage, chosen: _Chosen) -> None:
