@@ -1,0 +1,298 @@
+"""Figures that only this family has: both stopping tests, what the budget went to, the landscape, and waiting times."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dpviz.experiments.trace import Lane, Trace
+from dpviz.families.second_order.states import CURVATURE, GRADIENT, KIND, STOP, TRUST_REGION
+from dpviz.families.second_order.theory import GREEN
+from dpviz.numbers import short
+from dpviz.plots import style
+from dpviz.plots.axes import axis
+from dpviz.plots.lines import MAX_POINTS, Limit, Line, Mark, line_figure
+from dpviz.plots.multiples import AGAIN
+from dpviz.plots.style import ArmStyle
+
+# Of a step's kind: word, colour, marker. Colour is never alone.
+KINDS: Mapping[int, tuple[str, str, str]] = {
+    GRADIENT: ("gradient step", style.PALETTE["private"], "circle"),
+    CURVATURE: ("curvature step", style.PALETTE["second"], "triangle-down"),
+    TRUST_REGION: ("trust-region step", style.GREY, "diamond"),
+    STOP: ("stop", style.PALETTE["theory"], "square"),
+}
+_PARTS = ((style.PALETTE["second"], "."), (style.PALETTE["private"], ""), (style.PALETTE["theory"], "/"))
+_PARTS = (*_PARTS, (style.PALETTE["spent"], "x"))
+_CLOUD = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
+_FEW = 0.2  # of the ceiling: of less, the axis ends near what was spent
+BLUES = [[0.0, "#08519C"], [0.5, "#9ECAE1"], [1.0, "#F7FBFF"]]  # low is dark
+
+
+def stopping_test(
+    trace: Trace,
+    label: str,
+    metric: str,
+    tolerance: float,
+    *,
+    log_y: bool,
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """What one of both tests read in every step of one method's runs, against its tolerance; a marker for each kind of
+    step that followed. All of it was released.
+
+    metric : the name of the released series, nan where it was not asked for.
+    """
+    title = trace.metrics[metric].label if metric in trace.metrics else metric
+    steps, values, taken = _asked(trace, label, metric)
+    if not len(values):
+        empty = "This test was never asked for: no step came so far."
+        return line_figure([], x_title="Step t", y_title=title, log_y=log_y, if_empty=empty, height=height)
+    traces = []
+    for kind, (word, color, symbol) in KINDS.items():
+        chosen = taken == kind
+        if chosen.any():
+            traces.append(_markers(steps[chosen], values[chosen], word, color, symbol))
+    ends = np.array([0.0, float(steps.max())], dtype=np.float32)
+    traces.append(
+        {"type": "scatter", "mode": "lines", "x": ends, "y": np.full(2, tolerance, dtype=np.float32)}
+        | {"name": f"tolerance {short(tolerance)}", "hoverinfo": "skip"}
+        | {"line": {"color": style.PALETTE["spent"], "dash": "dashdot", "width": 1.5}}
+    )
+    frame = style.layout("Step t", title, log_y=log_y, legend_entries=len(traces), height=height)
+    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
+
+
+def _asked(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Steps, values and kinds (m,) of all runs together, each once; of runs that have ended, up to their end.
+
+    Of so many that a figure would be slow, those of the first runs.
+    """
+    iterations, values = trace.series(label, metric, gaps=True)
+    _, taken = trace.series(label, KIND.name)
+    if not len(values):
+        return np.empty(0), np.empty(0), np.empty(0)
+    runs = max(1, MAX_POINTS // len(values))
+    steps = _own_steps(trace.lanes[label], iterations, values.shape[1])[:, :runs]
+    values, taken = values[:, :runs], taken[: len(values), :runs]
+    kept = np.isfinite(values) & (steps >= 1)
+    return steps[kept], values[kept], taken[kept]
+
+
+def _own_steps(lane: Lane, iterations: np.ndarray, runs: int) -> np.ndarray:
+    """(k, R) the step that a record tells of each run: no later than its end; 0 where it tells nothing new."""
+    ended = lane.stopped_at if len(lane.stopped_at) else np.full(runs, -1)
+    last = np.where(ended < 0, iterations[-1], ended)
+    before = np.concatenate([[-1], iterations[:-1]])
+    steps = np.minimum(iterations[:, None], last)
+    return np.where(before[:, None] < last, steps, 0)
+
+
+def _markers(x: np.ndarray, y: np.ndarray, name: str, color: str, symbol: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": x.astype(np.int32),
+        "y": y.astype(np.float32),
+        "name": name,
+        "marker": {"color": color, "symbol": symbol, "size": 7, "opacity": 0.7},
+        "hovertemplate": f"step %{{x:,}}, {name}: %{{y:,.3~r}}<extra></extra>",
+    }
+
+
+def spent_by_purpose(
+    trace: Trace,
+    label: str,
+    purposes: Mapping[str, str],
+    ceiling: float,
+    *,
+    before: float = 0.0,
+    title: str = "Privacy spent, ρ",
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """What one method's runs had been charged after each step, on average, by purpose: stacked areas below the ceiling.
+
+    purposes : words by the name of the released series that counts it. before : charged before the run, for the value
+    of the objective. ceiling : the most that a run may be charged, in the same unit.
+    """
+    parts: list[tuple[str, np.ndarray]] = []
+    iterations = np.empty(0, dtype=int)
+    for name, word in purposes.items():
+        found, values = trace.series(label, name)
+        if len(values):
+            iterations = found
+            parts.append((word, values.mean(axis=1)))
+    if before and parts:
+        parts.insert(0, ("function value", np.full(len(iterations), before)))
+    parts = [(word, part) for word, part in parts if part[-1] > 0]
+    if not parts:
+        empty = "Nothing has been charged so far."
+        return line_figure([], x_title="Step t", y_title=title, log_y=False, if_empty=empty, height=height)
+    total = float(sum(part[-1] for _, part in parts))
+    looks = dict(zip(("function value", *purposes.values()), _PARTS, strict=False))
+    traces = [_area(iterations, part, word, *looks[word]) for word, part in parts]
+    share = f"used {short(100 * total / ceiling, 2)} % of the ceiling {short(ceiling)}"
+    frame = style.layout("Step t", title, from_zero=True, notes=[share], legend_entries=len(traces) + 1, height=height)
+    if total >= _FEW * ceiling:
+        ends = np.array([0, iterations[-1]], dtype=np.int32)
+        traces.append(
+            {"type": "scatter", "mode": "lines", "x": ends, "y": np.full(2, ceiling, dtype=np.float32)}
+            | {"name": "ceiling", "hoverinfo": "skip"}
+            | {"line": {"color": style.PALETTE["spent"], "dash": "dashdot", "width": 1.5}}
+        )
+    return go.Figure({"data": traces, "layout": frame})
+
+
+def _area(steps: np.ndarray, part: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": steps.astype(np.int32),
+        "y": part.astype(np.float32),
+        "name": name,
+        "stackgroup": "spent",
+        "line": {"color": color, "width": 1},
+        "fillcolor": style.with_opacity(color, 0.5),
+        "fillpattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": color, "size": 6, "solidity": 0.2},
+        "hovertemplate": "%{y:,.4~r}",
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """The objective on a grid of two public directions, all other coordinates 0: x (k,), y (m,), values (m, k)."""
+
+    x: np.ndarray
+    y: np.ndarray
+    values: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """Where the runs of one method are, (R, 2), and the way of the first of them, (k, 2)."""
+
+    places: np.ndarray
+    way: np.ndarray
+
+
+def landscape(
+    ground: Ground,
+    clouds: Mapping[str, Cloud],
+    styles: Mapping[str, ArmStyle],
+    directions: tuple[str, str] = ("Hidden direction w₁", "Another direction w₂"),
+    *,
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """Contours of the objective, and on them a dot for every run of every method. Reads the raw data.
+
+    The objective is lowest where it is dark; the start is marked.
+    """
+    far = [float(np.abs(ends).max()) for ends in (ground.x, ground.y)]
+    traces: list[dict[str, Any]] = [
+        {
+            "type": "contour",
+            "x": ground.x.astype(np.float32),
+            "y": ground.y.astype(np.float32),
+            "z": ground.values.astype(np.float32),
+            "colorscale": BLUES,
+            "showscale": False,
+            "showlegend": False,
+            "ncontours": 24,
+            "line": {"width": 0.5},
+            "opacity": 0.75,
+            "hovertemplate": "f = %{z:.4~r}<extra></extra>",
+        }
+    ]
+    for number, (label, cloud) in enumerate(clouds.items()):
+        traces += _cloud(label, cloud, styles[label].color, _CLOUD[number % len(_CLOUD)], far)
+    layout = style.layout(*directions, not_private=True, legend_entries=max(2, len(clouds)), height=height)
+    layout["xaxis"] = axis(directions[0], False) | {"range": [-far[0], far[0]], "zeroline": False}
+    layout["yaxis"] = axis(directions[1], False) | {"range": [-far[1], far[1]], "zeroline": False}
+    return go.Figure({"data": traces, "layout": layout | {"hovermode": "closest"}})
+
+
+def _cloud(label: str, cloud: Cloud, color: str, symbol: str, far: Sequence[float]) -> list[dict[str, Any]]:
+    """A line for the way of the first run and a dot for every run; what has left the picture is drawn at its edge."""
+    way, places = (np.clip(points, [-far[0], -far[1]], far).astype(np.float32) for points in (cloud.way, cloud.places))
+    common = {"type": "scatter", "legendgroup": label}
+    line = common | {"mode": "lines", "x": way[:, 0], "y": way[:, 1], "showlegend": False, "hoverinfo": "skip"}
+    edge = {"color": "#FFFFFF", "width": 1}
+    return [
+        line | {"line": {"color": "#FFFFFF", "width": 4}, "meta": AGAIN},
+        line | {"line": {"color": color, "width": 1.5}, "name": f"{label}, way of the first run"},
+        common
+        | {"mode": "markers", "x": places[:, 0], "y": places[:, 1], "name": label, "showlegend": True}
+        | {"marker": {"color": color, "symbol": symbol, "size": 10, "opacity": 0.9, "line": edge}}
+        | {"hovertemplate": f"{label}: (%{{x:.3~r}}, %{{y:.3~r}})<extra></extra>"},
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """How long a method waits at a flat place, against the rows: n (k,), W (k,); here: its own n and W.
+
+    patience : the longest waiting time at which it may be expected to stop at all, T/2.
+    """
+
+    rows: np.ndarray
+    steps: np.ndarray
+    here: tuple[int, float]
+    patience: float
+
+
+def waiting_times(
+    curves: Mapping[str, Waiting], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
+) -> go.Figure:
+    """Waiting time against the number of rows, at the same budget; the present n is marked. A line begins where a run
+    may be expected to stop at all."""
+    lines, marks = [], []
+    for label, found in curves.items():
+        kept = found.steps <= max(found.patience, GREEN)
+        lines.append(Line(found.rows[kept], found.steps[kept], label, styles[label], value=False))
+        if found.here[1] <= found.patience:
+            text = f"{label}, n = {found.here[0]:,}: W = {short(found.here[1])}"
+            marks.append(Mark(float(found.here[0]), found.here[1], text, styles[label].color))
+    return line_figure(
+        lines,
+        x_title="Rows n",
+        y_title="Waiting time W, steps",
+        log_y=True,
+        log_x=True,
+        limits=[Limit(GREEN, "stops soon below")],
+        marks=marks,
+        notes=["a line begins where a run may stop at all"] if lines else [],
+        if_empty="No method with a waiting time.",
+        labels=len(lines) > 1,
+        height=height,
+    )
+
+
+def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]], *, height: int = style.HEIGHT) -> go.Figure:
+    """Noise of the released gradient and Hessian over what each test tolerates, r_g and r_H per method; a line at 1."""
+    names = list(ratios)[::-1]  # the first on top
+    traces = []
+    for place, (word, color, symbol) in enumerate(
+        (("gradient", style.PALETTE["private"], "circle"), ("curvature", style.PALETTE["second"], "triangle-down"))
+    ):
+        known = [name for name in names if np.isfinite(ratios[name][place]) and ratios[name][place] > 0]
+        if not known:
+            continue
+        values = np.array([ratios[name][place] for name in known], dtype=np.float32)
+        traces.append(
+            {"type": "scatter", "mode": "markers", "x": values, "y": known, "name": f"{word} test"}
+            | {"marker": {"color": color, "symbol": symbol, "size": 12}}
+            | {"hovertemplate": f"%{{y}}, {word} test: %{{x:,.3~r}}<extra></extra>"}
+        )
+    frame = style.layout(
+        "Noise over tolerance", "", log_x=True, notes=["right of the line, noise alone fails the test"], height=height
+    )
+    low = min((float(trace["x"].min()) for trace in traces), default=0.1)
+    high = max((float(trace["x"].max()) for trace in traces), default=1.0)
+    ends = [np.log10(min(low, 0.3)) - 0.15, np.log10(max(high, 3.0)) + 0.15]
+    frame["xaxis"] |= {"range": ends}
+    frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
+    one = {"type": "line", "xref": "x", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}
+    frame["shapes"] = [one | {"line": {"color": style.PALETTE["spent"], "dash": "dashdot", "width": 1.5}}]
+    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest", "showlegend": len(traces) > 1}})

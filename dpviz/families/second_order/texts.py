@@ -1,0 +1,163 @@
+"""What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
+
+from collections.abc import Collection
+
+TITLE = "Second-order solutions"
+QUESTION = "**Is it a minimum, or just flat? And can your budget tell?**"
+
+WORDS = {
+    "OPT": "short steps along noisy gradients and noisy curvature",
+    "OPT-B": "the same on mini-batches",
+    "OPT-LS": "with a private line search",
+    "2OPT": "a short phase with little noise, then the rest",
+    "2OPT-B": "two phases on mini-batches",
+    "2OPT-LS": "two phases with a private line search",
+    "DP-TR": "trust region, gradient and Hessian in every step",
+    "DP-TR-B": "trust region on mini-batches",
+    "First order only": "stops where the gradient is small, never looks at curvature",
+    "DP-GD, perturbed": "gradient descent that kicks itself where the gradient is small",
+}
+
+ABOUT = r"""
+**Why a small gradient is not enough.** A small gradient says that the ground is flat. It is flat in a valley, and it is
+just as flat on a mountain pass: the way ahead goes up, but to the left and to the right it goes down. A method that
+stops where the gradient is small may stop on the pass. What tells the two apart is *curvature*: the smallest eigenvalue
+of the Hessian, $\lambda_{\min}$, is negative on a pass, and its eigenvector points downhill. So these methods stop only
+where **both** hold, a *second-order solution*: $\lVert\nabla f(w)\rVert\le\alpha$ and
+$\lambda_{\min}(\nabla^2f(w))\ge-\epsilon_H$.
+
+**Where privacy comes from.** Each step releases a noisy gradient $\tilde g$, and where that is small a noisy Hessian
+$\tilde H$. Rows are scaled to norm at most 1, so replacing one row moves the gradient and the Hessian of $m$ rows by at
+most $\Delta/m$, with $\Delta$ from the loss alone. Gaussian noise of a matching scale hides that movement.
+
+**What can go wrong.** Both tests read noisy numbers. If the noise of the gradient is larger than the tolerance, even a
+perfect minimum looks steep. If the noise of the Hessian is larger, every place looks like a pass, and the method walks
+off in a random direction. Then a run goes on until its steps are used up, however well it has optimised. That is what
+the traffic light above the plan is about: the **waiting time** $W$ is the number of steps that a run spends at a flat
+place before both tests pass by the luck of their noise.
+
+**The methods** ($\gamma$: a step length found by a private line search):
+
+| | gradient large | gradient small, curvature negative | both tests pass |
+|---|---|---|---|
+| OPT | $w-\tilde g/G$ | $w+\frac{2\lvert\tilde\lambda\rvert}{M}\tilde p$ | stop |
+| OPT-LS | $w-\gamma\tilde g$ | $w+\gamma\tilde p$ | stop |
+| 2OPT | OPT for $\lfloor\sqrt T\rfloor$ steps with most of the budget | then for $T$ steps with the rest | stop |
+| DP-TR | $w+\arg\min_{\lVert h\rVert\le r}\tilde g^\top h+\frac12h^\top\tilde Hh$ | the same | stop |
+
+**-B** draws $m$ rows for each step; DP-TR also stops where its multiplier is small. $G$ and $M$ bound the curvature and
+its change; both are public. The number of steps $T$ follows from the least decrease that a step guarantees and from a
+public bound on how far $f$ can fall; the budget is split over all $T$, although most runs need few of them.
+
+**Reference.** C. Gao, S. J. Wright: *Differentially private optimization for smooth nonconvex ERM*, 2023
+(arXiv 2302.04972).
+"""
+
+NOT_COVERED = (
+    "Choosing tolerances or methods by trying them on the data is not accounted for here: every run on real data "
+    "spends its budget again. Better rates are known for small gradients alone (DP-SPIDER) and with a private warm "
+    "start."
+)
+
+ERRATA = (
+    (
+        "Noise of mini-batches (E1, E2, E3)",
+        "The published runs average over m rows but add noise as if over all n: a hundred times too little. Their plan "
+        "would cost ε = 340 (loose) or 120 (tight) instead of 0.2. Here sensitivities are divided by m, and gradient "
+        "and Hessian of a batch are composed before they are amplified.",
+    ),
+    (
+        "Rows and scales (E4, E5)",
+        "In the published data one row in seven is longer than the bound that the noise relies on, and columns are "
+        "standardised by means of the data. Here rows are scaled into the ball, with declared centres and scales.",
+    ),
+    (
+        "Stopping early (E6)",
+        "The published full-batch runs watch the exact loss to give up. That reads raw data. Here it exists only in "
+        "the presets called “as published”, which claim no privacy.",
+    ),
+    (
+        "Radius of the baseline (E7)",
+        "DP-TR was run with the radius α/M, its theory needs √(α/M). With the right one it takes a fifth of the steps; "
+        "OPT is still faster, by less.",
+    ),
+    (
+        "A condition that cannot fail (E8)",
+        "With logistic loss and the paper's regulariser no point has a curvature below -0.0005, far above the "
+        "tolerance. All Hessians of the published tables are wasted budget. Here the plan says so and leaves them out.",
+    ),
+    (
+        "Steps from a noisy value (E9)",
+        "The number of steps follows from a released loss whose noise is below zero half of the time. Here it is an "
+        "upper quantile, or a public bound that costs nothing.",
+    ),
+    (
+        "Sensitivity of the Hessian (E10, E11)",
+        "The Frobenius norm of a difference of two rank-one matrices needs no factor √d. With noise of the right "
+        "symmetry the noise of the smallest eigenvalue is 58.8 times smaller at d = 54.",
+    ),
+    (
+        "Constants (E12, E13)",
+        "The paper's code mixes powers and bounds in the line search, without effect on its tables. δ = 1/n would "
+        "allow one row to be published outright; it is offered in the presets only.",
+    ),
+    (
+        "Lanczos (E14)",
+        "Not forming the Hessian does not help as long as its noise is a full matrix. Noise that is invariant under "
+        "rotations can be drawn on the way.",
+    ),
+)
+
+SCREEN = (
+    "The plan depends on your settings only. Of a run, positions, noisy gradient norms, noisy curvatures, kinds of "
+    "steps, how runs ended and what they spent are private at the budget shown, for one run. Loss, exact gradient "
+    "norm, exact curvature and whether a solution is a true one are diagnostics: they read the raw data and are not "
+    "private. Several runs on real data would add up their costs."
+)
+
+SIMULATION = (
+    "Simulation of published numbers: it uses a noise scale for n = 495,141 and a non-private stopping rule; no "
+    "privacy claim for your data."
+)
+
+LANDSCAPE = (
+    "Contours of the exact objective in the plane of the hidden direction and one other; every dot is one run, the "
+    "line is the way of the first run. The start in the middle is a pass: flat, but no minimum."
+)
+
+
+def batches(m: int, n: int) -> str:
+    """How batches are drawn, in words."""
+    if m == n:
+        return "None: every step uses all rows. Methods on mini-batches say so by the letter B."
+    return (
+        f"Methods with the letter B draw m = {m:,} of n = {n:,} rows in each step, without replacement, one batch for "
+        "gradient and Hessian. Which rows were drawn stays secret; that is what makes sampling help privacy."
+    )
+
+
+COMPOSITION = (
+    "Gaussian releases compose exactly (Gaussian DP), a line search adds its sparse vectors in ρ-zCDP; a filter stops "
+    "every run before its sum exceeds the budget (Feldman, Zrnic 2021; Smith, Thakurta 2022). Methods on mini-batches "
+    "have a fixed number of steps, composed as privacy loss distributions. A run that stops early has spent less than "
+    "is guaranteed."
+)
+
+
+def constants(taken: Collection[str] = (), missing: str = "") -> str:
+    """Which constants are declared, and what became of missing values.
+
+    taken : "ranges", "categories", if an upload's panel took them from its file. missing : "fill" or "drop".
+    """
+    declared = "Ranges, categories, n and d are declared"
+    if taken:
+        declared = f"The {' and '.join(taken)} were taken from the data: **not private**. n and d are declared"
+    filled = {
+        "": "",
+        "fill": " A missing value counts as the middle of its range.",
+        "drop": " Rows with missing values were dropped: n depends on the data, **not private**.",
+    }[missing]
+    return (
+        f"{declared}; rows longer than 1 are scaled to it, whatever the data are. G, M, the sensitivities, the least "
+        f"possible curvature and the bound on how far f can fall follow from the loss.{filled}"
+    )

@@ -1,0 +1,126 @@
+"""Choosing what is minimised: a data set, and a non-convex loss on it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from dpviz.datasets import BundledTable, CorrelatedLogistic, DatasetSpecification, HeavyTailed, Saddle, UniformLogistic
+from dpviz.privacy.budgets import Budget
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
+from dpviz.ui.controls import Panel, Settings, in_place
+from dpviz.ui.experiment.controls import fields_of
+from dpviz.ui.uploads import table as data_panel
+
+# The short names are part of the address.
+SADDLE = "saddle"
+GENERATORS: Mapping[str, type[DatasetSpecification]] = {
+    SADDLE: Saddle,
+    "uniform": UniformLogistic,
+    "correlated": CorrelatedLogistic,
+    "heavy": HeavyTailed,
+    "bundled": BundledTable,
+}
+SOURCES = {name: cls.title for name, cls in GENERATORS.items()} | {data_panel.UPLOAD: "Your own file"}
+LOSSES: Mapping[str, type[NonconvexModel]] = {
+    "robust": RobustComponent,
+    "logistic": LogisticTukey,
+    "sigmoid": SigmoidTukey,
+}
+LOSS_TITLES = {"robust": "Robust component", "logistic": "Logistic", "sigmoid": "Sigmoid"}
+MODEL = ("scaling", "divisor", "start", "smoothness", "hessian_lipschitz", "hessian_bound", "gap")
+LOSS_HELP = (
+    "Robust component: the direction in which the rows reach furthest, whatever outliers say; its start is a saddle. "
+    "Logistic: two classes, as in the paper; its curvature cannot fall far below 0. Sigmoid: a smooth count of mistakes."
+)
+
+
+@dataclass(frozen=True)
+class Data:
+    """What the data controls chose: settings of a generator; or an upload, None until it is ready."""
+
+    source: str
+    settings: Settings[DatasetSpecification] | None = None
+    upload: DatasetSpecification | None = None
+    tables: Mapping[str, np.ndarray] = field(default_factory=dict)
+    leads = False  # the tolerance leads
+
+    @property
+    def uploaded(self) -> bool:
+        """Whether the data are the visitor's own file."""
+        return self.source == data_panel.UPLOAD
+
+    @property
+    def number(self) -> bool:
+        """Whether the target is a number and not one of two classes."""
+        return self.upload is not None and self.upload.facts().target is not None
+
+    def from_data(self, page: str) -> tuple[str, ...]:
+        """What of an upload was taken from the file itself instead of being declared, as its panel says."""
+        return tuple(data_panel.from_data(page)) if self.uploaded else ()
+
+
+def data(panel: Panel, main: DeltaGenerator, _lead: DeltaGenerator) -> Data:
+    """Choose the data; the panel for an upload is drawn in `main`. None of the controls leads."""
+    source = panel.choice(
+        "data", "Data set", SOURCES, SADDLE, "What the algorithms learn from. Your own file stays on this server."
+    )
+    if source == data_panel.UPLOAD:
+        with main, st.expander("Your data", expanded=True, icon=":material/upload_file:"):
+            upload, tables = data_panel.uploaded(panel.page)
+        return Data(source, upload=upload, tables=tables)
+    cls = GENERATORS[source]
+    with st.expander("Data settings"):
+        names = [control.name for control in cls.controls()]
+        return Data(source, Settings(cls, panel.specification(cls, names, prefix=f"{source}_")))
+
+
+def model(panel: Panel, chosen: Data, _budget: Settings[Budget], _seed: int | None) -> ProblemSpecification | None:
+    """The problem and, in an expander, its controls; None if there are no data yet.
+
+    The last of the controls that make an experiment: raises UserError for any mistake in them.
+    """
+    with st.expander("Loss and constants"):
+        loss = _loss(panel, chosen)
+        cls = LOSSES[loss]
+        values = panel.specification(cls, ["regularisation"], prefix=f"{loss}_")
+        values |= panel.specification(cls, MODEL)
+        if values["start"] == "random":
+            values |= panel.specification(cls, ["start_seed"])
+        panel.check()
+        dataset = chosen.upload if chosen.settings is None else chosen.settings.build()
+        if dataset is None:
+            return None
+        with in_place(go_on=False):
+            return Settings(cls, {**values, "data": dataset}).build()
+
+
+def _loss(panel: Panel, chosen: Data) -> str:
+    """The loss. A control for each kind of data, since each remembers what was chosen and has a default of its own."""
+    if chosen.number:
+        st.caption("The target is a number, so only the robust component can be learned: it looks at no target.")
+        return "robust"
+    if chosen.source == SADDLE:
+        return panel.choice("saddle_loss", "Loss", LOSS_TITLES, "robust", LOSS_HELP)
+    return panel.choice("loss", "Loss", LOSS_TITLES, "logistic", LOSS_HELP)
+
+
+def settings_of(problem: ProblemSpecification) -> dict[str, Any]:
+    """The controls that rebuild a problem: the inverse of `data` and `model`.
+
+    Raises ValueError for a problem that the page cannot express, such as one on an uploaded table.
+    """
+    loss = next((name for name, cls in LOSSES.items() if type(problem) is cls), None)
+    if loss is None or not isinstance(problem, NonconvexModel):
+        raise ValueError(f"the page has no controls for {problem.kind}")
+    fields = fields_of(problem)
+    chosen = {f"{loss}_regularisation": fields.pop("regularisation"), **fields}
+    for source, cls in GENERATORS.items():
+        if type(problem.data) is cls:
+            name = "saddle_loss" if source == SADDLE else "loss"
+            return {"data": source, name: loss, **chosen, **fields_of(problem.data, f"{source}_")}
+    raise ValueError(f"the page has no controls for {problem.data.kind}")
