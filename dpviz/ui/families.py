@@ -53,6 +53,14 @@ FAMILIES: tuple[Entry, ...] = (
         question="Two players, thousands of strategies, one budget: equilibria, fair models for the worst group, "
         "synthetic data. Why does the error hardly grow with the number of strategies?",
     ),
+    Entry(
+        name="second_order",
+        icon=":material/landscape:",
+        title="Second-order solutions",
+        guarantee="(ε, δ), ρ-zCDP or μ-GDP with Gaussian noise on gradients and Hessians. One row replaced.",
+        question="Where the gradient is small the ground is flat: a valley, or a mountain pass? Can your budget tell, "
+        "how many steps will it take, and what would make it enough?",
+    ),
 )
 
 

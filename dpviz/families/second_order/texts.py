@@ -1,6 +1,12 @@
 """What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+
+from dpviz.families.second_order.advice import Outlook, budget_for
+from dpviz.families.second_order.measure import Finish
+from dpviz.families.second_order.theory import Light
+from dpviz.numbers import short
+from dpviz.privacy.budgets import Budget
 
 TITLE = "Second-order solutions"
 QUESTION = "**Is it a minimum, or just flat? And can your budget tell?**"
@@ -161,3 +167,59 @@ def constants(taken: Collection[str] = (), missing: str = "") -> str:
         f"{declared}; rows longer than 1 are scaled to it, whatever the data are. G, M, the sensitivities, the least "
         f"possible curvature and the bound on how far f can fall follow from the loss.{filled}"
     )
+
+
+def ended(found: Finish) -> str:
+    """How the runs of a method ended, in a sentence."""
+    if not found.finished:
+        return f"none of {found.runs} runs stopped by itself."
+    where = "" if found.solved is None else f", **{_where(found.solved, found.finished)}**"
+    return f"{found.finished} of {found.runs} stopped, median step {short(found.median_step, 4)}{where}."
+
+
+def _where(solved: int, finished: int) -> str:
+    if not solved:
+        return "none of them at a minimum: only flat"
+    return "all of them at a minimum" if solved == finished else f"{solved} of them at a minimum"
+
+
+LIGHTS: Mapping[Light, tuple[str, str]] = {
+    "green": ("✓", "stops soon"),
+    "amber": ("~", "stops late, by luck of the noise"),
+    "red": ("✗", "will not stop"),
+}
+
+
+def light(found: Light) -> str:
+    """The traffic light in a symbol and words."""
+    symbol, words = LIGHTS[found]
+    return f"{symbol} {found}: {words}"
+
+
+def can_tell(outlook: Outlook, budget: Budget) -> str:
+    """Whether the budget can tell, for one method, and what would make it able to, in a sentence."""
+    stopping = outlook.stopping
+    waiting = f"At a flat place {outlook.name} waits W = {_steps(stopping.waiting_time)}, of {stopping.iterations:,}"
+    if outlook.light == "green":
+        return f"{waiting}, until both tests pass."
+    ways = [f"n = {short(outlook.factor * outlook.rows)} rows"] if outlook.all_rows else []
+    more = budget_for(budget, outlook.factor) if outlook.all_rows else ""
+    ways += [f"about {more}"] if more else []
+    either = f": {' or '.join(ways)}" if ways else ""
+    return (
+        f"{waiting}, until both tests pass by the luck of their noise. {short(outlook.factor)} times less noise would "
+        f"turn it green{either}; or looser targets α and ε_H."
+    )
+
+
+def _steps(waiting: float) -> str:
+    return f"{short(waiting)} step{'s' if waiting != 1 else ''}" if waiting < 1e6 else "more than a million steps"
+
+
+TESTS = {
+    "noisy_gradient_norm": "a marker for every step of every run. Above the tolerance the step goes along the gradient; "
+    "below it the curvature is asked for.",
+    "noisy_curvature": "asked for only where the gradient was small. Below the tolerance the step goes along the "
+    "curvature; above it the run stops.",
+}
+NEVER_ASKED = "This method never asked for the curvature: it stops wherever the gradient is small."

@@ -1,0 +1,129 @@
+"""Before a run: can its budget tell a minimum from a flat place, and what would make it able to?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.families.second_order import theory
+from dpviz.families.second_order.algorithms import NonconvexMethod
+from dpviz.families.second_order.theory import Light, Stopping
+from dpviz.numbers import short
+from dpviz.privacy import calibration
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, ZeroConcentratedDP
+from dpviz.problems.nonconvex_risk import NonconvexFacts
+
+FAILURE = 0.05  # of the theorem's promise, over a whole run
+ORDER: tuple[Light, ...] = ("green", "amber", "red")
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is known of one phase of one method's plan, from settings alone.
+
+    label : of the method. phase, phases : which of how many, from 1. stopping : what both tests do at a flat place.
+    decrease : what a step is sure to take off, at least. all_rows : whether noise falls with 1/n exactly, because every
+    iteration reads all rows. needed : n_min, the rows from which on the theorem promises a solution; None where it
+    promises nothing, with batches, or with fewer iterations than it asks for.
+    """
+
+    label: str
+    phase: int
+    phases: int
+    stopping: Stopping
+    decrease: float
+    rows: int
+    all_rows: bool
+    needed: float | None
+
+    @property
+    def name(self) -> str:
+        """The method, and which of its phases."""
+        return self.label if self.phases == 1 else f"{self.label}, phase {self.phase}"
+
+    @property
+    def light(self) -> Light:
+        """As the traffic light shows it."""
+        return self.stopping.light
+
+    @property
+    def factor(self) -> float:
+        """How many times less noise would turn it green."""
+        return self.stopping.green_at
+
+    @property
+    def practical(self) -> float | None:
+        """The rows at which noise is as large as what is tested; None with batches, whose noise falls in another way."""
+        largest = max(self.stopping.gradient_ratio, self.stopping.hessian_ratio)
+        return self.rows * largest if self.all_rows else None
+
+
+def outlooks(experiment: Experiment, plans: Mapping[str, Plan]) -> dict[str, tuple[Outlook, ...]]:
+    """The phases of every private method, by its label."""
+    found = {}
+    for arm in experiment.arms:
+        plan, method = plans[arm.label], arm.algorithm
+        if plan.private and isinstance(method, NonconvexMethod):
+            found[arm.label] = _phases(arm.label, method, plan)
+    return found
+
+
+def _phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Outlook, ...]:
+    facts = plan.facts
+    assert isinstance(facts, NonconvexFacts)
+    analysis = method.analysis(facts)
+    starts = np.flatnonzero(np.diff(plan.noise["gradient"], prepend=-1.0))  # a phase has a noise of its own
+    lengths = np.diff(np.append(starts, plan.iterations))
+    hessian = plan.noise.get("hessian", np.zeros(plan.iterations))
+    all_rows = bool((plan.rows == facts.n).all())
+    bound = plan.resolved.get("iterations_by_theory", plan.iterations) > lengths.max()  # the cap binds
+    found = []
+    for number, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True), 1):
+        stopping = Stopping(
+            length,
+            facts.d,
+            method.hessian_noise,
+            float(plan.noise["gradient"][start]),
+            float(hessian[start]),
+            analysis.gradient_tolerance,
+            analysis.curvature_tolerance,
+        )
+        promised = all_rows and not bound and number == len(starts)
+        needed = facts.n * theory.guarantee(analysis, stopping, FAILURE).factor if promised else None
+        decrease = least_decrease(plan)
+        found.append(Outlook(label, number, len(starts), stopping, decrease, facts.n, all_rows, needed))
+    return tuple(found)
+
+
+def least_decrease(plan: Plan) -> float:
+    """MIN_DEC: what every step of a plan is sure to take off the objective; nan where the plan does not say."""
+    parts = [plan.resolved[name] for name in ("gradient_decrease", "curvature_decrease") if name in plan.resolved]
+    return min(parts[: 1 if "hessian" not in plan.noise else None], default=float("nan"))
+
+
+def best(phases: tuple[Outlook, ...]) -> Outlook:
+    """The phase in which a run is most likely to stop."""
+    return min(phases, key=lambda outlook: (ORDER.index(outlook.light), outlook.stopping.waiting_time))
+
+
+def budget_for(budget: Budget, factor: float) -> str:
+    """The budget that buys so many times less noise on all rows, in words; exact for Gaussian noise. Empty for a budget
+    without such a multiple."""
+    if isinstance(budget, ZeroConcentratedDP):
+        return f"ρ = {short(budget.rho * factor**2)}"
+    if isinstance(budget, GaussianDP):
+        return f"μ = {short(budget.mu * factor)}"
+    if isinstance(budget, ApproximateDP):
+        (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), 1, 1)
+        mu = float(np.sqrt(2 * rho)) * factor
+        return f"ε = {short(GaussianDP.of(mu).to_epsilon_at(budget.delta))}"
+    return ""
+
+
+def waiting_by_rows(outlook: Outlook, reach: float = 100.0, points: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of rows (k,) around the present one, and the waiting time at each (k,), at the same budget."""
+    factors = np.geomspace(1 / reach, reach, points)
+    times = [outlook.stopping.quieter(factor).waiting_time for factor in factors.tolist()]
+    return outlook.rows * factors, np.array(times)

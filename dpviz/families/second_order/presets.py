@@ -1,0 +1,84 @@
+"""The methods by name, and experiments worth a click (Gao and Wright 2023; numbers: THEORY.md, sections 6 and 7)."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.preset import Expected, Preset
+from dpviz.families.second_order.algorithms import LineSearch, MiniBatch, NonconvexMethod, ShortStep
+from dpviz.privacy.budgets import ApproximateDP, NoPrivacy
+from dpviz.problems.nonconvex import RobustComponent
+
+FIRST_ORDER = "First order only"
+METHODS: Mapping[str, NonconvexMethod] = MappingProxyType(
+    {
+        "OPT": ShortStep(),
+        "OPT-LS": LineSearch(),
+        "OPT-B": MiniBatch(),
+        "2OPT": ShortStep(phases="two"),
+        "2OPT-LS": LineSearch(phases="two"),
+        "2OPT-B": MiniBatch(phases="two"),
+        FIRST_ORDER: ShortStep(curvature="never"),
+    }
+)
+DEFAULT_METHODS = ("OPT", FIRST_ORDER)
+BY_NAME = ("curvature", "phases")  # what a label stands for
+REFERENCE = "OPT, no privacy"
+
+
+def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) -> tuple[Arm, ...]:
+    """Arms for the methods named; `settings` apply to all that have such a field.
+
+    references : adds OPT without privacy.
+    """
+    private = [Arm(label=label, algorithm=METHODS[label].adopting(settings)) for label in labels]
+    if not references:
+        return tuple(private)
+    return (*private, Arm(label=REFERENCE, algorithm=METHODS["OPT"].adopting(settings), budget=NoPrivacy()))
+
+
+_BUDGET = ApproximateDP(epsilon=1.0, delta=1e-5)
+
+PRESETS: tuple[Preset, ...] = (
+    Preset(
+        name="Start here: a pass that looks like a valley",
+        source="dpviz",
+        look_for="At the start the gradient is exactly zero for every data set, so a method that looks at gradients only "
+        "stops there at once: flat, but no minimum. OPT asks for the curvature, leaves along it, and stops in one of the "
+        "two valleys.",
+        reported="Not in the paper. Of 200 runs all stop, 198 at a minimum, in 10 steps (median).",
+        experiment=Experiment(
+            problem=RobustComponent(),
+            arms=arms(DEFAULT_METHODS, references=True),
+            budget=_BUDGET,
+            replicates=20,
+        ),
+    ),
+    Preset(
+        name="Amber: late, and by luck of the noise",
+        source="dpviz",
+        look_for="Half the budget and tighter targets: the noise is a little larger than what is tested, so runs wait at "
+        "the bottom of the valley until both tests pass by chance. The objective is no lower for it.",
+        reported="Not in the paper. 60 of 60 runs stop, median step 28; without privacy 14 would do.",
+        experiment=Experiment(
+            problem=RobustComponent(),
+            arms=arms(("OPT",), references=True, gradient_target=0.05, curvature_target=0.15),
+            budget=ApproximateDP(epsilon=0.5, delta=1e-5),
+            replicates=20,
+        ),
+    ),
+    Preset(
+        name="Red: a minimum that nobody can recognise",
+        source="dpviz",
+        look_for="A quarter of the budget: every run reaches the valley within 20 steps and never learns it. All steps "
+        "are used up. The waiting time says so before anything runs.",
+        reported="Not in the paper. None of 10 runs stops in 3,582 steps.",
+        experiment=Experiment(
+            problem=RobustComponent(),
+            arms=arms(("OPT",), gradient_target=0.05, curvature_target=0.15),
+            budget=ApproximateDP(epsilon=0.25, delta=1e-5),
+            replicates=5,
+        ),
+    ),
+)

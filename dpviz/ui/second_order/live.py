@@ -1,0 +1,92 @@
+"""What a visitor of the second-order page sees first: where the runs are, and how many of them found a minimum."""
+
+import numpy as np
+import streamlit as st
+
+from dpviz.datasets import Saddle
+from dpviz.experiments.trace import Trace
+from dpviz.families.second_order import figures, measure, texts
+from dpviz.families.second_order.algorithms import NonconvexMethod
+from dpviz.families.second_order.states import NOISY_GRADIENT
+from dpviz.families.second_order.theory import Analysis
+from dpviz.numbers import short
+from dpviz.plots.lines import Limit
+from dpviz.plots.style import arm_styles
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.nonconvex import RobustComponent
+from dpviz.problems.nonconvex_risk import NonconvexFacts
+from dpviz.ui.experiment import hero
+from dpviz.ui.experiment.run import Run
+
+REACH = (2.7, 1.5)  # of the picture, in both directions: the minima of the demonstration lie at ±2.1 of the first
+EVALUATIONS = 3e7  # rows times points of the ground, at most: about a third of a second
+FEWEST, MOST = 11, 41  # points along each direction
+OTHERS = 2  # methods beside the first that the sentence tells of
+
+
+def has_landscape(problem: ProblemSpecification) -> bool:
+    """Whether the ground can be drawn: of the demonstration, whose first direction is the way down."""
+    return isinstance(problem, RobustComponent) and isinstance(problem.data, Saddle)
+
+
+def picture(run: Run, diagnostics: bool) -> hero.Picture | None:
+    """The landscape with a dot for every run; for other data the noisy gradient against its tolerance."""
+    if diagnostics and run.job.trace is not None and has_landscape(run.experiment.problem):
+        return landscape(run, run.job.trace, hero.HEIGHT)
+    tolerances = {analysis(run, label).gradient_tolerance for label in run.plans}
+    limits = [Limit(value, f"tolerance {short(value)}") for value in tolerances] if len(tolerances) == 1 else []
+    return hero.curves(run, diagnostics, NOISY_GRADIENT.name, limits)
+
+
+def analysis(run: Run, label: str) -> Analysis:
+    """Targets and tolerances of a method."""
+    method = next(arm.algorithm for arm in run.experiment.arms if arm.label == label)
+    facts = run.plans[label].facts
+    assert isinstance(method, NonconvexMethod) and isinstance(facts, NonconvexFacts)
+    return method.analysis(facts)
+
+
+def landscape(run: Run, trace: Trace, height: int) -> hero.Picture | None:
+    """Contours, and where every run of every method is; None before the first step."""
+    clouds: dict[str, figures.Cloud] = {}
+    for label, lane in trace.lanes.items():
+        if "x" in lane.output and lane.path.get("x"):
+            clouds[label] = figures.Cloud(lane.output["x"][:, :2], np.array(lane.path["x"])[:, :2])
+    if not clouds:
+        return None
+    figure = figures.landscape(_ground(run), clouds, arm_styles(run.experiment.arms), height=height)
+    caption = f"{texts.LANDSCAPE} **Not private**: it reads the raw data, which are generated."
+    return hero.Picture(figure, "Contours of the objective, with a dot for every run", caption)
+
+
+def _ground(run: Run) -> figures.Ground:
+    return _evaluated(run.experiment.problem.to_json(), run)
+
+
+@st.cache_resource(max_entries=8, scope="session", show_spinner=False)
+def _evaluated(_about: str, _run: Run) -> figures.Ground:
+    """The objective in the plane of the first two coordinates. Fewer points where there are many rows."""
+    facts = _run.problem.facts
+    points = int(np.clip(np.sqrt(EVALUATIONS / facts.n), FEWEST, MOST))
+    x, y = (np.linspace(-reach, reach, points) for reach in REACH)
+    places = np.zeros((points * points, facts.d))
+    places[:, 0], places[:, 1] = np.tile(x, points), np.repeat(y, points)
+    values = _run.problem.evaluate_cheap({"x": places})["objective"]
+    return figures.Ground(x, y, values.reshape(points, points))
+
+
+def number(run: Run, trace: Trace) -> hero.Headline | None:
+    """How many runs of the first method stopped, how many of these at a minimum, and how that compares."""
+    arms = [arm for arm in run.experiment.arms if arm.label in trace.lanes]
+    found = {arm: measure.finish(trace, arm, run.plans[arm.label]) for arm in arms}
+    told = {arm.label: finish for arm, finish in found.items() if finish is not None and trace.lanes[arm.label].private}
+    if not told:
+        return None
+    first, *others = told
+    words = [texts.ended(told[first]), *(f"{label}: {texts.ended(told[label])}" for label in others[:OTHERS])]
+    return hero.Headline(
+        f"Runs of {first} that stopped",
+        f"{told[first].finished} of {told[first].runs}",
+        "By themselves: where the noisy gradient is small and the noisy curvature is not negative.",
+        " ".join(words),
+    )

@@ -1,0 +1,51 @@
+"""The page of the second-order methods, described."""
+
+from dataclasses import replace
+
+from dpviz.families import second_order
+from dpviz.families.second_order import presets, texts
+from dpviz.ui.experiment import results as page_results
+from dpviz.ui.experiment.controls import Catalogue, Group
+from dpviz.ui.experiment.page import FamilyPage
+from dpviz.ui.experiment.plan import PlanView
+from dpviz.ui.experiment.results import Options
+from dpviz.ui.second_order import live, plan, problem, results
+
+
+def _options(shown: PlanView) -> Options:
+    return replace(page_results.plain_options(shown), second="gradient_norm")
+
+
+PAGE = FamilyPage(
+    prefix="second",
+    package=second_order,
+    texts=texts,
+    catalogue=Catalogue(
+        presets.METHODS, presets.arms, presets.DEFAULT_METHODS, by_name=presets.BY_NAME, words=texts.WORDS
+    ),
+    presets=presets.PRESETS,
+    groups=(
+        Group("", ("gradient_target", "curvature_target", "iterations")),
+        Group("Noise and tests", ("hessian_noise", "curvature", "split", "certificate", "at_state")),
+        Group("Phases and batches", ("phases", "first_share", "batch_fraction")),
+    ),
+    references="OPT once more, without noise: no privacy.",
+    currency="approximate",
+    epsilon=1.0,
+    choose=problem.data,
+    build=problem.model,
+    settings_of=problem.settings_of,
+    predict=plan.predict,
+    card=plan.card,
+    advice=plan.traffic_light,
+    noise=plan.noise,
+    drawings=plan.drawings,
+    alts=plan.ALTS,
+    note=plan.size_note,
+    assumptions=plan.assumptions,
+    picture=live.picture,
+    number=live.number,
+    options=_options,
+    summary=results.summary,
+    extra=results.tests,
+)

@@ -1,0 +1,166 @@
+"""The plan of the second-order methods: whether the budget can tell a minimum from a flat place, before anything runs."""
+
+from collections.abc import Collection, Mapping
+
+import streamlit as st
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.families.second_order import advice, figures, texts
+from dpviz.families.second_order.advice import Outlook
+from dpviz.numbers import short
+from dpviz.ui import explain
+from dpviz.ui.experiment import guarantee
+from dpviz.ui.experiment import plan as plan_view
+from dpviz.ui.experiment.plan import Drawing, PlanView, Shown
+from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.tables import show_table
+from dpviz.ui.uploads.file import missing_rule
+
+Theory = Mapping[str, tuple[Outlook, ...]]  # the phases of every private method
+COLUMNS = {
+    "Can it stop?": "Green: it waits two steps or less at a flat place. Amber: up to half of its steps. Red: longer.",
+    "W": "Waiting time: steps at a flat place until both tests pass, on average.",
+    "T": "Steps that share the budget.",
+    "Gradient": "Noise over tolerance, r_g = √d s_g/ε_g. Above 1 even a zero gradient usually looks large.",
+    "Curvature": "Noise over tolerance, r_H = κ s_H/ε_H. Above 1 noise alone usually looks like negative curvature.",
+    "Least decrease": "What every step is sure to take off the objective, as long as noise stays within its share.",
+    "Rows, practical": "n at which noise is as large as what is tested.",
+    "Rows, proven": "n from which on the theorem promises a solution with 95 % confidence. It is very conservative.",
+}
+
+
+def predict(experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
+    """What both tests do at a flat place, for every phase of every private method."""
+    return advice.outlooks(experiment, plans)
+
+
+def card(label: str, plan: Plan) -> guarantee.Card:
+    """The noise of gradients, in the first and the last step."""
+    name, ends, _, help = guarantee.noise_card(label, plan)
+    return name, ends, f"{label}, T = {plan.iterations:,}", help
+
+
+def traffic_light(shown: PlanView) -> None:
+    """Whether each method can stop, in words, and what would make it able to; then the numbers behind it."""
+    found: Theory = shown.theory
+    if not found:
+        return
+    st.header("Can your budget tell?", anchor=False)
+    chosen = {label: advice.best(phases) for label, phases in found.items()}
+    first = next(iter(chosen.values()))
+    with st.container(horizontal=True, gap="small"):
+        for label, outlook in chosen.items():
+            color, icon = BADGES[outlook.light]
+            st.badge(f"{label}: {texts.LIGHTS[outlook.light][1]}", icon=icon, color=color)
+    say = {"green": st.success, "amber": st.warning, "red": st.error}[first.light]
+    say(texts.can_tell(first, shown.experiment.budget), icon=BADGES[first.light][1])
+    with st.expander("Every method, in numbers", icon=":material/traffic:"):
+        _table(found)
+
+
+BADGES: Mapping[str, tuple[str, str]] = {
+    "green": ("green", ":material/check_circle:"),
+    "amber": ("orange", ":material/schedule:"),
+    "red": ("red", ":material/block:"),
+}
+
+
+def _table(found: Theory) -> None:
+    rows = [_row(outlook) for phases in found.values() for outlook in phases]
+    show_table(
+        rows,
+        placeholder="–",
+        column_config={name: st.column_config.Column(help=help) for name, help in COLUMNS.items()},
+        style=explain.readable,
+        alt="Of every method and phase: whether it can stop, waiting time, steps, noise over tolerance, rows needed",
+    )
+    st.caption(
+        "Read at a stationary point whose curvature is 0: positive curvature shortens the wait. A run may also end "
+        f"before it gets to such a point. Rows are for methods that read all of them. {SETTINGS_ONLY}"
+    )
+
+
+def _row(outlook: Outlook) -> dict[str, object]:
+    stopping = outlook.stopping
+    return {
+        "Method": outlook.name,
+        "Can it stop?": texts.light(outlook.light),
+        "W": stopping.waiting_time,
+        "T": stopping.iterations,
+        "Gradient": stopping.gradient_ratio,
+        "Curvature": stopping.hessian_ratio,
+        "Least decrease": outlook.decrease,
+        "Rows, practical": outlook.practical,
+        "Rows, proven": outlook.needed,
+    }
+
+
+def noise(shown: PlanView) -> Drawing:
+    """The scale of the noise in each step."""
+    heading, figure, _ = plan_view.noise(shown)
+    return heading, figure, f"On each coordinate of the mean gradient, and of the Hessian (thin). {SETTINGS_ONLY}"
+
+
+def drawings(shown: PlanView) -> Shown:
+    """The other figures of the plan, with headings and captions."""
+    found: Theory = shown.theory
+    lasts = {label: phases[-1] for label, phases in found.items() if phases[-1].all_rows}
+    waiting = {label: _waiting(outlook) for label, outlook in lasts.items()}
+    ratios = {
+        outlook.name: (outlook.stopping.gradient_ratio, outlook.stopping.hessian_ratio)
+        for phases in found.values()
+        for outlook in phases
+    }
+    return [
+        plan_view.privacy_spent(shown),
+        (
+            "Noise against the tolerances",
+            figures.noise_against_tolerances(ratios),
+            "A run stops where a noisy number is within its tolerance. Left of the line the noise allows that; far right "
+            f"of it no place looks flat, however good it is. {SETTINGS_ONLY}",
+        ),
+        (
+            "Waiting time and rows",
+            figures.waiting_times(waiting, shown.styles),
+            "How long a run waits at a flat place, if you had more or fewer rows at the same budget: noise falls with "
+            f"1/n. Methods on batches are left out. {SETTINGS_ONLY}",
+        ),
+    ]
+
+
+def _waiting(outlook: Outlook) -> figures.Waiting:
+    rows, steps = advice.waiting_by_rows(outlook)
+    here = (outlook.rows, outlook.stopping.waiting_time)
+    return figures.Waiting(rows, steps, here, outlook.stopping.iterations / 2)
+
+
+ALTS = (
+    "Scale of the noise in each step, one line per method",
+    "Privacy spent after each step at most, one line per method, and the budget",
+    "Noise over tolerance of both tests, for every method",
+    "Waiting time against the number of rows, one line per method",
+)
+
+
+def size_note(shown: PlanView) -> str:
+    """Rows, features and the constants that follow from the loss."""
+    facts = next(iter(shown.plans.values())).facts
+    return (
+        f"n = {facts.n:,} rows, d = {facts.d:,}; G = {short(facts.smoothness)}, M = {short(facts.hessian_lipschitz)}, "
+        f"f can fall by at most {short(facts.gap)}."
+    )
+
+
+def assumptions(shown: PlanView, taken: Collection[str]) -> None:
+    """The box of assumptions for these settings; taken : what of an upload was taken from the data."""
+    private = guarantee.private(shown.plans).values()
+    m, n = min(int(plan.rows[0]) for plan in private), next(iter(private)).facts.n
+    problem = shown.experiment.problem
+    explain.assumptions(
+        explain.protects(problem.unit),
+        texts.batches(m, n),
+        texts.COMPOSITION,
+        texts.constants(taken, missing_rule(problem.dataset)),
+        texts.SCREEN,
+    )

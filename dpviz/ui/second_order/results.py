@@ -1,0 +1,126 @@
+"""What a run of the second-order methods shows beyond curves: how runs ended, both tests step by step, what they cost."""
+
+import streamlit as st
+
+from dpviz.experiments.trace import Trace
+from dpviz.families.second_order import figures, measure, texts
+from dpviz.families.second_order.states import NOISY_CURVATURE, NOISY_GRADIENT
+from dpviz.numbers import short
+from dpviz.ui import charts, explain
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment.plan import Shown
+from dpviz.ui.experiment.run import Run
+from dpviz.ui.second_order import live
+from dpviz.ui.tables import show_table
+
+PURPOSES = {"gradient_charged": "gradients", "hessian_charged": "Hessians", "search_charged": "line search"}
+ITERATIONS = {"iterations_charged": "iterations, gradient and Hessian together"}
+SOLVED = "At a minimum"
+HELP = {
+    "Finished": "Runs whose noisy gradient and noisy curvature both passed.",
+    "Median step": "Of these.",
+    SOLVED: "Of these, those whose exact gradient and curvature meet the targets. It reads the raw data.",
+    "Otherwise": "How the other runs ended.",
+    "Used": "What the runs were charged, on average, of the most that they could have been.",
+}
+WORDS = {"budget": "out of budget", "exhausted": "used all steps", "diverged": "diverged", "running": "running"}
+
+
+def summary(_: Panel, run: Run, trace: Trace) -> None:
+    """How the runs of every method ended: whether a method finishes is its result."""
+    rows, read = [], False
+    for arm in run.experiment.arms:
+        found = measure.finish(trace, arm, run.plans[arm.label]) if arm.label in trace.lanes else None
+        if found is not None:
+            row = _row(run, trace, arm.label, found)
+            read |= SOLVED in row
+            rows.append(row)
+    if not rows:
+        return
+    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    head.subheader("Did they stop, and where?", anchor=False, width="stretch")
+    if read:
+        with head:
+            explain.diagnostic_badge()
+    show_table(
+        rows,
+        placeholder="–",
+        column_config={name: st.column_config.Column(help=help) for name, help in HELP.items()},
+        alt="Of every method: how many runs finished, at which step, and how many of these at a minimum",
+    )
+    raw = f" “{SOLVED}” reads the raw data: **not private**." if read else ""
+    st.caption(f"How and when a run ended follows from what it released.{raw}")
+
+
+def _row(run: Run, trace: Trace, label: str, found: measure.Finish) -> dict[str, object]:
+    lane = trace.lanes[label]
+    others = {word: lane.status.count(word) for word in dict.fromkeys(lane.status) if word in WORDS}
+    row: dict[str, object] = {
+        "Method": label,
+        "Finished": f"{found.finished} of {found.runs}",
+        "Median step": short(found.median_step, 4) if found.finished else None,
+    }
+    if found.solved is not None:
+        row[SOLVED] = f"{found.solved} of {found.finished}" if found.finished else None
+    row["Otherwise"] = ", ".join(f"{count} {WORDS[word]}" for word, count in others.items()) or None
+    charged = trace.spent(label)[1]
+    plan = run.plans[label]
+    if len(charged) and plan.currency is not None:
+        row["Used"] = f"{short(100 * float(charged[-1].mean()) / float(plan.spent(plan.currency)[-1]), 2)} %"
+    return row
+
+
+def tests(panel: Panel, run: Run, trace: Trace, _diagnostics: bool) -> Shown:
+    """Both tests of one method in every step, against their tolerances, and what its releases cost; what was drawn."""
+    labels = [label for label in trace.lanes if len(trace.series(label, NOISY_GRADIENT.name)[1])]
+    if not labels:
+        return []
+    with st.columns([1, 2])[0]:
+        options = {label: label for label in labels}
+        chosen = panel.choice("tests_of", "Tests of", options, labels[0], "Whose steps are shown.")
+    label = chosen if chosen in labels else labels[0]
+    private, analysis = trace.lanes[label].private, live.analysis(run, label)
+    released = explain.released(run.experiment.budget, run.experiment.problem.unit, run.experiment.replicates)
+    privacy, status = (released, "private") if private else (explain.REFERENCES, "not private")
+    parts = (
+        (NOISY_GRADIENT, analysis.gradient_tolerance, True, "Is the gradient small?"),
+        (NOISY_CURVATURE, -analysis.curvature_tolerance, False, "Is the curvature not negative?"),
+    )
+    shown: Shown = []
+    for column, (metric, tolerance, log, heading) in zip(st.columns(2, gap="medium"), parts, strict=True):
+        figure = figures.stopping_test(trace, label, metric.name, tolerance, log_y=log)
+        caption = f"{label}: {texts.TESTS[metric.name]} {privacy}"
+        alt = f"{heading} {metric.label} in every step of every run, with its tolerance and the kind of step"
+        with column:
+            if figure.data:
+                charts.show(figure, panel.key(f"chart_{metric.name}"), heading, alt, caption, status)
+                shown.append((heading, figure, caption))
+            else:
+                st.subheader(heading, anchor=False)
+                st.info(texts.NEVER_ASKED, icon=":material/block:")
+    if private:
+        shown += _spent(panel, run, trace, label, privacy)
+    return shown
+
+
+def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Shown:
+    """What the releases of a method cost, by purpose."""
+    plan, heading = run.plans[label], "What the budget went to"
+    counted = len(trace.series(label, "iterations_charged")[1]) > 0
+    if counted:
+        figure = figures.spent_by_purpose(
+            trace, label, ITERATIONS, float(plan.iterations), title="Iterations charged", height=HEIGHT
+        )
+        words = "A batch pays for gradient and Hessian at once; that adds up as loss distributions, not in ρ."
+    else:
+        figure = figures.spent_by_purpose(trace, label, PURPOSES, float(plan.spent("rho")[-1]), height=HEIGHT)
+        words = "Mean over the runs; the guarantee is the ceiling, whatever was used."
+    if not figure.data:
+        return []
+    caption = f"{label}: {words} {privacy}"
+    alt = "Privacy spent after each step, stacked by purpose, and the ceiling"
+    charts.show(figure, panel.key("chart_purposes"), heading, alt, caption, "private")
+    return [(heading, figure, caption)]
+
+
+HEIGHT = 280
