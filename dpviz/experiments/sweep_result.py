@@ -9,6 +9,7 @@ import pandas as pd
 
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.laws import Fit, Order, Samples, crossing_intervals, log_law, orders, power_law
+from dpviz.experiments.results import Endings, endings
 from dpviz.experiments.trace import Trace, last_numbers
 from dpviz.problems.base import Metric
 
@@ -41,11 +42,14 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Ended:
-    """The runs of one arm at one place: their last numbers (R,), and how many of them diverged."""
+    """The runs of one arm at one place: their last numbers (R,), how many of them diverged, how they ended, if the
+    method stops by itself, and how long they took together."""
 
     place: Place
     samples: np.ndarray
     diverged: int
+    endings: Endings | None = None
+    seconds: float = 0.0
 
 
 class Curve:
@@ -59,9 +63,9 @@ class Curve:
         self.released = False
         self.ends: tuple[Ended, ...] = ()
 
-    def add(self, place: Place, samples: np.ndarray, diverged: int) -> None:
+    def add(self, ended: Ended) -> None:
         """Add a point, at its place in the order. All at once: others may be reading."""
-        self.ends = tuple(sorted((*self.ends, Ended(place, samples, diverged)), key=lambda end: end.place.number))
+        self.ends = tuple(sorted((*self.ends, ended), key=lambda end: end.place.number))
 
     @property
     def values(self) -> list[float]:
@@ -234,4 +238,5 @@ class SweepResult:
                 self.leave_out([LeftOut(place, label, reason, raw=not released)])
             else:
                 self.curves[label].released = released
-                self.curves[label].add(place, np.clip(found, -_LARGEST, _LARGEST), lane.status.count("diverged"))
+                samples, diverged = np.clip(found, -_LARGEST, _LARGEST), lane.status.count("diverged")
+                self.curves[label].add(Ended(place, samples, diverged, endings(lane), lane.seconds))

@@ -140,7 +140,7 @@ def line_figure(
     else:
         traces += [curve(line, scale, hover_format(shown)) for line in drawn]
         frame |= {} if log_x else {"hoverdistance": _reach(drawn)}
-    traces += [_limit(limit, span, scale) for limit in limits]
+    traces += [limit_line(limit, span, scale) for limit in limits]
     return go.Figure({"data": [*traces, *_marks(marks, scale)], "layout": frame})
 
 
@@ -334,7 +334,8 @@ def band(line: Line, scale: Scale) -> list[dict[str, Any]]:
     return [scale.points(line.x, line.low) | common, scale.points(line.x, line.high) | common | fill]
 
 
-def _limit(limit: Limit, span: tuple[float, float], scale: Scale) -> dict[str, Any]:
+def limit_line(limit: Limit, span: tuple[float, float], scale: Scale) -> dict[str, Any]:
+    """The trace of a limit, across the figure."""
     return {
         "type": "scatter",
         "mode": "lines+text",

@@ -27,10 +27,10 @@ def in_words(figure: go.Figure) -> str:
     x_title, y_title = (_title(axes) for axes in (figure.select_xaxes(), figure.select_yaxes()))
     if any(trace.stackgroup for trace in traces):
         found = _areas(traces, y_title)
-    elif lines := [trace for trace in traces if "lines" in (trace.mode or "") or len(trace.x) == 1]:
+    elif lines := [trace for trace in traces if _is_line(trace)]:
         found = _lines(lines, y_title, x_title.removeprefix("Number of "))
     else:
-        found = [f"{y_title}: {sum(len(trace.x) for trace in traces):,} points"]
+        found = [f"{y_title}, points: {', '.join(f'{_plain(trace.name)} {len(trace.x):,}' for trace in traces)}"]
     marks = [_plain(text) for trace in figure.data if _is_mark(trace) for text in trace.text]
     if marks:
         found.append(f"Marked: {'; '.join(marks[:MOST_MARKS])}{'; and more' if len(marks) > MOST_MARKS else ''}")
@@ -105,6 +105,11 @@ def _heat(figure: go.Figure) -> str:
             ends.append(f"{word} {short(float(cells[row, column]))} at {place}")
         found.append(f"{_plain(trace.name)} {'; '.join(dict.fromkeys(ends))}")
     return f"{_plain(figure.layout.coloraxis.colorbar.title.text)}: {'. '.join(found)}"
+
+
+def _is_line(trace: go.Scatter) -> bool:
+    """Also one of a single point, which has no symbol of its own."""
+    return "lines" in (trace.mode or "") or (len(trace.x) == 1 and trace.marker.symbol is None)
 
 
 def _is_mark(trace: go.Scatter) -> bool:

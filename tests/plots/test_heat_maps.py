@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from dpviz.experiments.experiment import Arm
-from dpviz.experiments.sweep_result import Place, SweepResult
+from dpviz.experiments.sweep_result import Ended, Place, SweepResult
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
 from dpviz.plots.heat_maps import BEST, heat_maps
 from dpviz.plots.words import in_words
@@ -31,7 +31,7 @@ def made(metric: Metric, *, without: tuple[str, int] = ("", 0)) -> SweepResult:
         for number, (row, column) in enumerate(np.ndindex(2, 2)):
             if (label, number) != without:
                 place = Place(number, FIRST[column], SECOND[row])
-                result.curves[label].add(place, rows[row][column] * np.array([0.5, 1.0, 2.0]), 0)
+                result.curves[label].add(Ended(place, rows[row][column] * np.array([0.5, 1.0, 2.0]), 0))
     return result
 
 

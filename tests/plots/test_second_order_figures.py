@@ -65,8 +65,9 @@ def test_every_step_of_every_run_is_a_marker_of_its_kind_and_a_run_that_ended_ha
         "stop": [(2, 0.25), (4, 0.25)],
     }
     assert len({trace.marker.symbol for trace in figure.data if trace.mode == "markers"}) == 3  # not by colour alone
-    (tolerance,) = [trace for trace in figure.data if trace.mode == "lines"]
-    assert tolerance.name == "tolerance 0.3" and (tolerance.y == np.float32(0.3)).all() and "0.3" in in_words(figure)
+    (tolerance,) = [trace for trace in figure.data if "lines" in trace.mode]
+    assert tolerance.text[0] == "tolerance 0.3" and (tolerance.y == np.float32(0.3)).all()
+    assert "gradient step 3, curvature step 1, stop 2" in in_words(figure)
 
 
 def test_the_curvature_shows_only_where_it_was_asked_for(trace: Trace) -> None:
@@ -99,7 +100,7 @@ def test_the_landscape_has_a_dot_for_every_run_and_keeps_who_left_at_its_edge() 
     assert dots["A"].marker.symbol != dots["B"].marker.symbol
     assert any("not private" in note.text for note in figure.layout.annotations)
     ways = {f"{label}, way of the first run" for label in clouds}
-    assert set(charts.numbers(figure)["curve"]) == {*clouds, *ways} and "4 points" in in_words(figure)
+    assert set(charts.numbers(figure)["curve"]) == {*clouds, *ways} and "A 2, B 2" in in_words(figure)
 
 
 def test_waiting_times_begin_where_a_run_may_stop_and_mark_the_present_rows() -> None:
@@ -114,10 +115,8 @@ def test_waiting_times_begin_where_a_run_may_stop_and_mark_the_present_rows() ->
     assert "A, n = 1,000: W = 40" in in_words(figure)
 
 
-def test_ratios_are_two_markers_for_each_method_beside_the_line_at_one() -> None:
-    figure = figures.noise_against_tolerances({"A": (0.2, 1.4), "B": (0.5, np.nan)})
-    assert {trace.name: list(trace.y) for trace in figure.data} == {
-        "gradient test": ["B", "A"],
-        "curvature test": ["A"],
-    }
+def test_ratios_are_two_bars_for_each_method_beside_the_line_at_one() -> None:
+    figure = figures.noise_against_tolerances({"A": (0.2, 13.0), "B": (0.5, 0.0)})
+    assert {bars.name: list(bars.y) for bars in figure.data} == {"gradient test": ["B", "A"], "curvature test": ["A"]}
+    assert figure.data[1].x.tolist() == [figures.FARTHEST] and figure.data[1].text == ("13",)
     assert figure.layout.shapes[0].x0 == 1 and figure.layout.yaxis.categoryarray == ("B", "A")

@@ -26,7 +26,7 @@ class Outlook:
     label : of the method. phase, phases : which of how many, from 1. stopping : what both tests do at a flat place.
     decrease : what a step is sure to take off, at least. all_rows : whether noise falls with 1/n exactly, because every
     iteration reads all rows. needed : n_min, the rows from which on the theorem promises a solution; None where it
-    promises nothing, with batches, or with fewer iterations than it asks for.
+    promises nothing, with batches, or with fewer iterations than it asks for. blind : never looks at the curvature.
     """
 
     label: str
@@ -37,6 +37,7 @@ class Outlook:
     rows: int
     all_rows: bool
     needed: float | None
+    blind: bool
 
     @property
     def name(self) -> str:
@@ -55,7 +56,7 @@ class Outlook:
 
     @property
     def practical(self) -> float | None:
-        """The rows at which noise is as large as what is tested; None with batches, whose noise falls in another way."""
+        """The rows at which noise is as large as what is tested; None with batches, whose noise falls otherwise."""
         largest = max(self.stopping.gradient_ratio, self.stopping.hessian_ratio)
         return self.rows * largest if self.all_rows else None
 
@@ -79,6 +80,7 @@ def _phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Outlook, .
     hessian = plan.noise.get("hessian", np.zeros(plan.iterations))
     all_rows = bool((plan.rows == facts.n).all())
     bound = plan.resolved.get("iterations_by_theory", plan.iterations) > lengths.max()  # the cap binds
+    blind = getattr(method, "curvature", "") == "never"
     found = []
     for number, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True), 1):
         stopping = Stopping(
@@ -90,10 +92,10 @@ def _phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Outlook, .
             analysis.gradient_tolerance,
             analysis.curvature_tolerance,
         )
-        promised = all_rows and not bound and number == len(starts)
+        promised = all_rows and not bound and not blind and number == len(starts)
         needed = facts.n * theory.guarantee(analysis, stopping, FAILURE).factor if promised else None
         decrease = least_decrease(plan)
-        found.append(Outlook(label, number, len(starts), stopping, decrease, facts.n, all_rows, needed))
+        found.append(Outlook(label, number, len(starts), stopping, decrease, facts.n, all_rows, needed, blind))
     return tuple(found)
 
 

@@ -13,7 +13,7 @@ from dpviz.families.second_order.theory import GREEN
 from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.axes import axis
-from dpviz.plots.lines import MAX_POINTS, Limit, Line, Mark, line_figure
+from dpviz.plots.lines import MAX_POINTS, Limit, Line, Mark, Scale, limit_line, line_figure
 from dpviz.plots.multiples import AGAIN
 from dpviz.plots.style import ArmStyle
 
@@ -27,8 +27,10 @@ KINDS: Mapping[int, tuple[str, str, str]] = {
 _PARTS = ((style.PALETTE["second"], "."), (style.PALETTE["private"], ""), (style.PALETTE["theory"], "/"))
 _PARTS = (*_PARTS, (style.PALETTE["spent"], "x"))
 _CLOUD = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
+FEW_STEPS = 15  # up to so many every one has a tick
 _FEW = 0.2  # of the ceiling: of less, the axis ends near what was spent
-BLUES = [[0.0, "#08519C"], [0.5, "#9ECAE1"], [1.0, "#F7FBFF"]]  # low is dark
+RATIO, FARTHEST = "Noise over tolerance", 4.0  # and where bars end
+GROUND = [[0.0, "#7C8594"], [0.5, "#B9C0CA"], [1.0, "#F1F3F6"]]  # low is dark; grey, so that every hue stands out
 
 
 def stopping_test(
@@ -55,13 +57,10 @@ def stopping_test(
         chosen = taken == kind
         if chosen.any():
             traces.append(_markers(steps[chosen], values[chosen], word, color, symbol))
-    ends = np.array([0.0, float(steps.max())], dtype=np.float32)
-    traces.append(
-        {"type": "scatter", "mode": "lines", "x": ends, "y": np.full(2, tolerance, dtype=np.float32)}
-        | {"name": f"tolerance {short(tolerance)}", "hoverinfo": "skip"}
-        | {"line": {"color": style.PALETTE["spent"], "dash": "dashdot", "width": 1.5}}
-    )
+    limit = Limit(tolerance, f"tolerance {short(tolerance)}")
+    traces.append(limit_line(limit, (0.5, float(steps.max()) + 0.5), Scale(False, log_y)))
     frame = style.layout("Step t", title, log_y=log_y, legend_entries=len(traces), height=height)
+    frame["xaxis"] |= {"dtick": 1} if steps.max() <= FEW_STEPS else {}
     return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
 
 
@@ -196,7 +195,7 @@ def landscape(
             "x": ground.x.astype(np.float32),
             "y": ground.y.astype(np.float32),
             "z": ground.values.astype(np.float32),
-            "colorscale": BLUES,
+            "colorscale": GROUND,
             "showscale": False,
             "showlegend": False,
             "ncontours": 24,
@@ -205,8 +204,11 @@ def landscape(
             "hovertemplate": "f = %{z:.4~r}<extra></extra>",
         }
     ]
-    for number, (label, cloud) in enumerate(clouds.items()):
-        traces += _cloud(label, cloud, styles[label].color, _CLOUD[number % len(_CLOUD)], far)
+    drawn = [
+        _cloud(label, cloud, styles[label].color, _CLOUD[number % len(_CLOUD)], far)
+        for number, (label, cloud) in enumerate(clouds.items())
+    ]
+    traces += [trace for parts in drawn for trace in parts[:-1]] + [parts[-1] for parts in drawn]  # dots above all ways
     layout = style.layout(*directions, not_private=True, legend_entries=max(2, len(clouds)), height=height)
     layout["xaxis"] = axis(directions[0], False) | {"range": [-far[0], far[0]], "zeroline": False}
     layout["yaxis"] = axis(directions[1], False) | {"range": [-far[1], far[1]], "zeroline": False}
@@ -272,27 +274,34 @@ def waiting_times(
 def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]], *, height: int = style.HEIGHT) -> go.Figure:
     """Noise of the released gradient and Hessian over what each test tolerates, r_g and r_H per method; a line at 1."""
     names = list(ratios)[::-1]  # the first on top
+    parts = (("gradient test", style.PALETTE["private"], ""), ("curvature test", style.PALETTE["second"], "/"))
     traces = []
-    for place, (word, color, symbol) in enumerate(
-        (("gradient", style.PALETTE["private"], "circle"), ("curvature", style.PALETTE["second"], "triangle-down"))
-    ):
-        known = [name for name in names if np.isfinite(ratios[name][place]) and ratios[name][place] > 0]
-        if not known:
-            continue
-        values = np.array([ratios[name][place] for name in known], dtype=np.float32)
-        traces.append(
-            {"type": "scatter", "mode": "markers", "x": values, "y": known, "name": f"{word} test"}
-            | {"marker": {"color": color, "symbol": symbol, "size": 12}}
-            | {"hovertemplate": f"%{{y}}, {word} test: %{{x:,.3~r}}<extra></extra>"}
-        )
-    frame = style.layout(
-        "Noise over tolerance", "", log_x=True, notes=["right of the line, noise alone fails the test"], height=height
-    )
-    low = min((float(trace["x"].min()) for trace in traces), default=0.1)
-    high = max((float(trace["x"].max()) for trace in traces), default=1.0)
-    ends = [np.log10(min(low, 0.3)) - 0.15, np.log10(max(high, 3.0)) + 0.15]
-    frame["xaxis"] |= {"range": ends}
+    for place, (word, color, pattern) in enumerate(parts):
+        known = [name for name in names if ratios[name][place] > 0]
+        if known:
+            values = np.array([ratios[name][place] for name in known])
+            traces.append(_bars(known, values, word, color, pattern))
+    if not traces:
+        empty = "No method adds noise."
+        return line_figure([], x_title=RATIO, y_title="", log_y=False, if_empty=empty, height=height)
+    beyond = any((trace["x"] >= FARTHEST).any() for trace in traces)
+    notes = [f"bars end at {FARTHEST:g}"] if beyond else []
+    frame = style.layout(RATIO, "", notes=notes, legend_entries=2, height=height)
+    frame["xaxis"] |= {"rangemode": "tozero"}
     frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
     one = {"type": "line", "xref": "x", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}
     frame["shapes"] = [one | {"line": {"color": style.PALETTE["spent"], "dash": "dashdot", "width": 1.5}}]
-    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest", "showlegend": len(traces) > 1}})
+    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest", "barmode": "group"}})
+
+
+def _bars(names: Sequence[str], values: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "x": np.minimum(values, FARTHEST).astype(np.float32),
+        "y": list(names),
+        "name": name,
+        "text": [short(value, 2) for value in values.tolist()],
+        "marker": {"color": color, "pattern": {"shape": pattern, "size": 6, "solidity": 0.2}},
+        "hovertemplate": f"%{{y}}, {name}: %{{text}}<extra></extra>",
+    }

@@ -17,8 +17,8 @@ ROUNDING = 1e-9
 class Finish:
     """How R runs of a method ended: functions of released values, but for `solved`.
 
-    finished : how many met both tests. median_step : of these; nan without any. solved : how many of these are at a true
-    second-order solution, which reads raw data; None where that may not be shown, or was not computed.
+    finished : how many met both tests. median_step : of these; nan without any. solved : how many of these are at a
+    true second-order solution, which reads raw data; None where that may not be shown, or was not computed.
     """
 
     finished: int

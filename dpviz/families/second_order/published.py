@@ -29,7 +29,7 @@ class Cell:
 
 
 def _cell(text: str) -> Cell:
-    """From "0.729 28 10.1 9.9" (the spread of a loss in thousandths), "0.581 57 ×", or "0.535 15 ?×" where illegible."""
+    """From "0.729 28 10.1 9.9" (spreads of losses in thousandths), "0.581 57 ×", or "0.535 15 ?×" where illegible."""
     loss, spread, *time = text.split()
     first = float(loss), int(spread) / 1000
     if time[0] in ("×", "?×", "?"):

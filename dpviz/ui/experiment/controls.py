@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import streamlit as st
@@ -21,6 +22,7 @@ CURRENCIES: dict[str, type[Budget]] = {
     "gaussian": GaussianDP,
 }
 BY_NAME = "method"
+USUAL: Mapping[str, float] = MappingProxyType({})
 FRESH_SEED = "The seed of the noise is drawn afresh for every run and kept nowhere, so a run cannot be repeated."
 SECRET_SEED = (
     "**Who knows the seed can subtract the noise.** A fixed one repeats a run and stands in the link and in the "
@@ -168,13 +170,14 @@ def applicable(catalogue: Catalogue, names: Sequence[str], methods: Sequence[str
 def budget(
     panel: Panel,
     default: str = "pure",
-    epsilon: float | None = None,
+    at_first: Mapping[str, float] = USUAL,
     currencies: Mapping[str, type[Budget]] = CURRENCIES,
     lead: DeltaGenerator | None = None,
 ) -> Settings[Budget]:
-    """Choose the currency and the size of the budget; `default` and `epsilon`: what it is at first on this page.
+    """Choose the currency and the size of the budget; `default` is the currency at first on this page.
 
-    lead : the place of the budget's size, where that is not among the other controls.
+    at_first : "epsilon", "delta" at first, where these are not the budget's own defaults. lead : the place of the
+    budget's size, where that is not among the other controls.
     """
     currency = panel.choice(
         "currency",
@@ -184,10 +187,7 @@ def budget(
         "Pure ε is the strictest kind. The others allow Gaussian noise and add up more slowly over many steps.",
     )
     cls = currencies[currency]
-    controls = [
-        replace(control, default=epsilon) if epsilon is not None and control.name == "epsilon" else control
-        for control in cls.controls()
-    ]
+    controls = [replace(control, default=at_first.get(control.name, control.default)) for control in cls.controls()]
     values = {}
     for position, control in enumerate(controls):
         with lead if lead is not None and position == 0 else st.container():

@@ -1,7 +1,7 @@
 """A family's page: choose, plan, run, show, written once. A family describes itself and hooks in what only it has."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -91,7 +91,7 @@ class FamilyPage:
     prefix : of all keys and addresses. package : the family's, whose THEORY.md the page shows.
     catalogue, presets, groups : the methods, the named experiments, and how the methods' settings are grouped.
     references : what the non-private references are, in a sentence; empty if there are none.
-    currency, epsilon : the budget at first.
+    currency, at_first : of the budget, and the numbers in which it differs from a usual one: "epsilon", "delta".
 
     Hooks, in the order of their calls:
     choose : data controls; `(panel, place for an upload, place for a leading control)`.
@@ -118,7 +118,7 @@ class FamilyPage:
     references: str = "Each update rule once more, without noise: no privacy."
     data_heading: str = "Data"
     currency: str = "pure"
-    epsilon: float | None = None
+    at_first: Mapping[str, float] = field(default_factory=dict)
     offer: Callable[[Any], Offer] = _every
     offer_of: Callable[[ProblemSpecification], Offer] = _every
     applicable: Callable[[Sequence[str], Any, type[Budget]], Sequence[str]] = _all
@@ -208,7 +208,7 @@ def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
             st.subheader(page.data_heading, anchor=False)
             chosen.source = source = page.choose(panel, places.messages, places.second)
             st.subheader("Privacy", anchor=False)
-            budget = controls.budget(panel, page.currency, page.epsilon, lead=places.first)
+            budget = controls.budget(panel, page.currency, page.at_first, lead=places.first)
             chosen.delta = guarantee.delta(panel, budget)
             st.subheader("Methods", anchor=False)
             offer = page.offer(source)

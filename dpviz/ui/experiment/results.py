@@ -244,9 +244,14 @@ def _readable(numbers: pd.DataFrame) -> pd.DataFrame:
         shown = shown.drop(columns="diverged")
     for name in [name for name in shown if name.endswith("_low")]:
         high = name.removesuffix("_low") + "_high"
-        band = [f"{short(low, 2)} - {short(high, 2)}" for low, high in zip(shown[name], shown[high], strict=True)]
+        band = [f"{_signed(low)} - {_signed(high)}" for low, high in zip(shown[name], shown[high], strict=True)]
         shown = shown.drop(columns=high).assign(**{name: band})
     return shown.map(lambda value: None if isinstance(value, float) and not np.isfinite(value) else value)
+
+
+def _signed(x: float) -> str:
+    """An end of a band; with the sign that is no hyphen, which a spreadsheet could take for a formula."""
+    return short(x, 2).replace("-", "−")
 
 
 def _heading(name: str, column: results.Column, numbers: pd.DataFrame, delta: float) -> str:

@@ -21,6 +21,7 @@ from dpviz.ui.experiment.run import Run
 REACH = (2.7, 1.5)  # of the picture, in both directions: the minima of the demonstration lie at ±2.1 of the first
 EVALUATIONS = 3e7  # rows times points of the ground, at most: about a third of a second
 FEWEST, MOST = 11, 41  # points along each direction
+NONE = "Their noise is larger than what they test: no place looks like a minimum."
 OTHERS = 2  # methods beside the first that the sentence tells of
 
 
@@ -83,7 +84,8 @@ def number(run: Run, trace: Trace) -> hero.Headline | None:
     if not told:
         return None
     first, *others = told
-    words = [texts.ended(told[first]), *(f"{label}: {texts.ended(told[label])}" for label in others[:OTHERS])]
+    words = [f"{texts.when_and_where(told[first]).capitalize()}."] if told[first].finished else [NONE]
+    words += [f"{label}: {texts.ended(told[label])}" for label in others[:OTHERS]]
     return hero.Headline(
         f"Runs of {first} that stopped",
         f"{told[first].finished} of {told[first].runs}",

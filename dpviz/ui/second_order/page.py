@@ -9,7 +9,7 @@ from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.experiment.results import Options
-from dpviz.ui.second_order import live, plan, problem, results
+from dpviz.ui.second_order import closer_look, live, plan, problem, results
 
 
 def _options(shown: PlanView) -> Options:
@@ -31,7 +31,7 @@ PAGE = FamilyPage(
     ),
     references="OPT once more, without noise: no privacy.",
     currency="approximate",
-    epsilon=1.0,
+    at_first={"epsilon": 1.0, "delta": 1e-5},
     choose=problem.data,
     build=problem.model,
     settings_of=problem.settings_of,
@@ -41,6 +41,7 @@ PAGE = FamilyPage(
     noise=plan.noise,
     drawings=plan.drawings,
     alts=plan.ALTS,
+    looks=closer_look.looks,
     note=plan.size_note,
     assumptions=plan.assumptions,
     picture=live.picture,

@@ -1,4 +1,4 @@
-"""The plan of the second-order methods: whether the budget can tell a minimum from a flat place, before anything runs."""
+"""The plan of the second-order methods: whether the budget can tell a minimum from a flat place."""
 
 from collections.abc import Collection, Mapping
 
@@ -48,13 +48,15 @@ def traffic_light(shown: PlanView) -> None:
         return
     st.header("Can your budget tell?", anchor=False)
     chosen = {label: advice.best(phases) for label, phases in found.items()}
-    first = next(iter(chosen.values()))
     with st.container(horizontal=True, gap="small"):
         for label, outlook in chosen.items():
-            color, icon = BADGES[outlook.light]
-            st.badge(f"{label}: {texts.LIGHTS[outlook.light][1]}", icon=icon, color=color)
-    say = {"green": st.success, "amber": st.warning, "red": st.error}[first.light]
-    say(texts.can_tell(first, shown.experiment.budget), icon=BADGES[first.light][1])
+            color, icon = BLIND if outlook.blind else BADGES[outlook.light]
+            words = texts.BLIND if outlook.blind else texts.LIGHTS[outlook.light][1]
+            st.badge(f"{label}: {words}", icon=icon, color=color)
+    first = min(chosen.values(), key=lambda outlook: outlook.blind)
+    if not first.blind:
+        say = {"green": st.success, "amber": st.warning, "red": st.error}[first.light]
+        say(texts.can_tell(first, shown.experiment.budget), icon=BADGES[first.light][1])
     with st.expander("Every method, in numbers", icon=":material/traffic:"):
         _table(found)
 
@@ -64,6 +66,8 @@ BADGES: Mapping[str, tuple[str, str]] = {
     "amber": ("orange", ":material/schedule:"),
     "red": ("red", ":material/block:"),
 }
+
+BLIND = ("gray", ":material/visibility_off:")
 
 
 def _table(found: Theory) -> None:
@@ -85,7 +89,7 @@ def _row(outlook: Outlook) -> dict[str, object]:
     stopping = outlook.stopping
     return {
         "Method": outlook.name,
-        "Can it stop?": texts.light(outlook.light),
+        "Can it stop?": texts.light(outlook),
         "W": stopping.waiting_time,
         "T": stopping.iterations,
         "Gradient": stopping.gradient_ratio,
@@ -105,7 +109,7 @@ def noise(shown: PlanView) -> Drawing:
 def drawings(shown: PlanView) -> Shown:
     """The other figures of the plan, with headings and captions."""
     found: Theory = shown.theory
-    lasts = {label: phases[-1] for label, phases in found.items() if phases[-1].all_rows}
+    lasts = {label: phases[-1] for label, phases in found.items() if phases[-1].all_rows and not phases[-1].blind}
     waiting = {label: _waiting(outlook) for label, outlook in lasts.items()}
     ratios = {
         outlook.name: (outlook.stopping.gradient_ratio, outlook.stopping.hessian_ratio)
@@ -117,8 +121,8 @@ def drawings(shown: PlanView) -> Shown:
         (
             "Noise against the tolerances",
             figures.noise_against_tolerances(ratios),
-            "A run stops where a noisy number is within its tolerance. Left of the line the noise allows that; far right "
-            f"of it no place looks flat, however good it is. {SETTINGS_ONLY}",
+            "A run stops where a noisy number is within its tolerance. Left of the line the noise allows that; far "
+            f"right of it no place looks flat, however good it is. {SETTINGS_ONLY}",
         ),
         (
             "Waiting time and rows",

@@ -8,24 +8,38 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dpviz.datasets import BundledTable, CorrelatedLogistic, DatasetSpecification, HeavyTailed, Saddle, UniformLogistic
+from dpviz.datasets import (
+    BundledTable,
+    CorrelatedLogistic,
+    DatasetSpecification,
+    HeavyTailed,
+    Prepared,
+    Saddle,
+    UniformLogistic,
+)
+from dpviz.datasets.covertype import CovertypeLike, CovertypeUpload, prepare_covertype
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment.controls import fields_of
+from dpviz.ui.uploads import file
 from dpviz.ui.uploads import table as data_panel
 
 # The short names are part of the address.
-SADDLE = "saddle"
+SADDLE, COVERTYPE_FILE = "saddle", "covertype_file"
 GENERATORS: Mapping[str, type[DatasetSpecification]] = {
     SADDLE: Saddle,
+    "covertype": CovertypeLike,
     "uniform": UniformLogistic,
     "correlated": CorrelatedLogistic,
     "heavy": HeavyTailed,
     "bundled": BundledTable,
 }
-SOURCES = {name: cls.title for name, cls in GENERATORS.items()} | {data_panel.UPLOAD: "Your own file"}
+SOURCES = {name: cls.title for name, cls in GENERATORS.items()} | {
+    data_panel.UPLOAD: "Your own file",
+    COVERTYPE_FILE: "Your copy of covtype.data",
+}
 LOSSES: Mapping[str, type[NonconvexModel]] = {
     "robust": RobustComponent,
     "logistic": LogisticTukey,
@@ -35,7 +49,8 @@ LOSS_TITLES = {"robust": "Robust component", "logistic": "Logistic", "sigmoid": 
 MODEL = ("scaling", "divisor", "start", "smoothness", "hessian_lipschitz", "hessian_bound", "gap")
 LOSS_HELP = (
     "Robust component: the direction in which the rows reach furthest, whatever outliers say; its start is a saddle. "
-    "Logistic: two classes, as in the paper; its curvature cannot fall far below 0. Sigmoid: a smooth count of mistakes."
+    "Logistic: two classes, as in the paper; its curvature cannot fall far below 0. Sigmoid: a smooth count of "
+    "mistakes."
 )
 
 
@@ -52,7 +67,7 @@ class Data:
     @property
     def uploaded(self) -> bool:
         """Whether the data are the visitor's own file."""
-        return self.source == data_panel.UPLOAD
+        return self.source in (data_panel.UPLOAD, COVERTYPE_FILE)
 
     @property
     def number(self) -> bool:
@@ -69,14 +84,28 @@ def data(panel: Panel, main: DeltaGenerator, _lead: DeltaGenerator) -> Data:
     source = panel.choice(
         "data", "Data set", SOURCES, SADDLE, "What the algorithms learn from. Your own file stays on this server."
     )
-    if source == data_panel.UPLOAD:
+    if source in (data_panel.UPLOAD, COVERTYPE_FILE):
         with main, st.expander("Your data", expanded=True, icon=":material/upload_file:"):
-            upload, tables = data_panel.uploaded(panel.page)
+            upload, tables = _uploaded(panel.page, source)
         return Data(source, upload=upload, tables=tables)
     cls = GENERATORS[source]
     with st.expander("Data settings"):
         names = [control.name for control in cls.controls()]
         return Data(source, Settings(cls, panel.specification(cls, names, prefix=f"{source}_")))
+
+
+def _uploaded(page: str, source: str) -> tuple[DatasetSpecification | None, Mapping[str, np.ndarray]]:
+    """A file with declared columns; or that of the forest cover types, of which all is declared already."""
+    if source == data_panel.UPLOAD:
+        return data_panel.uploaded(page)
+    st.caption("The UCI file covtype.data, or covtype.data.gz: 54 columns and the class, without a header.")
+    return file.uploaded(page, file.File, _covertype)
+
+
+def _covertype(upload: file.File) -> Prepared[CovertypeUpload]:
+    prepared = upload.once("covertype", lambda name: prepare_covertype(upload.frame, name, upload.reading))
+    file.ready(len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features")
+    return prepared
 
 
 def model(panel: Panel, chosen: Data, _budget: Settings[Budget], _seed: int | None) -> ProblemSpecification | None:

@@ -1,4 +1,4 @@
-"""What a run of the second-order methods shows beyond curves: how runs ended, both tests step by step, what they cost."""
+"""What a run of the second-order methods shows beyond curves: how it ended, both tests, and what they cost."""
 
 import streamlit as st
 
@@ -6,6 +6,7 @@ from dpviz.experiments.trace import Trace
 from dpviz.families.second_order import figures, measure, texts
 from dpviz.families.second_order.states import NOISY_CURVATURE, NOISY_GRADIENT
 from dpviz.numbers import short
+from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import Shown
@@ -66,7 +67,8 @@ def _row(run: Run, trace: Trace, label: str, found: measure.Finish) -> dict[str,
     charged = trace.spent(label)[1]
     plan = run.plans[label]
     if len(charged) and plan.currency is not None:
-        row["Used"] = f"{short(100 * float(charged[-1].mean()) / float(plan.spent(plan.currency)[-1]), 2)} %"
+        share = (charged[-1] / plan.spent(plan.currency)[-1]) ** UNITS[plan.currency].power  # of what adds up
+        row["Used"] = f"{short(100 * float(share.mean()), 2)} %"
     return row
 
 

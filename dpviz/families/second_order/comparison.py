@@ -1,0 +1,92 @@
+"""The paper's tables beside a run of ours: what was printed, what comes of it here, and what the plan says before."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dpviz.experiments.sweep_result import Ended, SweepResult
+from dpviz.families.second_order import texts
+from dpviz.families.second_order.advice import Outlook
+from dpviz.families.second_order.published import EPSILONS, TABLES, Cell, Tolerances
+from dpviz.numbers import short
+
+Lights = Mapping[float, Mapping[str, Outlook]]  # by budget and method
+
+
+def rows(tolerances: Tolerances, result: SweepResult | None, lights: Lights) -> list[dict[str, Any]]:
+    """The table, a row for each budget and method; what is not known yet is None.
+
+    Run times are over that of the quickest method that finished at the same budget, there and here.
+    """
+    return [
+        row
+        for place, epsilon in enumerate(EPSILONS)
+        for row in _at(
+            {label: cells[place] for label, cells in TABLES[tolerances].items()},
+            epsilon,
+            _ends(result, epsilon),
+            lights.get(epsilon, {}),
+        )
+    ]
+
+
+def _at(
+    cells: Mapping[str, Cell], epsilon: float, ends: Mapping[str, Ended], lights: Mapping[str, Outlook]
+) -> list[dict[str, Any]]:
+    theirs = min(cell.seconds for cell in cells.values() if cell.seconds is not None)
+    times = [end.seconds for end in ends.values() if _converged(end) == len(end.samples)]
+    ours = min(times, default=float("nan"))
+    return [
+        {
+            "ε": short(epsilon),
+            "Method": label,
+            "Before": texts.light(lights[label]).split(":")[0] if label in lights else None,
+            "Loss, paper": f"{cell.loss:.3f} ± {cell.loss_spread:.3f}",
+            "Loss, here": _loss(ends.get(label)),
+            "Finished, paper": _finished(cell),
+            "Finished, here": _counted(ends.get(label)),
+            "Time, paper": None if cell.seconds is None else f"{short(cell.seconds / theirs, 2)}×",
+            "Time, here": _time(ends.get(label), ours),
+        }
+        for label, cell in cells.items()
+    ]
+
+
+def _ends(result: SweepResult | None, epsilon: float) -> dict[str, Ended]:
+    """What is known at a budget, by method."""
+    if result is None:
+        return {}
+    return {
+        label: end
+        for label, curve in result.curves.items()
+        for end in curve.ends
+        if np.isclose(end.place.value, epsilon)
+    }
+
+
+def _converged(end: Ended) -> int:
+    return 0 if end.endings is None else end.endings.status.get("converged", 0)
+
+
+def _loss(end: Ended | None) -> str | None:
+    return None if end is None else f"{end.samples.mean():.3f} ± {end.samples.std():.3f}"
+
+
+def _finished(cell: Cell) -> str:
+    lost = "" if cell.legible else " (not legible)"
+    return f"{'yes' if cell.finished else '×'}{lost}"
+
+
+def _counted(end: Ended | None) -> str | None:
+    if end is None or end.endings is None:
+        return None
+    found = end.endings
+    steps = f", step {short(found.median_stop, 4)}" if _converged(end) else ""
+    return f"{_converged(end)} of {found.replicates}{steps}"
+
+
+def _time(end: Ended | None, quickest: float) -> str | None:
+    if end is None or _converged(end) < len(end.samples):
+        return None
+    return f"{short(end.seconds / quickest, 2)}×"

@@ -1,0 +1,75 @@
+"""Closer looks at the plan of the second-order methods: accounting, and the paper's tables filled in."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from dpviz.experiments.sweep import Sweep
+from dpviz.experiments.sweep_result import SweepResult
+from dpviz.families.second_order import advice, comparison, presets, texts
+from dpviz.families.second_order.published import EPSILONS, Tolerances
+from dpviz.numbers import short
+from dpviz.plots import plan_figures
+from dpviz.ui import charts
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import guarantee
+from dpviz.ui.experiment import sweep as sweep_panel
+from dpviz.ui.experiment.plan import PlanView
+from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.tables import show_table
+
+HEIGHT = 380
+TARGETS: dict[str, Tolerances] = {"loose": "loose", "tight": "tight"}
+OFFERED = {"loose": "Loose: α = 0.06", "tight": "Tight: α = 0.03"}
+
+
+def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[], None]]:
+    """The closer looks, by the title of their tab."""
+    return {
+        "Accounting": lambda: _accounting(panel, shown, delta),
+        "The paper's tables": lambda: _tables(panel),
+    }
+
+
+def _accounting(panel: Panel, shown: PlanView, delta: float) -> None:
+    """ε of one method's plan by every accountant."""
+    plans = guarantee.private(shown.plans)
+    with st.columns([1, 2])[0]:
+        options = {label: label for label in plans}
+        label = panel.choice("accounting_of", "Method", options, next(iter(plans)), "Whose plan is looked at.")
+    charts.show(
+        plan_figures.accountant_curves(shown.plans[label], delta, height=HEIGHT),
+        panel.key("chart_accountants"),
+        f"ε at δ = {short(delta)}, by every accountant",
+        "ε spent after each step at most, one line per accountant; the lowest is the tightest",
+        f"The most that a run can have spent by each step, read by different accountants. {SETTINGS_ONLY}",
+    )
+
+
+def _tables(panel: Panel) -> None:
+    """Both tables of the paper, and the same methods, targets and budgets run here."""
+    st.markdown(texts.TABLES)
+    tolerances = TARGETS[panel.choice("table", "Targets", OFFERED, "loose", "Which of the paper's two tables.")]
+    experiment = presets.paper(tolerances)
+    sweep = Sweep(experiment=experiment, fields=("budget.epsilon",), values=EPSILONS, metric="objective")
+    key = panel.key(f"table_{tolerances}")
+    lights = {
+        point.value: {
+            label: advice.best(phases) for label, phases in advice.outlooks(point.experiment, point.plans).items()
+        }
+        for point in sweep_panel.planned(sweep.to_json())
+        if point.experiment is not None
+    }
+    run = sweep_panel.current(key)
+    if run is None or run.job.result is None or run.job.result.metric is None:
+        _draw(tolerances, None, lights)
+    sweep_panel.panel(key, "The paper's table", sweep, lambda result: _draw(tolerances, result, lights))
+
+
+def _draw(tolerances: Tolerances, result: SweepResult | None, lights: comparison.Lights) -> None:
+    show_table(
+        comparison.rows(tolerances, result, lights),
+        placeholder="–",
+        alt="Of every budget and method: final loss, whether it finished, and relative run time, in the paper and here",
+    )
+    st.caption(texts.TABLES_CAPTION)
