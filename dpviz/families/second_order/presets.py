@@ -59,8 +59,8 @@ PRESETS: tuple[Preset, ...] = (
     Preset(
         name="Start here: a pass that looks like a valley",
         source="dpviz",
-        look_for="At the start the gradient is exactly zero for every data set, so a method that looks at gradients only "
-        "stops there at once: flat, but no minimum. OPT asks for the curvature, leaves along it, and stops in one of "
+        look_for="At the start the gradient is exactly zero for every data set, so a method that looks at gradients "
+        "only stops there at once: flat, but no minimum. OPT asks for the curvature, leaves along it, and stops in one of "
         "the two valleys.",
         reported="Not in the paper. Of 200 runs all stop, 198 at a minimum, in 10 steps (median).",
         experiment=Experiment(
@@ -73,8 +73,8 @@ PRESETS: tuple[Preset, ...] = (
     Preset(
         name="Amber: late, and by luck of the noise",
         source="dpviz",
-        look_for="Half the budget and tighter targets: the noise is a little larger than what is tested, so runs wait at "
-        "the bottom of the valley until both tests pass by chance. The objective is no lower for it.",
+        look_for="Half the budget and tighter targets: the noise is a little larger than what is tested, so runs wait "
+        "at the bottom of the valley until both tests pass by chance. The objective is no lower for it.",
         reported="Not in the paper. 60 of 60 runs stop, median step 28; without privacy 14 would do.",
         experiment=Experiment(
             problem=RobustComponent(),

@@ -227,8 +227,8 @@ def _steps(waiting: float) -> str:
 
 
 TESTS = {
-    "noisy_gradient_norm": "a marker for every step of every run. Above the tolerance the step goes along the gradient; "
-    "below it the curvature is asked for.",
+    "noisy_gradient_norm": "a marker for every step of every run. Above the tolerance the step goes along the "
+    "gradient; below it the curvature is asked for.",
     "noisy_curvature": "asked for only where the gradient was small. Below the tolerance the step goes along the "
     "curvature; above it the run stops.",
 }
