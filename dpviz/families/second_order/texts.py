@@ -209,7 +209,7 @@ def light(outlook: Outlook) -> str:
 def can_tell(outlook: Outlook, budget: Budget) -> str:
     """Whether the budget can tell, for one method, and what would make it able to, in a sentence."""
     stopping = outlook.stopping
-    waiting = f"At a flat place {outlook.name} waits W = {_steps(stopping.waiting_time)}, of {stopping.iterations:,}"
+    waiting = f"At a flat place {outlook.name} waits {_steps(stopping.waiting_time)}, of {stopping.iterations:,}"
     if outlook.light == "green":
         return f"{waiting}, until both tests pass."
     ways = [f"n = {short(outlook.factor * outlook.rows)} rows"] if outlook.all_rows else []
@@ -223,7 +223,9 @@ def can_tell(outlook: Outlook, budget: Budget) -> str:
 
 
 def _steps(waiting: float) -> str:
-    return f"{short(waiting)} step{'s' if waiting != 1 else ''}" if waiting < 1e6 else "more than a million steps"
+    if waiting >= 1e6:
+        return "more than a million steps"
+    return f"W = {short(waiting)} step{'s' if float(short(waiting).replace(',', '')) != 1 else ''}"
 
 
 TESTS = {

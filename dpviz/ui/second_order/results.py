@@ -95,7 +95,7 @@ def tests(panel: Panel, run: Run, trace: Trace, _diagnostics: bool) -> Shown:
         alt = f"{heading} {metric.label} in every step of every run, with its tolerance and the kind of step"
         with column:
             if figure.data:
-                charts.show(figure, panel.key(f"chart_{metric.name}"), heading, alt, caption, status)
+                charts.show(figure, panel.key(f"chart_test_{metric.name}"), heading, alt, caption, status)
                 shown.append((heading, figure, caption))
             else:
                 st.subheader(heading, anchor=False)

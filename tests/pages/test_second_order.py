@@ -1,0 +1,162 @@
+"""The page of second-order solutions: the light before a run, how runs ended, presets, currencies, files of its own."""
+
+import io
+import json
+from typing import Any
+from urllib.parse import parse_qs
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz.datasets.covertype import WIDTH
+from dpviz.experiments.preset import Preset
+from dpviz.families.second_order import presets, texts
+from dpviz.families.second_order.published import EPSILONS, TABLES
+from dpviz.privacy.budgets import GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.ui.second_order import problem as controls
+from tests.pages.reading import Load, all_methods, charts, choose, link, metrics, pictures, run, said, table, text
+from tests.pages.test_mirror_uploads import people
+
+PAGE = "second_order"
+SMALL = {"second_saddle_rows": "2000", "second_saddle_dimension": "3", "second_replicates": "4"}
+RED = {"second_gradient_target": "0.05", "second_curvature_target": "0.15", "second_epsilon": "0.25"}
+RAW = ("Objective", "Gradient norm", "Smallest eigenvalue")
+
+
+def lights(app: AppTest) -> dict[str, str]:
+    """The traffic light by method, without what it means."""
+    found = table(app, "Can it stop?")
+    return dict(zip(found["Method"], found["Can it stop?"].str.partition(":")[0], strict=True))
+
+
+def live(app: AppTest) -> dict[str, Any]:
+    """The live picture."""
+    (part,) = app.get("bidi_component")
+    found: dict[str, Any] = json.loads(json.loads(part.proto.json)["figure"])
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------- the plan
+
+
+def test_the_light_is_there_before_anything_runs(load: Load) -> None:
+    app = load(PAGE, second_references="true")
+    assert app.title[0].value == "Second-order solutions" and not app.error and not app.warning
+    assert app.selectbox(key="second_preset").value == presets.PRESETS[0].name
+    assert presets.PRESETS[0].look_for in text(app) and "second_job" not in app.session_state
+    assert lights(app) == {"OPT": "✓ green", presets.FIRST_ORDER: "? cannot tell"}
+    assert "OPT waits W = 1 step, of 1,511" in text(app) and pictures(app) == 4
+    numbers = table(app, "W").set_index("Method").loc["OPT"]
+    assert numbers["Gradient"] == pytest.approx(0.2317, rel=1e-3)  # THEORY.md, section 6
+    assert numbers["Curvature"] == pytest.approx(0.3567, rel=1e-3)
+
+
+def test_red_says_what_would_turn_it_green_and_that_does(load: Load) -> None:
+    app = load(PAGE, second_methods="OPT", **RED)
+    assert lights(app) == {"OPT": "✗ red"}
+    (verdict,) = (error.value for error in app.error)
+    assert "looser targets" in verdict
+    rows = verdict.partition("n = ")[2].partition(" rows")[0].replace(",", "")
+    epsilon = verdict.partition("ε = ")[2].partition(";")[0]
+    more = load(PAGE, second_methods="OPT", **RED, second_saddle_rows=str(int(rows) + 100))
+    assert lights(more) == {"OPT": "✓ green"} and not more.error
+    app.number_input(key="second_epsilon").set_value(float(epsilon) * 1.01).run()
+    assert lights(app) == {"OPT": "✓ green"} and not app.error
+
+
+def test_every_method_plans_in_every_currency_or_says_why_not(load: Load) -> None:
+    app = all_methods(load(PAGE))
+    assert len(table(app, "W")) > len(presets.METHODS)  # a row for each phase
+    for currency in (ZeroConcentratedDP, GaussianDP):
+        app = all_methods(load(PAGE, second_currency=currency.name))
+        assert {"OPT", "2OPT-LS, phase 2"} <= set(lights(app)) and not any("-B" in name for name in lights(app))
+        assert "Left out: OPT-B, 2OPT-B" in said(app) and not app.error
+    pure = load(PAGE, second_currency=PureDP.name)
+    assert not pure.exception and "never gives pure ε-DP" in said(pure)
+
+
+@pytest.mark.parametrize("preset", presets.PRESETS[1:], ids=lambda preset: preset.name)
+def test_a_preset_sets_every_control_and_has_a_link(load: Load, preset: Preset) -> None:
+    app = load(PAGE)
+    app.selectbox(key="second_preset").set_value(preset.name).run()
+    assert not app.exception and app.selectbox(key="second_preset").value == preset.name
+    assert preset.look_for in text(app)
+    again = load(PAGE, **{"second_references": "true"} | parse_qs(link(app).partition("?")[2]))
+    assert again.selectbox(key="second_preset").value == preset.name and link(again) == link(app)
+
+
+@pytest.mark.parametrize("loss", controls.LOSSES)
+def test_every_loss_plans_on_every_kind_of_data(load: Load, loss: str) -> None:
+    app = load(PAGE)
+    for source in controls.GENERATORS:
+        choose(app, "data", source)
+        choose(app, "saddle_loss" if source == controls.SADDLE else "loss", loss)
+        assert not app.error and pictures(app) == 4, source
+    assert ("cannot fail" in said(app)) == (loss != "robust")  # no data set bends these losses far enough
+
+
+# -------------------------------------------------------------------------------------------------------------- the run
+
+
+def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
+    app = run(load(PAGE, second_references="true", second_replicates="20"))
+    ended = table(app, "At a minimum").set_index("Method")
+    assert ended.loc["OPT", "Finished"] == "20 of 20" == ended.loc[presets.FIRST_ORDER, "Finished"]
+    assert int(ended.loc["OPT", "At a minimum"].split()[0]) >= 19  # the rate is 0.99: THEORY.md, section 6
+    assert ended.loc[presets.FIRST_ORDER, "At a minimum"] == "0 of 20"
+    assert metrics(app)["Runs of OPT that stopped"] == "20 of 20" and "none of them at a minimum: only flat" in text(
+        app
+    )
+    alts = " ".join(charts(app))
+    assert "Is the gradient small?" in alts and "Is the curvature not negative?" in alts and "by purpose" in alts
+    assert live(app)["data"][0]["type"] == "contour"
+    choose(app, "tests_of", presets.FIRST_ORDER)
+    assert texts.NEVER_ASKED in text(app)
+
+
+def test_the_papers_tables_are_there_before_they_are_filled(load: Load) -> None:
+    app = load(PAGE, **SMALL)
+    for tab in ("Accounting", "The paper's tables"):
+        app.session_state["second_tabs"] = tab
+        app.run()
+        assert not app.exception and not app.error
+    for tolerances in TABLES:
+        choose(app, "table", tolerances)
+        found = table(app, "Loss, paper")
+        assert len(found) == len(EPSILONS) * len(TABLES[tolerances]) and found["Loss, here"].isna().all()
+        assert (found["Before"].notna() == found["Method"].isin(presets.METHODS)).all()
+
+
+# ---------------------------------------------------------------------------------------------------- files of your own
+
+
+def test_a_file_runs_by_click_and_hides_what_reads_it(load: Load) -> None:
+    app = load(PAGE, second_data="Your own file", second_replicates="2", second_follow="true", second_methods="OPT")
+    app.file_uploader[0].upload("mine.csv", people(), "text/csv")
+    app.run()
+    app.button(key="second_upload_fill").click().run()
+    assert not app.exception and not app.error and "second_job" not in app.session_state
+    app = run(app)
+    ended = table(app, "Finished")
+    assert "At a minimum" not in ended and list(ended["Method"]) == ["OPT"]
+    alts = " ".join(charts(app))
+    assert "Is the gradient small?" in alts and not any(name in alts for name in RAW)
+    assert live(app)["layout"]["yaxis"]["title"]["text"].startswith("Noisy gradient norm")
+    app.toggle(key="second_diagnostics").set_value(True).run()
+    assert not app.exception and "At a minimum" in table(app, "Finished") and "Objective" in " ".join(charts(app))
+
+
+def test_a_copy_of_the_papers_file_needs_no_declarations(load: Load) -> None:
+    generator = np.random.default_rng(0)
+    cells = generator.integers(0, 2, (400, WIDTH + 1))
+    cells[:, :10] *= 1000
+    cells[:, -1] = np.resize([1, 2, 2, 3], 400)
+    content = io.BytesIO()
+    pd.DataFrame(cells).to_csv(content, header=False, index=False)
+    app = load(PAGE, second_data="Your copy of covtype.data", second_methods="OPT")
+    app.file_uploader[0].upload("covtype.data", content.getvalue(), "text/csv")
+    app.run()
+    assert not app.exception and f"{WIDTH} features" in text(app) and "n = 300 rows, d = 54" in text(app)
+    assert lights(app) == {"OPT": "✗ red"} and not app.button(key="second_run").disabled
