@@ -62,6 +62,8 @@ def test_red_says_what_would_turn_it_green_and_that_does(load: Load) -> None:
     epsilon = verdict.partition("ε = ")[2].partition(";")[0]
     more = load(PAGE, second_methods="OPT", **RED, second_saddle_rows=str(int(rows) + 100))
     assert lights(more) == {"OPT": "✓ green"} and not more.error
+    app.number_input(key="second_epsilon").set_value(float(epsilon) * 0.98).run()
+    assert lights(app) == {"OPT": "~ amber"}
     app.number_input(key="second_epsilon").set_value(float(epsilon) * 1.01).run()
     assert lights(app) == {"OPT": "✓ green"} and not app.error
 

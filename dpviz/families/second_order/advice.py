@@ -120,7 +120,7 @@ def budget_for(budget: Budget, factor: float) -> str:
     if isinstance(budget, ApproximateDP):
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), 1, 1)
         mu = float(np.sqrt(2 * rho)) * factor
-        return f"ε = {short(GaussianDP.of(mu).to_epsilon_at(budget.delta))}"
+        return f"ε = {short(GaussianDP(mu=mu).to_epsilon_at(budget.delta))}"
     return ""
 
 
