@@ -4,7 +4,7 @@ import pytest
 
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.sweep import Sweep
-from dpviz.experiments.sweep_result import LeftOut, Place, SweepResult
+from dpviz.experiments.sweep_result import Ended, LeftOut, Place, SweepResult
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
 from dpviz.plots.style import HUES, arm_styles
 from dpviz.plots.sweep_figures import against
@@ -21,7 +21,7 @@ ARMS = {
 def add(result: SweepResult, label: str, setting: float, samples: np.ndarray, data_seed: int | None = None) -> None:
     """One more point of an arm."""
     curve = result.curves[label]
-    curve.add(Place(len(curve.ends), setting, data_seed=data_seed), samples, 0)
+    curve.add(Ended(Place(len(curve.ends), setting, data_seed=data_seed), samples, 0))
 
 
 def made(metric: Metric = GAP, spread: float = 0.2, replicates: int = 9, **medians: tuple[float, ...]) -> SweepResult:

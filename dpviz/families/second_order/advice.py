@@ -1,5 +1,6 @@
 """Before a run: can its budget tell a minimum from a flat place, and what would make it able to?"""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,8 +12,8 @@ from dpviz.families.second_order import theory
 from dpviz.families.second_order.algorithms import NonconvexMethod
 from dpviz.families.second_order.theory import Light, Stopping
 from dpviz.numbers import short
-from dpviz.privacy import calibration
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import Gaussian
 from dpviz.problems.nonconvex_risk import NonconvexFacts
 
 FAILURE = 0.05  # of the theorem's promise, over a whole run
@@ -111,17 +112,9 @@ def best(phases: tuple[Outlook, ...]) -> Outlook:
 
 
 def budget_for(budget: Budget, factor: float) -> str:
-    """The budget that buys so many times less noise on all rows, in words; exact for Gaussian noise. Empty for a budget
-    without such a multiple."""
-    if isinstance(budget, ZeroConcentratedDP):
-        return f"ρ = {short(budget.rho * factor**2)}"
-    if isinstance(budget, GaussianDP):
-        return f"μ = {short(budget.mu * factor)}"
-    if isinstance(budget, ApproximateDP):
-        (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), 1, 1)
-        mu = float(np.sqrt(2 * rho)) * factor
-        return f"ε = {short(GaussianDP(mu=mu).to_epsilon_at(budget.delta))}"
-    return ""
+    """The budget that buys so many times less Gaussian noise on all rows, in symbols."""
+    mu = math.sqrt(2 * budget.gaussian_rho(budget.amount))
+    return f"{budget.controls()[0].symbol} = {short(budget.spent((Gaussian(factor * mu),)))}"
 
 
 def waiting_by_rows(outlook: Outlook, reach: float = 100.0, points: int = 60) -> tuple[np.ndarray, np.ndarray]:

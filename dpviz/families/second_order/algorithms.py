@@ -144,6 +144,10 @@ class Descent(NonconvexMethod):
         0.75, 0.5, 0.9, label="Share of the first phase", symbol="φ₁", help="Of the budget in ρ; of two phases."
     )
 
+    @property
+    def look(self) -> tuple[int, int]:
+        return 3 if self.curvature == "never" else self.hue, int(self.phases != "one")
+
     def asks(self, facts: NonconvexFacts) -> bool:
         """Whether Hessians are released on a problem with these facts."""
         possible = facts.curvature_floor < -self.analysis(facts).curvature
@@ -180,9 +184,7 @@ class Descent(NonconvexMethod):
 
     def _notes(self, facts: NonconvexFacts) -> tuple[str, ...]:
         notes = [*planning.cut_short(self.by_theory(facts), max(self.lengths(facts)))]
-        if self.curvature == "never":
-            notes.append("First order only: a run stops where the gradient is small, be it a saddle point.")
-        elif not self.asks(facts):
+        if self.curvature != "never" and not self.asks(facts):
             notes.append(
                 f"No data set has a curvature below {short(facts.curvature_floor)} here, so the curvature test cannot "
                 "fail: no Hessian is released, and gradients get the whole budget."

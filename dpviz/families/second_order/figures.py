@@ -24,8 +24,12 @@ KINDS: Mapping[int, tuple[str, str, str]] = {
     TRUST_REGION: ("trust-region step", style.GREY, "diamond"),
     STOP: ("stop", style.PALETTE["theory"], "square"),
 }
-_PARTS = ((style.PALETTE["second"], "."), (style.PALETTE["private"], ""), (style.PALETTE["theory"], "/"))
-_PARTS = (*_PARTS, (style.PALETTE["spent"], "x"))
+_PARTS = (
+    (style.PALETTE["second"], "."),
+    (style.PALETTE["private"], ""),
+    (style.PALETTE["theory"], "/"),
+    (style.PALETTE["spent"], "x"),
+)
 _CLOUD = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
 FEW_STEPS = 15  # up to so many every one has a tick
 _FEW = 0.2  # of the ceiling: of less, the axis ends near what was spent

@@ -212,10 +212,9 @@ def can_tell(outlook: Outlook, budget: Budget) -> str:
     waiting = f"At a flat place {outlook.name} waits {_steps(stopping.waiting_time)}, of {stopping.iterations:,}"
     if outlook.light == "green":
         return f"{waiting}, until both tests pass."
-    ways = [f"n = {short(outlook.factor * outlook.rows)} rows"] if outlook.all_rows else []
-    more = budget_for(budget, outlook.factor) if outlook.all_rows else ""
-    ways += [f"about {more}"] if more else []
-    either = f": {' or '.join(ways)}" if ways else ""
+    either = ""
+    if outlook.all_rows:  # the noise of batches falls in another way
+        either = f": n = {short(outlook.factor * outlook.rows)} rows or about {budget_for(budget, outlook.factor)}"
     return (
         f"{waiting}, until both tests pass by the luck of their noise. {short(outlook.factor)} times less noise would "
         f"turn it green{either}; or looser targets α and ε_H."

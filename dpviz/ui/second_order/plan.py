@@ -1,6 +1,7 @@
 """The plan of the second-order methods: whether the budget can tell a minimum from a flat place."""
 
 from collections.abc import Collection, Mapping
+from typing import Literal
 
 import streamlit as st
 
@@ -9,6 +10,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, figures, texts
 from dpviz.families.second_order.advice import Outlook
 from dpviz.numbers import short
+from dpviz.problems.nonconvex_risk import NonconvexFacts
 from dpviz.ui import explain
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import plan as plan_view
@@ -61,13 +63,14 @@ def traffic_light(shown: PlanView) -> None:
         _table(found)
 
 
-BADGES: Mapping[str, tuple[str, str]] = {
+Color = Literal["green", "orange", "red", "gray"]
+BADGES: Mapping[str, tuple[Color, str]] = {
     "green": ("green", ":material/check_circle:"),
     "amber": ("orange", ":material/schedule:"),
     "red": ("red", ":material/block:"),
 }
 
-BLIND = ("gray", ":material/visibility_off:")
+BLIND: tuple[Color, str] = ("gray", ":material/visibility_off:")
 
 
 def _table(found: Theory) -> None:
@@ -150,6 +153,7 @@ ALTS = (
 def size_note(shown: PlanView) -> str:
     """Rows, features and the constants that follow from the loss."""
     facts = next(iter(shown.plans.values())).facts
+    assert isinstance(facts, NonconvexFacts)
     return (
         f"n = {facts.n:,} rows, d = {facts.d:,}; G = {short(facts.smoothness)}, M = {short(facts.hessian_lipschitz)}, "
         f"f can fall by at most {short(facts.gap)}."

@@ -83,7 +83,7 @@ def tests(panel: Panel, run: Run, trace: Trace, _diagnostics: bool) -> Shown:
     label = chosen if chosen in labels else labels[0]
     private, analysis = trace.lanes[label].private, live.analysis(run, label)
     released = explain.released(run.experiment.budget, run.experiment.problem.unit, run.experiment.replicates)
-    privacy, status = (released, "private") if private else (explain.REFERENCES, "not private")
+    privacy, status = released if private else explain.REFERENCES, _status(private)
     parts = (
         (NOISY_GRADIENT, analysis.gradient_tolerance, True, "Is the gradient small?"),
         (NOISY_CURVATURE, -analysis.curvature_tolerance, False, "Is the curvature not negative?"),
@@ -103,6 +103,10 @@ def tests(panel: Panel, run: Run, trace: Trace, _diagnostics: bool) -> Shown:
     if private:
         shown += _spent(panel, run, trace, label, privacy)
     return shown
+
+
+def _status(private: bool) -> charts.Status:
+    return "private" if private else "not private"
 
 
 def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Shown:
