@@ -9,7 +9,7 @@ import numpy as np
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import theory
-from dpviz.families.second_order.algorithms import NonconvexMethod
+from dpviz.families.second_order.algorithms import Descent, NonconvexMethod
 from dpviz.families.second_order.theory import Light, Stopping
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
@@ -93,7 +93,7 @@ def _phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Outlook, .
             analysis.gradient_tolerance,
             analysis.curvature_tolerance,
         )
-        promised = all_rows and not bound and not blind and number == len(starts)
+        promised = isinstance(method, Descent) and not (bound or blind) and all_rows and number == len(starts)
         needed = facts.n * theory.guarantee(analysis, stopping, FAILURE).factor if promised else None
         decrease = least_decrease(plan)
         found.append(Outlook(label, number, len(starts), stopping, decrease, facts.n, all_rows, needed, blind))

@@ -146,7 +146,7 @@ class Descent(NonconvexMethod):
 
     @property
     def look(self) -> tuple[int, int]:
-        return 3 if self.curvature == "never" else self.hue, int(self.phases != "one")
+        return (1, 2) if self.curvature == "never" else (self.hue, int(self.phases != "one"))
 
     def asks(self, facts: NonconvexFacts) -> bool:
         """Whether Hessians are released on a problem with these facts."""

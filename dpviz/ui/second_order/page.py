@@ -26,7 +26,7 @@ PAGE = FamilyPage(
     presets=presets.PRESETS,
     groups=(
         Group("", ("gradient_target", "curvature_target", "iterations")),
-        Group("Noise and tests", ("hessian_noise", "curvature", "split", "certificate", "at_state")),
+        Group("Noise and tests", ("hessian_noise", "curvature", "split", "certificate", "at_state", "test_before")),
         Group("Phases and batches", ("phases", "first_share", "batch_fraction")),
     ),
     references="OPT once more, without noise: no privacy.",

@@ -117,7 +117,7 @@ def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Sh
         figure = figures.spent_by_purpose(
             trace, label, ITERATIONS, float(plan.iterations), title="Iterations charged", height=HEIGHT
         )
-        words = "A batch pays for gradient and Hessian at once; that adds up as loss distributions, not in ρ."
+        words = "Every iteration pays for gradient and Hessian at once, whether or not both were of use."
     else:
         figure = figures.spent_by_purpose(trace, label, PURPOSES, float(plan.spent("rho")[-1]), height=HEIGHT)
         words = "Mean over the runs; the guarantee is the ceiling, whatever was used."
