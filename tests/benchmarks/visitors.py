@@ -31,12 +31,14 @@ class Visitor:
         self.controls: dict[str, Any] = {}
         self.texts: dict[tuple[int, ...], str] = {}
         self.exceptions: list[str] = []
-        self.charts = self.bytes = self.polls = self.finished = 0
+        self.charts = self.bytes = self.polls = 0
+        self.begun = self.drawn = 0  # how often the page was begun, and which of these was the last to be finished
         self._scripts: dict[str, str] = {}  # the hash of every page
         self._script = ""
         self._states: dict[str, WidgetState] = {}
         self._polling: dict[str, asyncio.Task[None]] = {}
         self._lost = False
+        self._last: str | None = None  # kind of message
         self._news = asyncio.Condition()
 
     async def __aenter__(self) -> Self:
@@ -99,8 +101,12 @@ class Visitor:
     async def until(self, seen: Callable[[Self], bool], seconds: float = PATIENCE) -> float:
         """Wait until something is there; returns the seconds that it took."""
         began = time.perf_counter()
-        async with self._news, asyncio.timeout(seconds):
-            await self._news.wait_for(lambda: self._lost or seen(self))
+        try:
+            async with self._news, asyncio.timeout(seconds):
+                await self._news.wait_for(lambda: self._lost or seen(self))
+        except TimeoutError:
+            heard = f"page {self.drawn} of {self.begun} was drawn, {self.polls} polls were sent, last: {self._last}"
+            raise TimeoutError(f"not within {seconds:g} s; {heard}") from None
         if self._lost:
             raise ConnectionError("the server has closed the connection, or said what is not understood")
         return time.perf_counter() - began
@@ -111,11 +117,11 @@ class Visitor:
 
     async def _drawn(self, more: Callable[[BackMsg], object] = lambda message: None) -> float:
         """Ask for the page, and wait until its script has come to its end."""
-        message, before = self._rerun(), self.finished
+        message, before = self._rerun(), self.begun
         more(message)
         began = time.perf_counter()
         await self._socket.send(message.SerializeToString())
-        await self.until(lambda visitor: visitor.finished > before)
+        await self.until(lambda visitor: visitor.drawn > before)  # not one that was under way already
         return time.perf_counter() - began
 
     def _rerun(self) -> BackMsg:
@@ -142,9 +148,11 @@ class Visitor:
                 self._news.notify_all()
 
     def _heard(self, message: ForwardMsg) -> None:
-        match message.WhichOneof("type"):
+        self._last = message.WhichOneof("type")
+        match self._last:
             case "new_session":
                 if not message.metadata.run.fragment_ids:  # the whole page is drawn
+                    self.begun += 1
                     self._stop_polling()
                     self.texts.clear()
             case "navigation":
@@ -162,7 +170,7 @@ class Visitor:
                     if fragment in self._polling:
                         self._polling.pop(fragment).cancel()
             case "script_finished" if message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY:
-                self.finished += 1
+                self.drawn = self.begun
 
     def _element(self, message: ForwardMsg) -> None:
         element = message.delta.new_element
