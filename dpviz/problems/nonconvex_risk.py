@@ -208,6 +208,10 @@ class NonconvexRisk(LinearSums, Problem):
 
         return MatrixQuery(times, self.facts.d, self.facts.hessian_sensitivity / self.facts.n)
 
+    def product_seconds(self, replicates: int) -> float:
+        """What a product with each of their Hessians takes, about."""
+        return 1.5 * replicates * self._cost.evaluation + 2 * self._cost.reading
+
     def mean_value(self, x: np.ndarray) -> Query:
         """Mean of the rows' losses at x (R', d), without the penalty; (R', 1), "l2"."""
         x = bounded(x)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +12,11 @@ from dpviz.privacy import mechanisms
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, StatedPureDP, inner_events
 from dpviz.privacy.matrix_factorisation import Factorisation
+from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
 from dpviz.privacy.mechanisms import Mechanisms, Purpose
 from dpviz.privacy.queries import Query
 from dpviz.privacy.running_sums import Leaves, PrefixSums
+from dpviz.problems.symmetric import packed, unpacked
 
 
 class Fixed:
@@ -101,6 +104,7 @@ class Spy:
         ):
             monkeypatch.setattr(owner, name, self._on_batch(kind, getattr(owner, name)))
         monkeypatch.setattr(Mechanisms, "exponential", self._selection(Mechanisms.exponential))
+        monkeypatch.setattr(Mechanisms, "matrix_products", self._matrix(Mechanisms.matrix_products))
         monkeypatch.setattr(Mechanisms, "sample", self._sample(Mechanisms.sample))
         monkeypatch.setattr(Mechanisms, "prefix_sums", self._opening(Mechanisms.prefix_sums))
         monkeypatch.setattr(PrefixSums, "add", self._adding(PrefixSums.add))
@@ -134,6 +138,25 @@ class Spy:
             found = true(batch, query)
             assert event is not None
             return self._note(kind, event, query, found, batch.replicates, batch=batch)
+
+        return release
+
+    def _matrix(self, true: Callable[..., MatrixProducts]) -> Callable[..., MatrixProducts]:
+        """What is released is the whole noisy matrix, of which a run may ask any product."""
+
+        def release(source: Mechanisms, query: MatrixQuery, event: Event, rows: Any = None) -> MatrixProducts:
+            products = true(source, query, event, rows)
+            replicates = list(range(source.replicates)) if rows is None else rows
+            units = [np.tile(unit, (len(replicates), 1)) for unit in np.eye(query.d)]
+            exact, noisy = (
+                np.stack([times(unit) for unit in units], axis=1) for times in (query.times, products.times)
+            )
+            entries = Query(packed(exact, "goe"), query.sensitivity, "l2")
+            found = self._note("matrix", event, entries, packed(noisy, "goe"), replicates)
+            if self._canned:
+                canned = unpacked(found, "goe")
+                products.times = partial(np.einsum, "rij,rj->ri", canned)  # type: ignore[method-assign]
+            return products
 
         return release
 
@@ -196,7 +219,7 @@ class Replay:
 
     def check(self, release: Release) -> list[float]:
         """Assert that what was released is what the event says; the scales of the noise, replicate by replicate."""
-        act = {"selection": self._selection, "threshold": self._threshold, "sum": self._sum}
+        act = {"selection": self._selection, "threshold": self._threshold, "sum": self._sum, "matrix": self._entries}
         return [act.get(release.kind, self._noisy)(release, i, r) for i, r in enumerate(release.replicates)]
 
     def _noisy(self, release: Release, i: int, r: int) -> float:
@@ -206,6 +229,20 @@ class Replay:
         scale = float(np.broadcast_to(query.sensitivity, len(query.value))[i]) / parameter
         unit = getattr(self._generators[r], release.kind)(size=query.value.shape[1:])
         assert np.array_equal(release.found[i], query.value[i] + scale * unit)
+        return scale
+
+    def _entries(self, release: Release, i: int, r: int) -> float:
+        """Noise of scale s on the diagonal of a symmetric matrix and of s/√2 beside it, drawn column by column: one
+        number for the diagonal, then d of which those below it count."""
+        assert isinstance(release.event, Gaussian) and isinstance(release.query.sensitivity, float)
+        scale = release.query.sensitivity / release.event.mu
+        exact = unpacked(release.query.value, "goe")[i]
+        noise = np.zeros_like(exact)
+        for j in range(len(exact)):
+            unit = self._generators[r].standard_normal(size=1 + len(exact))
+            noise[j, j], noise[j + 1 :, j] = unit[0], unit[2 + j :] / np.sqrt(2)
+            noise[j, j + 1 :] = noise[j + 1 :, j]
+        assert np.allclose(unpacked(release.found, "goe")[i], exact + scale * noise, rtol=1e-9, atol=1e-12 * scale)
         return scale
 
     def _selection(self, release: Release, i: int, r: int) -> float:

@@ -18,10 +18,18 @@ from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
 from dpviz.families.second_order.constants import Constants, Ladder
+from dpviz.families.second_order.krylov import PRODUCTS, KrylovTest, check_noise, products_by_theory
 from dpviz.families.second_order.planning import Phase, Purpose, Purse
 from dpviz.families.second_order.releases import Releases, Separate, Together
 from dpviz.families.second_order.states import KIND, NOISY_CURVATURE, NOISY_GRADIENT, State
-from dpviz.families.second_order.steps import Anywhere, Backtracking, CurvatureTest, Measured, ShortSteps, StepRule
+from dpviz.families.second_order.steps import (
+    Anywhere,
+    Backtracking,
+    CurvatureTest,
+    Measured,
+    ShortSteps,
+    StepRule,
+)
 from dpviz.numbers import short
 from dpviz.pauses import Parts, between
 from dpviz.privacy.budgets import Budget
@@ -171,10 +179,15 @@ class Descent(NonconvexMethod):
         """Share of the budget of each phase."""
         return theory.phase_shares(self.phases, len(self.lengths(facts)), self.first_share)
 
+    def products(self, facts: NonconvexFacts) -> int | None:
+        """Products with a noisy Hessian that a curvature test looks at; None: all of its entries."""
+        return None
+
     def _resolved(self, facts: NonconvexFacts) -> dict[str, float]:
         by_gradient, by_curvature = self.decreases(facts)
-        lengths = self.lengths(facts)
+        lengths, products = self.lengths(facts), self.products(facts) if self.asks(facts) else None
         return {
+            **({} if products is None else {"hessian_products": products}),
             "iterations": sum(lengths),
             "iterations_by_theory": self.by_theory(facts),
             "first_phase": lengths[0],
@@ -198,7 +211,12 @@ class Descent(NonconvexMethod):
         return ShortSteps(self.analysis(problem.facts))
 
     def _test(self, measured: Measured, plan: Plan) -> CurvatureTest:
-        return CurvatureTest(measured, self.analysis(measured.problem.facts).curvature_tolerance)
+        tolerance = self.analysis(measured.problem.facts).curvature_tolerance
+        margin, products = plan.schedule.get("certificate_margin"), plan.resolved.get("hessian_products")
+        certified = None if margin is None else margin - self.analysis(measured.problem.facts).curvature
+        if products is None:
+            return CurvatureTest(measured, tolerance, certified)
+        return KrylovTest(measured, tolerance, certified, int(products))
 
     def _iteration(
         self, problem: NonconvexRisk, plan: Plan, releases: Releases
@@ -230,6 +248,7 @@ class ShortStep(Descent):
         help="Equal: half of what an iteration may spend for each. By decrease: for one phase; equal where a curvature "
         "step is sure of less than a gradient step.",
     )
+    hessian_products: int | None = PRODUCTS
     certificate: bool = switch(
         False,
         label="Ask for the smallest eigenvalue first",
@@ -240,6 +259,14 @@ class ShortStep(Descent):
         label="Noise for the point where the run is",
         help="The gradient's sensitivity there is public and may be smaller than anywhere: half of it at 0.",
     )
+
+    @model_validator(mode="after")
+    def _products_need_even_noise(self) -> Self:
+        check_noise(self.hessian_products, self.hessian_noise)
+        return self
+
+    def products(self, facts: NonconvexFacts) -> int | None:
+        return products_by_theory(self.hessian_products, self.hessian_noise, facts)
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         purse = Purse.gaussian(budget, facts)
@@ -286,12 +313,6 @@ class ShortStep(Descent):
     def _measured(self, problem: NonconvexRisk, releases: Releases) -> Measured:
         return Measured(problem, releases, self.hessian_noise, self.at_state)
 
-    def _test(self, measured: Measured, plan: Plan) -> CurvatureTest:
-        analysis = self.analysis(measured.problem.facts)
-        margin = plan.schedule.get("certificate_margin")
-        certified = None if margin is None else margin - analysis.curvature
-        return CurvatureTest(measured, analysis.curvature_tolerance, certified)
-
 
 class LineSearch(Descent):
     """OPT-LS, and 2OPT-LS in two phases: longer steps, as far as the sparse vector technique finds enough decrease."""
@@ -300,7 +321,16 @@ class LineSearch(Descent):
     title: ClassVar[str] = "OPT-LS"
     hue: ClassVar[int] = 1
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_CHARGED, HESSIAN_CHARGED, SEARCH_CHARGED)
+    hessian_products: int | None = PRODUCTS
     ladder: Ladder = Ladder()
+
+    @model_validator(mode="after")
+    def _products_need_even_noise(self) -> Self:
+        check_noise(self.hessian_products, self.hessian_noise)
+        return self
+
+    def products(self, facts: NonconvexFacts) -> int | None:
+        return products_by_theory(self.hessian_products, self.hessian_noise, facts)
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:

@@ -1,6 +1,6 @@
 """How the releases of a run are paid for: each by itself under a filter, or all of an iteration with its batch."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol, get_args
 
 import numpy as np
@@ -11,6 +11,7 @@ from dpviz.families.second_order.planning import Purpose
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event
 from dpviz.privacy.ledger import Filter
+from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 
@@ -71,6 +72,28 @@ class Separate(Releases):
             found[places] = self._mechanisms.above_threshold(_part(query, places), event, rows[places])
         self._book("search", rows)
         return found
+
+    def products(
+        self, matrices: Callable[[np.ndarray], MatrixQuery], x: np.ndarray, rows: np.ndarray
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """Products with the noisy matrices at x (R', d), which are paid for here; of directions (R', d)."""
+        opened = [
+            (places, self._mechanisms.matrix_products(matrices(x[places]), event, rows[places]))
+            for event, places in self._events("hessian", rows)
+        ]
+        self._book("hessian", rows)
+
+        def times(directions: np.ndarray) -> np.ndarray:
+            found = np.empty_like(directions)
+            for places, products in opened:
+                found[places] = products.times(directions[places])
+            return found
+
+        return times
+
+    def directions(self, d: int, rows: np.ndarray) -> np.ndarray:
+        """(R', d) directions that depend on nothing."""
+        return np.array([self._mechanisms.public[r].standard_normal(d) for r in rows]).reshape(len(rows), d)
 
     def _events(self, purpose: Purpose, rows: np.ndarray) -> Iterator[tuple[Event, np.ndarray]]:
         """The event that pays, and the places in `rows` of those for whom it does: what the first phase did not ask for

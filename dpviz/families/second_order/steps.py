@@ -81,16 +81,23 @@ class CurvatureTest:
         if self.certified is not None:
             level = float(self.certified[state.iteration - 1])
             rows, gradients = yield from self._uncertified(state, rows, gradients, level)
-        rows, able, matrices = yield from self.measured.hessian(state, rows)
+        rows, values, directions = yield from self._lowest(state, rows, gradients)
         if not len(rows):
             return rows, np.empty(0), gradients[:0]
-        seconds = 2 * eigenvalue_seconds(matrices.shape[-1])
-        pairs = yield from sliced(eigenpairs, seconds, matrices, gradients[able])
-        values, directions = pairs[:, 0], pairs[:, 1:]
         state.shown[NOISY_CURVATURE.name][rows] = values
         flat = values >= -self.tolerance
         state.stop(rows[flat])
         return rows[~flat], -values[~flat], directions[~flat]
+
+    def _lowest(
+        self, state: State, rows: np.ndarray, gradients: np.ndarray
+    ) -> Parts[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """In parts: those of `rows` that got a release, the smallest eigenvalue of their noisy Hessian (R',), and its
+        unit vector (R', d)."""
+        rows, able, matrices = yield from self.measured.hessian(state, rows)
+        seconds = 2 * eigenvalue_seconds(matrices.shape[-1])
+        pairs = yield from sliced(eigenpairs, seconds, matrices, gradients[able])
+        return rows, pairs[:, 0], pairs[:, 1:]
 
     def _uncertified(
         self, state: State, rows: np.ndarray, gradients: np.ndarray, level: float
