@@ -178,7 +178,7 @@ class Saddle(DatasetSpecification):
         20_000, 1000, 200_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
     )
     dimension: int = number(
-        10, 2, 200, label="Features", symbol="d", scale="log", help="Noise is added to every coordinate."
+        10, 2, 2000, label="Features", symbol="d", scale="log", help="Noise is added to every coordinate."
     )
     spike: float = number(
         0.85, 0.1, 0.99, label="Spike", help="How far the rows reach along the line: longer = steeper way down."

@@ -23,7 +23,7 @@ from dpviz.problems.base import (
     ProblemSpecification,
 )
 from dpviz.problems.nonconvex_losses import LogisticRisk, Ridge, RobustRisk, SigmoidRisk, Tukey
-from dpviz.problems.nonconvex_risk import NonconvexFacts, NonconvexRisk, Penalty
+from dpviz.problems.nonconvex_risk import MOST_COLUMNS, PRODUCTS, NonconvexFacts, NonconvexRisk, Penalty
 from dpviz.problems.symmetric import eigenvalue_seconds
 from dpviz.specification import choice, number
 
@@ -150,15 +150,17 @@ class NonconvexModel(ProblemSpecification):
         evaluation = n * (SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d)
         hessian = n * (SECONDS_PER_ROW + SECONDS_PER_WEIGHTED * d + SECONDS_PER_SQUARE * d**2)
         drawn = SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * d
+        whole = d <= MOST_COLUMNS
         return Cost(
             evaluation=evaluation,
             batch_row=drawn,
             batch=evaluation + n * SECONDS_PER_MARK,
             diagnostic=evaluation + n * SECONDS_PER_LOSS,
-            dear=hessian + eigenvalue_seconds(d),
+            dear=hessian + eigenvalue_seconds(d) if whole else PRODUCTS * (1.5 * evaluation + n * d * SECONDS_PER_READ),
             preparation=n * d * SECONDS_PER_LOADED,
             table=24.0 * n * d,
-            replicate=64.0 * d + 40.0 * d**2,  # Hessians, packed and not, with their noise
+            replicate=64.0 * d
+            + (40.0 * d**2 if whole else 100.0 * PRODUCTS * d),  # Hessians, packed and not, or products
             reading=n * d * SECONDS_PER_READ,
             hessian=hessian,
             hessian_row=drawn + SECONDS_PER_SQUARE * d**2,

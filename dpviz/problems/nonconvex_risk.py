@@ -13,13 +13,14 @@ from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import SECONDS_PER_PRODUCT, Cost, Facts, Metric, Problem, evaluated_in_slices
 from dpviz.problems.linear_sums import GATHERED, LinearSums
-from dpviz.problems.symmetric import Shape, packed
+from dpviz.problems.symmetric import Shape, lanczos, packed
 
 Loss = Literal["logistic", "sigmoid", "robust"]
 UNIT = 1 + 1e-12  # the largest norm of a row, after rounding
 _HALVINGS = 52
 SECONDS_PER_FALL = 1.5e-8  # of a row, at one step
 _EIGENVALUES = 4096  # that are remembered
+MOST_COLUMNS, PRODUCTS = 300, 60  # of Hessians that diagnostics form; products with those that they do not
 
 
 @dataclass(frozen=True)
@@ -299,7 +300,8 @@ class NonconvexRisk(LinearSums, Problem):
             new = [i for i, key in enumerate(keys) if key not in self._eigenvalues]
             known = {key: self._eigenvalues[key] for key in keys if key in self._eigenvalues}
         new = list({keys[i]: i for i in new}.values())
-        found = finished(self._smallest(x[new])) if new else np.empty(0)
+        find = self._smallest if self.facts.d <= MOST_COLUMNS else self._about_smallest
+        found = finished(find(x[new])) if new else np.empty(0)
         known |= {keys[i]: float(value) for i, value in zip(new, found, strict=True)}
         with self._lock:
             self._eigenvalues |= known
@@ -314,6 +316,15 @@ class NonconvexRisk(LinearSums, Problem):
         diagonal = np.arange(self.facts.d)
         matrices[:, diagonal, diagonal] += self.penalty.hessian(bounded(x))
         return np.linalg.eigvalsh(matrices)[:, 0]
+
+    def _about_smallest(self, x: np.ndarray) -> Parts[np.ndarray]:
+        """λ_min (R,), hardly above it, from a few products. For diagnostics: it has no sensitivity that is known."""
+        products, diagonal = self.hessian_products(x), self.penalty.hessian(bounded(x))
+        start = np.tile(np.random.default_rng(0).standard_normal(self.facts.d), (len(x), 1))
+        values, _ = yield from lanczos(
+            lambda v: products.times(v) + diagonal * v, start, PRODUCTS, self.product_seconds(len(x))
+        )
+        return values
 
     # --------------------------------------------------------------------------------------------------- sums over rows
 

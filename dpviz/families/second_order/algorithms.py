@@ -34,7 +34,7 @@ from dpviz.numbers import short
 from dpviz.pauses import Parts, between
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.base import Metric, check_facts
+from dpviz.problems.base import Cost, Metric, check_facts
 from dpviz.problems.nonconvex_risk import NonconvexFacts, NonconvexRisk
 from dpviz.problems.symmetric import Shape
 from dpviz.specification import choice, number, switch
@@ -67,6 +67,7 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
     """What the family shares: two targets, a number of iterations that follows from them, and a loop that replicates
     leave where they have met the targets."""
 
+    hessians: ClassVar[float] = 1.0  # per iteration, as estimates count them
     iterations: int = number(
         5000,
         1,
@@ -102,6 +103,14 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
             facts.smoothness, facts.hessian_lipschitz, self.gradient_target, self.curvature_target, self.constants
         )
 
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        """At most, as nobody can know who ends early; but not every iteration of most methods asks for a Hessian."""
+        tests = self.hessians * planning.hessian_seconds(plan, replicates, cost)
+        return super().estimated_seconds(plan, replicates, cost) + tests
+
+    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        return super().estimated_bytes(plan, replicates, cost) + replicates * planning.hessian_bytes(plan)
+
     @abstractmethod
     def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Releases:
         """Who pays for what."""
@@ -135,6 +144,7 @@ class Descent(NonconvexMethod):
     """Gradient steps where the noisy gradient is long, curvature steps where it is short and the noisy Hessian has an
     eigenvalue below -ε_H; else a replicate has arrived."""
 
+    hessians: ClassVar[float] = 0.1
     curvature: Literal["auto", "always", "never"] = choice(
         "auto",
         {"auto": "Where it can fail", "always": "Always", "never": "Never: first order only"},
@@ -341,6 +351,12 @@ class LineSearch(Descent):
     def search(self, facts: NonconvexFacts) -> theory.Search:
         """The steps that it tries, and what they achieve."""
         return theory.Search(self.analysis(facts), self.ladder)
+
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        assert isinstance(plan.facts, NonconvexFacts)
+        tried = len(self.search(plan.facts).gradient_steps)
+        search = 0.7 * tried * plan.iterations * replicates * cost.diagnostic  # one is less: it has no products
+        return super().estimated_seconds(plan, replicates, cost) + search
 
     def decreases(self, facts: NonconvexFacts) -> tuple[float, float]:
         search = self.search(facts)

@@ -9,11 +9,11 @@ from dpviz.families.second_order.releases import Separate
 from dpviz.families.second_order.states import State, within_bounds
 from dpviz.families.second_order.steps import CurvatureTest
 from dpviz.pauses import Parts
-from dpviz.problems.nonconvex_risk import NonconvexFacts
+from dpviz.problems.nonconvex_risk import MOST_COLUMNS, NonconvexFacts
 from dpviz.problems.symmetric import Shape, lanczos
 from dpviz.specification import number
 
-MOST_COLUMNS, USUAL_PRODUCTS = 300, 40  # of Hessians that are released whole; of those that are not
+USUAL_PRODUCTS = 40
 PRODUCTS: Any = number(
     None,
     4,

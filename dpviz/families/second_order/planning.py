@@ -15,7 +15,9 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, Gaussian, Seq, Sub
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import noise_scale
-from dpviz.problems.nonconvex_risk import NonconvexFacts
+from dpviz.problems.base import Cost
+from dpviz.problems.nonconvex_risk import MOST_COLUMNS, NonconvexFacts
+from dpviz.problems.symmetric import eigenvalue_seconds
 
 Purpose = Literal["gradient", "hessian", "certificate", "search"]
 Costs = Mapping[Purpose, float]  # amounts of one iteration, or shares of it
@@ -228,3 +230,21 @@ def fixed(
         resolved={**resolved, "batch_size": m},
         notes=notes,
     )
+
+
+def hessian_seconds(plan: Plan, replicates: int, cost: Cost) -> float:
+    """What the tests of curvature take in all iterations of a plan, about; 0 where it has none."""
+    if "hessian" not in plan.noise:
+        return 0.0
+    products, sizes = plan.resolved.get("hessian_products"), plan.rows
+    if products is not None:
+        return plan.iterations * products * (1.5 * replicates * cost.evaluation + 2 * cost.reading)
+    each = np.where(sizes < plan.facts.n, sizes * cost.hessian_row, cost.hessian)
+    return replicates * float((each + 3 * eigenvalue_seconds(plan.facts.d)).sum())
+
+
+def hessian_bytes(plan: Plan) -> float:
+    """What Hessians take for each replicate, of so many columns that diagnostics do not form them: no part of a
+    problem's cost."""
+    formed = "hessian" in plan.noise and "hessian_products" not in plan.resolved
+    return 48.0 * plan.facts.d**2 if formed and plan.facts.d > MOST_COLUMNS else 0.0
