@@ -22,14 +22,7 @@ from dpviz.families.second_order.krylov import PRODUCTS, KrylovTest, check_noise
 from dpviz.families.second_order.planning import Phase, Purpose, Purse
 from dpviz.families.second_order.releases import Releases, Separate, Together
 from dpviz.families.second_order.states import KIND, NOISY_CURVATURE, NOISY_GRADIENT, State
-from dpviz.families.second_order.steps import (
-    Anywhere,
-    Backtracking,
-    CurvatureTest,
-    Measured,
-    ShortSteps,
-    StepRule,
-)
+from dpviz.families.second_order.steps import Anywhere, Backtracking, CurvatureTest, Measured, ShortSteps, StepRule
 from dpviz.numbers import short
 from dpviz.pauses import Parts, between
 from dpviz.privacy.budgets import Budget
