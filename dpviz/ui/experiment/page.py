@@ -174,6 +174,7 @@ class _Places:
     picture: DeltaGenerator
     number: DeltaGenerator
     line: DeltaGenerator
+    advice: DeltaGenerator
     preset: DeltaGenerator
     plan: DeltaGenerator
 
@@ -196,7 +197,7 @@ def _reserve(page: FamilyPage) -> _Places:
     first, second, bar = st.columns([4, 4, 3], gap="medium", vertical_alignment="bottom")
     messages = st.container()
     picture, number = st.columns([7, 4], gap="medium")
-    return _Places(first, second, bar, messages, picture, number, *(st.container() for _ in range(3)))
+    return _Places(first, second, bar, messages, picture, number, *(st.container() for _ in range(4)))
 
 
 def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
@@ -255,10 +256,11 @@ def _plan(page: FamilyPage, chosen: _Chosen, places: _Places) -> PlanView | None
     chosen.noise = noise = page.noise(shown)
     with places.line:
         guarantee.sentence(shown.experiment, shown.plans)
+    with places.advice:
+        page.advice(shown)
     with places.plan:
         plan.refusals(shown.refused)
         plan.notes(shown.plans)
-        page.advice(shown)
         st.header("Plan", anchor=False)
         guarantee.line(shown.experiment, shown.plans, chosen.delta, page.card)
         _looks(page, chosen, shown, noise)
