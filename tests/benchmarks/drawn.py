@@ -15,11 +15,15 @@ from pydantic import ValidationError
 from dpviz.datasets import UploadedTable
 from dpviz.datasets.categories import CategoricalUpload
 from dpviz.datasets.groups import GroupedUpload
+from dpviz.datasets.synthetic import Saddle
 from dpviz.errors import UserError
-from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
+from dpviz.families.second_order import LineSearch, MiniBatch, MiniBatchTrustRegion, ShortStep, TrustRegion
+from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.group_loss import LossMatrix
+from dpviz.problems.nonconvex import LogisticTukey, RobustComponent, SigmoidTukey
 from dpviz.problems.quadratic import Quadratic
 from dpviz.problems.regression import HuberRegression, LeastSquares
 from dpviz.specification import Control
@@ -79,6 +83,28 @@ def drawn(family: str, seed: int) -> Iterator[Drawn]:
                 seed=0,
             ).planned()
             yield Drawn(planned.ready(), planned.plans, tables)
+
+
+def out_of_reach(seed: int) -> Iterator[Drawn]:
+    """Endless experiments of the family `second_order` whose budget cannot tell that the targets are met: what is
+    estimated is the most that a run may take, and they take it."""
+    generator = np.random.default_rng(seed)
+    targets = {"gradient_target": 0.01, "curvature_target": 0.02}
+    while True:
+        rows, dimension = _log(generator, 1000, 200_000), _log(generator, 2, 200)
+        kind = _one(generator, (RobustComponent, LogisticTukey, SigmoidTukey))
+        method = _one(generator, (ShortStep, LineSearch, MiniBatch, TrustRegion, MiniBatchTrustRegion))
+        batch = (
+            {"batch_fraction": _one(generator, (0.01, 0.05, 0.3))} if "batch_fraction" in method.model_fields else {}
+        )
+        steps = _log(generator, 5, 500)
+        experiment = Experiment(
+            problem=kind(data=Saddle(rows=rows, dimension=dimension), start="random"),
+            arms=(Arm(label="a", algorithm=method(iterations=steps, **targets, **batch)),),
+            budget=ApproximateDP(epsilon=0.05, delta=1e-5),
+            replicates=_log(generator, 1, 50),
+        )
+        yield Drawn(experiment, experiment.plans())
 
 
 def measured(subject: Drawn, seconds: float) -> Taken:
