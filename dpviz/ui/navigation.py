@@ -3,7 +3,7 @@
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from dpviz.ui import appearance, families, screen, tab, visitors
+from dpviz.ui import appearance, families, polls, screen, tab, visitors
 from dpviz.ui.experiment import run as run_panel
 
 # Process-wide on purpose: what it remembers is the server's state, not a visitor's.
@@ -66,6 +66,7 @@ def build() -> StreamlitPage:
     st.logo(LOGO, size="large", icon_image=ICON)
     st.html(STYLE)
     appearance.readable()
+    polls.mended()
     screen.watch()
     visitors.here().drawn()
     tab.remember()

@@ -17,11 +17,13 @@ from streamlit.runtime import Runtime, RuntimeConfig
 from streamlit.runtime.memory_media_file_storage import MemoryMediaFileStorage
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
 from streamlit.runtime.session_manager import SessionClient
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
-from dpviz.ui import tab, visitors
+from dpviz.ui import polls, tab, visitors
 from dpviz.ui.visitors import Visitor
+from tests import waiting
 from tests.apart import apart
 
 PATIENCE = 20.0
@@ -49,16 +51,23 @@ def page() -> None:
     if "toy_job" not in st.session_state:
         visitor.keep("toy_job", Run())
     here.append(weakref.ref(visitor))
+    st.fragment(lambda: None, run_every=3600.0)()
 
 
 class Client(SessionClient):
     """A browser that looks at nothing but whether all of the page has come."""
 
     def __init__(self) -> None:
-        self.drawn = False
+        self.drawn = 0
+        self.poll = BackMsg()
 
     def write_forward_msg(self, msg: Any) -> None:
-        self.drawn = self.drawn or msg.WhichOneof("type") == "script_finished"
+        match msg.WhichOneof("type"):
+            case "script_finished" if msg.script_finished == msg.FINISHED_SUCCESSFULLY:
+                self.drawn += 1
+            case "auto_rerun":
+                asked = self.poll.rerun_script
+                asked.fragment_id, asked.is_auto_rerun = msg.auto_rerun.fragment_id, True
 
     client_context: Any = None
 
@@ -78,12 +87,17 @@ class Server:
         self.clients[found] = client
         return found
 
-    async def draw(self, session: str) -> Visitor:
-        """Draw the page in a tab."""
-        before, message = len(here), BackMsg()
+    def ask(self, session: str) -> None:
+        """Ask for the page, as a control does that was moved."""
+        message = BackMsg()
         message.rerun_script.query_string = ""
         self.runtime.handle_backmsg(session, message)
-        await until(lambda: len(here) > before and self.clients[session].drawn)
+
+    async def draw(self, session: str) -> Visitor:
+        """Draw the page in a tab."""
+        before, drawn = len(here), self.clients[session].drawn
+        self.ask(session)
+        await until(lambda: len(here) > before and self.clients[session].drawn > drawn)
         visitor = here[-1]()
         assert visitor is not None
         return visitor
@@ -211,6 +225,22 @@ def test_a_tab_that_is_loaded_again_has_its_runs_back_and_robs_nobody(server, mo
         monkeypatch.setattr(visitors, "GRACE", 1e-9)
         await asyncio.sleep(5 * visitors.BEAT)
         assert public not in ended() and private in ended() and run_of(after) not in ended()
+
+    server(scene)
+
+
+def test_a_poll_that_comes_just_after_a_page_was_drawn_costs_nothing_of_it(server) -> None:
+    """Without `polls`, the page never comes to its end: the loop of the server was busy with other visitors."""
+
+    async def scene(server: Server) -> None:
+        polls.mended()
+        session = await server.connect()
+        await server.draw(session)
+        server.ask(session)
+        runner = server.runtime._session_mgr.get_session_info(session).session._scriptrunner
+        waiting.until(lambda: runner._requests._state is ScriptRequestType.STOP)  # and nothing of it has left
+        server.runtime.handle_backmsg(session, server.clients[session].poll)
+        await until(lambda: server.clients[session].drawn == 2)
 
     server(scene)
 
