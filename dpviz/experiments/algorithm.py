@@ -101,6 +101,11 @@ class Algorithm(Specification, ABC, Generic[P, F]):
         beside = plan.iterations * (SECONDS_PER_STEP + replicates * each)
         return replicates * (whole * cost.evaluation + batches) + whole * cost.reading + beside
 
+    def likely_share(self, plan: Plan) -> float:
+        """Which part of its iterations a run is likely to need, from settings alone: 1, unless methods that stop by
+        themselves know better."""
+        return 1.0
+
     def record_seconds(self, plan: Plan, replicates: int, cost: Cost) -> tuple[float, float]:
         """About how long the diagnostics of one snapshot take without those that are declared dear, and how long those
         take."""

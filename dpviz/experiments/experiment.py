@@ -182,10 +182,22 @@ class Experiment(Specification):
         """About how long the run will take on one core: loading, steps, and diagnostics."""
         cost, begin = self.problem.cost(self.problem.facts()), SECONDS_PER_ARM + self.replicates * SECONDS_PER_STREAM
         return cost.preparation + sum(
-            begin + arm.algorithm.estimated_seconds(plan, self.replicates, cost) + self.recorded(arm, plan).seconds
+            begin + self._seconds(arm, plan) for arm in self.arms if (plan := plans.get(arm.label)) is not None
+        )
+
+    def likely_seconds(self, plans: Mapping[str, Plan]) -> float:
+        """About how long the run is likely to take, where methods stop by themselves; never more than the estimate."""
+        cost, begin = self.problem.cost(self.problem.facts()), SECONDS_PER_ARM + self.replicates * SECONDS_PER_STREAM
+        return cost.preparation + sum(
+            begin + arm.algorithm.likely_share(plan) * self._seconds(arm, plan)
             for arm in self.arms
             if (plan := plans.get(arm.label)) is not None
         )
+
+    def _seconds(self, arm: Arm, plan: Plan) -> float:
+        """Of all steps of an arm, and its diagnostics."""
+        cost = self.problem.cost(plan.facts)
+        return arm.algorithm.estimated_seconds(plan, self.replicates, cost) + self.recorded(arm, plan).seconds
 
     def estimated_bytes(self, plans: Mapping[str, Plan]) -> float:
         """About how much memory the run will need: the table, and what every method keeps beside it."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.families.second_order import theory
+from dpviz.families.second_order import planning, theory
 from dpviz.families.second_order.algorithms import Descent, NonconvexMethod
 from dpviz.families.second_order.theory import Light, Stopping
 from dpviz.numbers import short
@@ -76,27 +76,17 @@ def _phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Outlook, .
     facts = plan.facts
     assert isinstance(facts, NonconvexFacts)
     analysis = method.analysis(facts)
-    starts = np.flatnonzero(np.diff(plan.noise["gradient"], prepend=-1.0))  # a phase has a noise of its own
-    lengths = np.diff(np.append(starts, plan.iterations))
-    hessian = plan.noise.get("hessian", np.zeros(plan.iterations))
+    stoppings = planning.stoppings(analysis, method.hessian_noise, plan)
     all_rows = bool((plan.rows == facts.n).all())
-    bound = plan.resolved.get("iterations_by_theory", plan.iterations) > lengths.max()  # the cap binds
+    longest = max(stopping.iterations for stopping in stoppings)
+    bound = plan.resolved.get("iterations_by_theory", plan.iterations) > longest  # the cap binds
     blind = getattr(method, "curvature", "") == "never"
     found = []
-    for number, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True), 1):
-        stopping = Stopping(
-            length,
-            facts.d,
-            method.hessian_noise,
-            float(plan.noise["gradient"][start]),
-            float(hessian[start]),
-            analysis.gradient_tolerance,
-            analysis.curvature_tolerance,
-        )
-        promised = isinstance(method, Descent) and not (bound or blind) and all_rows and number == len(starts)
+    for number, stopping in enumerate(stoppings, 1):
+        promised = isinstance(method, Descent) and not (bound or blind) and all_rows and number == len(stoppings)
         needed = facts.n * theory.guarantee(analysis, stopping, FAILURE).factor if promised else None
         decrease = least_decrease(plan)
-        found.append(Outlook(label, number, len(starts), stopping, decrease, facts.n, all_rows, needed, blind))
+        found.append(Outlook(label, number, len(stoppings), stopping, decrease, facts.n, all_rows, needed, blind))
     return tuple(found)
 
 

@@ -101,6 +101,10 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         tests = self.hessians * planning.hessian_seconds(plan, replicates, cost)
         return super().estimated_seconds(plan, replicates, cost) + tests
 
+    def likely_share(self, plan: Plan) -> float:
+        assert isinstance(plan.facts, NonconvexFacts)
+        return planning.likely_share(planning.stoppings(self.analysis(plan.facts), self.hessian_noise, plan))
+
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
         return super().estimated_bytes(plan, replicates, cost) + replicates * planning.hessian_bytes(plan)
 

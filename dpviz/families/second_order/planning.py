@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from dpviz.experiments.plan import Plan
+from dpviz.families.second_order.theory import Analysis, Shape, Stopping
 from dpviz.numbers import short
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting.currencies import UNITS, Currency, price, release, stated_pure
@@ -20,6 +21,7 @@ from dpviz.problems.nonconvex_risk import MOST_COLUMNS, NonconvexFacts
 from dpviz.problems.symmetric import eigenvalue_seconds
 
 Purpose = Literal["gradient", "hessian", "certificate", "search"]
+APPROACH = 60  # iterations to a flat place: most runs that were looked at took fewer
 Costs = Mapping[Purpose, float]  # amounts of one iteration, or shares of it
 
 
@@ -248,3 +250,37 @@ def hessian_bytes(plan: Plan) -> float:
     problem's cost."""
     formed = "hessian" in plan.noise and "hessian_products" not in plan.resolved
     return 48.0 * plan.facts.d**2 if formed and plan.facts.d > MOST_COLUMNS else 0.0
+
+
+# ----------------------------------------------------------------------------------------------- what the plan foresees
+
+
+def stoppings(analysis: Analysis, shape: Shape, plan: Plan) -> tuple[Stopping, ...]:
+    """What the stopping test does at a flat place in every phase of a plan; a phase has a noise of its own."""
+    starts = np.flatnonzero(np.diff(plan.noise["gradient"], prepend=-1.0))
+    lengths = np.diff(np.append(starts, plan.iterations))
+    hessian = plan.noise.get("hessian", np.zeros(plan.iterations))
+    return tuple(
+        Stopping(
+            length,
+            plan.facts.d,
+            shape,
+            float(plan.noise["gradient"][start]),
+            float(hessian[start]),
+            analysis.gradient_tolerance,
+            analysis.curvature_tolerance,
+        )
+        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
+    )
+
+
+def likely_share(phases: Sequence[Stopping]) -> float:
+    """Which part of all iterations a run is likely to need: those to a flat place, and the waiting time there; all of a
+    phase in which that is not to be expected, and then the next one."""
+    needed = 0.0
+    for phase in phases:
+        until = APPROACH + phase.waiting_time
+        needed += min(until, phase.iterations)
+        if until <= phase.iterations:
+            break
+    return needed / sum(phase.iterations for phase in phases)

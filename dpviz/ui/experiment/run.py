@@ -22,13 +22,9 @@ from dpviz.ui.experiment import progress
 POLL, PATIENT = 0.25, 1.0  # seconds between two looks at a running job, and at one that waits in line
 LONG = 20.0  # seconds from which a run is announced with a warning
 AT_ONCE = 2.0  # seconds up to which a run on public data starts by itself
-AT_MOST = 8.0  # the same where methods may stop by themselves: most of them need a small part of that
 FIRST_PICTURE = 0.12  # seconds that a page waits for a run that has just begun
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
-FOLLOW = (
-    "Public data run by themselves when the settings have settled, if that takes less than two seconds; less than "
-    "eight at most, where methods may stop earlier."
-)
+FOLLOW = "Public data run by themselves when the settings have settled, if that takes less than two seconds."
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # runs at the same time, unless the variable says otherwise
 _SUFFIX, _SHOWN, _PICTURED = "_job", "_shown", "_pictured"
 
@@ -51,15 +47,10 @@ class Ready:
         """About how much memory it will need."""
         return self.experiment.estimated_bytes(self.plans)
 
-    @property
-    def stops(self) -> bool:
-        """Whether a method may stop by itself, so that `seconds` is the most that the run takes."""
-        return any(plan.stops for plan in self.plans.values())
-
-    @property
-    def quick(self) -> bool:
-        """Whether nobody needs to be asked before it starts."""
-        return self.seconds < (AT_MOST if self.stops else AT_ONCE)
+    @cached_property
+    def likely(self) -> float:
+        """About how long it is likely to take, as methods may stop by themselves: then `seconds` is the most."""
+        return self.experiment.likely_seconds(self.plans)
 
     @property
     def too_much(self) -> bool:
@@ -171,7 +162,7 @@ def bar(panel: Panel, title: str, ready: Ready | None) -> bool:
     if ready is None or ready.experiment.problem.public:
         with place:
             at_once = panel.switch("follow", "Run at every change", True, FOLLOW)
-        if at_once and ready is not None and ready.quick and not ready.too_much:
+        if at_once and ready is not None and ready.likely < AT_ONCE and not ready.too_much:
             _follow(page, title, ready)
     else:
         place.caption("Your own file: runs start by click only.")
@@ -193,8 +184,8 @@ def bar(panel: Panel, title: str, ready: Ready | None) -> bool:
 def outlook(panel: Panel, ready: Ready) -> None:
     """What a run will take, and what keeps it from running."""
     row = st.container(horizontal=True, vertical_alignment="center")
-    takes = f"at most {duration(ready.seconds)}" if ready.stops else about(ready.seconds)
-    row.caption(f"{_counts(ready)}, {takes}.", width="content")
+    most = f", at most {duration(ready.seconds)}" if ready.likely < ready.seconds / 2 else ""
+    row.caption(f"{_counts(ready)}, {about(ready.likely)}{most}.", width="content")
     row.toggle(
         "Pause chart updates",
         key=panel.key("pause"),

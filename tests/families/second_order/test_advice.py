@@ -1,0 +1,51 @@
+"""What a plan says before a run: its light, what would turn it green, and how long a run is likely to take."""
+
+import numpy as np
+import pytest
+
+from dpviz.families.second_order import advice, planning, presets
+from dpviz.families.second_order.theory import Stopping
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, ZeroConcentratedDP
+
+START, AMBER, RED = (preset.experiment for preset in presets.PRESETS[:3])
+
+
+def test_the_presets_have_the_light_that_they_are_named_after() -> None:
+    lights = [advice.outlooks(found, found.plans())["OPT"][0].light for found in (START, AMBER, RED)]
+    assert lights == ["green", "amber", "red"]
+
+
+@pytest.mark.parametrize(
+    "budget", [ApproximateDP(epsilon=0.5, delta=1e-5), ZeroConcentratedDP(rho=0.01), GaussianDP(mu=0.1)]
+)
+def test_the_budget_that_is_named_buys_so_many_times_less_noise(budget: Budget) -> None:
+    _, _, number = advice.budget_for(budget, 1.5).partition(" = ")
+    more = budget.replaced(**{budget.controls()[0].name: float(number)})
+    noise = [AMBER.replaced(budget=each).plans()["OPT"].noise["hessian"][0] for each in (budget, more)]
+    assert noise[0] / noise[1] == pytest.approx(1.5, rel=5e-3)  # three digits are shown
+
+
+def test_waiting_times_fall_with_rows_and_are_the_plans_own_at_its_rows() -> None:
+    (outlook,) = advice.outlooks(AMBER, AMBER.plans())["OPT"]
+    rows, times = advice.waiting_by_rows(outlook, points=61)
+    assert (np.diff(times) <= 0).all() and rows[30] == pytest.approx(outlook.rows)
+    assert times[30] == pytest.approx(outlook.stopping.waiting_time)
+    more = AMBER.replaced(problem=AMBER.problem.replaced(data=AMBER.problem.data.replaced(rows=40_000)))  # type: ignore[attr-defined]
+    (doubled,) = advice.outlooks(more, more.plans())["OPT"]
+    assert outlook.stopping.quieter(2).waiting_time == pytest.approx(doubled.stopping.waiting_time, rel=1e-9)
+
+
+def test_a_run_is_likely_to_take_what_its_light_says() -> None:
+    for experiment in (START, AMBER):
+        plans = experiment.plans()
+        assert experiment.likely_seconds(plans) < 0.2 * experiment.estimated_seconds(plans)
+    assert RED.likely_seconds(RED.plans()) == pytest.approx(RED.estimated_seconds(RED.plans()))
+
+
+def test_of_two_phases_the_second_is_expected_where_the_first_is_too_short() -> None:
+    def phase(iterations: int, noise: float) -> Stopping:
+        return Stopping(iterations, 10, "goe", noise, noise, 0.1, 0.2)
+
+    assert planning.likely_share([phase(1000, 0.001), phase(4000, 1.0)]) == pytest.approx(61 / 5000)
+    assert planning.likely_share([phase(40, 0.001), phase(960, 0.001)]) == pytest.approx(101 / 1000)
+    assert planning.likely_share([phase(40, 1.0), phase(960, 1.0)]) == 1.0
