@@ -13,7 +13,7 @@ from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetS
 from dpviz.datasets.synthetic import Saddle
 from dpviz.errors import UserError
 from dpviz.pauses import Parts, finished, slices
-from dpviz.privacy.events import Gaussian
+from dpviz.privacy.events import Laplace
 from dpviz.problems.base import (
     SECONDS_PER_DRAWN_ROW,
     SECONDS_PER_GATHERED,
@@ -95,7 +95,7 @@ class NonconvexModel(ProblemSpecification):
         1e-9,
         50.0,
         label="Cost of Γ",
-        symbol="ρ_Γ",
+        symbol="ε_Γ",
         scale="log",
         help="What a private release of f(x₀) spent to find the gap. Empty: it was not released.",
     )
@@ -103,7 +103,7 @@ class NonconvexModel(ProblemSpecification):
     @model_validator(mode="after")
     def _what_was_paid_for_is_stated(self) -> Self:
         if self.gap is None and self.gap_cost is not None:
-            raise ValueError("a privately released gap needs its value beside its cost ρ_Γ")
+            raise ValueError("a privately released gap needs its value beside its cost ε_Γ")
         return self
 
     @property
@@ -130,7 +130,7 @@ class NonconvexModel(ProblemSpecification):
         return NonconvexFacts(
             n=data.n,
             d=data.d,
-            released=() if self.gap_cost is None else (Gaussian(math.sqrt(2 * self.gap_cost)),),
+            released=() if self.gap_cost is None else (Laplace(self.gap_cost),),
             loss=risk.loss,
             gradient_sensitivity=2 * risk.steepest,
             hessian_sensitivity=2 * math.sqrt(data.d) if self.hessian_bound == "spectral" else tight,
