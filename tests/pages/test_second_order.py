@@ -162,3 +162,20 @@ def test_a_copy_of_the_papers_file_needs_no_declarations(load: Load) -> None:
     app.run()
     assert not app.exception and f"{WIDTH} features" in text(app) and "n = 300 rows, d = 54" in text(app)
     assert lights(app) == {"OPT": "✗ red"} and not app.button(key="second_run").disabled
+
+
+def test_the_gap_of_a_random_start_can_be_bought_and_the_plan_pays_for_it(load: Load) -> None:
+    data = {"second_data": "Stand-in for Covertype (synthetic)", "second_covertype_rows": "2000"}
+    app = load(PAGE, **data, second_start="Random, the same in all repeats", second_methods="OPT")
+    before = metrics(app)
+    assert "Spends ρ_Γ" in text(app) and "before the run; the plan gets the rest" in text(app)
+    app.button(key="second_release").click().run()
+    assert not app.exception
+    gap, cost = (app.number_input(key=f"second_{name}").value for name in ("gap", "gap_cost"))
+    assert 0.5 < gap < 1.5 and 0 < cost < 0.01, "the bound for every data set is above 7"
+    assert app.button(key="second_release").disabled, "again it would cost the budget again"
+    assert metrics(app) != before
+    app.number_input(key="second_start_seed").set_value(5).run()
+    assert "changed after this gap was computed. Compute it again" in said(app)
+    app.selectbox(key="second_start").set_value("zero").run()
+    assert not app.exception and "second_release" not in [button.key for button in app.button]

@@ -1,7 +1,6 @@
 """Choosing what is minimised: a data set with its model, or the quadratic test bench."""
 
-import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,9 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.datasets import DatasetSpecification, UniformLogistic
-from dpviz.errors import UserError
 from dpviz.families.accelerated import smoothness
-from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.linear_base import LinearModel
@@ -22,6 +19,7 @@ from dpviz.problems.quadratic import Quadratic
 from dpviz.problems.regression import HuberRegression, LeastSquares
 from dpviz.specification import Specification
 from dpviz.ui.controls import Panel, Settings, in_place
+from dpviz.ui.experiment.bought import Purchase
 from dpviz.ui.experiment.controls import fields_of
 from dpviz.ui.uploads import file as upload_file
 from dpviz.ui.uploads import table as data_panel
@@ -147,72 +145,25 @@ def _computed(
     seed: int | None,
 ) -> dict[str, Any]:
     """Buttons that compute L from the data; the fields to use, none as long as there is no L."""
-    source = fields.get("smoothness_source")
-    about = problem.to_json()  # all that the eigenvalue depends on is in there
-    paid: list[float] = [] if problem.public else _paid(upload_file.known_as(panel.page))
+    source, value = fields.get("smoothness_source"), fields.get("smoothness")
+    file = None if problem.public else upload_file.known_as(panel.page)
+    bought = Purchase(panel, "smoothness", "ε_L", "L", problem.to_json(), file)
     if source == "estimated":
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(smoothness.estimated, problem, tables)
-        st.button("Estimate L", key=panel.key("estimate"), on_click=_keep, args=(panel, about, None, compute))
+        st.button("Estimate L", key=panel.key("estimate"), on_click=bought.keep, args=(None, compute))
     elif source == "released":
         cost = fields["smoothness_cost"]
         spend = smoothness.suggested_cost(budget) if cost is None else cost
-        spent = f"Spent ε_L = {' + '.join(short(cost) for cost in paid)}" if paid else f"Spends ε_L = {short(spend)}"
-        st.caption(f"{spent} before the run; the plan gets the rest.")
-        compute = partial(smoothness.released, problem, spend, seed, tables)
-        again = fields["smoothness"] is not None and _made_for(panel, fields["smoothness"]) == about
-        st.button(
-            "Release L",
-            key=panel.key("release"),
-            on_click=_keep,
-            args=(panel, about, spend, compute, None if problem.public else paid),
-            disabled=again,
-            help="One release of the same data and model: a second one would cost the budget again.",
-        )
-    error = st.session_state.pop(panel.key("smoothness_error"), None)
-    if error is not None:
-        st.error(str(error), title=error.title)
-    if paid and (source != "released" or fields["smoothness"] is None):
-        st.warning(
-            f"ε_L = {short(math.fsum(paid))} was spent on L of this file, and this plan does not count it. It does "
-            "with L “Released privately”.",
-            title="A release of L is not paid for",
-        )
-    if fields and fields["smoothness"] is None:
+        bought.offer_release(value, spend, partial(smoothness.released, problem, spend, seed, tables))
+    bought.say_error()
+    released = source == "released" and value is not None
+    bought.warn(released, "with L “Released privately”", value if source in ("estimated", "released") else None)
+    if fields and value is None:
         st.caption("Until there is a value, the plan uses L from the declared bounds.")
         return {}
-    made_for = _made_for(panel, fields.get("smoothness"))
-    if source in ("estimated", "released") and made_for not in (None, about):
-        st.warning("The data or the model changed after this L was computed. Compute it again.")
     # Every release of this file counts, whatever the control says that the next one would cost.
-    return fields | {"smoothness_cost": math.fsum(paid)} if paid and source == "released" else fields
-
-
-def _made_for(panel: Panel, smoothness: float | None) -> str | None:
-    """The problem whose data gave this L; None for a number that was typed or that a preset states."""
-    about, value = st.session_state.get(panel.key("smoothness_for"), (None, None))
-    return about if value == smoothness else None
-
-
-def _paid(file: Hashable) -> list[float]:
-    """The ε_L of all releases of L from a file in this session."""
-    costs: list[float] = st.session_state.setdefault("released_smoothness", {}).setdefault(file, [])
-    return costs
-
-
-def _keep(
-    panel: Panel, about: str, cost: float | None, compute: Callable[[], float], paid: list[float] | None = None
-) -> None:
-    """Compute L and write it into its control; for callbacks. paid : takes the cost, too."""
-    try:
-        found = compute()
-        panel.write({"smoothness": found, "smoothness_cost": cost})
-    except UserError as error:
-        st.session_state[panel.key("smoothness_error")] = error
-    else:
-        st.session_state[panel.key("smoothness_for")] = about, found
-        if paid is not None and cost is not None:
-            paid.append(cost)
+    return fields | {"smoothness_cost": bought.total} if bought.paid and released else fields
 
 
 def settings_of(problem: ProblemSpecification) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ from dpviz.datasets import (
     UniformLogistic,
 )
 from dpviz.datasets.covertype import CovertypeLike, CovertypeUpload, prepare_covertype
+from dpviz.families.second_order import gap
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
 from dpviz.ui.controls import Panel, Settings, in_place
+from dpviz.ui.experiment.bought import Purchase
 from dpviz.ui.experiment.controls import fields_of
 from dpviz.ui.uploads import file
 from dpviz.ui.uploads import table as data_panel
@@ -108,7 +111,7 @@ def _covertype(upload: file.File) -> Prepared[CovertypeUpload]:
     return prepared
 
 
-def model(panel: Panel, chosen: Data, _budget: Settings[Budget], _seed: int | None) -> ProblemSpecification | None:
+def model(panel: Panel, chosen: Data, budget: Settings[Budget], seed: int | None) -> ProblemSpecification | None:
     """The problem and, in an expander, its controls; None if there are no data yet.
 
     The last of the controls that make an experiment: raises UserError for any mistake in them.
@@ -119,13 +122,38 @@ def model(panel: Panel, chosen: Data, _budget: Settings[Budget], _seed: int | No
         values = panel.specification(cls, ["regularisation"], prefix=f"{loss}_")
         values |= panel.specification(cls, MODEL)
         if values["start"] == "random":
-            values |= panel.specification(cls, ["start_seed"])
+            values |= panel.specification(cls, ["start_seed", "gap_cost"])
         panel.check()
         dataset = chosen.upload if chosen.settings is None else chosen.settings.build()
         if dataset is None:
             return None
         with in_place(go_on=False):
-            return Settings(cls, {**values, "data": dataset}).build()
+            values |= {"data": dataset, **_gap(panel, cls, {**values, "data": dataset}, chosen, budget.build(), seed)}
+            return Settings(cls, values).build()
+
+
+def _gap(
+    panel: Panel,
+    cls: type[NonconvexModel],
+    values: Mapping[str, Any],
+    chosen: Data,
+    budget: Budget,
+    seed: int | None,
+) -> dict[str, Any]:
+    """The button that releases the gap of a random start; the fields to use."""
+    value, cost = values["gap"], values.get("gap_cost")
+    problem = Settings(cls, {**values, "gap": None, "gap_cost": None}).build()
+    known_as = None if problem.public else file.known_as(panel.page)
+    bought = Purchase(panel, "gap", "ρ_Γ", "the gap", problem.to_json(), known_as)
+    if values["start"] == "random" and budget.private and not budget.pure:
+        spend = gap.suggested_cost(budget) if cost is None else cost
+        bought.offer_release(value, spend, partial(gap.released, problem, spend, seed, chosen.tables))
+    bought.say_error()
+    counted = value is not None and cost is not None
+    bought.warn(counted, "with the gap that was released, and its cost", value if counted else None)
+    if bought.paid and counted:
+        return {"gap_cost": bought.total}
+    return {"gap_cost": cost if counted else None}
 
 
 def _loss(panel: Panel, chosen: Data) -> str:
