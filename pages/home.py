@@ -51,6 +51,7 @@ with st.container(border=True):
     demonstration()
 
 st.header("Methods", anchor=False)
-for column, family in zip(st.columns(2) * len(families.FAMILIES), families.FAMILIES, strict=False):
-    with column:
-        start.card(family)
+for first in range(0, len(families.FAMILIES), 3):
+    for column, family in zip(st.columns(3), families.FAMILIES[first : first + 3], strict=False):
+        with column:
+            start.card(family)

@@ -51,6 +51,11 @@ class Outlook:
         return self.stopping.light
 
     @property
+    def hurried(self) -> bool:
+        """Whether it is green only for those who get to a flat place before the phase is over, and not after it."""
+        return self.light == "green" and self.phase < self.phases
+
+    @property
     def factor(self) -> float:
         """How many times less noise would turn it green."""
         return self.stopping.green_at
@@ -97,8 +102,8 @@ def least_decrease(plan: Plan) -> float:
 
 
 def best(phases: tuple[Outlook, ...]) -> Outlook:
-    """The phase in which a run is most likely to stop."""
-    return min(phases, key=lambda outlook: (ORDER.index(outlook.light), outlook.stopping.waiting_time))
+    """The phase in which a run is most likely to stop: the last one of those with the best light."""
+    return min(reversed(phases), key=lambda outlook: ORDER.index(outlook.light))
 
 
 def budget_for(budget: Budget, factor: float) -> str:

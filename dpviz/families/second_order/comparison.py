@@ -14,34 +14,24 @@ from dpviz.numbers import short
 Lights = Mapping[float, Mapping[str, Outlook]]  # by budget and method
 
 
-def rows(tolerances: Tolerances, result: SweepResult | None, lights: Lights) -> list[dict[str, Any]]:
-    """The table, a row for each budget and method; what is not known yet is None.
+def rows(tolerances: Tolerances, epsilon: float, result: SweepResult | None, lights: Lights) -> list[dict[str, Any]]:
+    """A table at one of its budgets, a row for each method; what is not known yet is None.
 
     Run times are over that of the quickest method that finished at the same budget, there and here.
     """
-    return [
-        row
-        for place, epsilon in enumerate(EPSILONS)
-        for row in _at(
-            {label: cells[place] for label, cells in TABLES[tolerances].items()},
-            epsilon,
-            _ends(result, epsilon),
-            lights.get(epsilon, {}),
-        )
-    ]
+    place = EPSILONS.index(epsilon)
+    cells = {label: found[place] for label, found in TABLES[tolerances].items()}
+    return _at(cells, _ends(result, epsilon), lights.get(epsilon, {}))
 
 
-def _at(
-    cells: Mapping[str, Cell], epsilon: float, ends: Mapping[str, Ended], lights: Mapping[str, Outlook]
-) -> list[dict[str, Any]]:
+def _at(cells: Mapping[str, Cell], ends: Mapping[str, Ended], lights: Mapping[str, Outlook]) -> list[dict[str, Any]]:
     theirs = min(cell.seconds for cell in cells.values() if cell.seconds is not None)
     times = [end.seconds for end in ends.values() if _converged(end) == len(end.samples)]
     ours = min(times, default=float("nan"))
     return [
         {
-            "ε": short(epsilon),
             "Method": label,
-            "Before": texts.light(lights[label]).split(":")[0] if label in lights else None,
+            "Before": texts.light(lights[label]).partition(":")[0] if label in lights else None,
             "Loss, paper": f"{cell.loss:.3f} ± {cell.loss_spread:.3f}",
             "Loss, here": _loss(ends.get(label)),
             "Finished, paper": _finished(cell),

@@ -203,7 +203,8 @@ def light(outlook: Outlook) -> str:
     if outlook.blind:
         return f"? cannot tell: {BLIND}"
     symbol, words = LIGHTS[outlook.light]
-    return f"{symbol} {outlook.light}: {words}"
+    within = f" in {outlook.stopping.iterations:,} steps" if outlook.hurried else ""
+    return f"{symbol} {outlook.light}{within}: {words}{', if it is there by then' * outlook.hurried}"
 
 
 def can_tell(outlook: Outlook, budget: Budget) -> str:

@@ -67,9 +67,11 @@ def _tables(panel: Panel) -> None:
 
 
 def _draw(tolerances: Tolerances, result: SweepResult | None, lights: comparison.Lights) -> None:
-    show_table(
-        comparison.rows(tolerances, result, lights),
-        placeholder="–",
-        alt="Of every budget and method: final loss, whether it finished, and relative run time, in the paper and here",
-    )
+    for epsilon in EPSILONS:
+        st.markdown(f"**ε = {short(epsilon)}**")
+        show_table(
+            comparison.rows(tolerances, epsilon, result, lights),
+            placeholder="–",
+            alt=f"At ε = {short(epsilon)}: final loss, who finished, and relative run time, in the paper and here",
+        )
     st.caption(texts.TABLES_CAPTION)

@@ -53,8 +53,7 @@ def traffic_light(shown: PlanView) -> None:
     with st.container(horizontal=True, gap="small"):
         for label, outlook in chosen.items():
             color, icon = BLIND if outlook.blind else BADGES[outlook.light]
-            words = texts.BLIND if outlook.blind else texts.LIGHTS[outlook.light][1]
-            st.badge(f"{label}: {words}", icon=icon, color=color)
+            st.badge(f"{label}: {texts.light(outlook).partition(': ')[2]}", icon=icon, color=color)
     first = min(chosen.values(), key=lambda outlook: outlook.blind)
     if not first.blind:
         say = {"green": st.success, "amber": st.warning, "red": st.error}[first.light]
