@@ -2,6 +2,16 @@
 
 from dpviz.families.second_order.algorithms import LineSearch, MiniBatch, ShortStep
 from dpviz.families.second_order.constants import Constants, Ladder
+from dpviz.families.second_order.escape import PerturbedDescent
 from dpviz.families.second_order.trust_region import MiniBatchTrustRegion, TrustRegion
 
-__all__ = ["Constants", "Ladder", "LineSearch", "MiniBatch", "MiniBatchTrustRegion", "ShortStep", "TrustRegion"]
+__all__ = [
+    "Constants",
+    "Ladder",
+    "LineSearch",
+    "MiniBatch",
+    "MiniBatchTrustRegion",
+    "PerturbedDescent",
+    "ShortStep",
+    "TrustRegion",
+]

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.trace import Lane, Trace
-from dpviz.families.second_order.states import CURVATURE, GRADIENT, KIND, STOP, TRUST_REGION
+from dpviz.families.second_order.states import CURVATURE, GRADIENT, KIND, PERTURBATION, STOP, TRUST_REGION
 from dpviz.families.second_order.theory import GREEN
 from dpviz.numbers import short
 from dpviz.plots import style
@@ -21,6 +21,7 @@ from dpviz.plots.style import ArmStyle
 KINDS: Mapping[int, tuple[str, str, str]] = {
     GRADIENT: ("gradient step", style.PALETTE["private"], "circle"),
     CURVATURE: ("curvature step", style.PALETTE["second"], "triangle-down"),
+    PERTURBATION: ("step aside", style.PALETTE["second"], "cross"),
     TRUST_REGION: ("trust-region step", style.GREY, "diamond"),
     STOP: ("stop", style.PALETTE["theory"], "square"),
 }

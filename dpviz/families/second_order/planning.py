@@ -269,6 +269,7 @@ def stoppings(analysis: Analysis, shape: Shape, plan: Plan) -> tuple[Stopping, .
             float(hessian[start]),
             analysis.gradient_tolerance,
             analysis.curvature_tolerance,
+            1 + int(plan.resolved.get("patience", 0)),
         )
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
     )

@@ -8,6 +8,7 @@ from dpviz.datasets.covertype import CovertypeLike
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.families.second_order.algorithms import LineSearch, MiniBatch, NonconvexMethod, ShortStep
+from dpviz.families.second_order.escape import PerturbedDescent
 from dpviz.families.second_order.published import TABLES, TARGETS, Tolerances
 from dpviz.families.second_order.trust_region import MiniBatchTrustRegion, TrustRegion
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy
@@ -25,6 +26,7 @@ METHODS: Mapping[str, NonconvexMethod] = MappingProxyType(
         "DP-TR": TrustRegion(),
         "DP-TR-B": MiniBatchTrustRegion(),
         FIRST_ORDER: ShortStep(curvature="never"),
+        "DP-GD, perturbed": PerturbedDescent(),
     }
 )
 DEFAULT_METHODS = ("OPT", FIRST_ORDER)

@@ -7,11 +7,13 @@ import numpy as np
 from dpviz.experiments.algorithm import DIVERGED, Snapshot
 from dpviz.problems.base import Metric
 
-GRADIENT, CURVATURE, STOP, TRUST_REGION = range(4)  # kinds of steps
+GRADIENT, CURVATURE, STOP, TRUST_REGION, PERTURBATION = range(5)  # kinds of steps
 
 NOISY_GRADIENT = Metric("noisy_gradient_norm", "Noisy gradient norm ‖g̃_t‖", released=True, scale="log")
 NOISY_CURVATURE = Metric("noisy_curvature", "Noisy smallest eigenvalue λ̃_min", released=True, better="higher")
-KIND = Metric("step_kind", "Step (0 gradient, 1 curvature, 2 stop, 3 trust region)", released=True, better="")
+KIND = Metric(
+    "step_kind", "Step (0 gradient, 1 curvature, 2 stop, 3 trust region, 4 perturbation)", released=True, better=""
+)
 
 
 class State:

@@ -7,7 +7,7 @@ corrections of THEORY.md.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -226,7 +226,7 @@ class Stopping:
     """What the stopping test does at a flat stationary point, in one phase: can this noise tell that it is one?
 
     iterations : of the phase. gradient_noise, hessian_noise : s_g, s_H; hessian_noise is 0 where no Hessian is asked.
-    gradient_tolerance, curvature_tolerance : of the test.
+    gradient_tolerance, curvature_tolerance : of the test. in_a_row : how often it must pass, one time after the other.
     """
 
     iterations: int
@@ -236,6 +236,7 @@ class Stopping:
     hessian_noise: float
     gradient_tolerance: float
     curvature_tolerance: float
+    in_a_row: int = 1
 
     @property
     def gradient_ratio(self) -> float:
@@ -270,27 +271,21 @@ class Stopping:
     def waiting_time(self) -> float:
         """W: the iterations that a run spends near the point, on average, until both tests pass; may be infinite."""
         chance = self.gradient_chance * self.hessian_chance
-        return 1 / chance if chance > 1e-300 else math.inf
+        if chance < 1e-300 or -self.in_a_row * math.log(chance) > 600:
+            return math.inf
+        return float((1 / chance) ** np.arange(1, self.in_a_row + 1) @ np.ones(self.in_a_row))
 
     @property
     def light(self) -> Light:
         """green: stops at once; amber: late, and by luck of the noise; red: not to be expected in these iterations."""
         waiting = self.waiting_time
-        if waiting <= GREEN:
+        if waiting <= GREEN * self.in_a_row:
             return "green"
         return "amber" if waiting <= self.iterations / 2 else "red"
 
     def quieter(self, factor: float) -> "Stopping":
         """The same with so many times less noise."""
-        return Stopping(
-            self.iterations,
-            self.d,
-            self.shape,
-            self.gradient_noise / factor,
-            self.hessian_noise / factor,
-            self.gradient_tolerance,
-            self.curvature_tolerance,
-        )
+        return replace(self, gradient_noise=self.gradient_noise / factor, hessian_noise=self.hessian_noise / factor)
 
     @property
     def green_at(self) -> float:
@@ -303,7 +298,7 @@ class Stopping:
             return 0.0
         while high - low > 1e-9:
             middle = (low + high) / 2
-            if self.quieter(math.exp(middle)).waiting_time <= GREEN:
+            if self.quieter(math.exp(middle)).light == "green":
                 high = middle
             else:
                 low = middle

@@ -8,8 +8,10 @@ import pytest
 
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
-from dpviz.families.second_order import LineSearch, MiniBatch, ShortStep, TrustRegion, theory
+from dpviz.families.second_order import LineSearch, MiniBatch, PerturbedDescent, ShortStep, TrustRegion, theory
 from dpviz.families.second_order.algorithms import NonconvexMethod
+from dpviz.families.second_order.escape import in_ball
+from dpviz.families.second_order.releases import Separate
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Seq, Sub
 from dpviz.privacy.ledger import Filter, Ledger
@@ -94,6 +96,33 @@ def test_every_variant_finds_the_minimum(method: NonconvexMethod) -> None:
     snapshots, _, _ = ran(method)
     assert solved(method, snapshots[-1]) >= 18  # a rate of 0.99 has so many in all but 1 of 1000 cases
     assert ended(snapshots).max() < 40
+
+
+def test_first_order_leaves_the_saddle_point_if_it_steps_aside_and_waits() -> None:
+    """On the default: 12 short gradients in a row are enough, and necessary to stop."""
+    problem, method = RobustComponent().build(), PerturbedDescent()
+    snapshots, plan, _ = ran(method, problem=problem)
+    patience = method.patience(problem.facts)
+    assert patience == plan.resolved["patience"] == 12 and "hessian" not in plan.noise
+    kinds = np.array([snapshot.released["step_kind"] for snapshot in snapshots[1:]])
+    assert (kinds[0] == 4).all() and solved(method, snapshots[-1]) >= 19
+    assert (ended(snapshots) > patience).all() and np.median(ended(snapshots)) == pytest.approx(21, abs=3)
+    norms = np.array([snapshot.released["noisy_gradient_norm"] for snapshot in snapshots[1:]])
+    tolerance = method.analysis(problem.facts).gradient_tolerance
+    for r, end in enumerate(ended(snapshots)):
+        assert (norms[end - patience - 1 : end, r] <= tolerance).all() and kinds[end - 1, r] == 2
+        assert kinds[end - patience - 1, r] == 4
+
+
+def test_steps_aside_are_uniform_in_a_ball() -> None:
+    """In d dimensions the d-th power of the relative distance is uniform; directions cancel. Four standard errors."""
+    plan = PerturbedDescent().plan(SADDLE.facts, USUAL)
+    releases = Separate(plan, Mechanisms(Ledger(plan.terms, 3000), 0))
+    points = in_ball(releases, 3, np.arange(3000), 2.0)
+    shares = (np.linalg.norm(points, axis=1) / 2) ** 3
+    assert shares.min() > 0 and shares.max() <= 1
+    assert shares.mean() == pytest.approx(0.5, abs=4 * math.sqrt(1 / 12 / 3000))
+    assert points.mean(axis=0) == pytest.approx(np.zeros(3), abs=4 * 2 * math.sqrt(1 / 5 / 3000))
 
 
 @pytest.mark.parametrize("test_before", [True, False])
@@ -331,7 +360,9 @@ def test_a_mini_batch_is_planned_as_one_sampled_pair_of_gaussians() -> None:
     assert plan.noise["hessian"][0] == pytest.approx(SADDLE.facts.hessian_sensitivity / 1000 / first.mu)
 
 
-@pytest.mark.parametrize("method", [ShortStep(), ShortStep(certificate=True), LineSearch(), MiniBatch(), TrustRegion()])
+@pytest.mark.parametrize(
+    "method", [ShortStep(), ShortStep(certificate=True), LineSearch(), MiniBatch(), TrustRegion(), PerturbedDescent()]
+)
 def test_a_run_of_which_nobody_is_left_ends(method: NonconvexMethod, monkeypatch: pytest.MonkeyPatch) -> None:
     stub_noise(monkeypatch, (1e200, np.inf))
     with np.errstate(all="ignore"):

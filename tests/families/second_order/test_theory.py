@@ -1,6 +1,7 @@
 """Formulas that are known before a run (THEORY.md of the family; numbers: its checks 1, 2, 11 and 13)."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -150,6 +151,22 @@ def test_the_chances_of_the_tests_are_those_of_the_noise() -> None:
         smallest = np.linalg.eigvalsh((matrices + matrices.transpose(0, 2, 1)) / 2)[:, 0] * found.hessian_noise
         share = (smallest >= -found.curvature_tolerance).mean()
         assert abs(share - found.hessian_chance) <= 3 * math.sqrt(0.25 / draws) + 0.05
+
+
+def test_many_passes_in_a_row_take_longer_than_as_many() -> None:
+    """Runs of k successes with chance p take Σ p^-i, i = 1..k, on average: simulated, four standard errors."""
+    rng = np.random.default_rng(0)
+    one = stopping(LOOSE.gradient_tolerance / math.sqrt(54) * 0.97, 0.0)
+    three, p = replace(one, in_a_row=3), one.gradient_chance
+    assert 0.5 < p < 0.8
+    times = []
+    for _ in range(2000):
+        passed = rng.random(400) < p
+        times.append(int(np.flatnonzero(passed[:-2] & passed[1:-1] & passed[2:])[0]) + 3)
+    assert three.waiting_time == pytest.approx(np.mean(times), abs=4 * np.std(times) / math.sqrt(2000))
+    assert one.waiting_time == pytest.approx(1 / p) and replace(three, gradient_noise=0.0).waiting_time == 3
+    assert replace(one, in_a_row=2000).waiting_time == math.inf
+    assert replace(three, gradient_noise=0.0).light == "green"
 
 
 def test_green_at_is_where_it_turns_green() -> None:
