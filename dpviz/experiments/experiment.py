@@ -83,12 +83,13 @@ class Planned:
 class Recorded:
     """The iterations of an arm that are recorded, ascending; those of them with dear diagnostics; and what that takes.
 
-    once : seconds of one record without dear diagnostics; seconds : of all.
+    once, dearly : seconds of one record without and with dear diagnostics; seconds : of all.
     """
 
     iterations: np.ndarray
     dear: np.ndarray
     once: float
+    dearly: float
     seconds: float
 
 
@@ -176,7 +177,7 @@ class Experiment(Specification):
         if dear and plan.stops:  # it may end after a few of its steps, so they are the closest
             wanted = np.geomspace(1, plan.iterations, min(few, DEAR_IF_STOPS) - 1)
             chosen = grid[np.unique([0, *np.searchsorted(grid, wanted.round())])]
-        return Recorded(grid, chosen, one, len(grid) * one + len(chosen) * dear)
+        return Recorded(grid, chosen, one, one + dear, len(grid) * one + len(chosen) * dear)
 
     def estimated_seconds(self, plans: Mapping[str, Plan]) -> float:
         """About how long the run will take on one core: loading, steps, and diagnostics."""
@@ -283,7 +284,8 @@ class _Run:
         self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)
         self._latest: Snapshot | None = None
         self._recording: Parts[None] | None = None
-        self._patient = recorded.once * len(experiment.arms) <= LAST_RECORD
+        most = LAST_RECORD / len(experiment.arms)
+        self._patient, self._dearly = recorded.once <= most, recorded.dearly <= most
 
     def advance(self) -> Snapshot | None:
         """The next snapshot, recorded if it is on the grid; None when the arm has finished.
@@ -293,7 +295,7 @@ class _Run:
         began = time.perf_counter()
         snapshot = next(self._snapshots, None) if self._recording is None else self._latest
         if snapshot is None:
-            self._patient = True
+            self._patient = self._dearly = True
             self.close()
             self._lane.finish()
             return None
@@ -345,6 +347,6 @@ class _Run:
         diagnostics that take long."""
         unrecorded = self._recording is not None or self.iteration not in self._dear
         if not self.finished and self._latest is not None and unrecorded and self._patient:
-            finished(self._record(self._latest, dear=True))
+            finished(self._record(self._latest, self._dearly))
         self.finished = True
         self._snapshots.close()  # type: ignore[attr-defined]  # algorithms are generators

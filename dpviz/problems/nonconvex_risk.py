@@ -19,7 +19,7 @@ Loss = Literal["logistic", "sigmoid", "robust"]
 UNIT = 1 + 1e-12  # the largest norm of a row, after rounding
 _HALVINGS = 52
 SECONDS_PER_FALL = 1.5e-8  # of a row, at one step
-_EIGENVALUES = 4096  # that are remembered
+_EIGENVALUES, _AT_ONCE = 4096, 20  # that are remembered; replicates whose Hessians are formed for a diagnostic
 MOST_COLUMNS, PRODUCTS = 300, 60  # of Hessians that diagnostics form; products with those that they do not
 
 
@@ -273,8 +273,7 @@ class NonconvexRisk(LinearSums, Problem):
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        found = self.evaluate_cheap(output)
-        return found | {"smallest_eigenvalue": self._remembered(output["x"])}
+        return finished(self.evaluate_in_parts(output, dear=True))
 
     def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         x = bounded(output["x"])
@@ -290,10 +289,12 @@ class NonconvexRisk(LinearSums, Problem):
         }
 
     def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
-        cost = self._cost.diagnostic + dear * self._cost.dear
-        return (yield from evaluated_in_slices(self.evaluate if dear else self.evaluate_cheap, output, cost))
+        found = yield from evaluated_in_slices(self.evaluate_cheap, output, self._cost.diagnostic)
+        if dear:
+            found["smallest_eigenvalue"] = yield from self._remembered(output["x"])
+        return found
 
-    def _remembered(self, x: np.ndarray) -> np.ndarray:
+    def _remembered(self, x: np.ndarray) -> Parts[np.ndarray]:
         """λ_min (R,), computed where no replicate was before: those that have ended stay where they are."""
         keys = [row.tobytes() for row in x]
         with self._lock:
@@ -301,8 +302,9 @@ class NonconvexRisk(LinearSums, Problem):
             known = {key: self._eigenvalues[key] for key in keys if key in self._eigenvalues}
         new = list({keys[i]: i for i in new}.values())
         find = self._smallest if self.facts.d <= MOST_COLUMNS else self._about_smallest
-        found = finished(find(x[new])) if new else np.empty(0)
-        known |= {keys[i]: float(value) for i, value in zip(new, found, strict=True)}
+        for some in (new[start : start + _AT_ONCE] for start in range(0, len(new), _AT_ONCE)):
+            found = yield from find(x[some])
+            known |= {keys[i]: float(value) for i, value in zip(some, found, strict=True)}
         with self._lock:
             self._eigenvalues |= known
             while len(self._eigenvalues) > _EIGENVALUES:

@@ -167,6 +167,16 @@ def test_a_run_that_is_stopped_has_its_last_state_with_everything() -> None:
         assert iterations[-1] == step.snapshot.iteration and np.isfinite(values[-1]).all()
 
 
+def test_nobody_who_stops_a_run_waits_for_dear_diagnostics() -> None:
+    of = weighing(dear=0.4)
+    stream = of.stream()
+    step = next(step for step in stream if step.snapshot.iteration == 1)
+    stream.close()  # type: ignore[attr-defined]
+    assert step.trace.series("it", "value")[0][-1] == 1 and step.trace.series("it", "depth")[0].tolist() == [0]
+    ended = weighing(dear=0.4, iterations=3).run()
+    assert ended.series("it", "depth")[0][-1] == 3, "who waits for the end gets everything"
+
+
 def test_a_run_that_is_stopped_where_it_was_recorded_is_not_evaluated_again() -> None:
     stream = weighing(iterations=30).stream()
     step = next(step for step in stream if step.snapshot.iteration == 5)
