@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpviz.datasets.base import DatasetFacts, DatasetSpecification
+from dpviz.datasets.base import SECONDS_PER_LOADED, DatasetFacts, DatasetSpecification
 from dpviz.pauses import Parts, finished, slices
 from dpviz.specification import number
 
@@ -189,13 +189,21 @@ class Saddle(DatasetSpecification):
         return _facts(self.rows, self.dimension, -1.0, 1.0)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        return finished(self.raw_rows_in_parts(tables))
+
+    def raw_rows_in_parts(self, tables: Mapping[str, np.ndarray]) -> Parts[tuple[np.ndarray, np.ndarray]]:
         generator = np.random.default_rng(self.seed)
         signs = generator.choice([-1.0, 1.0], self.rows)
         sizes = generator.uniform(0.6, 1.0, self.rows)
-        features = generator.standard_normal((self.rows, self.dimension))
-        features *= 0.9 * math.sqrt((1 - self.spike**2) / self.dimension)
-        features[:, 0] += self.spike * sizes * signs
-        features /= np.maximum(1.0, np.linalg.norm(features, axis=1))[:, None]
+        features = np.empty((self.rows, self.dimension))
+        for part in slices(self.rows, self.dimension * SECONDS_PER_LOADED):  # the same numbers, whatever the parts
+            if part.start:
+                yield
+            block = features[part]
+            generator.standard_normal(out=block)
+            block *= 0.9 * math.sqrt((1 - self.spike**2) / self.dimension)
+            block[:, 0] += self.spike * sizes[part] * signs[part]
+            block /= np.maximum(1.0, np.linalg.norm(block, axis=1))[:, None]
         return features, signs
 
 

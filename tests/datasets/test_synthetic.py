@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from dpviz.datasets import BundledTable, CorrelatedLogistic, Dataset, HeavyTailed, PaperLogistic, UniformLogistic
+from dpviz.datasets import (
+    BundledTable,
+    CorrelatedLogistic,
+    Dataset,
+    HeavyTailed,
+    PaperLogistic,
+    Saddle,
+    UniformLogistic,
+)
 
 GENERATORS = [UniformLogistic, PaperLogistic, CorrelatedLogistic, HeavyTailed]
 
@@ -131,3 +139,18 @@ def test_rows_that_take_long_to_draw_come_in_parts_and_are_the_same(monkeypatch:
     assert len(list(data.raw_rows_in_parts({}))) > 50
     again, same = data.raw_rows({})
     assert (again == whole).all() and (same == labels).all()
+
+
+def test_a_saddle_has_two_sides_and_is_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spec section 2.2, in one go: signs, sizes, normal numbers, and rows no longer than 1."""
+    data, generator = Saddle(rows=1000, dimension=4, seed=3), np.random.default_rng(3)
+    sides, sizes = generator.choice([-1.0, 1.0], 1000), generator.uniform(0.6, 1.0, 1000)
+    expected = 0.9 * np.sqrt((1 - 0.85**2) / 4) * generator.standard_normal((1000, 4))
+    expected[:, 0] += 0.85 * sizes * sides
+    expected /= np.maximum(1, np.linalg.norm(expected, axis=1))[:, None]
+    features, labels = data.raw_rows({})
+    np.testing.assert_allclose(features, expected, rtol=1e-12)
+    assert np.array_equal(labels, sides) and np.linalg.norm(features, axis=1).max() <= 1 + 1e-12
+    monkeypatch.setattr("dpviz.pauses.LONGEST", 1e-6)
+    assert len(list(data.raw_rows_in_parts({}))) > 50
+    assert np.array_equal(data.raw_rows({})[0], features)
