@@ -71,7 +71,7 @@ def test_another_table_gets_a_sentence() -> None:
 
 
 def test_the_stand_in_has_the_geometry_of_the_table() -> None:
-    """Gradient norm 0.0476, largest curvature 0.0361 and 14.5 % long rows of the real one (spec section 7.1)."""
+    """Gradient norm 0.0476, largest curvature 0.0361, 14.5 % long (families/second_order/THEORY.md, section 7.1)."""
     risk = LogisticTukey(data=CovertypeLike()).build()
     x = np.zeros((1, 54))
     assert risk.evaluate({"x": x})["gradient_norm"] == pytest.approx(0.0476, abs=0.002)

@@ -142,7 +142,7 @@ def test_rows_that_take_long_to_draw_come_in_parts_and_are_the_same(monkeypatch:
 
 
 def test_a_saddle_has_two_sides_and_is_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spec section 2.2, in one go: signs, sizes, normal numbers, and rows no longer than 1."""
+    """families/second_order/THEORY.md, section 2.2, in one go: signs, sizes, normal numbers."""
     data, generator = Saddle(rows=1000, dimension=4, seed=3), np.random.default_rng(3)
     sides, sizes = generator.choice([-1.0, 1.0], 1000), generator.uniform(0.6, 1.0, 1000)
     expected = 0.9 * np.sqrt((1 - 0.85**2) / 4) * generator.standard_normal((1000, 4))

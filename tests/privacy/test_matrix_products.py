@@ -66,7 +66,8 @@ def test_directions_that_were_asked_before_get_no_fresh_noise() -> None:
 
 
 def test_products_in_any_order_have_the_law_of_a_whole_noisy_matrix() -> None:
-    """Spec section 3.6: the smallest eigenvalue after d products, chosen by Lanczos, against the dense noise."""
+    """families/second_order/THEORY.md, section 3.6: the smallest eigenvalue after d products, chosen as
+    by Lanczos, against that with dense noise."""
     d, draws, spectrum = 12, 800, np.array([-0.4, *np.linspace(0, 0.3, 11)])
     products, _ = opened(np.tile(np.diag(spectrum), (draws, 1, 1)), sensitivity=0.025)
     v = np.ones((draws, d)) / np.sqrt(d)

@@ -54,7 +54,7 @@ def test_the_penalties_constants_are_the_largest_values_of_their_derivatives(pen
 
 
 def test_the_facts_are_those_of_the_table_of_constants() -> None:
-    """Spec section 2.1, to the digits that are printed there."""
+    """families/second_order/THEORY.md, section 2.1, to the digits that are printed there."""
     facts = LogisticTukey(regularisation=1e-3).facts()
     assert (facts.gradient_sensitivity, facts.curvature_sensitivity, facts.value_range) == (2.0, 0.25, 0.0)
     assert (facts.smoothness, facts.curvature_floor) == (pytest.approx(0.252), pytest.approx(-0.0005))

@@ -121,7 +121,7 @@ STEEP = np.array([[1.0, 0.0, 0.0]])
 def test_a_pair_attains_the_hessians_sensitivity(
     kind: type[NonconvexModel], rows: tuple, labels: tuple, x: np.ndarray, largest: float
 ) -> None:
-    """Spec section 9, check 4: else the noise would be more than is needed."""
+    """families/second_order/THEORY.md, section 9: else the noise would be more than is needed."""
     here, there = pair(kind, rows[0], rows[1], labels)
     for shape in ("goe", "upper"):
         one, two = here.hessian(x, shape=shape), there.hessian(x, shape=shape)
@@ -172,7 +172,7 @@ def test_upper_triangles_move_by_less_than_the_frobenius_norm_of_the_matrix() ->
 
 
 def test_the_diameter_of_logistic_gradients_has_the_values_of_the_table() -> None:
-    """Spec section 2.1; its grid is coarser than the root that is found here."""
+    """families/second_order/THEORY.md, section 2.1."""
     found = logistic_diameter(np.array([0.0, 1.0, 2.0, 5.0, 10.0, 1e6, 1e100, np.inf, np.nan]))
     assert found[:5] == pytest.approx([1.0, 1.09910, 1.26984, 1.61728, 1.82085], abs=6e-6)
     assert (found[5:] <= 2).all() and (found[5:] > 1.9999).all() and (found[6:] == 2).all()
@@ -226,8 +226,8 @@ def test_a_batch_is_one_sample_for_gradient_and_hessian(shape: Shape) -> None:
 
 
 def test_an_attack_gets_what_the_guarantee_of_a_hessian_allows_and_no_more() -> None:
-    """Spec section 9, check 10: n = 1, e₁ against e₂, μ = 1. At a false positive rate of 5 % the best test is right in
-    Φ(Φ⁻¹(0.05) + 1) = 0.2595 of the cases. 40,000 draws: a standard deviation of 0.0022."""
+    """families/second_order/THEORY.md, section 9: n = 1, e₁ against e₂, μ = 1. At 5 % false positives the best test is
+    right in Φ(Φ⁻¹(0.05) + 1) = 0.2595 of the cases. 40,000 draws: a standard deviation of 0.0022."""
     draws, x = 40_000, np.zeros((1, 2))
     facts = replace(LogisticTukey().facts(), n=1, d=2)
     found = {}
