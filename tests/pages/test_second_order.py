@@ -168,11 +168,11 @@ def test_the_gap_of_a_random_start_can_be_bought_and_the_plan_pays_for_it(load: 
     data = {"second_data": "Stand-in for Covertype (synthetic)", "second_covertype_rows": "2000"}
     app = load(PAGE, **data, second_start="Random, the same in all repeats", second_methods="OPT")
     before = metrics(app)
-    assert "Spends ρ_Γ" in text(app) and "before the run; the plan gets the rest" in text(app)
+    assert "Spends ε_Γ" in text(app) and "before the run; the plan gets the rest" in text(app)
     app.button(key="second_release").click().run()
     assert not app.exception
     gap, cost = (app.number_input(key=f"second_{name}").value for name in ("gap", "gap_cost"))
-    assert 0.5 < gap < 1.5 and 0 < cost < 0.01, "the bound for every data set is above 7"
+    assert 0.5 < gap < 1.5 and 0 < cost < 0.1, "the bound for every data set is above 7"
     assert app.button(key="second_release").disabled, "again it would cost the budget again"
     assert metrics(app) != before
     app.number_input(key="second_start_seed").set_value(5).run()

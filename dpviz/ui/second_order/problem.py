@@ -144,7 +144,7 @@ def _gap(
     value, cost = values["gap"], values.get("gap_cost")
     problem = Settings(cls, {**values, "gap": None, "gap_cost": None}).build()
     known_as = None if problem.public else file.known_as(panel.page)
-    bought = Purchase(panel, "gap", "ρ_Γ", "the gap", problem.to_json(), known_as)
+    bought = Purchase(panel, "gap", "ε_Γ", "the gap", problem.to_json(), known_as)
     if values["start"] == "random" and budget.private and not budget.pure:
         spend = gap.suggested_cost(budget) if cost is None else cost
         bought.offer_release(value, spend, partial(gap.released, problem, spend, seed, chosen.tables))
