@@ -5,8 +5,11 @@ those before, is known: it repeats what symmetry says of them, and the rest is f
 then need a few vectors of random numbers instead of a whole matrix of them, and what is released is the same as if the
 whole noisy matrix had been released, of which the products are functions: one Gaussian release pays for all of them.
 
-That is exact as long as each direction is chosen from products that were released before, or without any data, and as
-there is one E: a direction within the span of earlier ones gets no fresh noise. Both are seen to here.
+That is exact as long as each direction is chosen from products that were released before, or without any data: that is
+for the caller to see to. And as long as there is one E: a direction within the span of earlier ones gets no fresh noise.
+That is seen to here: only products with orthonormal directions are released, each once, and all others are made of
+them. The exact product with a direction that is nearly an earlier one would tell, less the one with that, what no noise
+has covered.
 """
 
 from collections.abc import Callable
@@ -53,6 +56,7 @@ class MatrixProducts:
         self._query, self._replicates, self._draw = query, np.array(replicates), draw
         self._basis = np.empty((len(replicates), 0, query.d))  # orthonormal, for each replicate
         self._noise = np.empty((len(replicates), 0, query.d))  # E times those
+        self._released = np.empty((len(replicates), 0, query.d))  # H + E times those
         self._rank = np.zeros(len(replicates), dtype=int)  # directions of each
         self._lock = Lock()
 
@@ -61,17 +65,20 @@ class MatrixProducts:
         if directions.shape != (len(self._replicates), self._query.d):
             raise LedgerError(f"products need one direction of {self._query.d} numbers for each replicate")
         require_finite(directions)
-        exact = self._query.times(directions)
-        require_finite(exact)
         if self.noise_scale == 0:
-            return exact
+            return self._exact(directions)
         with self._lock:
-            return exact + self._noise_times(directions)
+            return self._noisy(directions)
 
-    def _noise_times(self, directions: np.ndarray) -> np.ndarray:
-        """E v: what is known of it along the earlier directions, and fresh noise along what is new in v."""
+    def _exact(self, directions: np.ndarray) -> np.ndarray:
+        found = self._query.times(directions)
+        require_finite(found)
+        return found
+
+    def _noisy(self, directions: np.ndarray) -> np.ndarray:
+        """(H + E) v: what was released along the earlier directions, and one more product along what is new in v."""
         within, rest = self._split(directions)
-        found = np.einsum("rk,rkd->rd", within, self._noise)
+        found = np.einsum("rk,rkd->rd", within, self._released)
         lengths = np.linalg.norm(rest, axis=1)
         # Beside d directions, or beside those that make up this one, what is left is rounding.
         new = (lengths > _SAME * np.linalg.norm(directions, axis=1)) & (self._rank < self._query.d)
@@ -81,11 +88,13 @@ class MatrixProducts:
         unit[new] = rest[new] / lengths[new, None]
         unit[new] = self._split(unit)[1][new]  # again: of two nearly equal directions few digits were left
         unit[new] /= np.linalg.norm(unit[new], axis=1, keepdims=True)
-        fresh = self._fresh(unit, new)
+        exact, fresh = self._exact(unit), self._fresh(unit, new)
+        released = np.where(new[:, None], exact + fresh, 0.0)
         self._rank += new
         self._basis = np.concatenate([self._basis, unit[:, None]], axis=1)
         self._noise = np.concatenate([self._noise, fresh[:, None]], axis=1)
-        return found + np.where(new, lengths, 0.0)[:, None] * fresh
+        self._released = np.concatenate([self._released, released[:, None]], axis=1)
+        return found + np.where(new, lengths, 0.0)[:, None] * released
 
     def _split(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (R', k) along the earlier directions, and what is left (R', d)."""

@@ -65,6 +65,21 @@ def test_directions_that_were_asked_before_get_no_fresh_noise() -> None:
     assert np.abs(gram - np.round(gram)).max() < 1e-13
 
 
+def test_nearly_equal_directions_do_not_tell_what_no_noise_has_covered() -> None:
+    """The difference of two products along v and v + hu, h just above or below what counts as rounding, is a product
+    along u: with as much noise as any other, or without anything of the matrix."""
+    generator = np.random.default_rng(2)
+    matrix, v, u = np.diag(generator.uniform(-1, 1, 6))[None], np.eye(6)[:1], np.eye(6)[1:2]
+    for h in (9e-14, 2e-13, 1e-9):
+        differences = []
+        for seed in range(20):
+            products, _ = opened(matrix, sensitivity=5.0, seed=seed)
+            before = products.times(v)
+            differences.append(((products.times(v + h * u) - before) / h)[0, 1])
+        spread = np.std(differences)
+        assert np.allclose(differences, 0) or spread > 5, "the entry with its noise of 10, or nothing of it"
+
+
 def test_products_in_any_order_have_the_law_of_a_whole_noisy_matrix() -> None:
     """families/second_order/THEORY.md, section 3.6: the smallest eigenvalue after d products, chosen as
     by Lanczos, against that with dense noise."""
