@@ -21,7 +21,7 @@ def test_the_landscape_comes_by_itself_and_the_light_moves_with_the_budget(visit
     budget = page.get_by_role("spinbutton", name=re.compile("Privacy budget"))
     budget.fill("0.1")
     budget.press("Enter")
-    expect(page.get_by_text("OPT: will not stop")).to_be_visible()
+    expect(page.get_by_text("OPT: will hardly stop")).to_be_visible()
     expect(page.get_by_text(re.compile("times less noise would turn it green"))).to_be_visible()
     page.get_by_role("combobox", name="Preset").fill("Amber")
     page.get_by_role("combobox", name="Preset").press("Enter")

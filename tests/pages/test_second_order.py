@@ -118,6 +118,17 @@ def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
     assert texts.NEVER_ASKED in text(app)
 
 
+def test_who_does_not_stop_is_told_why_and_what_was_used(load: Load) -> None:
+    few = {"second_methods": ["OPT", "OPT-B"], "second_iterations": "2", "second_batch_fraction": "0.5"}
+    app = run(load(PAGE, **SMALL | {"second_saddle_rows": "20000"}, **few))
+    ended = table(app, "Finished").set_index("Method")
+    assert list(ended["Finished"]) == ["0 of 4"] * 2 and ended.loc["OPT-B", "Used"] == "100 %"
+    assert "before both tests had passed" in text(app) and "larger than what they test" not in text(app)
+    noisy = {"second_methods": "OPT", "second_epsilon": "0.05", "second_gradient_target": "0.01"}
+    app = run(load(PAGE, **SMALL | {"second_saddle_rows": "1000"}, **few | noisy))
+    assert lights(app) == {"OPT": "✗ red"} and "larger than what they test" in text(app)
+
+
 def test_the_papers_tables_are_there_before_they_are_filled(load: Load) -> None:
     app = load(PAGE, **SMALL)
     for tab in ("Accounting", "The paper's tables"):
@@ -162,6 +173,7 @@ def test_a_copy_of_the_papers_file_needs_no_declarations(load: Load) -> None:
     app.run()
     assert not app.exception and f"{WIDTH} features" in text(app) and "n = 300 rows, d = 54" in text(app)
     assert lights(app) == {"OPT": "✗ red"} and not app.button(key="second_run").disabled
+    assert "Rows of other classes were left out: n depends on the data, **not private**" in text(app)
 
 
 def test_the_gap_of_a_random_start_can_be_bought_and_the_plan_pays_for_it(load: Load) -> None:

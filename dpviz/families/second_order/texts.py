@@ -153,15 +153,20 @@ COMPOSITION = (
 def constants(taken: Collection[str] = (), missing: str = "") -> str:
     """Which constants are declared, and what became of missing values.
 
-    taken : "ranges", "categories", if an upload's panel took them from its file. missing : "fill" or "drop".
+    taken : "ranges", "categories", if an upload's panel took them from its file. missing : "fill" or "drop"; "classes"
+    where rows of other classes were left out, too.
     """
-    declared = "Ranges, categories, n and d are declared"
+    sizes = ("n", "d") if missing in ("", "fill") else ("d",)
+    declared = f"{', '.join(['Ranges', 'categories', *sizes[:-1]])} and d are declared"
     if taken:
-        declared = f"The {' and '.join(taken)} were taken from the data: **not private**. n and d are declared"
+        rest = f"{' and '.join(sizes)} {'are' if len(sizes) > 1 else 'is'} declared"
+        declared = f"The {' and '.join(taken)} were taken from the data: **not private**. {rest}"
     filled = {
         "": "",
         "fill": " A missing value counts as the middle of its range.",
         "drop": " Rows with missing values were dropped: n depends on the data, **not private**.",
+        "classes": " A missing value counts as the centre of its column. Rows of other classes were left out: n depends "
+        "on the data, **not private**.",
     }[missing]
     return (
         f"{declared}; rows longer than 1 are scaled to it, whatever the data are. G, M, the sensitivities, the least "
@@ -191,7 +196,7 @@ def _where(solved: int, finished: int) -> str:
 LIGHTS: Mapping[Light, tuple[str, str]] = {
     "green": ("✓", "stops soon"),
     "amber": ("~", "stops late, by luck of the noise"),
-    "red": ("✗", "will not stop"),
+    "red": ("✗", "will hardly stop"),
 }
 
 

@@ -5,7 +5,7 @@ import streamlit as st
 
 from dpviz.datasets import Saddle
 from dpviz.experiments.trace import Trace
-from dpviz.families.second_order import figures, measure, texts
+from dpviz.families.second_order import advice, figures, measure, texts
 from dpviz.families.second_order.algorithms import NonconvexMethod
 from dpviz.families.second_order.states import NOISY_GRADIENT
 from dpviz.families.second_order.theory import Analysis
@@ -21,7 +21,8 @@ from dpviz.ui.experiment.run import Run
 REACH = (2.7, 1.5)  # of the picture, in both directions: the minima of the demonstration lie at ±2.1 of the first
 EVALUATIONS = 3e7  # rows times points of the ground, at most: about a third of a second
 FEWEST, MOST = 11, 41  # points along each direction
-NONE = "Their noise is larger than what they test: no place looks like a minimum."
+NOISY = "Their noise is larger than what they test: no place looks like a minimum."
+TOO_SOON = "They ended before both tests had passed: more iterations may do."
 OTHERS = 2  # methods beside the first that the sentence tells of
 
 
@@ -76,6 +77,12 @@ def _evaluated(_about: str, _run: Run) -> figures.Ground:
     return figures.Ground(x, y, values.reshape(points, points))
 
 
+def _why_none(run: Run, label: str) -> str:
+    """Why no run of a method stopped: its noise, or else its steps."""
+    phases = advice.outlooks(run.experiment, run.plans)[label]
+    return TOO_SOON if advice.best(phases).light == "green" else NOISY
+
+
 def number(run: Run, trace: Trace) -> hero.Headline | None:
     """How many runs of the first method stopped, how many of these at a minimum, and how that compares."""
     arms = [arm for arm in run.experiment.arms if arm.label in trace.lanes]
@@ -84,7 +91,7 @@ def number(run: Run, trace: Trace) -> hero.Headline | None:
     if not told:
         return None
     first, *others = told
-    words = [f"{texts.when_and_where(told[first]).capitalize()}."] if told[first].finished else [NONE]
+    words = [f"{texts.when_and_where(told[first]).capitalize()}."] if told[first].finished else [_why_none(run, first)]
     words += [f"{label}: {texts.ended(told[label])}" for label in others[:OTHERS]]
     return hero.Headline(
         f"Runs of {first} that stopped",

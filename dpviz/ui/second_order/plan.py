@@ -5,6 +5,7 @@ from typing import Literal
 
 import streamlit as st
 
+from dpviz.datasets.covertype import CovertypeUpload
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, figures, texts
@@ -164,10 +165,11 @@ def assumptions(shown: PlanView, taken: Collection[str]) -> None:
     private = guarantee.private(shown.plans).values()
     m, n = min(int(plan.rows[0]) for plan in private), next(iter(private)).facts.n
     problem = shown.experiment.problem
+    missing = "classes" if isinstance(problem.dataset, CovertypeUpload) else missing_rule(problem.dataset)
     explain.assumptions(
         explain.protects(problem.unit),
         texts.batches(m, n),
         texts.COMPOSITION,
-        texts.constants(taken, missing_rule(problem.dataset)),
+        texts.constants(taken, missing),
         texts.SCREEN,
     )

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.families.second_order import figures, measure, texts
 from dpviz.families.second_order.states import NOISY_CURVATURE, NOISY_GRADIENT
@@ -64,12 +65,24 @@ def _row(run: Run, trace: Trace, label: str, found: measure.Finish) -> dict[str,
     if found.solved is not None:
         row[SOLVED] = f"{found.solved} of {found.finished}" if found.finished else None
     row["Otherwise"] = ", ".join(f"{count} {WORDS[word]}" for word, count in others.items()) or None
-    charged = trace.spent(label)[1]
-    plan = run.plans[label]
-    if len(charged) and plan.currency is not None:
-        share = (charged[-1] / plan.spent(plan.currency)[-1]) ** UNITS[plan.currency].power  # of what adds up
-        row["Used"] = f"{short(100 * float(share.mean()), 2)} %"
+    used = _used(run.plans[label], trace, label)
+    if used is not None:
+        row["Used"] = f"{short(100 * used, 2)} %"
     return row
+
+
+def _used(plan: Plan, trace: Trace, label: str) -> float | None:
+    """The share of what they could be charged at most that the runs were charged, on average: of what adds up; of
+    batches, whose price does not, the iterations. None without privacy."""
+    if plan.currency is None:
+        return None
+    iterations, charged = trace.last(label, "iterations_charged"), trace.spent(label)[1]
+    if len(iterations):
+        return float(iterations.mean()) / plan.iterations
+    if not len(charged):
+        return None
+    before, most = plan.spent(plan.currency)[[0, -1]] ** UNITS[plan.currency].power
+    return float((before + charged[-1] ** UNITS[plan.currency].power).mean() / most)
 
 
 def tests(panel: Panel, run: Run, trace: Trace, _diagnostics: bool) -> Shown:
@@ -119,7 +132,8 @@ def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Sh
         )
         words = "Every iteration pays for gradient and Hessian at once, whether or not both were of use."
     else:
-        figure = figures.spent_by_purpose(trace, label, PURPOSES, float(plan.spent("rho")[-1]), height=HEIGHT)
+        before, ceiling = plan.spent("rho")[[0, -1]].tolist()
+        figure = figures.spent_by_purpose(trace, label, PURPOSES, ceiling, before=before, height=HEIGHT)
         words = "Mean over the runs; the guarantee is the ceiling, whatever was used."
     if not figure.data:
         return []
