@@ -6,10 +6,10 @@ then need a few vectors of random numbers instead of a whole matrix of them, and
 whole noisy matrix had been released, of which the products are functions: one Gaussian release pays for all of them.
 
 That is exact as long as each direction is chosen from products that were released before, or without any data: that is
-for the caller to see to. And as long as there is one E: a direction within the span of earlier ones gets no fresh noise.
-That is seen to here: only products with orthonormal directions are released, each once, and all others are made of
-them. The exact product with a direction that is nearly an earlier one would tell, less the one with that, what no noise
-has covered.
+for the caller to see to. And as long as there is one E, so that a direction within the span of earlier ones gets no
+fresh noise: that is seen to here. Only products with orthonormal directions are released, each once, and all others are
+made of them. The exact product with a direction that is nearly an earlier one would tell, less the one with that, what
+no noise has covered.
 """
 
 from collections.abc import Callable

@@ -165,8 +165,8 @@ def constants(taken: Collection[str] = (), missing: str = "") -> str:
         "": "",
         "fill": " A missing value counts as the middle of its range.",
         "drop": " Rows with missing values were dropped: n depends on the data, **not private**.",
-        "classes": " A missing value counts as the centre of its column. Rows of other classes were left out: n depends "
-        "on the data, **not private**.",
+        "classes": " A missing value counts as the centre of its column. Rows of other classes were left out: n "
+        "depends on the data, **not private**.",
     }[missing]
     return (
         f"{declared}; rows longer than 1 are scaled to it, whatever the data are. G, M, the sensitivities, the least "
