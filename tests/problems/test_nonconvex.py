@@ -185,6 +185,17 @@ def test_rows_are_scaled_by_what_is_declared_and_then_shortened() -> None:
     assert rows[0] == pytest.approx(np.array([5, 6]) / np.sqrt(61))
 
 
+def test_features_of_categories_stay_0_and_1_before_rows_are_shortened() -> None:
+    lists = (("area", ("north", "south", "other")),)
+    data = UploadedTable(identity="b" * 32, n=20, bounds=((0.0, 10.0),), names=("a",), categories=lists)
+    table = np.tile([10.0, 1.0, -1.0], (20, 1))
+    table[1] = [5.0, 7.0, 1.0]  # an unknown category is another one
+    for divisor in (1.0, 2.0):
+        rows = LogisticTukey(data=data, divisor=divisor).build({"b" * 32: table})._rows
+        first, second = np.array([1.0, 0.0, 1.0, 0.0]) / divisor, np.array([0.0, 0.0, 0.0, 1.0]) / divisor
+        np.testing.assert_allclose(rows[:2], [-first / max(1, np.linalg.norm(first)), second])
+
+
 def test_hostile_rows_become_short_ones() -> None:
     hostile = [np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-320, 0.0, 3.0]
     rows = np.array(list(itertools.product(hostile, repeat=3)))
