@@ -140,6 +140,12 @@ def test_the_papers_tables_are_there_before_they_are_filled(load: Load) -> None:
         found = [frame.value for frame in app.dataframe if "Loss, paper" in frame.value]
         assert [list(each["Method"]) for each in found] == [list(TABLES[tolerances])] * len(EPSILONS)
         assert all(each["Loss, here"].isna().all() and each["Before"].notna().all() for each in found)
+        choose(app, "table_mode", "published")
+        published = table(app, "Loss, paper")
+        assert (
+            published["Before"].isna() == published["Method"].str.endswith("-B")
+        ).all() and texts.SIMULATION in text(app)
+        choose(app, "table_mode", "honest")
 
 
 # ---------------------------------------------------------------------------------------------------- files of your own

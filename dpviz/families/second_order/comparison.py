@@ -1,30 +1,26 @@
 """The paper's tables beside a run of ours: what was printed, what comes of it here, and what the plan says before."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from dpviz.experiments.sweep_result import Ended, SweepResult
 from dpviz.families.second_order import texts
 from dpviz.families.second_order.advice import Outlook
-from dpviz.families.second_order.published import EPSILONS, TABLES, Cell, Tolerances
+from dpviz.families.second_order.published import EPSILONS, Cell
 from dpviz.numbers import short
 
-Lights = Mapping[float, Mapping[str, Outlook]]  # by budget and method
+Lights = Mapping[float, Mapping[str, Outlook]]  # by the value of a sweep, and by method
 
 
-def rows(tolerances: Tolerances, epsilon: float, result: SweepResult | None, lights: Lights) -> list[dict[str, Any]]:
-    """A table at one of its budgets, a row for each method; what is not known yet is None.
+def rows(
+    table: Mapping[str, Sequence[Cell]], epsilon: float, ends: Mapping[str, Ended], lights: Mapping[str, Outlook]
+) -> list[dict[str, Any]]:
+    """A table of the paper at one of its budgets, a row for each method; what is not known yet is None.
 
-    Run times are over that of the quickest method that finished at the same budget, there and here.
+    ends, lights : what is known of a run here, and of its plan, by method. Run times are over that of the quickest
+    method that finished, there and here.
     """
-    place = EPSILONS.index(epsilon)
-    cells = {label: found[place] for label, found in TABLES[tolerances].items()}
-    return _at(cells, _ends(result, epsilon), lights.get(epsilon, {}))
-
-
-def _at(cells: Mapping[str, Cell], ends: Mapping[str, Ended], lights: Mapping[str, Outlook]) -> list[dict[str, Any]]:
+    cells = {label: found[EPSILONS.index(epsilon)] for label, found in table.items()}
     theirs = min(cell.seconds for cell in cells.values() if cell.seconds is not None)
     times = [end.seconds for end in ends.values() if _converged(end) == len(end.samples)]
     ours = min(times, default=float("nan"))
@@ -43,16 +39,11 @@ def _at(cells: Mapping[str, Cell], ends: Mapping[str, Ended], lights: Mapping[st
     ]
 
 
-def _ends(result: SweepResult | None, epsilon: float) -> dict[str, Ended]:
-    """What is known at a budget, by method."""
+def ends(result: SweepResult | None, value: float) -> dict[str, Ended]:
+    """What a sweep has found so far at a value of its setting, by method."""
     if result is None:
         return {}
-    return {
-        label: end
-        for label, curve in result.curves.items()
-        for end in curve.ends
-        if np.isclose(end.place.value, epsilon)
-    }
+    return {label: end for label, curve in result.curves.items() for end in curve.ends if end.place.value == value}
 
 
 def _converged(end: Ended) -> int:

@@ -7,11 +7,13 @@ from typing import Any
 from dpviz.datasets.covertype import CovertypeLike
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Preset
+from dpviz.experiments.sweep import Sweep
+from dpviz.families.second_order import texts
 from dpviz.families.second_order.algorithms import LineSearch, MiniBatch, NonconvexMethod, ShortStep
 from dpviz.families.second_order.escape import PerturbedDescent
-from dpviz.families.second_order.published import TABLES, TARGETS, Tolerances
+from dpviz.families.second_order.published import EPSILONS, ROWS, TABLES, TARGETS, Mode, Tolerances, rho_of
 from dpviz.families.second_order.trust_region import MiniBatchTrustRegion, TrustRegion
-from dpviz.privacy.budgets import ApproximateDP, NoPrivacy
+from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, ZeroConcentratedDP
 from dpviz.problems.nonconvex import LogisticTukey, RobustComponent
 
 FIRST_ORDER = "First order only"
@@ -45,17 +47,43 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
     return (*private, Arm(label=REFERENCE, algorithm=METHODS["OPT"].adopting(settings), budget=NoPrivacy()))
 
 
-def paper(tolerances: Tolerances, epsilon: float = 1.0) -> Experiment:
-    """A table of the paper at one budget, honestly: every method at the budget that is claimed (THEORY.md, 7.3)."""
+def paper(tolerances: Tolerances, epsilon: float = 1.0, mode: Mode = "honest") -> Experiment:
+    """A table of the paper at one of its budgets.
+
+    mode : "honest", at the budget that is claimed (THEORY.md, 7.3 and 7.4). "published", with the noise that the paper
+    draws for its n rows, its constants and sensitivities, on fewer rows (7.2); then the budget is what that really
+    guarantees for these rows. Mini-batches are left out: what they drew is no guarantee worth stating (E1).
+    """
     alpha, curvature = TARGETS[tolerances]
-    data = CovertypeLike(rows=80_000)
+    shared: dict[str, Any] = {"gradient_target": alpha, "curvature_target": curvature, "curvature": "always"}
     labels = [label for label in METHODS if label in TABLES[tolerances]]
+    if mode == "published":
+        data = CovertypeLike(rows=10_000)
+        chosen = [label for label in labels if not label.endswith("-B")]
+        return Experiment(
+            problem=LogisticTukey(
+                data=data, start="random", gap=0.5, smoothness=1.0, hessian_lipschitz=1.0, hessian_bound="spectral"
+            ),
+            arms=arms(chosen, hessian_noise="upper", test_before=False, **shared),
+            budget=ZeroConcentratedDP(rho=rho_of(epsilon) * (ROWS / data.rows) ** 2),
+            replicates=5,
+        )
+    data = CovertypeLike(rows=80_000)
     return Experiment(
         problem=LogisticTukey(data=data, start="random", gap=0.5),
-        arms=arms(labels, gradient_target=alpha, curvature_target=curvature, curvature="always", batch_fraction=0.1),
+        arms=arms(labels, batch_fraction=0.1, **shared),
         budget=ApproximateDP(epsilon=epsilon, delta=1 / data.rows),
         replicates=5,
     )
+
+
+def table(tolerances: Tolerances, mode: Mode) -> Sweep:
+    """All budgets of a table; the values are in the order of `published.EPSILONS`."""
+    experiment = paper(tolerances, EPSILONS[-1], mode)
+    budgets = [paper(tolerances, epsilon, mode).budget for epsilon in EPSILONS]
+    name = budgets[0].controls()[0].name
+    values = tuple(float(getattr(budget, name)) for budget in budgets)
+    return Sweep(experiment=experiment, fields=(f"budget.{name}",), values=values, metric="objective")
 
 
 _BUDGET = ApproximateDP(epsilon=1.0, delta=1e-5)
@@ -132,5 +160,16 @@ PRESETS: tuple[Preset, ...] = (
             experiment=paper(tolerances),
         )
         for tolerances, look_for in _TABLES.items()
+    ),
+    *(
+        Preset(
+            name=f"The paper's {tolerances} targets, as published",
+            source="Gao, Wright 2023, tables of Covertype",
+            look_for=texts.SIMULATION,
+            reported="Losses agree with the paper's to about 0.01 wherever runs finish; all its budgets stand in the "
+            "tab “The paper's tables”. A run that never finishes ends with a lower loss.",
+            experiment=paper(tolerances, mode="published"),
+        )
+        for tolerances in _TABLES
     ),
 )

@@ -79,8 +79,8 @@ ERRATA = (
     ),
     (
         "Stopping early (E6)",
-        "The published full-batch runs watch the exact loss to give up. That reads raw data. Here it exists only in "
-        "the presets called “as published”, which claim no privacy.",
+        "The published full-batch runs watch the exact loss to give up. That reads raw data. Here no rule does, not "
+        "even in the presets called “as published”.",
     ),
     (
         "Radius of the baseline (E7)",
@@ -122,8 +122,9 @@ SCREEN = (
 )
 
 SIMULATION = (
-    "Simulation of published numbers: it uses a noise scale for n = 495,141 and a non-private stopping rule; no "
-    "privacy claim for your data."
+    "Simulation of published numbers: noise as the paper draws it for n = 495,141 rows, with its constants, on fewer "
+    "rows. The guarantee shown is what that noise is worth for these rows, not the paper's ε: no privacy claim for "
+    "your data."
 )
 
 LANDSCAPE = (
@@ -241,10 +242,15 @@ TESTS = {
 }
 NEVER_ASKED = "This method never asked for the curvature: it stops wherever the gradient is small."
 
-TABLES = (
-    "What the paper reports, and what the same methods come to here **at the budget that is claimed**: rows of norm at "
-    "most 1, tight sensitivities, noise for the number of rows that there are. “Before” is the traffic light, known "
-    "before anything runs. The data are a synthetic stand-in for the forest cover types, which cannot be shipped."
+TABLES = {
+    "honest": "What the paper reports, and what the same methods come to **at the budget that is claimed**: rows of "
+    "norm at most 1, tight sensitivities, noise for the 80,000 rows that there are.",
+    "published": f"{SIMULATION} Mini-batches are left out: what the paper draws for them would cost ε = 120 and more "
+    "(E1). The baseline has its right radius (E7). No run is stopped by looking at the exact loss (E6).",
+}
+TABLES_DATA = (
+    "“Before” is the traffic light, known before anything runs. The data are a synthetic stand-in for the forest cover "
+    "types, which cannot be shipped."
 )
 TABLES_CAPTION = (
     "×: no solution within the steps. **A lower loss is no merit here**: runs that never stop go on descending. Times "

@@ -7,7 +7,7 @@ import streamlit as st
 from dpviz.experiments.sweep import Sweep
 from dpviz.experiments.sweep_result import SweepResult
 from dpviz.families.second_order import advice, comparison, presets, texts
-from dpviz.families.second_order.published import EPSILONS, Tolerances
+from dpviz.families.second_order.published import EPSILONS, TABLES, Mode, Tolerances
 from dpviz.numbers import short
 from dpviz.plots import plan_figures
 from dpviz.ui import charts
@@ -21,6 +21,8 @@ from dpviz.ui.tables import show_table
 HEIGHT = 380
 TARGETS: dict[str, Tolerances] = {"loose": "loose", "tight": "tight"}
 OFFERED = {"loose": "Loose: α = 0.06", "tight": "Tight: α = 0.03"}
+MODES: dict[str, Mode] = {"honest": "honest", "published": "published"}
+MODE_TITLES = {"honest": "Honest", "published": "As published"}
 
 
 def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[], None]]:
@@ -48,11 +50,14 @@ def _accounting(panel: Panel, shown: PlanView, delta: float) -> None:
 
 def _tables(panel: Panel) -> None:
     """Both tables of the paper, and the same methods, targets and budgets run here."""
-    st.markdown(texts.TABLES)
-    tolerances = TARGETS[panel.choice("table", "Targets", OFFERED, "loose", "Which of the paper's two tables.")]
-    experiment = presets.paper(tolerances)
-    sweep = Sweep(experiment=experiment, fields=("budget.epsilon",), values=EPSILONS, metric="objective")
-    key = panel.key(f"table_{tolerances}")
+    with st.container(horizontal=True, gap="medium"):
+        tolerances = TARGETS[panel.choice("table", "Targets", OFFERED, "loose", "Which of the paper's two tables.")]
+        mode = MODES[
+            panel.choice("table_mode", "Noise", MODE_TITLES, "honest", "As it must be, or as the paper has it.")
+        ]
+    st.markdown(f"{texts.TABLES[mode]} {texts.TABLES_DATA}")
+    sweep = presets.table(tolerances, mode)
+    key = panel.key(f"table_{tolerances}_{mode}")
     lights = {
         point.value: {
             label: advice.best(phases) for label, phases in advice.outlooks(point.experiment, point.plans).items()
@@ -62,15 +67,15 @@ def _tables(panel: Panel) -> None:
     }
     run = sweep_panel.current(key)
     if run is None or run.job.result is None or run.job.result.metric is None:
-        _draw(tolerances, None, lights)
-    sweep_panel.panel(key, "The paper's table", sweep, lambda result: _draw(tolerances, result, lights))
+        _draw(tolerances, sweep, None, lights)
+    sweep_panel.panel(key, "The paper's table", sweep, lambda result: _draw(tolerances, sweep, result, lights))
 
 
-def _draw(tolerances: Tolerances, result: SweepResult | None, lights: comparison.Lights) -> None:
-    for epsilon in EPSILONS:
+def _draw(tolerances: Tolerances, sweep: Sweep, result: SweepResult | None, lights: comparison.Lights) -> None:
+    for epsilon, value in zip(EPSILONS, sweep.values, strict=True):
         st.markdown(f"**ε = {short(epsilon)}**")
         show_table(
-            comparison.rows(tolerances, epsilon, result, lights),
+            comparison.rows(TABLES[tolerances], epsilon, comparison.ends(result, value), lights.get(value, {})),
             placeholder="–",
             alt=f"At ε = {short(epsilon)}: final loss, who finished, and relative run time, in the paper and here",
         )
