@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import model_validator
 from scipy.special import ndtri
 
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
@@ -28,7 +29,7 @@ from dpviz.pauses import Parts, between
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Cost, Metric, check_facts
-from dpviz.problems.nonconvex_risk import NonconvexFacts, NonconvexRisk
+from dpviz.problems.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, NonconvexRisk
 from dpviz.problems.symmetric import Shape
 from dpviz.specification import choice, number, switch
 
@@ -98,12 +99,15 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
 
     def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
         """At most, as nobody can know who ends early; but not every iteration of most methods asks for a Hessian."""
-        tests = self.hessians * planning.hessian_seconds(plan, replicates, cost)
-        return super().estimated_seconds(plan, replicates, cost) + tests
+        share = planning.tests_share(self._stoppings(plan), self.hessians)
+        return super().estimated_seconds(plan, replicates, cost) + share * planning.test_seconds(plan, replicates, cost)
 
     def likely_share(self, plan: Plan) -> float:
+        return planning.likely_share(self._stoppings(plan))
+
+    def _stoppings(self, plan: Plan) -> tuple[theory.Stopping, ...]:
         assert isinstance(plan.facts, NonconvexFacts)
-        return planning.likely_share(planning.stoppings(self.analysis(plan.facts), self.hessian_noise, plan))
+        return planning.stoppings(self.analysis(plan.facts), self.hessian_noise, plan)
 
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
         return super().estimated_bytes(plan, replicates, cost) + replicates * planning.hessian_bytes(plan)
@@ -286,7 +290,14 @@ class ShortStep(Descent):
         return replace(plan, schedule={**plan.schedule, "certificate_margin": margin})
 
     def _certifies(self, facts: NonconvexFacts) -> bool:
-        return self.certificate and self.asks(facts)
+        if not (self.certificate and self.asks(facts)):
+            return False
+        if facts.d > MOST_COLUMNS:
+            raise UserError(
+                f"It takes whole Hessians, too large with more than {MOST_COLUMNS} columns. Do not ask for it first.",
+                title="Too many columns for the smallest eigenvalue",
+            )
+        return True
 
     def _stretches(self, purse: Purse, facts: NonconvexFacts) -> tuple[Phase, ...]:
         share = CERTIFICATE_SHARE if self._certifies(facts) else 0.0

@@ -234,15 +234,16 @@ def fixed(
     )
 
 
-def hessian_seconds(plan: Plan, replicates: int, cost: Cost) -> float:
-    """What the tests of curvature take in all iterations of a plan, about; 0 where it has none."""
+def test_seconds(plan: Plan, replicates: int, cost: Cost) -> float:
+    """What the tests of curvature take if every iteration of a plan has one, about; 0 where it has none."""
     if "hessian" not in plan.noise:
         return 0.0
-    products, sizes = plan.resolved.get("hessian_products"), plan.rows
+    products, sizes, eigen = plan.resolved.get("hessian_products"), plan.rows, eigenvalue_seconds(plan.facts.d)
+    certificates = replicates * plan.iterations * (cost.hessian + eigen) if "certificate" in plan.noise else 0.0
     if products is not None:
-        return plan.iterations * products * (1.5 * replicates * cost.evaluation + 2 * cost.reading)
+        return certificates + plan.iterations * products * (1.5 * replicates * cost.evaluation + 2 * cost.reading)
     each = np.where(sizes < plan.facts.n, sizes * cost.hessian_row, cost.hessian)
-    return replicates * float((each + 3 * eigenvalue_seconds(plan.facts.d)).sum())
+    return certificates + replicates * float((each + 3 * eigen).sum())
 
 
 def hessian_bytes(plan: Plan) -> float:
@@ -273,6 +274,13 @@ def stoppings(analysis: Analysis, shape: Shape, plan: Plan) -> tuple[Stopping, .
         )
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
     )
+
+
+def tests_share(phases: Sequence[Stopping], usual: float) -> float:
+    """In which part of all iterations the curvature is likely to be asked for: `usual` on the way, and where a run is
+    stuck at a flat place, whenever the noise lets the gradient pass."""
+    asked = [usual if p.light == "green" else max(usual, p.gradient_chance) for p in phases]
+    return sum(share * p.iterations for share, p in zip(asked, phases, strict=True)) / sum(p.iterations for p in phases)
 
 
 def likely_share(phases: Sequence[Stopping]) -> float:

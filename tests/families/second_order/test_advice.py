@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
-from dpviz.families.second_order import advice, planning, presets
+from dpviz.datasets import Saddle
+from dpviz.errors import UserError
+from dpviz.families.second_order import ShortStep, advice, planning, presets
 from dpviz.families.second_order.theory import Stopping
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, ZeroConcentratedDP
+from dpviz.problems.nonconvex import RobustComponent
 
 START, AMBER, RED = (preset.experiment for preset in presets.PRESETS[:3])
 
@@ -49,3 +52,22 @@ def test_of_two_phases_the_second_is_expected_where_the_first_is_too_short() -> 
     assert planning.likely_share([phase(1000, 0.001), phase(4000, 1.0)]) == pytest.approx(61 / 5000)
     assert planning.likely_share([phase(40, 0.001), phase(960, 0.001)]) == pytest.approx(101 / 1000)
     assert planning.likely_share([phase(40, 1.0), phase(960, 1.0)]) == 1.0
+
+
+def test_the_curvature_is_asked_for_as_often_as_the_noise_lets_the_gradient_pass_where_runs_are_stuck() -> None:
+    def phase(gradient: float, hessian: float) -> Stopping:
+        return Stopping(100, 10, "goe", gradient, hessian, 0.1, 0.2)
+
+    stuck, blind, fine = phase(1e-3, 1.0), phase(1.0, 1.0), phase(1e-3, 1e-3)
+    assert planning.tests_share([stuck], 0.1) == pytest.approx(1.0)
+    assert planning.tests_share([blind], 0.1) == planning.tests_share([fine], 0.1) == pytest.approx(0.1)
+    assert planning.tests_share([fine, stuck], 0.1) == pytest.approx(0.55)
+
+
+def test_the_smallest_eigenvalue_counts_in_estimates_and_is_refused_where_it_is_too_large() -> None:
+    method, few, many = ShortStep(certificate=True), RobustComponent(), RobustComponent(data=Saddle(dimension=301))
+    budget, cost = ApproximateDP(epsilon=1.0, delta=1e-5), few.cost(few.facts())
+    with_it, without = (each.plan(few.facts(), budget) for each in (method, ShortStep()))
+    assert method.estimated_seconds(with_it, 1, cost) > ShortStep().estimated_seconds(without, 1, cost)
+    with pytest.raises(UserError, match="more than 300 columns"):
+        method.plan(many.facts(), budget)
