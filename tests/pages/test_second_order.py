@@ -46,7 +46,7 @@ def test_the_light_is_there_before_anything_runs(load: Load) -> None:
     assert app.title[0].value == "Second-order solutions" and not app.error and not app.warning
     assert app.selectbox(key="second_preset").value == presets.PRESETS[0].name
     assert presets.PRESETS[0].look_for in text(app) and "second_job" not in app.session_state
-    assert lights(app) == {"OPT": "✓ green", presets.FIRST_ORDER: "? cannot tell"}
+    assert lights(app) == {"OPT": "✓ green", presets.FIRST_ORDER: "? cannot tell", presets.PERTURBED: "✓ green"}
     assert "OPT waits W = 1 step, of 1,511" in text(app) and pictures(app) == 4
     numbers = table(app, "W").set_index("Method").loc["OPT"]
     assert numbers["Gradient"] == pytest.approx(0.2317, rel=1e-3)  # THEORY.md, section 6

@@ -21,7 +21,7 @@ WORDS = {
     "DP-TR": "trust region, gradient and Hessian in every step",
     "DP-TR-B": "trust region on mini-batches",
     "First order only": "stops where the gradient is small, never looks at curvature",
-    "DP-GD, perturbed": "gradient descent that kicks itself where the gradient is small",
+    "DP-GD, perturbed": "steps aside where the gradient is small, and stops if it stays so; certifies nothing",
 }
 
 ABOUT = r"""
