@@ -23,7 +23,7 @@ from dpviz.problems.base import (
     ProblemSpecification,
 )
 from dpviz.problems.nonconvex_losses import LogisticRisk, Ridge, RobustRisk, SigmoidRisk, Tukey
-from dpviz.problems.nonconvex_risk import MOST_COLUMNS, PRODUCTS, NonconvexFacts, NonconvexRisk, Penalty
+from dpviz.problems.nonconvex_risk import MOST_COLUMNS, PRODUCTS, UNIT, NonconvexFacts, NonconvexRisk, Penalty
 from dpviz.problems.symmetric import eigenvalue_seconds
 from dpviz.specification import choice, number
 
@@ -166,11 +166,12 @@ class NonconvexModel(ProblemSpecification):
             hessian_row=drawn + SECONDS_PER_SQUARE * d**2,
         )
 
-    def rows(self, data: Dataset) -> Parts[np.ndarray]:
-        """In parts: the rows (n, d) of the risk, of norm at most 1 whatever the data."""
+    def rows(self, data: Dataset) -> Parts[tuple[np.ndarray, float]]:
+        """In parts: the rows (n, d) of the risk, of norm at most 1 whatever the data, and the share of those that were
+        longer."""
         rows = np.empty(data.features.shape)
         ranges = np.array(data.facts.bounds[: data.facts.numeric]).reshape(-1, 2)
-        low, high = ranges[:, 0], ranges[:, 1]
+        low, high, longer = ranges[:, 0], ranges[:, 1], 0
         for part in slices(data.facts.n, data.facts.d * SECONDS_PER_LOADED / 3):
             if part.start:
                 yield
@@ -181,19 +182,19 @@ class NonconvexModel(ProblemSpecification):
                 numbers -= (low + high) / 2
                 numbers /= (high - low) / 2
             block /= self.divisor
-            shorten(block)
+            longer += shorten(block)
             if self.risk.labelled:
                 block *= data.labels[part][:, None]
-        return rows
+        return rows, longer / len(rows)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> NonconvexRisk:
         return finished(self.build_in_parts(tables))
 
     def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Parts[NonconvexRisk]:
         data = yield from self.data.load_in_parts(tables)
-        rows = yield from self.rows(data)
+        rows, longer = yield from self.rows(data)
         facts = self.facts()
-        return self.risk(facts, self.cost(facts), self.penalty, rows)
+        return self.risk(facts, self.cost(facts), self.penalty, rows, longer)
 
 
 @lru_cache(maxsize=16)
@@ -204,13 +205,14 @@ def random_start(d: int, seed: int) -> np.ndarray:
     return drawn
 
 
-def shorten(rows: np.ndarray) -> None:
-    """Scale rows (n, d) that are longer than 1 down to norm 1, in place; a row with an entry that is no finite number
-    becomes 0, as scaling would leave it as it is."""
+def shorten(rows: np.ndarray) -> int:
+    """Scale rows (n, d) that are longer than 1 down to norm 1, in place, and say how many these are; a row with an
+    entry that is no finite number becomes 0, as scaling would leave it as it is."""
     rows[~np.isfinite(rows).all(axis=1)] = 0.0
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(rows, axis=1)
     rows /= np.maximum(1.0, lengths)[:, None]
+    return int((lengths > UNIT).sum())
 
 
 class MarginModel(NonconvexModel):

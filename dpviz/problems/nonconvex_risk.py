@@ -115,7 +115,7 @@ class Penalty(ABC):
 class NonconvexRisk(LinearSums, Problem):
     """f(x) = (1/n) Σ φ(⟨vᵢ, x⟩) + r(x); the arguments of the loss φ are ⟨v, x⟩.
 
-    rows : (n, d), of norm at most 1. penalty : r.
+    rows : (n, d), of norm at most 1. penalty : r. shortened : share of the rows that were longer; a diagnostic.
     steepest : largest |φ'|. bends : smallest and largest φ'' of any row, one of norm 0 included. third : largest third
         derivative. floor : inf φ. labelled : whether vᵢ is to be the row times its label.
     """
@@ -139,11 +139,14 @@ class NonconvexRisk(LinearSums, Problem):
     labelled: ClassVar[bool] = True
     facts: NonconvexFacts
 
-    def __init__(self, facts: NonconvexFacts, cost: Cost, penalty: Penalty, rows: np.ndarray) -> None:
+    def __init__(
+        self, facts: NonconvexFacts, cost: Cost, penalty: Penalty, rows: np.ndarray, shortened: float = 0.0
+    ) -> None:
         super().__init__(rows, None, None)
         if not np.linalg.norm(rows, axis=1).max() <= UNIT:
             raise ValueError("a row is longer than 1: no sensitivity would hold")
         self.facts, self.penalty, self._cost = facts, penalty, cost
+        self.shortened_share = shortened
         self._eigenvalues: dict[bytes, float] = {}
 
     @staticmethod

@@ -165,6 +165,9 @@ def test_a_file_runs_by_click_and_hides_what_reads_it(load: Load) -> None:
     assert live(app)["layout"]["yaxis"]["title"]["text"].startswith("Noisy gradient norm")
     app.toggle(key="second_diagnostics").set_value(True).run()
     assert not app.exception and "At a minimum" in table(app, "Finished") and "Objective" in " ".join(charts(app))
+    assert "of the rows, which are shortened" in text(app)
+    app.toggle(key="second_diagnostics").set_value(False).run()
+    assert "of the rows, which are shortened" not in text(app), "it is counted in the raw rows"
 
 
 def test_a_copy_of_the_papers_file_needs_no_declarations(load: Load) -> None:

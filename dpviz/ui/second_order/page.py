@@ -26,7 +26,11 @@ PAGE = FamilyPage(
     presets=presets.PRESETS,
     groups=(
         Group("", ("gradient_target", "curvature_target", "iterations")),
-        Group("Noise and tests", ("hessian_noise", "curvature", "split", "certificate", "at_state", "test_before")),
+        Group(
+            "Noise and tests",
+            ("hessian_noise", "hessian_products", "curvature", "split", "certificate", "at_state", "test_before"),
+            {"hessian_products": ("hessian_noise", "goe")},
+        ),
         Group("Phases and batches", ("phases", "first_share", "batch_fraction")),
     ),
     references="OPT once more, without noise: no privacy.",
@@ -49,4 +53,5 @@ PAGE = FamilyPage(
     options=_options,
     summary=results.summary,
     extra=results.tests,
+    verdict=results.verdict,
 )

@@ -1,5 +1,8 @@
 """What a run of the second-order methods shows beyond curves: how it ended, both tests, and what they cost."""
 
+from collections.abc import Mapping
+
+import numpy as np
 import streamlit as st
 
 from dpviz.experiments.plan import Plan
@@ -8,6 +11,7 @@ from dpviz.families.second_order import figures, measure, texts
 from dpviz.families.second_order.states import NOISY_CURVATURE, NOISY_GRADIENT
 from dpviz.numbers import short
 from dpviz.privacy.accounting.currencies import UNITS
+from dpviz.problems.nonconvex import NonconvexModel
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import Shown
@@ -25,6 +29,7 @@ HELP = {
     "Otherwise": "How the other runs ended.",
     "Used": "What the runs were charged, on average, of the most that they could have been.",
 }
+COUNTED = 10_000_000  # numbers of a table that are loaded once more, to count rows
 WORDS = {"budget": "out of budget", "exhausted": "used all steps", "diverged": "diverged", "running": "running"}
 
 
@@ -83,6 +88,29 @@ def _used(plan: Plan, trace: Trace, label: str) -> float | None:
         return None
     before, most = plan.spent(plan.currency)[[0, -1]] ** UNITS[plan.currency].power
     return float((before + charged[-1] ** UNITS[plan.currency].power).mean() / most)
+
+
+def verdict(run: Run, _: Trace, diagnostics: bool) -> None:
+    """How many rows were shortened, where any were: read off the raw rows, for who may see diagnostics."""
+    problem = run.experiment.problem
+    if not diagnostics or not run.has_data or not isinstance(problem, NonconvexModel):
+        return
+    facts = problem.facts()
+    if facts.n * facts.d > COUNTED:
+        return
+    if share := _shortened(problem.to_json(), run.tables):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(
+                f"**Longer than 1**: {short(100 * share, 3)} % of the rows, which are shortened.", width="content"
+            )
+            explain.diagnostic_badge()
+        st.caption("Counted in the raw data. “Divide rows by” a larger number changes fewer rows; all then weigh less.")
+
+
+@st.cache_data(max_entries=32, scope="session", show_spinner=False)
+def _shortened(text: str, _tables: Mapping[str, np.ndarray]) -> float:
+    """The share of rows that a problem, given as its JSON text, shortens."""
+    return NonconvexModel.from_json(text).build(_tables).shortened_share
 
 
 def tests(panel: Panel, run: Run, trace: Trace, _diagnostics: bool) -> Shown:
