@@ -8,6 +8,7 @@ from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.trace import Trace
 from dpviz.families.second_order import figures
 from dpviz.families.second_order.states import KIND
+from dpviz.plots import style
 from dpviz.plots.style import PALETTE, ArmStyle
 from dpviz.plots.words import in_words
 from dpviz.problems.base import Metric
@@ -98,7 +99,9 @@ def test_the_landscape_has_a_dot_for_every_run_and_keeps_who_left_at_its_edge() 
     dots = {trace.name: trace for trace in figure.data[1:] if trace.mode == "markers"}
     assert dots["A"].x.tolist() == [0.0, 2.0] and dots["A"].y.tolist() == [0.5, -1.0]
     assert dots["A"].marker.symbol != dots["B"].marker.symbol
-    assert any("not private" in note.text for note in figure.layout.annotations)
+    (note,) = figure.layout.annotations
+    assert "not private" in note.text and note.yanchor == "bottom"
+    assert style.layout("x", "y", not_private=True)["annotations"][0]["yanchor"] == "top"  # as everywhere else
     ways = {f"{label}, way of the first run" for label in clouds}
     assert set(charts.numbers(figure)["curve"]) == {*clouds, *ways} and "A 2, B 2" in in_words(figure)
 

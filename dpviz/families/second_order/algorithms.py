@@ -165,7 +165,7 @@ class Descent(NonconvexMethod):
 
     @property
     def look(self) -> tuple[int, int]:
-        return (1, 2) if self.curvature == "never" else (self.hue, int(self.phases != "one"))
+        return (3, 2) if self.curvature == "never" else (self.hue, int(self.phases != "one"))
 
     def asks(self, facts: NonconvexFacts) -> bool:
         """Whether Hessians are released on a problem with these facts."""

@@ -215,8 +215,8 @@ def landscape(
     ]
     traces += [trace for parts in drawn for trace in parts[:-1]] + [parts[-1] for parts in drawn]  # dots above all ways
     layout = style.layout(*directions, not_private=True, legend_entries=max(2, len(clouds)), height=height)
-    for note in layout["annotations"]:  # above the frame: inside it, words would stand on the contours
-        note |= {"x": 0, "y": 1, "yanchor": "bottom"}
+    above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame: inside it, words would stand on the contours
+    layout["annotations"] = [note | above for note in layout["annotations"]]
     layout["margin"] |= {"t": style.top_margin([""])}
     layout["xaxis"] = axis(directions[0], False) | {"range": [-far[0], far[0]], "zeroline": False}
     layout["yaxis"] = axis(directions[1], False) | {"range": [-far[1], far[1]], "zeroline": False}
