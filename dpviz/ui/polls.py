@@ -20,8 +20,8 @@ def mended() -> None:
 
     @wraps(ask)
     def patient(session: AppSession, asked: ClientState | None) -> None:
-        requests = getattr(session._scriptrunner, "_requests", None)
-        ending = getattr(requests, "_state", None) is ScriptRequestType.STOP
+        runner = session._scriptrunner
+        ending = runner is not None and runner._requests._state is ScriptRequestType.STOP
         if asked is None or not asked.is_auto_rerun or not ending:
             ask(session, asked)
 
