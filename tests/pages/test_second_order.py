@@ -114,6 +114,7 @@ def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
     alts = " ".join(charts(app))
     assert "Is the gradient small?" in alts and "Is the curvature not negative?" in alts and "by purpose" in alts
     assert live(app)["data"][0]["type"] == "contour"
+    assert "reads the raw data: **not private**" in next(m.help for m in app.metric if m.label.startswith("Runs of"))
     choose(app, "tests_of", presets.FIRST_ORDER)
     assert texts.NEVER_ASKED in text(app)
 
@@ -160,6 +161,7 @@ def test_a_file_runs_by_click_and_hides_what_reads_it(load: Load) -> None:
     app = run(app)
     ended = table(app, "Finished")
     assert "At a minimum" not in ended and list(ended["Method"]) == ["OPT"]
+    assert not any("raw data" in metric.help for metric in app.metric if metric.label.startswith("Runs of"))
     alts = " ".join(charts(app))
     assert "Is the gradient small?" in alts and not any(name in alts for name in RAW)
     assert live(app)["layout"]["yaxis"]["title"]["text"].startswith("Noisy gradient norm")

@@ -93,9 +93,11 @@ def number(run: Run, trace: Trace) -> hero.Headline | None:
     first, *others = told
     words = [f"{texts.when_and_where(told[first]).capitalize()}."] if told[first].finished else [_why_none(run, first)]
     words += [f"{label}: {texts.ended(told[label])}" for label in others[:OTHERS]]
+    raw = any(finish.solved is not None for finish in told.values())
     return hero.Headline(
         f"Runs of {first} that stopped",
         f"{told[first].finished} of {told[first].runs}",
-        "By themselves: where the noisy gradient is small and the noisy curvature is not negative.",
+        "By themselves: where the noisy gradient is small and the noisy curvature is not negative."
+        + " Whether that is at a minimum reads the raw data: **not private**." * raw,
         " ".join(words),
     )
