@@ -27,6 +27,7 @@ from tests.pages.test_mirror_uploads import upload as mirror_upload
 
 Page = dict[str, object]
 RANGES = {0: {"lowest": 0.0, "highest": 100.0}, 1: {"lowest": 0.0, "highest": 9000.0}}
+PREFIX = {"accelerated": "accel", "second_order": "second"}
 SHARES = {"groups": {"north": 0.25, "south": 0.5}, "losses": {"a": 0.5, "b": 0.4}}
 
 
@@ -74,8 +75,10 @@ def edit(app: AppTest, name: str, changes: dict[str, object]) -> None:
 
 def prepared(load: Load, problem: str, data: bytes) -> AppTest:
     """The page of an upload with everything declared, ready to run."""
-    if problem == "accelerated":
-        app = load("accelerated", accel_data="Your own file", accel_iterations="6", accel_replicates="2")
+    if problem in PREFIX:
+        prefix = PREFIX[problem]
+        few = {f"{prefix}_data": "Your own file", f"{prefix}_iterations": "6", f"{prefix}_replicates": "2"}
+        app = load(problem, **few, second_epsilon="50")  # so that gradients are small, and Hessians asked for
         app.file_uploader[0].upload("mine.csv", data, "text/csv")
         app.run()
     else:
@@ -100,19 +103,19 @@ def shown(app: AppTest, files: dict[str, tuple[str, Callable[[], bytes]]]) -> Pa
     page |= {f"table {place}": frame.value.to_csv() for place, frame in enumerate(app.dataframe)}
     page |= {f"chart {alt}": chart for alt, chart in charts(app).items()}
     page |= {f"number {place}": (card.label, card.value, card.delta) for place, card in enumerate(app.metric)}
-    for name in ("accel_picture", "mirror_picture"):  # none before the first run
+    for name in ("accel_picture", "mirror_picture", "second_picture"):  # none before the first run
         if name in app.session_state and (picture := app.session_state[name][1]) is not None:
             page["live picture"] = (picture[0].to_json(), *picture[1:])
     return page | {f"file {key}": (name, data()) for key, (name, data) in files.items()}
 
 
-@pytest.mark.parametrize("problem", ["accelerated", *KINDS])
+@pytest.mark.parametrize("problem", [*PREFIX, *KINDS])
 def test_two_files_whose_releases_are_alike_look_alike(
     load: Load, files: dict[str, tuple[str, Callable[[], bytes]]], problem: str
 ) -> None:
     data = pd.read_csv(io.BytesIO(people())).drop(columns="region").to_csv(index=False).encode()
     data = TABLES.get(problem, lambda: data)()
-    prefix = "accel" if problem == "accelerated" else "mirror"
+    prefix = PREFIX.get(problem, "mirror")
     pages: list[Page] = []
     for content in (data, another(data)):
         files.clear()
