@@ -163,7 +163,7 @@ def test_a_file_runs_by_click_and_hides_what_reads_it(load: Load) -> None:
     assert "At a minimum" not in ended and list(ended["Method"]) == ["OPT"]
     assert not any("raw data" in metric.help for metric in app.metric if metric.label.startswith("Runs of"))
     alts = " ".join(charts(app))
-    assert "Is the gradient small?" in alts and not any(name in alts for name in RAW)
+    assert "Is the gradient small?" in alts and not any(name in alts for name in RAW) and texts.NOT_NEEDED in text(app)
     assert live(app)["layout"]["yaxis"]["title"]["text"].startswith("Noisy gradient norm")
     app.toggle(key="second_diagnostics").set_value(True).run()
     assert not app.exception and "At a minimum" in table(app, "Finished") and "Objective" in " ".join(charts(app))

@@ -241,6 +241,8 @@ TESTS = {
     "curvature; above it the run stops.",
 }
 NEVER_ASKED = "This method never asked for the curvature: it stops wherever the gradient is small."
+NOT_NEEDED = "The curvature was not asked for: whatever the data, it cannot be too negative here."
+NOT_YET = "The curvature was not asked for so far: no noisy gradient was small."
 
 TABLES = {
     "honest": "What the paper reports, and what the same methods come to **at the budget that is claimed**: rows of "

@@ -11,7 +11,7 @@ from dpviz.experiments.outcome import Outcome, outcome, pictured
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
 from dpviz.plots import run_figures
-from dpviz.plots.labels import resized
+from dpviz.plots.labels import compact, resized
 from dpviz.plots.lines import Limit
 from dpviz.plots.style import arm_styles
 from dpviz.ui import charts, components, explain
@@ -22,6 +22,7 @@ from dpviz.ui.experiment.plan import Drawing
 from dpviz.ui.experiment.run import Run
 
 HEIGHT, SMALL = 380, 190  # pixels
+FEW = 6  # lines with names in the small figure
 _ALIKE, _FAR = 1.05, 1_000.0  # ratios of two ends that are told as the same, and no longer in numbers
 _TINY = 1e-12  # rounding may leave a gap of 1e-16, of either sign, where a method has solved the problem
 NOTHING = "This run records nothing that may be shown in a curve. What it releases stands under Results."
@@ -110,7 +111,10 @@ def number(panel: Panel, noise: Drawing | None, told: Told) -> None:
     if noise is not None:
         heading, figure, _ = noise
         st.caption(f"{heading}, known before anything runs")
-        charts.plain(resized(figure, SMALL), panel.key("hero_noise"), f"{heading}, one line per method")
+        small = resized(figure, SMALL)
+        if sum(bool(trace.name) for trace in small.data) > FEW:  # a legend would leave no room for lines
+            small = compact(small).update_layout(showlegend=False, height=SMALL, margin_b=48)
+        charts.plain(small, panel.key("hero_noise"), f"{heading}, one line per method")
 
 
 def lowest(_: Run, trace: Trace) -> Headline | None:

@@ -13,7 +13,8 @@ from dpviz.ui.second_order import closer_look, live, plan, problem, results
 
 
 def _options(shown: PlanView) -> Options:
-    return replace(page_results.plain_options(shown), second="gradient_norm")
+    public = shown.experiment.problem.public
+    return replace(page_results.plain_options(shown), second="gradient_norm" if public else "gradient_charged")
 
 
 PAGE = FamilyPage(

@@ -7,11 +7,13 @@ import streamlit as st
 
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
-from dpviz.families.second_order import figures, measure, texts
+from dpviz.families.second_order import PerturbedDescent, figures, measure, texts
+from dpviz.families.second_order.algorithms import Descent
 from dpviz.families.second_order.states import NOISY_CURVATURE, NOISY_GRADIENT
 from dpviz.numbers import short
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.problems.nonconvex import NonconvexModel
+from dpviz.problems.nonconvex_risk import NonconvexFacts
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import Shown
@@ -140,10 +142,20 @@ def tests(panel: Panel, run: Run, trace: Trace, _diagnostics: bool) -> Shown:
                 shown.append((heading, figure, caption))
             else:
                 st.subheader(heading, anchor=False)
-                st.info(texts.NEVER_ASKED, icon=":material/block:")
+                st.info(_why_not(run, label), icon=":material/block:")
     if private:
         shown += _spent(panel, run, trace, label, privacy)
     return shown
+
+
+def _why_not(run: Run, label: str) -> str:
+    """Why a method has not asked for the curvature."""
+    method = next(arm.algorithm for arm in run.experiment.arms if arm.label == label)
+    facts = run.plans[label].facts
+    assert isinstance(facts, NonconvexFacts)
+    if isinstance(method, PerturbedDescent) or (isinstance(method, Descent) and method.curvature == "never"):
+        return texts.NEVER_ASKED
+    return texts.NOT_NEEDED if isinstance(method, Descent) and not method.asks(facts) else texts.NOT_YET
 
 
 def _status(private: bool) -> charts.Status:
