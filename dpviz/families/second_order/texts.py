@@ -49,6 +49,7 @@ place before both tests pass by the luck of their noise.
 | OPT | $w-\tilde g/G$ | $w+\frac{2\lvert\tilde\lambda\rvert}{M}\tilde p$ | stop |
 | OPT-LS | $w-\gamma\tilde g$ | $w+\gamma\tilde p$ | stop |
 | 2OPT | OPT for $\lfloor\sqrt T\rfloor$ steps with most of the budget | then for $T$ steps with the rest | stop |
+| DP-GD, perturbed | $w-\tilde g/G$ | one step aside at random, whatever the curvature | stop if gradients stay small |
 | DP-TR | $w+\arg\min_{\lVert h\rVert\le r}\tilde g^\top h+\frac12h^\top\tilde Hh$ | the same | stop |
 
 **-B** draws $m$ rows for each step; DP-TR also stops where its multiplier is small. $G$ and $M$ bound the curvature and
