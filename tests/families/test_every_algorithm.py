@@ -268,11 +268,13 @@ def test_without_privacy_nothing_is_drawn_and_the_method_is_the_noise_free_one(
         same_steps = dataclasses.replace(case.plan, schedule=noisy.plan.schedule, resolved=noisy.plan.resolved)
         redone = finished(case._replace(plan=same_steps))
         redone = [{name: one[name] for name in two} for one, two in zip(redone, silent, strict=True)]
-        assert all(same(one, two) for one, two in zip(redone, silent, strict=True)), case.name
+        # Of products with a noisy matrix, what noise there is decides how they are put together.
+        rounding = 1e-9 if "hessian_products" in case.plan.resolved else 0.0
+        assert all(same(one, two, rounding) for one, two in zip(redone, silent, strict=True)), case.name
         # A certificate keeps its distance from the noise that there is.
         steps = [name for name in case.plan.schedule if name.startswith(("step_size", "certificate"))]
         if all(np.array_equal(case.plan.schedule[name], noisy.plan.schedule[name]) for name in steps):
-            assert all(same(one, two) for one, two in zip(plain, silent, strict=True)), case.name
+            assert all(same(one, two, rounding) for one, two in zip(plain, silent, strict=True)), case.name
         compared += 1
     assert compared or not plans or only_selects(runs(cls)[0].plan)
 

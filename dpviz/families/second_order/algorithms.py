@@ -36,9 +36,10 @@ from dpviz.specification import choice, number, switch
 CERTIFICATE_SHARE = 0.1  # of what the curvature test of an iteration may spend
 CONFIDENCE = 0.95  # of the scalar certificate, over its own noise
 
-LEFT_OVER = (
-    "The noise of phase 2 is at most what is shown: what the first phase may ask for and does not, Hessians above all, "
-    "is left over for it."
+CARRY_OVER: Any = switch(
+    True,
+    label="Spend later what is left over",
+    help="Of two phases, the second one gets what the first one may ask for and does not, Hessians above all.",
 )
 BATCH: Any = number(
     0.1,
@@ -259,6 +260,7 @@ class ShortStep(Descent):
         help="Equal: half of what an iteration may spend for each. By decrease: for one phase; equal where a curvature "
         "step is sure of less than a gradient step.",
     )
+    carry_over: bool = CARRY_OVER
     hessian_products: int | None = PRODUCTS
     certificate: bool = switch(
         False,
@@ -315,12 +317,10 @@ class ShortStep(Descent):
             costs = {purpose: rest * part for purpose, part in tests.items()}
             return (Phase(length, {"gradient": unit * by_gradient, **costs}),)
         each: dict[Purpose, float] = {"gradient": 1.0, **tests}
-        return planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.phases == "two" and not share)
+        return planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.carry_over and not share)
 
     def _notes(self, facts: NonconvexFacts) -> tuple[str, ...]:
         notes = super()._notes(facts)
-        if self.phases == "two" and len(self.lengths(facts)) == 2 and self.asks(facts) and not self.certificate:
-            notes += (LEFT_OVER,)
         if self.at_state:
             notes += ("The noise on gradients is at most what is shown: it follows the point where a run is.",)
         return notes
@@ -339,6 +339,7 @@ class LineSearch(Descent):
     title: ClassVar[str] = "OPT-LS"
     hue: ClassVar[int] = 1
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_CHARGED, HESSIAN_CHARGED, SEARCH_CHARGED)
+    carry_over: bool = CARRY_OVER
     hessian_products: int | None = PRODUCTS
     ladder: Ladder = Ladder()
 
@@ -375,7 +376,7 @@ class LineSearch(Descent):
         each: dict[Purpose, float] = {"gradient": 1.0, "search": 1.0}
         if self.asks(facts):
             each["hessian"] = 1.0
-        stretches = planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.phases == "two")
+        stretches = planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.carry_over)
         return planning.filtered(purse, stretches, facts, budget, self._resolved(facts), self._notes(facts))
 
     def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Separate:

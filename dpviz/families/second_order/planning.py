@@ -23,6 +23,10 @@ from dpviz.problems.symmetric import eigenvalue_seconds
 Purpose = Literal["gradient", "hessian", "certificate", "search"]
 APPROACH = 60  # iterations to a flat place: most runs that were looked at took fewer
 Costs = Mapping[Purpose, float]  # amounts of one iteration, or shares of it
+LEFT_OVER = (
+    "The noise of phase 2 is at most what is shown: what the first phase may ask for and does not, Hessians above all, "
+    "is left over for it."
+)
 
 
 @dataclass(frozen=True)
@@ -181,6 +185,7 @@ def filtered(
     **schedule: np.ndarray,
 ) -> Plan:
     """A plan of these phases under a filter, every release with an event of its own."""
+    varies = any(phase.costs_after for phase in stretches)
     return Plan.filtered(
         facts,
         budget,
@@ -189,9 +194,9 @@ def filtered(
         worst_case=purse.path(in_each(stretches, [phase.amount for phase in stretches])) if budget.private else None,
         batch_size=in_each(stretches, [facts.n] * len(stretches)),
         noise=noise(purse, stretches, facts),
-        noise_varies=any(phase.costs_after for phase in stretches),
+        noise_varies=varies,
         resolved=resolved,
-        notes=notes,
+        notes=(*notes, LEFT_OVER) if varies else notes,
         phase=in_each(stretches, range(len(stretches))),
         **schedule,
     )

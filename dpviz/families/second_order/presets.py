@@ -65,7 +65,7 @@ def paper(tolerances: Tolerances, epsilon: float = 1.0, mode: Mode = "honest") -
             problem=LogisticTukey(
                 data=data, start="random", gap=0.5, smoothness=1.0, hessian_lipschitz=1.0, hessian_bound="spectral"
             ),
-            arms=arms(chosen, hessian_noise="upper", test_before=False, **shared),
+            arms=arms(chosen, hessian_noise="upper", carry_over=False, trust_radius="published", **shared),
             budget=ZeroConcentratedDP(rho=rho_of(epsilon) * (ROWS / data.rows) ** 2),
             replicates=5,
         )

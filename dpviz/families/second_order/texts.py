@@ -249,7 +249,7 @@ TABLES = {
     "honest": "What the paper reports, and what the same methods come to **at the budget that is claimed**: rows of "
     "norm at most 1, tight sensitivities, noise for the 80,000 rows that there are.",
     "published": f"{SIMULATION} Mini-batches are left out: what the paper draws for them would cost ε = 120 and more "
-    "(E1). The baseline has its right radius (E7). No run is stopped by looking at the exact loss (E6).",
+    "(E1). The baseline has its published radius (E7). No run is stopped by looking at the exact loss (E6).",
 }
 TABLES_DATA = (
     "“Before” is the traffic light, known before anything runs. The data are a synthetic stand-in for the forest cover "

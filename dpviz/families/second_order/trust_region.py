@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Metric
 from dpviz.problems.nonconvex_risk import NonconvexFacts, NonconvexRisk
 from dpviz.problems.symmetric import eigenvalue_seconds, trust_region_step
-from dpviz.specification import switch
+from dpviz.specification import choice, switch
 
 
 class TrustRegion(NonconvexMethod):
@@ -39,6 +39,14 @@ class TrustRegion(NonconvexMethod):
         "a rule of the trust region that certifies the curvature up to a factor 13/6.",
     )
 
+    trust_radius: Literal["derived", "published"] = choice(
+        "derived",
+        {"derived": "√(α_TR/M)", "published": "α_TR/M, as published"},
+        label="Trust radius",
+        help="The number of iterations follows from √(α_TR/M). The published program takes α_TR/M, steps several times "
+        "too short; and its test before the step leaves nothing of the targets to noise.",
+    )
+
     def target(self, facts: NonconvexFacts) -> float:
         """α_TR."""
         return theory.trust_region_target(self.analysis(facts))
@@ -46,12 +54,12 @@ class TrustRegion(NonconvexMethod):
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         target = self.target(facts)
         by_theory = theory.trust_region_iterations(facts.gap, target, facts.hessian_lipschitz)
-        iterations = min(by_theory, self.iterations)
+        iterations, radius = min(by_theory, self.iterations), target / facts.hessian_lipschitz
         resolved = {
             "iterations": iterations,
             "iterations_by_theory": by_theory,
             "target": target,
-            "radius": math.sqrt(target / facts.hessian_lipschitz),
+            "radius": math.sqrt(radius) if self.trust_radius == "derived" else radius,
         }
         weights, notes = np.ones(iterations), planning.cut_short(by_theory, iterations)
         return planning.fixed(self._batch(), weights, True, facts, budget, resolved, notes)
@@ -68,6 +76,9 @@ class TrustRegion(NonconvexMethod):
     ) -> Callable[[State, np.ndarray], Parts[None]]:
         analysis, radius = self.analysis(problem.facts), plan.resolved["radius"]
         measured = Measured(problem, releases, self.hessian_noise, at_state=False)
+        tolerances = analysis.gradient_tolerance, analysis.curvature_tolerance
+        if self.trust_radius == "published":
+            tolerances = analysis.gradient_target, analysis.curvature
         least_multiplier = math.sqrt(problem.facts.hessian_lipschitz * plan.resolved["target"])
 
         def solved(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
@@ -83,8 +94,8 @@ class TrustRegion(NonconvexMethod):
             found = yield from sliced(solved, seconds, matrices, gradients[able])
             state.shown[NOISY_CURVATURE.name][rows] = found[:, 0]
             if self.test_before:
-                short_enough = state.shown[NOISY_GRADIENT.name][rows] <= analysis.gradient_tolerance
-                met = short_enough & (found[:, 0] >= -analysis.curvature_tolerance)
+                short_enough = state.shown[NOISY_GRADIENT.name][rows] <= tolerances[0]
+                met = short_enough & (found[:, 0] >= -tolerances[1])
                 state.stop(rows[met])
                 rows, found = rows[~met], found[~met]
             state.move(rows, found[:, 2:], TRUST_REGION)

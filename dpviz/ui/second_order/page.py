@@ -29,10 +29,13 @@ PAGE = FamilyPage(
         Group("", ("gradient_target", "curvature_target", "iterations")),
         Group(
             "Noise and tests",
-            ("hessian_noise", "hessian_products", "curvature", "split", "certificate", "at_state", "test_before"),
+            (
+                *("hessian_noise", "hessian_products", "curvature", "split", "certificate", "at_state"),
+                *("test_before", "trust_radius"),
+            ),
             {"hessian_products": ("hessian_noise", "goe")},
         ),
-        Group("Phases and batches", ("phases", "first_share", "batch_fraction")),
+        Group("Phases and batches", ("phases", "first_share", "carry_over", "batch_fraction")),
     ),
     references="OPT once more, without noise: no privacy.",
     currency="approximate",
