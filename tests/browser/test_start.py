@@ -8,7 +8,11 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit, done, ready
 
-TITLES = {"accelerated": "Accelerated gradient", "mirror_descent": "Private games"}
+TITLES = {
+    "accelerated": "Accelerated gradient",
+    "mirror_descent": "Private games",
+    "second_order": "Second-order solutions",
+}
 
 
 def test_start_page_shows_doors_and_cards(visit: Visit) -> None:
