@@ -11,7 +11,7 @@ from dpviz.ui.mirror_descent import problem as game_controls
 
 Load = Callable[..., AppTest]
 GAMES = [("mirror_descent", {"mirror_problem": entry.title}) for entry in game_controls.PROBLEMS.values()]
-PAGES: list[tuple[str, dict[str, str]]] = [("accelerated", {}), ("budget_planner", {}), *GAMES]
+PAGES: list[tuple[str, dict[str, str]]] = [("accelerated", {}), ("second_order", {}), ("budget_planner", {}), *GAMES]
 HOSTILE: list[str | list[str]] = [
     "nan",
     "-1",

@@ -119,6 +119,14 @@ def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
     assert texts.NEVER_ASKED in text(app)
 
 
+def test_the_ground_is_that_of_the_data_that_were_run(load: Load) -> None:
+    app = run(load(PAGE, **SMALL))
+    before = live(app)["data"][0]["z"]
+    app.number_input(key="second_saddle_spike").set_value(0.4).run()
+    app = run(app)
+    assert live(app)["data"][0]["type"] == "contour" and live(app)["data"][0]["z"] != before
+
+
 def test_who_does_not_stop_is_told_why_and_what_was_used(load: Load) -> None:
     few = {"second_methods": ["OPT", "OPT-B"], "second_iterations": "2", "second_batch_fraction": "0.5"}
     app = run(load(PAGE, **SMALL | {"second_saddle_rows": "20000"}, **few))

@@ -66,8 +66,9 @@ def _ground(run: Run) -> figures.Ground:
 
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False)
-def _evaluated(_about: str, _run: Run) -> figures.Ground:
-    """The objective in the plane of the first two coordinates. Fewer points where there are many rows."""
+def _evaluated(about: str, _run: Run) -> figures.Ground:  # noqa: ARG001 (what the cache knows it by)
+    """The objective of a run, whose problem as JSON text is `about`, in the plane of the first two coordinates. Fewer
+    points where there are many rows."""
     facts = _run.problem.facts
     points = int(np.clip(np.sqrt(EVALUATIONS / facts.n), FEWEST, MOST))
     x, y = (np.linspace(-reach, reach, points) for reach in REACH)
