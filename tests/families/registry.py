@@ -194,11 +194,13 @@ def neighbours(problem: int) -> tuple[Neighbours, ...]:
     first = next(iter(PROBLEMS[problem].values()))
     if isinstance(first.specification, SparseRegression | MatrixGame):
         return (_generated(problem),)
-    everywhere = [table for worlds in PROBLEMS for world in worlds.values() for table in world.tables.values()]
+    everywhere = {
+        id(table): table for worlds in PROBLEMS for world in worlds.values() for table in world.tables.values()
+    }
     found = []
     for identity, table in first.tables.items():
         changed = []
-        for other in everywhere:
+        for other in everywhere.values():  # each once, though problems share some
             if other is not table and (other.shape, other.dtype) == (table.shape, table.dtype):
                 for row in (0, N - 1):
                     changed.append((table.copy(), row))
