@@ -33,6 +33,8 @@ from dpviz.problems.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, Nonconve
 from dpviz.problems.symmetric import Shape
 from dpviz.specification import choice, number, switch
 
+SECONDS_PER_STATE, SECONDS_PER_SEARCH = 8e-5, 2e-4  # of an iteration, however small the problem
+
 CERTIFICATE_SHARE = 0.1  # of what the curvature test of an iteration may spend
 CONFIDENCE = 0.95  # of the scalar certificate, over its own noise
 
@@ -62,7 +64,6 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
     """What the family shares: two targets, a number of iterations that follows from them, and a loop that replicates
     leave where they have met the targets."""
 
-    hessians: ClassVar[float] = 1.0  # per iteration, as estimates count them
     iterations: int = number(
         5000,
         1,
@@ -100,8 +101,12 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
 
     def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
         """At most, as nobody can know who ends early; but not every iteration of most methods asks for a Hessian."""
-        share = planning.tests_share(self._stoppings(plan), self.hessians)
-        return super().estimated_seconds(plan, replicates, cost) + share * planning.test_seconds(plan, replicates, cost)
+        tests = self.tests_share(plan) * planning.test_seconds(plan, replicates, cost)
+        return super().estimated_seconds(plan, replicates, cost) + plan.iterations * SECONDS_PER_STATE + tests
+
+    def tests_share(self, plan: Plan) -> float:
+        """In which part of all iterations it is likely to ask for a curvature, where it does at all."""
+        return 1.0
 
     def likely_share(self, plan: Plan) -> float:
         return planning.likely_share(self._stoppings(plan))
@@ -146,7 +151,6 @@ class Descent(NonconvexMethod):
     """Gradient steps where the noisy gradient is long, curvature steps where it is short and the noisy Hessian has an
     eigenvalue below -ε_H; else a replicate has arrived."""
 
-    hessians: ClassVar[float] = 0.1
     curvature: Literal["auto", "always", "never"] = choice(
         "auto",
         {"auto": "Where it can fail", "always": "Always", "never": "Never: first order only"},
@@ -163,6 +167,9 @@ class Descent(NonconvexMethod):
     first_share: float = number(
         0.75, 0.5, 0.9, label="Share of the first phase", symbol="φ₁", help="Of the budget in ρ; of two phases."
     )
+
+    def tests_share(self, plan: Plan) -> float:
+        return planning.tests_share(self._stoppings(plan))
 
     @property
     def look(self) -> tuple[int, int]:
@@ -364,8 +371,8 @@ class LineSearch(Descent):
     def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
         assert isinstance(plan.facts, NonconvexFacts)
         tried = len(self.search(plan.facts).gradient_steps)
-        search = 0.7 * tried * plan.iterations * replicates * cost.diagnostic  # one is less: it has no products
-        return super().estimated_seconds(plan, replicates, cost) + search
+        search = 0.7 * tried * replicates * cost.diagnostic  # one is less: it has no products
+        return super().estimated_seconds(plan, replicates, cost) + plan.iterations * (SECONDS_PER_SEARCH + search)
 
     def decreases(self, facts: NonconvexFacts) -> tuple[float, float]:
         search = self.search(facts)

@@ -36,7 +36,6 @@ class PerturbedDescent(NonconvexMethod):
     title: ClassVar[str] = "DP-GD, perturbed"
     hue: ClassVar[int] = 1
     dash: ClassVar[int] = 3
-    hessians: ClassVar[float] = 0.0
     metrics: ClassVar[tuple[Metric, ...]] = (NOISY_GRADIENT, KIND, GRADIENT_CHARGED)
     radius: float = number(
         0.25,

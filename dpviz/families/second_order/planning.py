@@ -20,6 +20,7 @@ from dpviz.problems.base import Cost
 from dpviz.problems.nonconvex_risk import MOST_COLUMNS, NonconvexFacts
 from dpviz.problems.symmetric import eigenvalue_seconds
 
+SECONDS_PER_TEST = 1.5e-4  # of the curvature, however small the problem
 Purpose = Literal["gradient", "hessian", "certificate", "search"]
 APPROACH = 60  # iterations to a flat place: most runs that were looked at took fewer
 Costs = Mapping[Purpose, float]  # amounts of one iteration, or shares of it
@@ -248,7 +249,7 @@ def test_seconds(plan: Plan, replicates: int, cost: Cost) -> float:
     if products is not None:
         return certificates + plan.iterations * products * (1.5 * replicates * cost.evaluation + 2 * cost.reading)
     each = np.where(sizes < plan.facts.n, sizes * cost.hessian_row, cost.hessian)
-    return certificates + replicates * float((each + 3 * eigen).sum())
+    return certificates + plan.iterations * SECONDS_PER_TEST + replicates * float((each + 3 * eigen).sum())
 
 
 def hessian_bytes(plan: Plan) -> float:
@@ -281,10 +282,10 @@ def stoppings(analysis: Analysis, shape: Shape, plan: Plan) -> tuple[Stopping, .
     )
 
 
-def tests_share(phases: Sequence[Stopping], usual: float) -> float:
-    """In which part of all iterations the curvature is likely to be asked for: `usual` on the way, and where a run is
-    stuck at a flat place, whenever the noise lets the gradient pass."""
-    asked = [usual if p.light == "green" else max(usual, p.gradient_chance) for p in phases]
+def tests_share(phases: Sequence[Stopping]) -> float:
+    """In which part of all iterations the curvature is likely to be asked for: now and then on the way, and where a run
+    is stuck at a flat place, whenever the noise lets the gradient pass."""
+    asked = [0.1 if p.light == "green" else max(0.02, p.gradient_chance) for p in phases]
     return sum(share * p.iterations for share, p in zip(asked, phases, strict=True)) / sum(p.iterations for p in phases)
 
 

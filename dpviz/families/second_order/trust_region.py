@@ -15,10 +15,12 @@ from dpviz.families.second_order.steps import Measured
 from dpviz.pauses import Parts, sliced
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.base import Metric
+from dpviz.problems.base import Cost, Metric
 from dpviz.problems.nonconvex_risk import NonconvexFacts, NonconvexRisk
 from dpviz.problems.symmetric import eigenvalue_seconds, trust_region_step
 from dpviz.specification import choice, switch
+
+SECONDS_PER_SUBPROBLEM = 8e-4  # all replicates together, however small the problem
 
 
 class TrustRegion(NonconvexMethod):
@@ -63,6 +65,9 @@ class TrustRegion(NonconvexMethod):
         }
         weights, notes = np.ones(iterations), planning.cut_short(by_theory, iterations)
         return planning.fixed(self._batch(), weights, True, facts, budget, resolved, notes)
+
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        return super().estimated_seconds(plan, replicates, cost) + plan.iterations * SECONDS_PER_SUBPROBLEM
 
     def _batch(self) -> float:
         """m/n."""
