@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.problems.nonconvex_risk import Loss, NonconvexRisk, Penalty
+from dpviz.problems.base import Metric
+from dpviz.problems.nonconvex_risk import PLACE, Loss, NonconvexRisk, Penalty
 
 _V = 1 - 2 / math.sqrt(5)  # where t²/(1 + t²) has its largest third derivative: t² = v, 1 - 10v + 5v² = 0
 _THIRD = 12 * math.sqrt(_V) * (1 - _V) / (1 + _V) ** 4  # 2.334280, of t²/(2(1 + t²))
@@ -129,6 +130,7 @@ class SigmoidRisk(NonconvexRisk):
 class RobustRisk(NonconvexRisk):
     """See `RobustComponent`."""
 
+    metrics: ClassVar[tuple[Metric, ...]] = (*NonconvexRisk.metrics, *PLACE)
     loss: ClassVar[Loss] = "robust"
     steepest: ClassVar[float] = 3 * math.sqrt(3) / 16
     bends: ClassVar[tuple[float, float]] = (-1.0, 1 / 4)

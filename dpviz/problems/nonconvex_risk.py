@@ -112,6 +112,13 @@ class Penalty(ABC):
         """Diagonals (R, d) of the Hessians at x (R, d), which are diagonal."""
 
 
+# Of the first two coordinates, that the way of every run can be drawn; the points themselves are released.
+PLACE = tuple(
+    Metric(f"coordinate_{number}", f"Coordinate w{sign} of x_t", released=True, better="")
+    for number, sign in ((1, "₁"), (2, "₂"))
+)
+
+
 class NonconvexRisk(LinearSums, Problem):
     """f(x) = (1/n) Σ φ(⟨vᵢ, x⟩) + r(x); the arguments of the loss φ are ⟨v, x⟩.
 
@@ -289,6 +296,11 @@ class NonconvexRisk(LinearSums, Problem):
         return {
             "objective": loss / self.facts.n + self.penalty.value(x),
             "gradient_norm": np.linalg.norm(gradient, axis=1),
+            **{
+                metric.name: x[:, place].copy()
+                for place, metric in enumerate(PLACE[: x.shape[1]])
+                if metric in self.metrics
+            },
         }
 
     def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:

@@ -1,5 +1,6 @@
 """The page of second-order solutions: the light before a run, how runs ended, presets, currencies, files of its own."""
 
+import base64
 import io
 import json
 from typing import Any
@@ -31,11 +32,17 @@ def lights(app: AppTest) -> dict[str, str]:
     return dict(zip(found["Method"], found["Can it stop?"].str.partition(":")[0], strict=True))
 
 
-def live(app: AppTest) -> dict[str, Any]:
-    """The live picture."""
-    (part,) = app.get("bidi_component")
+def live(app: AppTest, name: str = "hero") -> dict[str, Any]:
+    """The live picture, or that at one step."""
+    (part,) = [part for part in app.get("bidi_component") if part.proto.id.endswith(f"second_{name}")]
     found: dict[str, Any] = json.loads(json.loads(part.proto.json)["figure"])
     return found
+
+
+def _numbers(values: Any) -> list[float]:
+    if isinstance(values, dict):
+        return list(np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"]))
+    return list(values)
 
 
 # ------------------------------------------------------------------------------------------------------------- the plan
@@ -115,6 +122,10 @@ def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
     assert "Is the gradient small?" in alts and "Is the curvature not negative?" in alts and "by purpose" in alts
     assert live(app)["data"][0]["type"] == "contour"
     assert "reads the raw data: **not private**" in next(m.help for m in app.metric if m.label.startswith("Runs of"))
+    (moved,) = [slider for slider in app.slider if slider.label == "Step t"]
+    moved.set_value(0).run()
+    dots = {trace["name"]: trace for trace in live(app, "walk")["data"] if trace.get("mode") == "markers"}
+    assert set(dots) == set(ended.index) and not any(map(any, (_numbers(trace["x"]) for trace in dots.values())))
     choose(app, "tests_of", presets.FIRST_ORDER)
     assert texts.NEVER_ASKED in text(app)
 

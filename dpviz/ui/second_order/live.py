@@ -14,7 +14,9 @@ from dpviz.plots.lines import Limit
 from dpviz.plots.style import arm_styles
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.nonconvex import RobustComponent
-from dpviz.problems.nonconvex_risk import NonconvexFacts
+from dpviz.problems.nonconvex_risk import PLACE, NonconvexFacts
+from dpviz.ui import charts
+from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import hero
 from dpviz.ui.experiment.run import Run
 
@@ -23,6 +25,7 @@ EVALUATIONS = 3e7  # rows times points of the ground, at most: about a third of 
 FEWEST, MOST = 11, 41  # points along each direction
 NOISY = "Their noise is larger than what they test: no place looks like a minimum."
 TOO_SOON = "They ended before both tests had passed: more iterations may do."
+FEWEST_STEPS = 2  # that are worth a slider, and where it begins
 OTHERS = 2  # methods beside the first that the sentence tells of
 
 
@@ -59,6 +62,34 @@ def landscape(run: Run, trace: Trace, height: int) -> hero.Picture | None:
     figure = figures.landscape(_ground(run), clouds, arm_styles(run.experiment.arms), height=height)
     caption = f"{texts.LANDSCAPE} **Not private**: it reads the raw data, which are generated."
     return hero.Picture(figure, "Contours of the objective, with a dot for every run", caption)
+
+
+def walk(panel: Panel, run: Run, trace: Trace) -> None:
+    """The same picture at any step of a run that has ended, for who moves the slider."""
+    last = max((lane.iterations[-1] for lane in trace.lanes.values() if lane.iterations), default=0)
+    if last < FEWEST_STEPS or run.job.active:
+        return
+    st.subheader("Step by step", anchor=False)
+    _walked(panel, run, trace, last)
+
+
+@st.fragment
+def _walked(panel: Panel, run: Run, trace: Trace, last: int) -> None:
+    step = st.slider("Step t", 0, last, min(last, FEWEST_STEPS), key=panel.key(f"walk_{last}"))
+    clouds = {label: cloud for label in trace.lanes if (cloud := _at(trace, label, step)) is not None}
+    figure = figures.landscape(_ground(run), clouds, arm_styles(run.experiment.arms), height=hero.HEIGHT)
+    charts.moving(figure, panel.key("walk"), f"Contours of the objective, with a dot for every run at step {step:,}")
+    st.caption(f"{texts.LANDSCAPE} Runs that have ended stay where they are. **Not private**: it reads the raw data.")
+
+
+def _at(trace: Trace, label: str, step: int) -> figures.Cloud | None:
+    """Where the runs of a method were at a step, as last recorded, and the way of the first of them until then."""
+    coordinates = [trace.series(label, metric.name) for metric in PLACE]
+    iterations = coordinates[0][0]
+    if not len(iterations):
+        return None
+    ways = np.stack([values[: int(np.searchsorted(iterations, step, side="right"))] for _, values in coordinates], -1)
+    return figures.Cloud(ways[-1], ways[:, 0])
 
 
 def _ground(run: Run) -> figures.Ground:
