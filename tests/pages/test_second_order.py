@@ -60,6 +60,11 @@ def test_the_light_is_there_before_anything_runs(load: Load) -> None:
     assert numbers["Curvature"] == pytest.approx(0.3567, rel=1e-3)
 
 
+def test_noise_that_may_be_smaller_is_called_so_and_is_no_warning(load: Load) -> None:
+    app = load(PAGE, second_methods=["OPT", "2OPT"])
+    assert "At most so much of 2OPT:" in text(app) and not app.warning
+
+
 def test_red_says_what_would_turn_it_green_and_that_does(load: Load) -> None:
     app = load(PAGE, second_methods="OPT", **RED)
     assert lights(app) == {"OPT": "✗ red"}

@@ -326,12 +326,6 @@ class ShortStep(Descent):
         each: dict[Purpose, float] = {"gradient": 1.0, **tests}
         return planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.carry_over and not share)
 
-    def _notes(self, facts: NonconvexFacts) -> tuple[str, ...]:
-        notes = super()._notes(facts)
-        if self.at_state:
-            notes += ("The noise on gradients is at most what is shown: it follows the point where a run is.",)
-        return notes
-
     def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Separate:
         return Separate(plan, mechanisms)
 

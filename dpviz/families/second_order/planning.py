@@ -24,10 +24,6 @@ SECONDS_PER_TEST = 1.5e-4  # of the curvature, however small the problem
 Purpose = Literal["gradient", "hessian", "certificate", "search"]
 APPROACH = 60  # iterations to a flat place: most runs that were looked at took fewer
 Costs = Mapping[Purpose, float]  # amounts of one iteration, or shares of it
-LEFT_OVER = (
-    "The noise of phase 2 is at most what is shown: what the first phase may ask for and does not, Hessians above all, "
-    "is left over for it."
-)
 
 
 @dataclass(frozen=True)
@@ -186,7 +182,6 @@ def filtered(
     **schedule: np.ndarray,
 ) -> Plan:
     """A plan of these phases under a filter, every release with an event of its own."""
-    varies = any(phase.costs_after for phase in stretches)
     return Plan.filtered(
         facts,
         budget,
@@ -195,9 +190,9 @@ def filtered(
         worst_case=purse.path(in_each(stretches, [phase.amount for phase in stretches])) if budget.private else None,
         batch_size=in_each(stretches, [facts.n] * len(stretches)),
         noise=noise(purse, stretches, facts),
-        noise_varies=varies,
+        noise_varies=any(phase.costs_after for phase in stretches),
         resolved=resolved,
-        notes=(*notes, LEFT_OVER) if varies else notes,
+        notes=notes,
         phase=in_each(stretches, range(len(stretches))),
         **schedule,
     )

@@ -235,6 +235,10 @@ def _steps(waiting: float) -> str:
     return f"W = {short(waiting)} step{'s' if float(short(waiting).replace(',', '')) != 1 else ''}"
 
 
+AT_MOST = (
+    "At most so much of {}: a second phase has less if the first one asked for few Hessians, and noise for the point "
+    "where a run is follows that point."
+)
 TESTS = {
     "noisy_gradient_norm": "a marker for every step of every run. Above the tolerance the step goes along the "
     "gradient; below it the curvature is asked for.",

@@ -106,7 +106,13 @@ def _row(outlook: Outlook) -> dict[str, object]:
 def noise(shown: PlanView) -> Drawing:
     """The scale of the noise in each step."""
     heading, figure, _ = plan_view.noise(shown)
-    return heading, figure, f"On each coordinate of the mean gradient, and of the Hessian (thin). {SETTINGS_ONLY}"
+    bounded = ", ".join(label for label, plan in shown.plans.items() if plan.noise_varies)
+    at_most = f" {texts.AT_MOST.format(bounded)}" if bounded else ""
+    return (
+        heading,
+        figure,
+        f"On each coordinate of the mean gradient, and of the Hessian (thin).{at_most} {SETTINGS_ONLY}",
+    )
 
 
 def drawings(shown: PlanView) -> Shown:
