@@ -14,7 +14,7 @@ def test_the_landscape_comes_by_itself_and_the_light_moves_with_the_budget(visit
     page = visit("/second_order")
     done(page)
     expect(page.locator(PICTURE).locator(".contourlayer path").first).to_be_attached()
-    expect(page.locator(PICTURE).locator(".point")).to_have_count(80)  # twenty runs of four methods
+    expect(page.locator(PICTURE).first.locator(".point")).to_have_count(80)  # twenty runs of four methods
     expect(page.get_by_text("20 of 20").first).to_be_visible()
     expect(chart(page, "^Is the gradient small").locator(".point").first).to_be_attached()
     expect(page.get_by_text("OPT: stops soon")).to_be_visible()
