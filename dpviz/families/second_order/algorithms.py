@@ -18,12 +18,12 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
-from dpviz.families.second_order.constants import Constants, Ladder
+from dpviz.families.second_order.constants import Constants
 from dpviz.families.second_order.krylov import PRODUCTS, KrylovTest, check_noise, products_by_theory
 from dpviz.families.second_order.planning import Phase, Purpose, Purse
 from dpviz.families.second_order.releases import Releases, Separate, Together
 from dpviz.families.second_order.states import KIND, NOISY_CURVATURE, NOISY_GRADIENT, State
-from dpviz.families.second_order.steps import Anywhere, Backtracking, CurvatureTest, Measured, ShortSteps, StepRule
+from dpviz.families.second_order.steps import Anywhere, CurvatureTest, Measured, ShortSteps, StepRule
 from dpviz.numbers import short
 from dpviz.pauses import Parts, between
 from dpviz.privacy.budgets import Budget
@@ -33,7 +33,7 @@ from dpviz.problems.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, Nonconve
 from dpviz.problems.symmetric import Shape
 from dpviz.specification import choice, number, switch
 
-SECONDS_PER_STATE, SECONDS_PER_SEARCH = 8e-5, 2e-4  # of an iteration, however small the problem
+SECONDS_PER_STATE = 8e-5  # of an iteration, however small the problem
 
 CERTIFICATE_SHARE = 0.1  # of what the curvature test of an iteration may spend
 CONFIDENCE = 0.95  # of the scalar certificate, over its own noise
@@ -56,7 +56,6 @@ BATCH: Any = number(
 SERIES = (NOISY_GRADIENT, NOISY_CURVATURE, KIND)
 GRADIENT_CHARGED = Metric("gradient_charged", "ρ charged for gradients", released=True, better="")
 HESSIAN_CHARGED = Metric("hessian_charged", "ρ charged for Hessians", released=True, better="")
-SEARCH_CHARGED = Metric("search_charged", "ρ charged for line searches", released=True, better="")
 ITERATIONS_CHARGED = Metric("iterations_charged", "Iterations charged", released=True, better="")
 
 
@@ -331,61 +330,6 @@ class ShortStep(Descent):
 
     def _measured(self, problem: NonconvexRisk, releases: Releases) -> Measured:
         return Measured(problem, releases, self.hessian_noise, self.at_state)
-
-
-class LineSearch(Descent):
-    """OPT-LS, and 2OPT-LS in two phases: longer steps, as far as the sparse vector technique finds enough decrease."""
-
-    kind: ClassVar[str] = "families.second_order.line_search"
-    title: ClassVar[str] = "OPT-LS"
-    hue: ClassVar[int] = 1
-    metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_CHARGED, HESSIAN_CHARGED, SEARCH_CHARGED)
-    carry_over: bool = CARRY_OVER
-    hessian_products: int | None = PRODUCTS
-    ladder: Ladder = Ladder()
-
-    @model_validator(mode="after")
-    def _products_need_even_noise(self) -> Self:
-        check_noise(self.hessian_products, self.hessian_noise)
-        return self
-
-    def products(self, facts: NonconvexFacts) -> int | None:
-        return products_by_theory(self.hessian_products, self.hessian_noise, facts)
-
-    @model_validator(mode="after")
-    def _goes_together(self) -> Self:
-        if refused := self.ladder.refused_with(self.constants):
-            raise ValueError(refused)
-        return self
-
-    def search(self, facts: NonconvexFacts) -> theory.Search:
-        """The steps that it tries, and what they achieve."""
-        return theory.Search(self.analysis(facts), self.ladder)
-
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        assert isinstance(plan.facts, NonconvexFacts)
-        tried = len(self.search(plan.facts).gradient_steps)
-        search = 0.7 * tried * replicates * cost.diagnostic  # one is less: it has no products
-        return super().estimated_seconds(plan, replicates, cost) + plan.iterations * (SECONDS_PER_SEARCH + search)
-
-    def decreases(self, facts: NonconvexFacts) -> tuple[float, float]:
-        search = self.search(facts)
-        return search.gradient_decrease, search.curvature_decrease
-
-    def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
-        purse = Purse.mixed(budget, facts)
-        each: dict[Purpose, float] = {"gradient": 1.0, "search": 1.0}
-        if self.asks(facts):
-            each["hessian"] = 1.0
-        stretches = planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.carry_over)
-        return planning.filtered(purse, stretches, facts, budget, self._resolved(facts), self._notes(facts))
-
-    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Separate:
-        return Separate(plan, mechanisms)
-
-    def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
-        assert isinstance(releases, Separate)
-        return Backtracking(self.search(problem.facts), problem, releases)
 
 
 class MiniBatch(Descent):

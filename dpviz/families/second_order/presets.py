@@ -9,8 +9,9 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.sweep import Sweep
 from dpviz.families.second_order import texts
-from dpviz.families.second_order.algorithms import LineSearch, MiniBatch, NonconvexMethod, ShortStep
+from dpviz.families.second_order.algorithms import MiniBatch, NonconvexMethod, ShortStep
 from dpviz.families.second_order.escape import PerturbedDescent
+from dpviz.families.second_order.line_search import LineSearch
 from dpviz.families.second_order.published import EPSILONS, ROWS, TABLES, TARGETS, Mode, Tolerances, rho_of
 from dpviz.families.second_order.trust_region import MiniBatchTrustRegion, TrustRegion
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, ZeroConcentratedDP

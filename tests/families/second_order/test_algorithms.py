@@ -1,6 +1,7 @@
 """Methods that stop at second-order solutions: runs on the saddle point, plans and budgets."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -341,6 +342,19 @@ def test_two_phases_of_line_search_have_three_purposes() -> None:
     costs = [plan.terms.cost(plan.terms.allowed[name]) for name in ("gradient", "hessian", "search")]
     assert costs == pytest.approx([0.75 * 0.01 / 30 / 3] * 3)
     assert len(plan.terms.allowed) == 3 + 3 * (2 * 30 + 1)
+
+
+def test_a_line_search_that_sees_nothing_but_noise_is_announced() -> None:
+    """Honest tight cells of OPT-LS, n = 79,222 (THEORY.md, 7.3): v = 6.7, 2.4, 1.5, none finishes; 0.3 in phase 1."""
+    facts = replace(PAPER, n=79_222, smoothness=0.252, hessian_lipschitz=0.1009, curvature_floor=-0.5)
+    method = LineSearch(gradient_target=0.03, curvature_target=math.sqrt(0.03), curvature="always")
+    for rho, expected in ((0.0016095, 6.7), (0.012250, 2.4), (0.031354, 1.5)):
+        plan = method.plan(facts, ZeroConcentratedDP(rho=rho))
+        assert plan.resolved["search_blindness"] == pytest.approx(expected, rel=0.02)
+        assert "times what it tests" in plan.notes[-1]
+    plan = method.replaced(phases="two").plan(facts, ZeroConcentratedDP(rho=0.031354))
+    assert plan.resolved["search_blindness"] == pytest.approx(0.3, abs=0.05) and not plan.notes
+    assert not LineSearch().plan(SADDLE.facts, NoPrivacy()).notes
 
 
 def test_gradient_noise_of_the_state_is_never_more_than_the_plans() -> None:

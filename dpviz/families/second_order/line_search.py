@@ -1,0 +1,93 @@
+"""Line search under differential privacy: how far to go is asked of the data, too."""
+
+from typing import ClassVar, Self
+
+from pydantic import model_validator
+
+from dpviz.experiments.plan import Plan
+from dpviz.families.second_order import planning, theory
+from dpviz.families.second_order.algorithms import (
+    CARRY_OVER,
+    GRADIENT_CHARGED,
+    HESSIAN_CHARGED,
+    SERIES,
+    Descent,
+)
+from dpviz.families.second_order.constants import Ladder
+from dpviz.families.second_order.krylov import PRODUCTS, check_noise, products_by_theory
+from dpviz.families.second_order.planning import Purpose, Purse
+from dpviz.families.second_order.releases import Releases, Separate
+from dpviz.families.second_order.steps import Backtracking, StepRule
+from dpviz.numbers import short
+from dpviz.privacy.accounting.currencies import stated_pure
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.problems.base import Cost, Metric
+from dpviz.problems.nonconvex_risk import NonconvexFacts, NonconvexRisk
+
+SECONDS_PER_SEARCH = 2e-4  # of an iteration, however small the problem
+SEARCH_CHARGED = Metric("search_charged", "ρ charged for line searches", released=True, better="")
+
+
+class LineSearch(Descent):
+    """OPT-LS, and 2OPT-LS in two phases: longer steps, as far as the sparse vector technique finds enough decrease."""
+
+    kind: ClassVar[str] = "families.second_order.line_search"
+    title: ClassVar[str] = "OPT-LS"
+    hue: ClassVar[int] = 1
+    metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_CHARGED, HESSIAN_CHARGED, SEARCH_CHARGED)
+    carry_over: bool = CARRY_OVER
+    hessian_products: int | None = PRODUCTS
+    ladder: Ladder = Ladder()
+
+    @model_validator(mode="after")
+    def _products_need_even_noise(self) -> Self:
+        check_noise(self.hessian_products, self.hessian_noise)
+        return self
+
+    def products(self, facts: NonconvexFacts) -> int | None:
+        return products_by_theory(self.hessian_products, self.hessian_noise, facts)
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if refused := self.ladder.refused_with(self.constants):
+            raise ValueError(refused)
+        return self
+
+    def search(self, facts: NonconvexFacts) -> theory.Search:
+        """The steps that it tries, and what they achieve."""
+        return theory.Search(self.analysis(facts), self.ladder)
+
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        assert isinstance(plan.facts, NonconvexFacts)
+        tried = len(self.search(plan.facts).gradient_steps)
+        search = 0.7 * tried * replicates * cost.diagnostic  # one is less: it has no products
+        return super().estimated_seconds(plan, replicates, cost) + plan.iterations * (SECONDS_PER_SEARCH + search)
+
+    def decreases(self, facts: NonconvexFacts) -> tuple[float, float]:
+        search = self.search(facts)
+        return search.gradient_decrease, search.curvature_decrease
+
+    def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
+        purse = Purse.mixed(budget, facts)
+        each: dict[Purpose, float] = {"gradient": 1.0, "search": 1.0}
+        if self.asks(facts):
+            each["hessian"] = 1.0
+        stretches = planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.carry_over)
+        epsilon = stated_pure(purse.currency, stretches[0].costs["search"]).eps
+        blindness = self.search(facts).blindness(epsilon, facts.gradient_sensitivity / facts.n)
+        notes = self._notes(facts)
+        if blindness > 1:
+            notes += (
+                f"Where the gradient is nearly small, the noise of the line search is {short(blindness)} times what it "
+                "tests: it accepts steps that are too long. More rows, more budget or fewer iterations make it see.",
+            )
+        resolved = {**self._resolved(facts), "search_blindness": blindness}
+        return planning.filtered(purse, stretches, facts, budget, resolved, notes)
+
+    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Separate:
+        return Separate(plan, mechanisms)
+
+    def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
+        assert isinstance(releases, Separate)
+        return Backtracking(self.search(problem.facts), problem, releases)
