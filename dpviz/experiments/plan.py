@@ -1,5 +1,6 @@
 """Plans: what a budget buys, from public facts alone."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -190,17 +191,18 @@ class Plan:
             return (_ceiling(self.terms, amount),) if amount else ()
         return self.events[: int(np.searchsorted(self.charged_at, iteration, side="right"))]
 
-    @property
+    @cached_property
     def currency(self) -> Currency | None:
         """The currency in which its steps add up: that of a filter, or the budget's own; ρ where the budget has none.
 
-        None without privacy.
+        None without privacy, and where they do not add up: sampled rows shrink ε and δ of Gaussian noise, but no ρ.
         """
         if not self.private:
             return None
         if isinstance(self.terms, Filter):
             return self.terms.currency
-        return self.budget.currency or "rho"
+        currency = self.budget.currency or "rho"
+        return currency if all(UNITS[currency].cost(event) < math.inf for event in set(self.events)) else None
 
     def spent(self, currency: Currency) -> np.ndarray:
         """(T+1,) privacy spent after each iteration, at most, in a currency that composes by itself.

@@ -123,14 +123,16 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
     lane = trace.lanes[label]
     iterations = lane.iterations[:]
     steps = iterations[-1] if iterations else 0
-    spent, currency = budget_spent(plan, steps)
+    # When a run that stops by itself ends depends on its releases: what it guarantees is its ceiling. What was spent by
+    # then can be told where costs add up.
+    whole = plan.iterations if plan.stops else steps
+    spent, currency = budget_spent(plan, whole if plan.currency is None else steps)
     row: dict[str, Any] = {"algorithm": label, "steps": steps}
     for position, name in enumerate(names):
         row |= _metric(trace, label, name, with_band=position == 0)
     row |= {"spent": spent, "currency": currency, **_stops(trace, label, plan)}
     if delta is not None:
-        # When a run that stops by itself ends depends on its releases: what it guarantees is its ceiling.
-        found = reading(plan, plan.iterations if plan.stops else steps, delta)
+        found = reading(plan, whole, delta)
         proven = math.isfinite(found.epsilon)
         row |= {
             "epsilon_at_delta": found.epsilon,

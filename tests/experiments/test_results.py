@@ -3,13 +3,17 @@ import math
 import numpy as np
 import pytest
 
+from dpviz.datasets import Saddle
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.export import to_table
 from dpviz.experiments.results import budget_spent, columns, final_table, quantiles, reading
 from dpviz.experiments.trace import Trace
 from dpviz.families.accelerated import GradientDescent, Nesterov
+from dpviz.families.second_order import MiniBatch, ShortStep
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.problems.nonconvex import RobustComponent
 from dpviz.problems.quadratic import Quadratic
 
 
@@ -126,3 +130,19 @@ def test_diverged_replicates_are_counted_and_not_dropped(experiment: Experiment)
     trace.lanes["DP-GD"].append(snapshot, {"objective_gap": np.array([1.0, 1e190, 1e200])}, 0.1)
     row = final_table(trace, experiment.plans()).set_index("algorithm").loc["DP-GD"]
     assert row["diverged"] == 2 and row["objective_gap"] == 1e190
+
+
+def test_of_batches_that_stop_by_themselves_nothing_adds_up_and_all_is_spent() -> None:
+    arms = tuple(
+        Arm(label=label, algorithm=method.replaced(iterations=40))
+        for label, method in {"all": ShortStep(), "batches": MiniBatch(batch_fraction=0.5)}.items()
+    )
+    problem = RobustComponent(data=Saddle(rows=5000, dimension=3))
+    experiment = Experiment(problem=problem, arms=arms, budget=ApproximateDP(epsilon=1.0, delta=1e-5), replicates=2)
+    trace, plans = experiment.run(), experiment.plans()
+    found = final_table(trace, plans).set_index("algorithm")
+    assert (found["steps"] < 40).all() and found.loc["batches", "spent"] == pytest.approx(1.0, rel=1e-3)
+    assert found.loc["all", "ceiling"].endswith("μ") and found["ceiling"].isna()["batches"]
+    assert plans["batches"].currency is None and trace.spent("batches")[1].size == 0
+    table = to_table(trace, plans)
+    assert "spent_rho" not in table and not np.isinf(table.select_dtypes("number")).any(axis=None)

@@ -81,15 +81,12 @@ def _row(run: Run, trace: Trace, label: str, found: measure.Finish) -> dict[str,
 def _used(plan: Plan, trace: Trace, label: str) -> float | None:
     """The share of what they could be charged at most that the runs were charged, on average: of what adds up; of
     batches, whose price does not, the iterations. None without privacy."""
-    if plan.currency is None:
-        return None
     iterations, charged = trace.last(label, "iterations_charged"), trace.spent(label)[1]
-    if len(iterations):
+    if plan.private and len(iterations):
         return float(iterations.mean()) / plan.iterations
-    if not len(charged):
+    if plan.currency is None or not len(charged):
         return None
-    before, most = plan.spent(plan.currency)[[0, -1]] ** UNITS[plan.currency].power
-    return float((before + charged[-1] ** UNITS[plan.currency].power).mean() / most)
+    return float(((charged[-1] / plan.spent(plan.currency)[-1]) ** UNITS[plan.currency].power).mean())
 
 
 def verdict(run: Run, _: Trace, diagnostics: bool) -> None:
