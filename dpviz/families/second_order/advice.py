@@ -107,9 +107,11 @@ def best(phases: tuple[Outlook, ...]) -> Outlook:
 
 
 def budget_for(budget: Budget, factor: float) -> str:
-    """The budget that buys so many times less Gaussian noise on all rows, in symbols."""
-    mu = math.sqrt(2 * budget.gaussian_rho(budget.amount))
-    return f"{budget.controls()[0].symbol} = {short(budget.spent((Gaussian(factor * mu),)))}"
+    """The budget that buys so many times less Gaussian noise on all rows, in symbols; empty if none goes so far."""
+    mu, control = math.sqrt(2 * budget.gaussian_rho(budget.amount)), budget.controls()[0]
+    needed = budget.spent((Gaussian(factor * mu),))
+    assert control.high is not None
+    return f"{control.symbol} = {short(needed)}" if needed <= control.high else ""
 
 
 def waiting_by_rows(outlook: Outlook, reach: float = 100.0, points: int = 60) -> tuple[np.ndarray, np.ndarray]:

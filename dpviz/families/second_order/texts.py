@@ -222,7 +222,8 @@ def can_tell(outlook: Outlook, budget: Budget) -> str:
         return f"{waiting}, until both tests pass."
     either = ""
     if outlook.all_rows:  # the noise of batches falls in another way
-        either = f": n = {short(outlook.factor * outlook.rows)} rows or about {budget_for(budget, outlook.factor)}"
+        larger = budget_for(budget, outlook.factor)
+        either = f": n = {short(outlook.factor * outlook.rows)} rows{larger and f' or about {larger}'}"
     return (
         f"{waiting}, until both tests pass by the luck of their noise. {short(outlook.factor)} times less noise would "
         f"turn it green{either}; or looser targets α and ε_H."

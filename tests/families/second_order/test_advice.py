@@ -5,7 +5,7 @@ import pytest
 
 from dpviz.datasets import Saddle
 from dpviz.errors import UserError
-from dpviz.families.second_order import ShortStep, advice, planning, presets
+from dpviz.families.second_order import ShortStep, advice, planning, presets, texts
 from dpviz.families.second_order.theory import Stopping
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, ZeroConcentratedDP
 from dpviz.problems.nonconvex import RobustComponent
@@ -26,6 +26,13 @@ def test_the_budget_that_is_named_buys_so_many_times_less_noise(budget: Budget) 
     more = budget.replaced(**{budget.controls()[0].name: float(number)})
     noise = [AMBER.replaced(budget=each).plans()["OPT"].noise["hessian"][0] for each in (budget, more)]
     assert noise[0] / noise[1] == pytest.approx(1.5, rel=5e-3)  # three digits are shown
+
+
+def test_no_budget_is_named_that_cannot_be_had() -> None:
+    (outlook,) = advice.outlooks(RED, RED.plans())["OPT"]
+    budget = ApproximateDP(epsilon=40.0, delta=1e-5)
+    assert advice.budget_for(budget, 1.1).startswith("ε = ") and advice.budget_for(budget, 10.0) == ""
+    assert "rows; or looser" in texts.can_tell(outlook, budget)
 
 
 def test_waiting_times_fall_with_rows_and_are_the_plans_own_at_its_rows() -> None:
