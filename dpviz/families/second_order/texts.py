@@ -218,15 +218,17 @@ def can_tell(outlook: Outlook, budget: Budget) -> str:
     """Whether the budget can tell, for one method, and what would make it able to, in a sentence."""
     stopping = outlook.stopping
     waiting = f"At a flat place {outlook.name} waits {_steps(stopping.waiting_time)}, of {stopping.iterations:,}"
+    asks = stopping.hessian_noise > 0
+    passed, targets = ("both tests pass", "targets α and ε_H") if asks else ("its gradient looks small", "targets, α above all")
     if outlook.light == "green":
-        return f"{waiting}, until both tests pass."
+        return f"{waiting}, until {passed}."
     either = ""
     if outlook.all_rows:  # the noise of batches falls in another way
         larger = budget_for(budget, outlook.factor)
         either = f": n = {short(outlook.factor * outlook.rows)} rows{larger and f' or about {larger}'}"
     return (
-        f"{waiting}, until both tests pass by the luck of their noise. {short(outlook.factor)} times less noise would "
-        f"turn it green{either}; or looser targets α and ε_H."
+        f"{waiting}, until {passed} by the luck of {'their' if asks else 'the'} noise. {short(outlook.factor)} times "
+        f"less noise would turn it green{either}; or looser {targets}."
     )
 
 

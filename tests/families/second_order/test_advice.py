@@ -8,7 +8,7 @@ from dpviz.errors import UserError
 from dpviz.families.second_order import ShortStep, advice, planning, presets, texts
 from dpviz.families.second_order.theory import Stopping
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, ZeroConcentratedDP
-from dpviz.problems.nonconvex import RobustComponent
+from dpviz.problems.nonconvex import LogisticTukey, RobustComponent
 
 START, AMBER, RED = (preset.experiment for preset in presets.PRESETS[:3])
 
@@ -33,6 +33,14 @@ def test_no_budget_is_named_that_cannot_be_had() -> None:
     budget = ApproximateDP(epsilon=40.0, delta=1e-5)
     assert advice.budget_for(budget, 1.1).startswith("ε = ") and advice.budget_for(budget, 10.0) == ""
     assert "rows; or looser" in texts.can_tell(outlook, budget)
+
+
+def test_of_tests_that_are_never_asked_nothing_is_said() -> None:
+    flat = RED.replaced(problem=LogisticTukey(data=Saddle(rows=5000)))
+    (outlook,) = advice.outlooks(flat, flat.plans())["OPT"]
+    assert "until its gradient looks small" in texts.can_tell(outlook, flat.budget)
+    (both,) = advice.outlooks(RED, RED.plans())["OPT"]
+    assert "until both tests pass by the luck of their noise" in texts.can_tell(both, RED.budget)
 
 
 def test_waiting_times_fall_with_rows_and_are_the_plans_own_at_its_rows() -> None:
