@@ -219,7 +219,7 @@ def can_tell(outlook: Outlook, budget: Budget) -> str:
     stopping = outlook.stopping
     waiting = f"At a flat place {outlook.name} waits {_steps(stopping.waiting_time)}, of {stopping.iterations:,}"
     asks = stopping.hessian_noise > 0
-    passed, targets = ("both tests pass", "targets α and ε_H") if asks else ("its gradient looks small", "targets, α above all")
+    passed, targets = ("both tests pass", "α and ε_H") if asks else ("its gradient looks small", "α above all")
     if outlook.light == "green":
         return f"{waiting}, until {passed}."
     either = ""
@@ -228,7 +228,7 @@ def can_tell(outlook: Outlook, budget: Budget) -> str:
         either = f": n = {short(outlook.factor * outlook.rows)} rows{larger and f' or about {larger}'}"
     return (
         f"{waiting}, until {passed} by the luck of {'their' if asks else 'the'} noise. {short(outlook.factor)} times "
-        f"less noise would turn it green{either}; or looser {targets}."
+        f"less noise would turn it green{either}; or looser targets{',' * (not asks)} {targets}."
     )
 
 
