@@ -46,6 +46,7 @@ REQUIRED = {
         "metric": "objective_gap",
     },
     "datasets.upload.table": {"identity": "a" * 32, "n": 30, "bounds": [[0, 1]], "names": ["a"]},
+    "datasets.covertype.upload": {"identity": "a" * 32, "n": 30},
     "datasets.groups.upload": dict(identity="a" * 32, n=30, bounds=[[0, 1]], names=["a"], groups=["x"], shares=[1.0]),
     "datasets.categories.upload": {"identity": "a" * 32, "n": 30, "columns": [["a", ["x", "other"]]]},
 }
@@ -140,7 +141,7 @@ def test_every_control_speaks_and_its_options_are_what_validation_accepts(
 def test_a_share_link_holds_what_differs_from_the_defaults_and_restores_it(cls: type[Specification]) -> None:
     assert made(cls).query("a") == {}
     for control in cls.controls():
-        others = [*(control.options or ()), control.high, control.low]
+        others = [*(control.options or ()), control.high, control.low, not control.default]  # the last: of a switch
         value = next(value for value in others if value not in (control.default, None))
         try:
             instance = made(cls, **{control.name: value})

@@ -116,6 +116,10 @@ def _height(lines: int) -> float:
     return _LINE * lines + (4 if lines > 1 else 1)
 
 
+def _tall(text: go.layout.Annotation) -> float:
+    return _height(text.text.count("<br>") + 1)
+
+
 def resized(figure: go.Figure, height: int) -> go.Figure:
     """The figure at another height in pixels, with its labels as far apart as before; without, if there is no room."""
     found = go.Figure(figure).update_layout(height=height)
@@ -124,8 +128,9 @@ def resized(figure: go.Figure, height: int) -> go.Figure:
         [part for part in parts if part.name == NAME and part.yref == "paper"]
         for parts in (found.layout.annotations, found.layout.shapes)
     )
-    heights = np.array([_height(text.text.count("<br>") + 1) for text in texts])
-    if heights.sum() > frame:
+    heights = np.array([_tall(text) for text in texts])
+    # Those at the ends of short lines reach into the margin of a small figure: all of them need a place of their own.
+    if sum(_tall(text) for text in found.layout.annotations if text.name == NAME) > frame:
         return compact(figure).update_layout(height=height)
     wanted = np.array([(1 - text.y) * frame for text in texts])
     for text, stroke, place in zip(texts, strokes, spread(wanted, frame, heights).tolist(), strict=True):

@@ -33,6 +33,7 @@ h2 { font-size: 1.4rem !important; padding: 0.4rem 0 !important; }
 h3 { font-size: 1.05rem !important; padding: 0.3rem 0 !important; }
 section[data-testid="stSidebar"] [data-testid="stNumberInputContainer"] button { display: none; }
 section[data-testid="stSidebar"] [data-testid="stColumn"] { min-width: 4.5rem; }
+[data-testid="stColumn"] [data-testid="stColumn"] { min-width: 4.5rem; }
 /* Parts without a body take no room. */
 .st-key-screen, .st-key-tab { position: absolute; width: 0; overflow: hidden; }
 /* A message that goes by itself covers no button meanwhile: those are at the top. */

@@ -33,6 +33,10 @@ def test_public_data_run_by_themselves_and_the_answer_stands_above_the_fold(visi
         box = element.bounding_box()
         assert box is not None and box["y"] + box["height"] <= FOLD, (what, box)
     expect(main.get_by_text("Without privacy:")).to_be_visible()  # the reference is on
+    page.set_viewport_size({"width": 1280, "height": 800})
+    row = main.get_by_test_id("stHorizontalBlock").filter(has=page.get_by_test_id("stNumberInput")).last
+    expect(row.get_by_test_id("stNumberInput")).to_be_visible()
+    assert row.evaluate("node => node.scrollWidth <= node.clientWidth"), "the number beside a slider is cut off"
 
 
 @pytest.mark.parametrize("name", PAGES)

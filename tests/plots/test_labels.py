@@ -103,6 +103,8 @@ def test_a_smaller_figure_keeps_its_labels_apart_or_has_a_legend() -> None:
     assert [stroke.y0 for stroke in small.layout.shapes] == [note.y for note in labels(small)]
     tiny = resized(figure, 110)
     assert not labels(tiny) and tiny.layout.showlegend and tiny.layout.height == 110
+    short = drawn(*(line(f"a method that ends early {i}", 0.2 * i + 0.1, until=4) for i in range(3)), line("b", 0.2))
+    assert labels(short) and not labels(resized(short, 180)), "those of short lines reach into the margin"
 
 
 def test_places_are_as_wanted_where_there_is_room() -> None:
