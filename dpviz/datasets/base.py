@@ -144,7 +144,12 @@ class Dataset:
 
 
 class DatasetSpecification(DataSpecification[DatasetFacts, Dataset]):
-    """Where a table with a target comes from: features, and one of two classes or a number to predict."""
+    """Where a table with a target comes from: features, and one of two classes or a number to predict.
+
+    scaled : whether features come scaled by declared numbers, so that scaling them by their bounds would undo that.
+    """
+
+    scaled: ClassVar[bool] = False
 
     def enforced(self, facts: DatasetFacts, *rows: np.ndarray) -> Dataset:
         """Non-finite features become 0 and a non-finite target the middle of its range; all are clipped, and of the

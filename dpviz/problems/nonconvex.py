@@ -177,7 +177,7 @@ class NonconvexModel(ProblemSpecification):
                 yield
             block = rows[part]
             block[:] = data.features[part]
-            if self.scaling == "ranges":  # features of categories stay 0 and 1
+            if self.scaling == "ranges" and not self.data.scaled:  # features of categories stay 0 and 1
                 numbers = block[:, : data.facts.numeric]
                 numbers -= (low + high) / 2
                 numbers /= (high - low) / 2
