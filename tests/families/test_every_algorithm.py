@@ -262,8 +262,8 @@ def test_without_privacy_nothing_is_drawn_and_the_method_is_the_noise_free_one(
             silent = finished(noisy)
         if any("budget" in (one["status"] or ()) for one in silent):
             continue  # it ended where the other goes on
-        for one in (*plain, *silent):  # what is charged has no number without privacy
-            for name in [name for name in one if name.endswith("_charged")]:
+        for one in (*plain, *silent):  # what is charged has no number without privacy, and the scale of noise is 0
+            for name in [name for name in one if name.endswith(("_charged", "_noise"))]:
                 del one[name]
         same_steps = dataclasses.replace(case.plan, schedule=noisy.plan.schedule, resolved=noisy.plan.resolved)
         redone = finished(case._replace(plan=same_steps))

@@ -22,7 +22,7 @@ from dpviz.families.second_order.constants import Constants
 from dpviz.families.second_order.krylov import PRODUCTS, KrylovTest, check_noise, products_by_theory
 from dpviz.families.second_order.planning import Phase, Purpose, Purse
 from dpviz.families.second_order.releases import Releases, Separate, Together
-from dpviz.families.second_order.states import KIND, NOISY_CURVATURE, NOISY_GRADIENT, State
+from dpviz.families.second_order.states import GRADIENT_NOISE, KIND, NOISY_CURVATURE, NOISY_GRADIENT, State
 from dpviz.families.second_order.steps import Anywhere, CurvatureTest, Measured, ShortSteps, StepRule
 from dpviz.numbers import short
 from dpviz.pauses import Parts, between
@@ -258,7 +258,7 @@ class ShortStep(Descent):
 
     kind: ClassVar[str] = "families.second_order.short_step"
     title: ClassVar[str] = "OPT"
-    metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_CHARGED, HESSIAN_CHARGED)
+    metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_NOISE, GRADIENT_CHARGED, HESSIAN_CHARGED)
     split: Literal["equal", "decrease"] = choice(
         "equal",
         {"equal": "Equal", "decrease": "By the decrease that a step is sure of"},

@@ -17,6 +17,7 @@ from dpviz.families.second_order.constants import Ladder
 from dpviz.families.second_order.krylov import PRODUCTS, check_noise, products_by_theory
 from dpviz.families.second_order.planning import Purpose, Purse
 from dpviz.families.second_order.releases import Releases, Separate
+from dpviz.families.second_order.states import GRADIENT_NOISE
 from dpviz.families.second_order.steps import Backtracking, StepRule
 from dpviz.numbers import short
 from dpviz.privacy.accounting.currencies import stated_pure
@@ -35,7 +36,7 @@ class LineSearch(Descent):
     kind: ClassVar[str] = "families.second_order.line_search"
     title: ClassVar[str] = "OPT-LS"
     hue: ClassVar[int] = 1
-    metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_CHARGED, HESSIAN_CHARGED, SEARCH_CHARGED)
+    metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_NOISE, GRADIENT_CHARGED, HESSIAN_CHARGED, SEARCH_CHARGED)
     carry_over: bool = CARRY_OVER
     hessian_products: int | None = PRODUCTS
     ladder: Ladder = Ladder()

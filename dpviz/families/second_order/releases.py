@@ -8,11 +8,12 @@ import numpy as np
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning
 from dpviz.families.second_order.planning import Purpose
+from dpviz.families.second_order.states import GRADIENT_NOISE
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.matrix_products import MatrixQuery
-from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Query
 
 
@@ -32,7 +33,7 @@ class Releases(Protocol):
         """The query with noise; (R', ...)."""
 
     def charged(self) -> dict[str, np.ndarray]:
-        """Released series of what each replicate has been charged, (R,) each."""
+        """Released series of what each replicate has been charged, and the scale of noise that it got, (R,) each."""
 
 
 class Separate(Releases):
@@ -45,6 +46,7 @@ class Separate(Releases):
         self._phase = 0
         self._asked = np.zeros(mechanisms.replicates, dtype=int)  # in the first phase, not counting gradients
         self._spent = {purpose: np.zeros(mechanisms.replicates) for purpose in get_args(Purpose)}
+        self._drawn = np.full(mechanisms.replicates, np.nan)  # the scale of a gradient's noise, at last
 
     def begin(self, t: int, rows: np.ndarray) -> None:
         self._phase = int(self._phases[t - 1])
@@ -61,7 +63,10 @@ class Separate(Releases):
     def gaussian(self, query: Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
         found = np.empty_like(query.value)
         for event, places in self._events(purpose, rows):
-            found[places] = self._mechanisms.gaussian(_part(query, places), event, rows[places])
+            part = _part(query, places)
+            found[places] = self._mechanisms.gaussian(part, event, rows[places])
+            if purpose == "gradient":
+                self._drawn[rows[places]] = noise_scale(event, 1.0) * part.sensitivity
         self._book(purpose, rows)
         return found
 
@@ -116,7 +121,8 @@ class Separate(Releases):
     def charged(self) -> dict[str, np.ndarray]:
         tests = self._spent["hessian"] + self._spent["certificate"]
         each = {"gradient": self._spent["gradient"], "hessian": tests, "search": self._spent["search"]}
-        return {f"{purpose}_charged": np.where(np.isinf(rho), np.nan, rho) for purpose, rho in each.items()}
+        charged = {f"{purpose}_charged": np.where(np.isinf(rho), np.nan, rho) for purpose, rho in each.items()}
+        return {**charged, GRADIENT_NOISE.name: self._drawn.copy()}
 
 
 class Together(Releases):

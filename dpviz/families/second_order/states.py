@@ -10,6 +10,7 @@ from dpviz.problems.base import Metric
 GRADIENT, CURVATURE, STOP, TRUST_REGION, PERTURBATION = range(5)  # kinds of steps
 
 NOISY_GRADIENT = Metric("noisy_gradient_norm", "Noisy gradient norm ‖g̃_t‖", released=True, scale="log")
+GRADIENT_NOISE = Metric("gradient_noise", "Noise of the gradient s_g, as drawn", released=True, scale="log", better="")
 NOISY_CURVATURE = Metric("noisy_curvature", "Noisy smallest eigenvalue λ̃_min", released=True, better="higher")
 KIND = Metric(
     "step_kind", "Step (0 gradient, 1 curvature, 2 stop, 3 trust region, 4 perturbation)", released=True, better=""

@@ -240,7 +240,7 @@ def _steps(waiting: float) -> str:
 
 AT_MOST = (
     "At most so much of {}: a second phase has less if the first one asked for few Hessians, and noise for the point "
-    "where a run is follows that point."
+    "where a run is follows that point. What was drawn is among the curves of a run, as noise of the gradient."
 )
 TESTS = {
     "noisy_gradient_norm": "a marker for every step of every run. Above the tolerance the step goes along the "

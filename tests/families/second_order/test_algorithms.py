@@ -362,6 +362,21 @@ def test_gradient_noise_of_the_state_is_never_more_than_the_plans() -> None:
     snapshots, plan, _ = ran(ShortStep(at_state=True))
     assert plan.noise_varies and (snapshots[1].released["noisy_gradient_norm"] == 0).all()
     assert (snapshots[2].released["noisy_gradient_norm"] > 0).all()
+    drawn, most = [snapshot.released["gradient_noise"] for snapshot in snapshots], plan.noise["gradient"][0]
+    assert np.isnan(drawn[0]).all() and (drawn[1] == 0).all()
+    lengths = np.linalg.norm(snapshots[1].output["x"], axis=1)  # less than 2B_g: that is the sensitivity there
+    np.testing.assert_allclose(drawn[2], most * lengths / SADDLE.facts.gradient_sensitivity, rtol=1e-12)
+    assert np.max(drawn[1:]) <= most * (1 + 1e-12)
+
+
+def test_the_noise_of_a_second_phase_is_shown_as_it_was_drawn() -> None:
+    """Its budget at least, and more of it the fewer Hessians were asked for: no more noise than the plan says."""
+    snapshots, plan, _ = ran(ShortStep(phases="two", iterations=30))
+    first = int(plan.resolved["first_phase"])
+    drawn = np.array([snapshot.released["gradient_noise"] for snapshot in snapshots[1:]])
+    share = drawn / plan.noise["gradient"][: len(drawn), None]
+    assert first == 5 < len(drawn) and share[:first] == pytest.approx(1.0, rel=1e-12)
+    assert share[first:].max() < 1 and share[first:].min() > math.sqrt(0.4) - 1e-12  # ρ/4 became up to 5ρ/8
 
 
 def test_a_mini_batch_is_planned_as_one_sampled_pair_of_gaussians() -> None:
