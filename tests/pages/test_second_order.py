@@ -125,6 +125,7 @@ def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
     )
     alts = " ".join(charts(app))
     assert "Is the gradient small?" in alts and "Is the curvature not negative?" in alts and "by purpose" in alts
+    assert texts.CERTIFIED not in text(app)
     assert live(app)["data"][0]["type"] == "contour"
     assert "reads the raw data: **not private**" in next(m.help for m in app.metric if m.label.startswith("Runs of"))
     (moved,) = [slider for slider in app.slider if slider.label == "Step t"]
@@ -171,6 +172,15 @@ def test_the_papers_tables_are_there_before_they_are_filled(load: Load) -> None:
             published["Before"].isna() == published["Method"].str.endswith("-B")
         ).all() and texts.SIMULATION in text(app)
         choose(app, "table_mode", "honest")
+
+
+def test_a_certificate_is_not_read_against_the_line_of_the_matrix(load: Load) -> None:
+    settings = {"second_replicates": "2", "second_methods": "OPT", "second_certificate": "true"}
+    app = run(load(PAGE, **settings))
+    assert (
+        texts.CERTIFIED in text(app)
+        and "Noise of the gradient s_g, as drawn" in app.selectbox(key="second_second").options
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- files of your own

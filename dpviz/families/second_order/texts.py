@@ -248,6 +248,10 @@ TESTS = {
     "noisy_curvature": "asked for only where the gradient was small. Below the tolerance the step goes along the "
     "curvature; above it the run stops.",
 }
+CERTIFIED = (
+    "The smallest eigenvalue was asked for first, as one number. It stops a run from -ε_H and a margin for 95 % of its "
+    "own noise on, and not at the line, which is for the matrix: such a stop may be below it."
+)
 NEVER_ASKED = "This method never asked for the curvature: it stops wherever the gradient is small."
 NOT_NEEDED = "The curvature was not asked for: whatever the data, it cannot be too negative here."
 NOT_YET = "The curvature was not asked for so far: no noisy gradient was small."

@@ -133,7 +133,8 @@ def tests(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
     shown: Shown = []
     for column, (metric, tolerance, log, heading) in zip(st.columns(2, gap="medium"), parts, strict=True):
         figure = figures.stopping_test(trace, label, metric.name, tolerance, log_y=log)
-        caption = f"{label}: {texts.TESTS[metric.name]} {privacy}"
+        first = f" {texts.CERTIFIED}" if metric is NOISY_CURVATURE and "certificate" in run.plans[label].noise else ""
+        caption = f"{label}: {texts.TESTS[metric.name]}{first} {privacy}"
         alt = f"{heading} {metric.label} in every step of every run, with its tolerance and the kind of step"
         with column:
             if figure.data:
