@@ -152,8 +152,12 @@ class Specification(BaseModel):
         return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
 
     def adopting(self, settings: Mapping[str, Any]) -> Self:
-        """A validated copy with those of the settings that it has a field for; the others are ignored."""
-        return self.replaced(**{name: value for name, value in settings.items() if name in type(self).model_fields})
+        """A validated copy with those of the settings that it has a field for; the others are ignored.
+
+        Raises UserError if they do not go together.
+        """
+        with sentences(type(self)):
+            return self.replaced(**{name: value for name, value in settings.items() if name in type(self).model_fields})
 
     def query(self, prefix: str) -> dict[str, str]:
         """The non-default controls as URL parameters `<prefix>_<field>`: the share link."""

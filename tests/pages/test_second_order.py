@@ -91,6 +91,34 @@ def test_every_method_plans_in_every_currency_or_says_why_not(load: Load) -> Non
     assert not pure.exception and "never gives pure ε-DP" in said(pure)
 
 
+def test_the_constants_of_the_analysis_are_set_on_the_page_and_stand_in_its_link(load: Load) -> None:
+    def ratio(app: AppTest) -> float:
+        return float(table(app, "W").set_index("Method").loc["OPT-LS", "Gradient"])
+
+    app = load(
+        PAGE, second_methods="OPT-LS", second_iterations="10"
+    )  # a cap: noise does not change, what it tests does
+    usual = ratio(app)
+    app.number_input(key="second_constants_c_1").set_value(0.268).run()
+    app.number_input(key="second_ladder_b_g").set_value(7.0).run()
+    assert ratio(app) == pytest.approx(usual * 1.268 / 1.1) and not app.error
+    again = load(PAGE, **parse_qs(link(app).partition("?")[2]))
+    assert ratio(again) == ratio(app) and link(again) == link(app) and again.number_input(key="second_ladder_b_g").value
+    app.number_input(key="second_constants_c_2").set_value(0.3).run()
+    expander = next(block for block in app.expander if block.label == "Constants of the analysis")
+    assert [error.value for error in expander.error] == [
+        "Constants: c + c₂ must be below 1/3, or a curvature step need not decrease the objective."
+    ]
+    assert not app.exception and app.button(key="second_run").disabled
+    app.number_input(key="second_constants_c_2").set_value(0.05).run()
+    app.number_input(key="second_ladder_c_g").set_value(0.8).run()
+    assert "OPT-LS: c₁ + c_g must be below 1" in said(app) and not app.exception
+    app.number_input(key="second_ladder_c_g").set_value(0.95).run()
+    assert {error.value for error in app.error} == {"Decrease of a gradient step must be between 0.05 and 0.9."}
+    app.selectbox(key="second_preset").set_value(presets.PRESETS[0].name).run()
+    assert not app.error and app.number_input(key="second_constants_c_1").value == 0.1
+
+
 @pytest.mark.parametrize("preset", presets.PRESETS[1:], ids=lambda preset: preset.name)
 def test_a_preset_sets_every_control_and_has_a_link(load: Load, preset: Preset) -> None:
     app = load(PAGE)

@@ -7,11 +7,15 @@ from dpviz.datasets import UploadedTable
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.families.accelerated import Nesterov, presets
+from dpviz.families.second_order import presets as second_order_presets
+from dpviz.families.second_order.constants import Constants, Ladder
 from dpviz.privacy.budgets import NoPrivacy, ZeroConcentratedDP
 from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.nonconvex import RobustComponent
 from dpviz.ui.accelerated import problem as problem_controls
 from dpviz.ui.experiment import controls as experiment_controls
 from dpviz.ui.experiment.controls import Catalogue
+from dpviz.ui.second_order.page import PAGE as SECOND_ORDER
 
 CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.DEFAULT_METHODS, by_name=("schedule", "horizon"))
 
@@ -41,6 +45,19 @@ def test_references_and_other_currencies_are_recognised() -> None:
     assert found["references"] is True and found["methods"] == ["DP-GD", "DP-NAG-opt"]
     assert (found["currency"], found["rho"], found["seed"], found["iterations"]) == ("concentrated", 0.3, 5, 7)
     assert any(isinstance(arm.budget, NoPrivacy) for arm in arms)
+
+
+def test_settings_within_settings_are_taken_apart_and_put_together_again() -> None:
+    constants, ladder = Constants(c_1=0.3, c=0.2), Ladder(c_g=0.4, b_g=3.0)
+    arms = second_order_presets.arms(["OPT", "2OPT-LS"], references=True, constants=constants, ladder=ladder)
+    catalogue = SECOND_ORDER.catalogue
+    found = experiment_controls.settings_of(Experiment(problem=RobustComponent(), arms=arms), catalogue)
+    assert (found["constants_c_1"], found["constants_c"], found["constants_c_2"]) == (0.3, 0.2, 1 / 12)
+    assert (found["ladder_c_g"], found["ladder_b_g"], found["ladder_b_h"]) == (0.4, 3.0, 20.0)
+    assert not {"constants", "ladder"} & set(found)
+    mixed = (arms[0], Arm(label="OPT-B", algorithm=second_order_presets.METHODS["OPT-B"]))
+    with pytest.raises(ValueError, match="cannot express"):
+        experiment_controls.settings_of(Experiment(problem=RobustComponent(), arms=mixed), catalogue)
 
 
 def test_arms_that_the_controls_cannot_express_are_refused() -> None:

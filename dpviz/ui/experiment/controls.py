@@ -13,7 +13,7 @@ from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.specification import Control, Specification
-from dpviz.ui.controls import Panel, Settings
+from dpviz.ui.controls import Panel, Settings, in_place
 
 CURRENCIES: dict[str, type[Budget]] = {
     "pure": PureDP,
@@ -53,6 +53,15 @@ class Catalogue:
                 found.setdefault(control.name, self._by_name(control) if control.name in self.by_name else control)
         return found
 
+    def nested(self) -> dict[str, type[Specification]]:
+        """The settings that have settings of their own, by name."""
+        return {
+            name: type(field.default)
+            for method in self.methods.values()
+            for name, field in type(method).model_fields.items()
+            if isinstance(field.default, Specification)
+        }
+
     def _by_name(self, control: Control) -> Control:
         options = {BY_NAME: "By method name", **(control.options or {})}
         return replace(control, options=options, default=BY_NAME)
@@ -78,7 +87,8 @@ EVERY = Offer()
 class Group:
     """Settings of the methods that are drawn together.
 
-    title : of the expander that holds them; empty for none. names : of the settings, in their order.
+    title : of the expander that holds them; empty for none. names : of the settings, in their order; that of a nested
+    one stands for all that it holds.
     only : settings that are drawn while another one of the group has a value: {name: (other, value)}.
     """
 
@@ -96,10 +106,11 @@ class Chosen:
     settings: Mapping[str, Any]
 
     def arms(self, catalogue: Catalogue) -> tuple[Arm, ...]:
-        """The chosen methods as arms; raises UserError if none is chosen."""
+        """The chosen methods as arms; raises UserError if none is chosen, or for settings that do not go together."""
         if not self.labels:
             raise UserError("Choose at least one under “Methods”.", title="No method is chosen")
-        settings = {name: value for name, value in self.settings.items() if value != BY_NAME}
+        built = {name: value.build() if isinstance(value, Settings) else value for name, value in self.settings.items()}
+        settings = {name: value for name, value in built.items() if value != BY_NAME}
         return catalogue.arms(self.labels, references=self.references, **settings)
 
 
@@ -127,8 +138,22 @@ def references(panel: Panel, help: str) -> bool:
 
 def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str], methods: Sequence[str] = ()) -> dict[str, Any]:
     """Draw the shared settings `names`, as far as one of the methods (none = all of them) has them; their values."""
-    declared = catalogue.controls()
-    return {name: panel.control(declared[name], name) for name in applicable(catalogue, names, methods)}
+    declared, nested = catalogue.controls(), catalogue.nested()
+    return {
+        name: _nested(panel, nested[name], name) if name in nested else panel.control(declared[name], name)
+        for name in applicable(catalogue, names, methods)
+    }
+
+
+def _nested(panel: Panel, cls: type[Specification], name: str) -> Settings[Specification]:
+    """Draw all that a nested setting holds; below, why its values do not go together."""
+    known = len(panel.mistakes)
+    controls = [control.name for control in cls.controls()]
+    chosen = Settings(cls, panel.specification(cls, controls, prefix=f"{name}_"))
+    if len(panel.mistakes) == known:  # else said at the number that is out of range
+        with in_place():
+            chosen.build()
+    return chosen
 
 
 def grouped(
@@ -205,8 +230,11 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
     labels = [arm.label for arm in private]
     found: dict[str, Any] = {name: labels}
     found["references"] = len(private) < len(experiment.arms)
-    shared = {shared: _common(shared, control, private, catalogue) for shared, control in catalogue.controls().items()}
-    found |= shared
+    defaults: dict[str, Any] = {shared: control.default for shared, control in catalogue.controls().items()}
+    defaults |= {shared: cls() for shared, cls in catalogue.nested().items()}
+    shared = {shared: _common(shared, default, private, catalogue) for shared, default in defaults.items()}
+    for setting, value in shared.items():
+        found |= fields_of(value, f"{setting}_") if isinstance(value, Specification) else {setting: value}
     for currency, cls in CURRENCIES.items():
         if type(experiment.budget) is cls:
             found["currency"] = currency
@@ -218,11 +246,11 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
     return found
 
 
-def _common(name: str, control: Control, arms: Sequence[Arm], catalogue: Catalogue) -> Any:
-    """The value that a shared setting has in all arms."""
+def _common(name: str, default: Any, arms: Sequence[Arm], catalogue: Catalogue) -> Any:
+    """The value that a shared setting has in all arms; the default where none has it."""
     owners = [arm for arm in arms if name in type(arm.algorithm).model_fields]
     if not owners:
-        return control.default
+        return default
     if name in catalogue.by_name and all(
         getattr(arm.algorithm, name) == getattr(catalogue.methods[arm.label], name) for arm in owners
     ):

@@ -36,6 +36,8 @@ PAGE = FamilyPage(
             {"hessian_products": ("hessian_noise", "goe")},
         ),
         Group("Phases and batches", ("phases", "first_share", "carry_over", "batch_fraction")),
+        Group("Line search", ("ladder",)),
+        Group("Constants of the analysis", ("constants",)),
     ),
     references="OPT once more, without noise: no privacy.",
     currency="approximate",
