@@ -27,7 +27,8 @@ class Outlook:
     label : of the method. phase, phases : which of how many, from 1. stopping : what both tests do at a flat place.
     decrease : what a step is sure to take off, at least. all_rows : whether noise falls with 1/n exactly, because every
     iteration reads all rows. needed : n_min, the rows from which on the theorem promises a solution; None where it
-    promises nothing, with batches, or with fewer iterations than it asks for. blind : never looks at the curvature.
+    promises nothing, with batches, or with fewer iterations than it asks for. published : the same by the poster's
+    formula (4), without its hidden factors. blind : never looks at the curvature.
     """
 
     label: str
@@ -38,6 +39,7 @@ class Outlook:
     rows: int
     all_rows: bool
     needed: float | None
+    published: float | None
     blind: bool
 
     @property
@@ -90,8 +92,10 @@ def _phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Outlook, .
     for number, stopping in enumerate(stoppings, 1):
         promised = isinstance(method, Descent) and not (bound or blind) and all_rows and number == len(stoppings)
         needed = facts.n * theory.guarantee(analysis, stopping, FAILURE).factor if promised else None
-        decrease = least_decrease(plan)
-        found.append(Outlook(label, number, len(stoppings), stopping, decrease, facts.n, all_rows, needed, blind))
+        tolerances = stopping.gradient_tolerance, stopping.curvature_tolerance
+        published = theory.published_rows(facts.d, float(plan.spent("rho")[-1]), *tolerances) if promised else None
+        decrease, phases = least_decrease(plan), len(stoppings)
+        found.append(Outlook(label, number, phases, stopping, decrease, facts.n, all_rows, needed, published, blind))
     return tuple(found)
 
 

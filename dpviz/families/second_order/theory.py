@@ -333,3 +333,12 @@ def guarantee(analysis: Analysis, stopping: Stopping, failure: float) -> Guarant
         analysis.admissible_gradient_noise,
         analysis.admissible_hessian_noise,
     )
+
+
+def published_rows(d: int, rho: float, gradient_tolerance: float, curvature_tolerance: float) -> float:
+    """n_min by formula (4) of the poster, √(d/ρ) · Õ(max(1/ε_g², 1/(ε_g ε_H²), ε_H^(-7/2))), with 1 for what Õ hides.
+
+    That is constants and logarithms, and a further √d where the Hessian's noise is as published (THEORY.md, E10).
+    """
+    worst = max(gradient_tolerance**-2, 1 / (gradient_tolerance * curvature_tolerance**2), curvature_tolerance**-3.5)
+    return math.sqrt(d / rho) * worst

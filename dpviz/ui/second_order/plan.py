@@ -30,6 +30,8 @@ COLUMNS = {
     "Least decrease": "What every step is sure to take off the objective, as long as noise stays within its share.",
     "Rows, practical": "n at which noise is as large as what is tested.",
     "Rows, proven": "n from which on the theorem promises a solution with 95 % confidence. It is very conservative.",
+    "Rows, published": "n by the paper's formula (4), √(d/ρ) max(1/ε_g², 1/(ε_g ε_H²), ε_H^(-7/2)): an order of "
+    "magnitude, with 1 for its hidden factor of constants and logarithms. Noise as published hides another √d.",
 }
 
 
@@ -100,6 +102,7 @@ def _row(outlook: Outlook) -> dict[str, object]:
         "Least decrease": outlook.decrease,
         "Rows, practical": outlook.practical,
         "Rows, proven": outlook.needed,
+        "Rows, published": outlook.published,
     }
 
 

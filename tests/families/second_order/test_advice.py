@@ -86,3 +86,15 @@ def test_the_smallest_eigenvalue_counts_in_estimates_and_is_refused_where_it_is_
     assert method.estimated_seconds(with_it, 1, cost) > ShortStep().estimated_seconds(without, 1, cost)
     with pytest.raises(UserError, match="more than 300 columns"):
         method.plan(many.facts(), budget)
+
+
+def test_the_rows_of_the_published_formula_stand_beside_those_that_are_proven() -> None:
+    """At ρ = 0.02 and d = 10: √500 times the largest of 1/ε_g² = 121, 1/(ε_g ε_H²) = 332.75 and ε_H^(-7/2) = 390.18."""
+    for share in (1.0, 4.0):
+        found = START.replaced(budget=ZeroConcentratedDP(rho=0.02 * share))
+        (outlook,) = advice.outlooks(found, found.plans())["OPT"]
+        assert outlook.published == pytest.approx(390.184 * np.sqrt(500 / share), rel=1e-5)
+        assert outlook.needed is not None and outlook.needed > outlook.published, "of which it hides some factors"
+    others = START.replaced(arms=presets.arms(["OPT-B", "2OPT"]))
+    phases = [phase for each in advice.outlooks(others, others.plans()).values() for phase in each]
+    assert [phase.published is None for phase in phases] == [phase.needed is None for phase in phases]
