@@ -25,7 +25,7 @@ def test_start_page(visit: Visit, size: str, scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", ["accelerated", "mirror_descent"])
+@pytest.mark.parametrize("name", ["accelerated", pytest.param("mirror_descent", marks=pytest.mark.slow)])
 def test_page_with_results(visit: Visit, name: str, size: str, scheme: str) -> None:
     page = visit(f"/{name}", viewport=SIZES[size], color_scheme=scheme)
     done(page)  # it starts by itself

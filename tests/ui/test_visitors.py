@@ -229,7 +229,8 @@ def test_a_tab_that_is_loaded_again_has_its_runs_back_and_robs_nobody(server, mo
     server(scene)
 
 
-def test_a_poll_that_comes_just_after_a_page_was_drawn_costs_nothing_of_it(server) -> None:
+@pytest.mark.parametrize("by_itself", [True, False], ids=["poll", "control"])
+def test_what_is_asked_just_after_a_page_was_drawn_costs_nothing_of_it(server, by_itself: bool) -> None:
     """Without `polls`, the page never comes to its end: the loop of the server was busy with other visitors."""
 
     async def scene(server: Server) -> None:
@@ -239,8 +240,11 @@ def test_a_poll_that_comes_just_after_a_page_was_drawn_costs_nothing_of_it(serve
         server.ask(session)
         runner = server.runtime._session_mgr.get_session_info(session).session._scriptrunner
         waiting.until(lambda: runner._requests._state is ScriptRequestType.STOP)  # and nothing of it has left
-        server.runtime.handle_backmsg(session, server.clients[session].poll)
-        await until(lambda: server.clients[session].drawn == 2)
+        if by_itself:
+            server.runtime.handle_backmsg(session, server.clients[session].poll)
+        else:
+            server.ask(session)
+        await until(lambda: server.clients[session].drawn == (2 if by_itself else 3))
 
     server(scene)
 
