@@ -1,9 +1,9 @@
 """A fault of Streamlit's, mended: a request that comes just after a page was drawn costs the end of that page.
 
 Where the script of a page has ended and its last messages have not left yet, as on a busy server, a request makes
-Streamlit start another run and forget what the one before had still to say: a page stays half drawn, or a control keeps
-a value that a preset has replaced. Fragments with `run_every` ask again and again, and hit that moment in the end. Here,
-requests wait until those messages have left, in their order.
+Streamlit start another run and forget what the one before had still to say: a page stays half drawn, or a control
+keeps a value that a preset has replaced. Fragments with `run_every` ask again and again, and hit that moment in the end.
+Here, requests wait until those messages have left, in their order.
 """
 
 import asyncio
