@@ -2,7 +2,7 @@
 
 Where the script of a page has ended and its last messages have not left yet, as on a busy server, a request makes
 Streamlit start another run and forget what the one before had still to say: a page stays half drawn, or a control
-keeps a value that a preset has replaced. Fragments with `run_every` ask again and again, and hit that moment in the end.
+keeps a value that a preset has replaced. Fragments with `run_every` ask again and again, and hit that moment at last.
 Here, requests wait until those messages have left, in their order.
 """
 
