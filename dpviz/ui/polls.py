@@ -22,7 +22,7 @@ _ask = AppSession.request_rerun
 def mended() -> None:
     """For this process, once."""
     if AppSession.request_rerun is _ask:
-        AppSession.request_rerun = _patient  # type: ignore[method-assign]
+        AppSession.request_rerun = _patient  # type: ignore[assignment, method-assign]
 
 
 @wraps(_ask)
