@@ -1,9 +1,12 @@
-"""A fault of Streamlit's, mended: a request that comes just after a page was drawn costs the end of that page.
+"""Two faults of Streamlit's, mended: what a request that comes in the wrong moment costs.
 
 Where the script of a page has ended and its last messages have not left yet, as on a busy server, a request makes
 Streamlit start another run and forget what the one before had still to say: a page stays half drawn, or a control
 keeps a value that a preset has replaced. Fragments with `run_every` ask again and again, and hit that moment at last.
 Here, requests wait until those messages have left, in their order.
+
+Such a poll also says what the browser takes the controls for. Where it has not come to drawing the values that a preset
+has set, they would be taken back. What a visitor changes is always a request of its own: here, a poll says nothing.
 """
 
 import asyncio
@@ -28,6 +31,8 @@ def mended() -> None:
 @wraps(_ask)
 def _patient(session: AppSession, asked: ClientState | None) -> None:
     """As Streamlit's, in whose event loop it is called."""
+    if asked is not None and asked.is_auto_rerun:
+        asked.ClearField("widget_states")
     if session in _waiting:
         _waiting[session].append(asked)
     elif _has_more_to_say(session):

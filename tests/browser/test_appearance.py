@@ -23,7 +23,7 @@ def test_start_page(visit: Visit, size: str, scheme: str) -> None:
     looks_right(page, f"start_{size}_{scheme}", scheme)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ["accelerated", pytest.param("mirror_descent", marks=pytest.mark.slow)])
 def test_page_with_results(visit: Visit, name: str, size: str, scheme: str) -> None:

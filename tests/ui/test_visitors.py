@@ -30,6 +30,8 @@ PATIENCE = 20.0
 PAGE = f"from {__name__} import page; page()"
 here: list[weakref.ref[Visitor]] = []  # those for whom a page was drawn, in that order
 abandoned: list["weakref.ref[Run]"] = []
+wanted: list[int] = []  # what the page sets its slider to
+noted: list[int] = []  # what the polls of the page found there
 
 
 class Run:
@@ -51,7 +53,10 @@ def page() -> None:
     if "toy_job" not in st.session_state:
         visitor.keep("toy_job", Run())
     here.append(weakref.ref(visitor))
-    st.fragment(lambda: None, run_every=3600.0)()
+    if wanted:
+        st.session_state["toy_number"] = wanted.pop()
+    st.slider("Number", 0, 20, key="toy_number")
+    st.fragment(lambda: noted.append(st.session_state["toy_number"]), run_every=3600.0)()
 
 
 class Client(SessionClient):
@@ -60,11 +65,14 @@ class Client(SessionClient):
     def __init__(self) -> None:
         self.drawn = 0
         self.poll = BackMsg()
+        self.slider = ""
 
     def write_forward_msg(self, msg: Any) -> None:
         match msg.WhichOneof("type"):
             case "script_finished" if msg.script_finished == msg.FINISHED_SUCCESSFULLY:
                 self.drawn += 1
+            case "delta" if msg.delta.new_element.WhichOneof("type") == "slider":
+                self.slider = msg.delta.new_element.slider.id
             case "auto_rerun":
                 asked = self.poll.rerun_script
                 asked.fragment_id, asked.is_auto_rerun = msg.auto_rerun.fragment_id, True
@@ -245,6 +253,24 @@ def test_what_is_asked_just_after_a_page_was_drawn_costs_nothing_of_it(server, b
         else:
             server.ask(session)
         await until(lambda: server.clients[session].drawn == (2 if by_itself else 3))
+
+    server(scene)
+
+
+def test_a_poll_takes_back_no_value_that_the_page_has_set(server) -> None:
+    """The browser asks again before it has drawn what came: it still says the old value."""
+
+    async def scene(server: Server) -> None:
+        polls.mended()
+        session = await server.connect()
+        wanted.append(10)
+        await server.draw(session)
+        client, found = server.clients[session], len(noted)
+        said = client.poll.rerun_script.widget_states.widgets.add()
+        said.id, said.double_array_value.data[:] = client.slider, [2.0]
+        server.runtime.handle_backmsg(session, client.poll)
+        await until(lambda: len(noted) > found)
+        assert noted[-1] == 10
 
     server(scene)
 
