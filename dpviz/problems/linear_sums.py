@@ -53,7 +53,7 @@ class LinearSums(ABC):
 
         whole, each : seconds that a replicate takes on the table, or on one row of a batch.
         """
-        x = np.clip(np.nan_to_num(x), -1e100, 1e100)  # a diverged replicate must not turn an argument into NaN
+        x = bounded(x)
         marked = None if batch is None else batch.marked
         indices = batch.indices if batch is not None and marked is None else None
         if batch is not None and batch.rows is not None:
@@ -124,3 +124,8 @@ class LinearSums(ABC):
         """What was kept for x, once."""
         with self._lock:
             return self._known.pop(x.tobytes(), None)
+
+
+def bounded(x: np.ndarray) -> np.ndarray:
+    """x without what is not finite or too large: a diverged replicate must not turn an argument into NaN."""
+    return np.clip(np.nan_to_num(x), -1e100, 1e100)

@@ -12,7 +12,7 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import SECONDS_PER_PRODUCT, Cost, Facts, Metric, Problem, evaluated_in_slices
-from dpviz.problems.linear_sums import GATHERED, LinearSums
+from dpviz.problems.linear_sums import GATHERED, LinearSums, bounded
 from dpviz.problems.symmetric import Shape, lanczos, packed
 
 Loss = Literal["logistic", "sigmoid", "robust"]
@@ -221,7 +221,7 @@ class NonconvexRisk(LinearSums, Problem):
 
     def product_seconds(self, replicates: int) -> float:
         """What a product with each of their Hessians takes, about."""
-        return 1.5 * replicates * self._cost.evaluation + 2 * self._cost.reading
+        return product_seconds(self._cost, replicates)
 
     def mean_value(self, x: np.ndarray) -> Query:
         """Mean of the rows' losses at x (R', d), without the penalty; (R', 1), "l2"."""
@@ -380,6 +380,6 @@ class NonconvexRisk(LinearSums, Problem):
                 yield slice(r, r + 1), rows, x[r : r + 1] @ rows.T
 
 
-def bounded(x: np.ndarray) -> np.ndarray:
-    """x without what is not finite or too large: a diverged replicate must not turn an argument into NaN."""
-    return np.clip(np.nan_to_num(x), -1e100, 1e100)
+def product_seconds(cost: Cost, replicates: int) -> float:
+    """What a product with a Hessian of each replicate takes, about, on a problem of this cost."""
+    return 1.5 * replicates * cost.evaluation + 2 * cost.reading

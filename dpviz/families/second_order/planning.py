@@ -17,7 +17,7 @@ from dpviz.privacy.events import Event, Gaussian, Seq, Sub
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.problems.base import Cost
-from dpviz.problems.nonconvex_risk import MOST_COLUMNS, NonconvexFacts
+from dpviz.problems.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, product_seconds
 from dpviz.problems.symmetric import eigenvalue_seconds
 
 SECONDS_PER_TEST = 1.5e-4  # of the curvature, however small the problem
@@ -86,9 +86,9 @@ def in_rho(event: Event, currency: Currency) -> float:
 class Phase:
     """A stretch of iterations that cost the same.
 
-    costs : amounts of its releases, by purpose, all together of one iteration. left_over : (k,) how many releases that
-        are not asked for in every iteration may have been asked for before it, where what they did not cost is spent in
-        it; `costs` are then those of the last case. costs_after : the amounts in each of these cases.
+    costs : amounts of the releases of one iteration, by purpose. costs_after : where what the first phase did not ask
+        for is spent in this one, the amounts after 0, 1, 2, ... releases of the first that are not asked for in every
+        iteration; `costs` are then those of the last case.
     """
 
     iterations: int
@@ -242,7 +242,7 @@ def test_seconds(plan: Plan, replicates: int, cost: Cost) -> float:
     products, sizes, eigen = plan.resolved.get("hessian_products"), plan.rows, eigenvalue_seconds(plan.facts.d)
     certificates = replicates * plan.iterations * (cost.hessian + eigen) if "certificate" in plan.noise else 0.0
     if products is not None:
-        return certificates + plan.iterations * products * (1.5 * replicates * cost.evaluation + 2 * cost.reading)
+        return certificates + plan.iterations * products * product_seconds(cost, replicates)
     each = np.where(sizes < plan.facts.n, sizes * cost.hessian_row, cost.hessian)
     return certificates + plan.iterations * SECONDS_PER_TEST + replicates * float((each + 3 * eigen).sum())
 
