@@ -87,7 +87,7 @@ def _phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Outlook, .
     all_rows = bool((plan.rows == facts.n).all())
     longest = max(stopping.iterations for stopping in stoppings)
     bound = plan.resolved.get("iterations_by_theory", plan.iterations) > longest  # the cap binds
-    blind = getattr(method, "curvature", "") == "never"
+    blind = isinstance(method, Descent) and method.curvature == "never"
     found = []
     for number, stopping in enumerate(stoppings, 1):
         promised = isinstance(method, Descent) and not (bound or blind) and all_rows and number == len(stoppings)

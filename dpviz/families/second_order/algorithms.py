@@ -253,7 +253,25 @@ class Descent(NonconvexMethod):
         return moved
 
 
-class ShortStep(Descent):
+class WholeTable(Descent):
+    """All rows in every iteration, each release with a price of its own: who asks for less has spent less."""
+
+    carry_over: bool = CARRY_OVER
+    hessian_products: int | None = PRODUCTS
+
+    @model_validator(mode="after")
+    def _products_need_even_noise(self) -> Self:
+        check_noise(self.hessian_products, self.hessian_noise)
+        return self
+
+    def products(self, facts: NonconvexFacts) -> int | None:
+        return products_by_theory(self.hessian_products, self.hessian_noise, facts)
+
+    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Separate:
+        return Separate(plan, mechanisms)
+
+
+class ShortStep(WholeTable):
     """OPT, and 2OPT in two phases: steps of length 1/G along gradients and 2|λ̃|/M along curvature, all rows."""
 
     kind: ClassVar[str] = "families.second_order.short_step"
@@ -266,8 +284,6 @@ class ShortStep(Descent):
         help="Equal: half of what an iteration may spend for each. By decrease: for one phase; equal where a curvature "
         "step is sure of less than a gradient step.",
     )
-    carry_over: bool = CARRY_OVER
-    hessian_products: int | None = PRODUCTS
     certificate: bool = switch(
         False,
         label="Ask for the smallest eigenvalue first",
@@ -278,14 +294,6 @@ class ShortStep(Descent):
         label="Noise for the point where the run is",
         help="The gradient's sensitivity there is public and may be smaller than anywhere: half of it at 0.",
     )
-
-    @model_validator(mode="after")
-    def _products_need_even_noise(self) -> Self:
-        check_noise(self.hessian_products, self.hessian_noise)
-        return self
-
-    def products(self, facts: NonconvexFacts) -> int | None:
-        return products_by_theory(self.hessian_products, self.hessian_noise, facts)
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         purse = Purse.gaussian(budget, facts)
@@ -324,9 +332,6 @@ class ShortStep(Descent):
             return (Phase(length, {"gradient": unit * by_gradient, **costs}),)
         each: dict[Purpose, float] = {"gradient": 1.0, **tests}
         return planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.carry_over and not share)
-
-    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Separate:
-        return Separate(plan, mechanisms)
 
     def _measured(self, problem: NonconvexRisk, releases: Releases) -> Measured:
         return Measured(problem, releases, self.hessian_noise, self.at_state)

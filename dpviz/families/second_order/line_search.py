@@ -6,15 +6,8 @@ from pydantic import model_validator
 
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
-from dpviz.families.second_order.algorithms import (
-    CARRY_OVER,
-    GRADIENT_CHARGED,
-    HESSIAN_CHARGED,
-    SERIES,
-    Descent,
-)
+from dpviz.families.second_order.algorithms import GRADIENT_CHARGED, HESSIAN_CHARGED, SERIES, WholeTable
 from dpviz.families.second_order.constants import Ladder
-from dpviz.families.second_order.krylov import PRODUCTS, check_noise, products_by_theory
 from dpviz.families.second_order.planning import Purpose, Purse
 from dpviz.families.second_order.releases import Releases, Separate
 from dpviz.families.second_order.states import GRADIENT_NOISE
@@ -22,7 +15,6 @@ from dpviz.families.second_order.steps import Backtracking, StepRule
 from dpviz.numbers import short
 from dpviz.privacy.accounting.currencies import stated_pure
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Cost, Metric
 from dpviz.problems.nonconvex_risk import NonconvexFacts, NonconvexRisk
 
@@ -30,24 +22,14 @@ SECONDS_PER_SEARCH = 2e-4  # of an iteration, however small the problem
 SEARCH_CHARGED = Metric("search_charged", "ρ charged for line searches", released=True, better="")
 
 
-class LineSearch(Descent):
+class LineSearch(WholeTable):
     """OPT-LS, and 2OPT-LS in two phases: longer steps, as far as the sparse vector technique finds enough decrease."""
 
     kind: ClassVar[str] = "families.second_order.line_search"
     title: ClassVar[str] = "OPT-LS"
     hue: ClassVar[int] = 1
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_NOISE, GRADIENT_CHARGED, HESSIAN_CHARGED, SEARCH_CHARGED)
-    carry_over: bool = CARRY_OVER
-    hessian_products: int | None = PRODUCTS
     ladder: Ladder = Ladder()
-
-    @model_validator(mode="after")
-    def _products_need_even_noise(self) -> Self:
-        check_noise(self.hessian_products, self.hessian_noise)
-        return self
-
-    def products(self, facts: NonconvexFacts) -> int | None:
-        return products_by_theory(self.hessian_products, self.hessian_noise, facts)
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
@@ -85,9 +67,6 @@ class LineSearch(Descent):
             )
         resolved = {**self._resolved(facts), "search_blindness": blindness}
         return planning.filtered(purse, stretches, facts, budget, resolved, notes)
-
-    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Separate:
-        return Separate(plan, mechanisms)
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
         assert isinstance(releases, Separate)
