@@ -106,6 +106,7 @@ class Cost:
         grows with the rows without end.
     hessian : one Hessian at a point, on all rows, beside the gradient; hessian_row : one row of it on a batch. 0 of a
         problem that has none.
+    value : one row's value at a point of its own; 0 of a problem that is not asked for such.
     reading : beside that, for all replicates together: what a pass waits for the table.
     diagnostic : one `evaluate`, without the metrics that are declared dear; dear : those.
     preparation : to build the problem and find what its diagnostics compare with, once.
@@ -123,6 +124,7 @@ class Cost:
     reading: float = 0.0
     hessian: float = 0.0
     hessian_row: float = 0.0
+    value: float = 0.0
 
 
 class ProblemSpecification(Specification, ABC):

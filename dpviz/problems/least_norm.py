@@ -1,0 +1,27 @@
+"""The shortest vector in the convex hull of a few, for many replicates at once."""
+
+import numpy as np
+
+STEPS = 300
+
+
+def least_norm(vectors: np.ndarray) -> np.ndarray:
+    """(R,) norm of about the shortest convex combination of vectors (R, q, d): never below the least norm.
+
+    Frank-Wolfe with pairwise steps: weight goes from the worst vector that has any to the best one, as far as helps
+    (Lacoste-Julien and Jaggi 2015).
+    """
+    gram, every = np.matmul(vectors, vectors.transpose(0, 2, 1)), np.arange(len(vectors))
+    weights = np.zeros(vectors.shape[:2])
+    weights[every, np.diagonal(gram, axis1=1, axis2=2).argmin(axis=1)] = 1.0
+    for _ in range(STEPS):
+        slopes = np.matmul(gram, weights[:, :, None])[:, :, 0]
+        best, worst = slopes.argmin(axis=1), np.where(weights > 0, slopes, -np.inf).argmax(axis=1)
+        gain = slopes[every, worst] - slopes[every, best]
+        bend = gram[every, best, best] + gram[every, worst, worst] - 2 * gram[every, best, worst]
+        step = np.minimum(weights[every, worst], np.divide(gain, bend, out=np.zeros_like(gain), where=bend > 0))
+        weights[every, best] += step
+        weights[every, worst] -= step
+        if not (gain > 1e-12 * (1 + np.abs(slopes).max(axis=1))).any():
+            break
+    return np.asarray(np.linalg.norm(np.matmul(weights[:, None], vectors)[:, 0], axis=1))
