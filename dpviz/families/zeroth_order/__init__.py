@@ -1,0 +1,5 @@
+"""Private optimisation of nonsmooth, nonconvex functions from their values alone (Zhang, Tran, Cutkosky 2024)."""
+
+from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
+
+__all__ = ["Naive", "VarianceReduced"]

@@ -1,0 +1,270 @@
+"""Formulas that are known before a run: variances of estimates, noise of running sums, bounds on stationarity, rates.
+
+Notation: d parameters, L Lipschitz constant, r smoothing radius, K epochs of T steps, D the longest move, m directions
+per row, μ the budget, B₁ and B₂ rows of the first and of every later step of an epoch.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from scipy.special import gammaln
+
+from dpviz.privacy.matrix_factorisation import (
+    Factorisation,
+    binary_tree,
+    honaker_tree,
+    independent,
+    normalised_square_root,
+    optimal_mean,
+    square_root,
+)
+from dpviz.problems.directions import Kind, spread
+
+Sums = Literal["tree", "square_root", "normalised", "optimal", "honaker", "independent"]
+OPTIMAL_LIVE = 128  # steps; above, the normalised square root is within 3 % of the optimum and takes no time
+_STEPS = (1.0, 7 / 6)  # E c and E c² of c = 1 - s + s', s and s' uniform: ‖w_t - w_{t-1}‖ is at most D c
+
+# ------------------------------------------------------------------------------------------------------------ smoothing
+
+
+def smoothness_factor(d: int) -> float:
+    """κ_d: the smoothed function has a gradient with Lipschitz constant κ_d L/r. At most √d, about √(2d/π); exact."""
+    return float(2 / math.sqrt(math.pi) * math.exp(gammaln(d / 2 + 1) - gammaln((d + 1) / 2)))
+
+
+def smoothing_bias(d: int, lipschitz: float, radius: float) -> float:
+    """rL d/(d+1): how far the smoothed function is from the function, at most."""
+    return radius * lipschitz * d / (d + 1)
+
+
+# ------------------------------------------------------------------------------------------------ variance of estimates
+
+
+def single_moment(d: int, lipschitz: float) -> float:
+    """E_a: largest second moment of (d/2r)(f(x + ru) - f(x - ru)); by Poincaré's inequality on the sphere."""
+    return lipschitz**2 * (d**2 / (d - 1) if d > 1 else 1.0)
+
+
+def slope_variance(kind: Kind, count: int, d: int, lipschitz: float) -> float:
+    """Variance of one row's estimate of a gradient from m directions (Lemma 3.1), at most."""
+    cross = lipschitz**2 * (1 - 1 / count) if kind == "iid" else 0.0
+    return single_moment(d, lipschitz) / count + cross
+
+
+def change_variance(kind: Kind, count: int, d: int, lipschitz: float, radius: float) -> float:
+    """The same of a change of the gradient (Lemma 3.2), per squared distance of the two points."""
+    cross = smoothness_factor(d) ** 2 * (1 - 1 / count) if kind == "iid" else 0.0
+    return (lipschitz / radius) ** 2 * (d**2 / count + cross)
+
+
+def slope_sensitivity(kind: Kind, count: int, d: int, clip: float, radius: float) -> float:
+    """B times the most that replacing one row moves the estimate of a gradient whose differences are clipped."""
+    return d / radius * clip * spread(kind, count)
+
+
+def change_sensitivity(kind: Kind, count: int, d: int, clip: float, radius: float) -> float:
+    """The same of an estimated change of the gradient."""
+    return 2 * d / radius * clip * spread(kind, count)
+
+
+# -------------------------------------------------------------------------------------------------------- the way taken
+
+
+def path_radius(length: int, move: float) -> float:
+    """R_w = D (T-1)(T+2)/2T: how far a point of an epoch may be from the epoch's average; attained."""
+    return move * (length - 1) * (length + 2) / (2 * length)
+
+
+def reach(length: int, epochs: int, move: float, fresh_start: bool = True) -> float:
+    """How far a run may get from its start; with a fresh start the first step of every epoch stays."""
+    return epochs * (length - 1 if fresh_start else length) * move
+
+
+# -------------------------------------------------------------------------------------------- noise of the running sums
+
+
+def factorisation(sums: Sums, length: int, first: float = 1.0) -> Factorisation:
+    """The running sums of an epoch. first : sensitivity of the first leaf relative to the others', which steers the
+    optimal one; taken to a power of √2, so that few have to be computed."""
+    if sums == "optimal":
+        if length > OPTIMAL_LIVE:
+            return normalised_square_root(length)
+        return optimal_mean(length, 2 ** (round(2 * math.log2(first)) / 2) if 0 < first < math.inf else 1.0)
+    makers = {
+        "tree": binary_tree,
+        "square_root": square_root,
+        "normalised": normalised_square_root,
+        "honaker": honaker_tree,
+        "independent": independent,
+    }
+    return makers[sums](length)
+
+
+@lru_cache(maxsize=1024)
+def mean_variance(sums: Sums | Literal["published"], length: int) -> float:
+    """ν_T: variance of the noise on a prefix, mean over the T steps, per coordinate, for sensitivity 1 and μ = 1.
+
+    "published" : the binary tree with ⌈log₂ T⌉ + 1 levels, as the paper counts them.
+    """
+    if sums == "published":
+        levels = math.ceil(math.log2(length)) + 1
+        return levels * float(np.bitwise_count(np.arange(1, length + 1)).mean())
+    return float((factorisation(sums, length).rms_error() ** 2).mean())
+
+
+# --------------------------------------------------------------------------------------------------------------- bounds
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a bound depends on. move : D. sums : of the variance-reduced oracle. gap : bound on F(x₀) - inf F."""
+
+    n: int
+    d: int
+    lipschitz: float
+    radius: float
+    gap: float
+    mu: float
+    kind: Kind
+    count: int
+
+
+@dataclass(frozen=True)
+class Bound:
+    """E ‖∇F(w̄)‖ within a radius of r + R_w is at most the sum of these three (THEORY.md, "Bound").
+
+    error : e, the root mean square error of what the oracle returns.
+    """
+
+    travel: float
+    regret: float
+    oracle: float
+    error: float
+
+    @property
+    def total(self) -> float:
+        """The bound; from L on it says nothing."""
+        return self.travel + self.regret + self.oracle
+
+
+def _travel(setting: Setting, length: int, epochs: int, move: float) -> float:
+    bias = smoothing_bias(setting.d, setting.lipschitz, setting.radius)
+    return (setting.gap + bias) / (move * epochs * length)
+
+
+def reduced_bound(
+    setting: Setting, length: int, epochs: int, first: int, batch: int, move: float, variance: float
+) -> Bound:
+    """Of the variance-reduced oracle with running sums (Lemma 4.6, Theorem 4.9). variance : `mean_variance` of them.
+
+    Errors depend on the past, so they count twice in full: Cauchy-Schwarz per step.
+    """
+    s, d, L = setting, setting.d, setting.lipschitz
+    sampling = slope_variance(s.kind, s.count, d, L) / first
+    steps = change_variance(s.kind, s.count, d, L, s.radius) * _STEPS[1] * move**2 / batch
+    largest = max(
+        slope_sensitivity(s.kind, s.count, d, 2 * s.radius * L, s.radius) / first,
+        change_sensitivity(s.kind, s.count, d, 2 * L * move, s.radius) / batch,
+    )
+    error = math.sqrt(sampling + (length - 1) / 2 * steps + d * (largest / s.mu) ** 2 * variance)
+    return Bound(_travel(s, length, epochs, move), (L + error) / math.sqrt(length), 2 * error, error)
+
+
+def naive_bound(setting: Setting, length: int, epochs: int, batch: int, move: float) -> Bound:
+    """Of the naive oracle (Algorithm 6): what it returns has the right mean, whatever happened, so errors average."""
+    s, d, L = setting, setting.d, setting.lipschitz
+    change = slope_sensitivity(s.kind, s.count, d, 2 * s.radius * L, s.radius) / batch
+    squared = slope_variance(s.kind, s.count, d, L) / batch + d * (change / s.mu) ** 2
+    root = math.sqrt(length)
+    return Bound(
+        _travel(s, length, epochs, move),
+        math.sqrt(L**2 + squared) / root,
+        math.sqrt(squared) / root,
+        math.sqrt(squared),
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- planner
+
+_SHORTER = (2, 3, 4, 6, 7, 8, 12, 15, 16, 24, 31, 32, 48, 63, 64, 96, 127, 128, 192, 255, 256, 384, 511, 512, 768)
+LENGTHS: tuple[int, ...] = (*_SHORTER, 1023, 1024)
+_EPOCHS = 40  # of the grid
+
+
+@dataclass(frozen=True)
+class Best:
+    """The epochs with the smallest bound: K of T steps, with batches of `first` and then `batch` rows."""
+
+    bound: float
+    length: int
+    epochs: int
+    first: int
+    batch: int
+
+
+def best_reduced(setting: Setting, sums: Sums | Literal["published"], lengths: tuple[int, ...] = LENGTHS) -> Best:
+    """Over T × K, D = r/T, half of an epoch's rows for its first step. Optimal sums are taken for the normalised
+    square root, which is as good to 3 % and needs no search."""
+    s, d, L = setting, setting.d, setting.lipschitz
+    table: Sums | Literal["published"] = "normalised" if sums in ("optimal", "normalised") else sums
+    T = np.array(lengths)[:, None]
+    variance = np.array([mean_variance(table, length) for length in lengths])[:, None]
+    K = np.unique(np.rint(np.geomspace(1, s.n / 2, _EPOCHS)).astype(int))[None]
+    per = s.n // K
+    batch = per // (2 * T)
+    first, move = per - (T - 1) * batch, s.radius / T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sampling = slope_variance(s.kind, s.count, d, L) / first
+        steps = change_variance(s.kind, s.count, d, L, s.radius) * _STEPS[1] * move**2 / batch
+        largest = np.maximum(
+            slope_sensitivity(s.kind, s.count, d, 2 * s.radius * L, s.radius) / first,
+            change_sensitivity(s.kind, s.count, d, 2 * L, s.radius) * move / batch,
+        )
+        error = np.sqrt(sampling + (T - 1) / 2 * steps + d * (largest / s.mu) ** 2 * variance)
+        travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)
+        bound = np.where(batch >= 1, travel + (L + error) / np.sqrt(T) + 2 * error, np.inf)
+    return _best(bound, T, K, first, batch)
+
+
+def best_naive(setting: Setting, lengths: tuple[int, ...] = LENGTHS) -> Best:
+    """The same for the naive oracle, whose batches are all alike."""
+    s, d, L = setting, setting.d, setting.lipschitz
+    T = np.array(lengths)[:, None]
+    K = np.unique(np.rint(np.geomspace(1, s.n, _EPOCHS)).astype(int))[None]
+    batch = (s.n // K) // T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = slope_sensitivity(s.kind, s.count, d, 2 * s.radius * L, s.radius) / batch
+        squared = slope_variance(s.kind, s.count, d, L) / batch + d * (change / s.mu) ** 2
+        travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)
+        bound = travel + (np.sqrt(L**2 + squared) + np.sqrt(squared)) / np.sqrt(T)
+        bound = np.where(batch >= 1, bound, np.inf)
+    return _best(bound, T, K, batch, batch)
+
+
+def _best(bound: np.ndarray, T: np.ndarray, K: np.ndarray, first: np.ndarray, batch: np.ndarray) -> Best:
+    i, j = np.unravel_index(int(bound.argmin()), bound.shape)
+    rows = (int(np.broadcast_to(sizes, bound.shape)[i, j]) for sizes in (first, batch))
+    return Best(float(bound[i, j]), int(T[i, 0]), int(K[0, j]), *rows)
+
+
+def crossover(sums: Sums | Literal["published"], length: int) -> float:
+    """Private error of the running sums over that of the naive oracle, at equal rows and directions, D = r/T: below 1
+    they pay. 8 √(ν_T / T)."""
+    return 8 * math.sqrt(mean_variance(sums, length) / length)
+
+
+# ------------------------------------------------------------------------------------------------------ data complexity
+
+
+def published_rows(d: int, lipschitz: float, gap: float, radius: float, accuracy: float, mu: float) -> float:
+    """M, the rows that the paper's rate asks for, without constants and logarithms: dL²F*/(δε³) + d^1.5 LF*/(μδε²)."""
+    rate = d * lipschitz**2 * gap / (radius * accuracy**3)
+    return rate + d**1.5 * lipschitz * gap / (mu * radius * accuracy**2)
+
+
+def free_privacy(d: int, lipschitz: float, accuracy: float, kind: Kind = "iid") -> float:
+    """From this μ on the private term of the rate is the smaller one: √d ε/L; with orthonormal directions ε/L."""
+    return (math.sqrt(d) if kind == "iid" else 1.0) * accuracy / lipschitz
