@@ -28,6 +28,7 @@ from dpviz.privacy.events import Event, ExpMech, Parallel, inner_events
 from dpviz.privacy.ledger import SLACK, Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Problem, ProblemSpecification
+from dpviz.problems.black_box import CappedRegression
 from dpviz.problems.group_loss import GroupLoss
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.marginals import MarginalQueries
@@ -178,6 +179,7 @@ def _problems() -> tuple[Worlds, ...]:
         },
         _uploads(RobustComponent(data=larger, start="random", start_seed=775), rocky, saddles),
         _uploads(LogisticTukey(data=larger, start="random", start_seed=775, regularisation=0.3), rocky, saddles),
+        _uploads(CappedRegression(data=table, cap=2.0, radius=0.5), plain, labelled),
         _uploads(Cosine(data=table), plain, labelled),
     )
 

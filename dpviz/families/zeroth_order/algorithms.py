@@ -186,11 +186,11 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         last = None
         if self.one_epoch:
             last = layout.length * np.array([generator.integers(1, layout.epochs + 1) for generator in every])
-        estimate = self._oracle(problem, plan, layout, mechanisms)
-        values = self.evaluations(layout)
         path = Path(problem.facts.starting_point(mechanisms.replicates), layout, self.fresh_start, mix, last)
         latest = path.snapshot(0)
         yield latest
+        estimate = self._oracle(problem, plan, layout, mechanisms)
+        values = self.evaluations(layout)
         for t in range(1, layout.steps + 1):
             rows = path.begin(t)
             gradient = yield from between(estimate(t, rows, path), latest)
