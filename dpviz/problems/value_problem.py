@@ -175,12 +175,11 @@ class ValueProblem(Problem):
         columns = self.loss.arguments(z, turns).transpose(1, 3, 0, 2).reshape(b, -1, count * self.loss.count)
         shifts = np.matmul(sets, columns).reshape(b, -1, count, self.loss.count)
         shifts *= radius
-        total: np.ndarray | None = None
-        for weight, x, sign in terms:
-            here = self._arguments(z, x)
-            values = weight * self._values(here + shifts if sign > 0 else here - shifts, y)
-            total = values if total is None else total + values
-        assert total is not None
+        total = np.zeros((b, sets.shape[1], count))
+        with np.errstate(invalid="ignore", over="ignore"):
+            for weight, x, sign in terms:
+                here = self._arguments(z, x)
+                total += weight * self._values(here + shifts if sign > 0 else here - shifts, y)
         if not np.isfinite(total.sum()):
             total[~np.isfinite(total)] = 0.0
         return total

@@ -179,7 +179,7 @@ def _problems() -> tuple[Worlds, ...]:
         },
         _uploads(RobustComponent(data=larger, start="random", start_seed=775), rocky, saddles),
         _uploads(LogisticTukey(data=larger, start="random", start_seed=775, regularisation=0.3), rocky, saddles),
-        _uploads(CappedRegression(data=table, cap=2.0, radius=0.5), plain, labelled),
+        _uploads(CappedRegression(data=table, cap=2.0, radius=0.5, lipschitz=0.3), plain, labelled),
         _uploads(Cosine(data=table), plain, labelled),
     )
 

@@ -130,6 +130,10 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         step = move / (self.expected_norm * facts.lipschitz * math.sqrt(length))
         return Layout(length, epochs, first, batch, move, step, min(self.directions_per_row or facts.d, facts.d))
 
+    def stationarity_radius(self, facts: ValueFacts, layout: Layout) -> float:
+        """r + R_w: within so far of the average of an epoch the bounds find a combination of short gradients."""
+        return facts.radius + theory.path_radius(layout.length, layout.move, self.fresh_start)
+
     def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
         layout = self.layout(facts)
         if self.clipping == "range" and not math.isfinite(facts.value_range):
@@ -154,7 +158,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
                 "rows_used": layout.rows,
                 "longest_move": layout.move,
                 "directions": layout.directions,
-                "stationarity_radius": facts.radius + theory.path_radius(layout.length, layout.move),
+                "stationarity_radius": self.stationarity_radius(facts, layout),
                 "reach": theory.reach(layout.length, layout.epochs, layout.move, self.fresh_start),
             },
             notes=self._notes(facts, layout),

@@ -73,9 +73,10 @@ def change_sensitivity(kind: Kind, count: int, d: int, clip: float, radius: floa
 # -------------------------------------------------------------------------------------------------------- the way taken
 
 
-def path_radius(length: int, move: float) -> float:
-    """R_w = D (T-1)(T+2)/2T: how far a point of an epoch may be from the epoch's average; attained."""
-    return move * (length - 1) * (length + 2) / (2 * length)
+def path_radius(length: int, move: float, fresh_start: bool = True) -> float:
+    """R_w = D (T-1)(T+2)/2T: how far a point of an epoch may be from the epoch's average; D/T less if the epoch begins
+    at rest. Attained."""
+    return move * ((length - 1) * (length + 2) / (2 * length) - fresh_start / length)
 
 
 def reach(length: int, epochs: int, move: float, fresh_start: bool = True) -> float:

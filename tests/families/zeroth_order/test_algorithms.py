@@ -1,0 +1,274 @@
+"""The conversion and its two oracles: what they use, how far they move, what they cost, and where they get."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpviz.errors import UserError
+from dpviz.experiments.algorithm import Snapshot
+from dpviz.families.zeroth_order import Naive, VarianceReduced, theory
+from dpviz.families.zeroth_order.algorithms import Conversion
+from dpviz.families.zeroth_order.path import Path
+from dpviz.families.zeroth_order.planning import Layout
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP
+from dpviz.privacy.events import Gaussian, Parallel
+from dpviz.privacy.ledger import Ledger
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.running_sums import Leaves
+from dpviz.problems.black_box import BlackBox, PhaseRetrieval, Votes
+from dpviz.problems.value_problem import ValueProblem
+
+MODEL = PhaseRetrieval(gap=0.3)
+MU = GaussianDP(mu=1.0)
+SHORT = PhaseRetrieval(rows=1000, dimension=3)
+METHODS: tuple[Conversion, ...] = (VarianceReduced(iterations=24, epoch_length=8), Naive(iterations=24, epoch_length=8))
+
+
+def started(
+    method: Conversion, problem: ValueProblem, budget: Budget = MU, replicates: int = 3, seed: int = 4
+) -> tuple[Iterator[Snapshot], Mechanisms]:
+    plan = method.plan(problem.facts, budget)
+    source = Mechanisms(Ledger(plan.terms, replicates), seed)
+    return method.run(problem, plan, source), source
+
+
+def outputs(method: Conversion, problem: ValueProblem, budget: Budget = MU, **more: Any) -> np.ndarray:
+    """(K T + 1, R, d)."""
+    return np.array([snapshot.output["x"].copy() for snapshot in started(method, problem, budget, **more)[0]])
+
+
+# ------------------------------------------------------------------------------------------------------------- the plan
+
+
+def test_the_default_is_that_of_the_paper() -> None:
+    """40 epochs of 16 steps with 665 and 39 rows; the noise of the sums, by leaf: √5 s₁ = 0.0404, √4 s = 0.0769."""
+    method = VarianceReduced()
+    plan = method.plan(MODEL.facts(), MU)
+    layout = method.layout(MODEL.facts())
+    assert (layout.epochs, layout.length, layout.first, layout.batch, layout.rows) == (40, 16, 665, 39, 50_000)
+    assert plan.iterations == 640 and plan.events == (Gaussian(1.0),) and plan.charged_at.tolist() == [1]
+    assert plan.record_at is not None and plan.record_at.tolist() == list(range(16, 641, 16))
+    first, later = method.changes(MODEL.facts(), layout)[:2]
+    assert (np.sqrt(5) * first, 2 * later) == pytest.approx((0.0404, 0.0769), abs=1e-4)
+    bits = np.tile([int(t).bit_count() for t in range(1, 17)], 40)
+    assert plan.noise["prefix"] == pytest.approx(2 * later * np.sqrt(bits), rel=1e-12)
+    assert plan.noise["prefix"].mean() == pytest.approx(0.108, abs=1e-3)
+    assert plan.resolved["stationarity_radius"] == pytest.approx(0.1 + theory.path_radius(16, 0.1 / 16))
+    naive = Naive().plan(MODEL.facts(), MU)
+    assert naive.events == (Parallel((Gaussian(1.0),) * 640),)
+    assert naive.noise["gradient"] == pytest.approx(2 * 6 / 78, rel=1e-12)
+
+
+def test_orthonormal_directions_need_less_noise_by_the_root_of_their_number() -> None:
+    for method, name in ((VarianceReduced(), "prefix"), (Naive(directions_per_row=None), "gradient")):
+        scales = [
+            method.replaced(directions=kind).plan(MODEL.facts(), MU).noise[name] for kind in ("iid", "orthonormal")
+        ]
+        assert scales[0] == pytest.approx(np.sqrt(6) * scales[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
+def test_a_run_costs_what_one_leaf_costs(method: Conversion) -> None:
+    """μ-GDP, and so (α, αμ²/2)-RDP as the paper states; (ε, δ) is turned into μ exactly."""
+    plan = method.plan(SHORT.facts(), MU)
+    assert accountants.total(plan.events, "mu") == pytest.approx(1.0, rel=1e-12)
+    assert accountants.total(plan.events, "rho") == pytest.approx(0.5, rel=1e-12)
+    exact = accountants.tightest(method.plan(SHORT.facts(), ApproximateDP(epsilon=4.3772, delta=1e-5)).events, 1e-5)
+    assert exact.epsilon == pytest.approx(4.3772, rel=1e-6)
+    with pytest.raises(UserError):
+        method.plan(SHORT.facts(), PureDP(epsilon=1.0))
+
+
+def test_what_does_not_fit_is_refused_with_a_sentence() -> None:
+    with pytest.raises(UserError, match="too few for 20,000 steps"):
+        VarianceReduced(iterations=20_000).plan(SHORT.facts(), MU)
+    with pytest.raises(UserError, match="no bounded range"):
+        Naive(clipping="range").plan(MODEL.facts(), MU)
+    assert "640 of 650 steps" in VarianceReduced(iterations=650).plan(MODEL.facts(), MU).notes[0]
+
+
+def test_notes_say_which_sums_or_oracle_would_be_better() -> None:
+    votes = Votes(rows=5000).facts()
+    assert any("naive oracle" in note for note in VarianceReduced().plan(votes, MU).notes)
+    assert not any("naive oracle" in note for note in Naive().plan(votes, MU).notes)
+    assert any("tree" in note for note in VarianceReduced().plan(MODEL.facts(), MU).notes)
+    long = VarianceReduced(iterations=300, epoch_length=300, sums="optimal").plan(MODEL.facts(), MU)
+    assert any("normalised" in note for note in long.notes)
+
+
+def test_memory_counts_the_rows_of_all_leaves_and_time_the_values() -> None:
+    model = PhaseRetrieval(rows=200_000)
+    method, cost = VarianceReduced(), model.cost(model.facts())
+    plan = method.plan(model.facts(), MU)
+    few, many = (method.estimated_bytes(plan, replicates, cost) for replicates in (1, 101))
+    assert many - few >= 100 * 8 * plan.rows.sum() >= 100 * 8 * 190_000
+    one = method.replaced(directions_per_row=1)
+    slower = method.estimated_seconds(plan, 8, cost) - one.estimated_seconds(one.plan(model.facts(), MU), 8, cost)
+    assert slower == pytest.approx(8 * 5 * 2 * plan.rows.sum() * cost.value, rel=1e-9)
+
+
+# ------------------------------------------------------------------------------------------------------------- the path
+
+
+def walked(mix: np.ndarray, fresh_start: bool = True, epochs: int = 1, length: int = 8) -> tuple[Path, np.ndarray]:
+    """(K T, d) points of a learner that is always told to go the same way, D = 1."""
+    layout = Layout(length, epochs, 1, 1, 1.0, 10.0, 1)
+    path = Path(np.zeros((1, 2)), layout, fresh_start, mix[None], None)
+    points = []
+    for t in range(1, layout.steps + 1):
+        rows = path.begin(t)
+        points.append(path.point[0].copy())
+        path.learn(t, rows, np.array([[-1.0, 0.0]]), 1, 2.0)
+    return path, np.array(points)
+
+
+@pytest.mark.parametrize("fresh_start", [True, False])
+def test_points_of_an_epoch_are_as_far_from_their_average_as_the_radius_says_and_no_farther(fresh_start: bool) -> None:
+    """The second epoch, which begins at full speed unless it begins at rest."""
+    for length in (2, 4, 8, 16):
+        mix = np.append(np.zeros(2 * length - 1), 1.0)
+        path, points = walked(mix, fresh_start, epochs=2, length=length)
+        farthest = np.linalg.norm(points[length:] - path.output, axis=1).max()
+        assert farthest == pytest.approx(theory.path_radius(length, 1.0, fresh_start), rel=1e-12)
+        assert path.output[0] == pytest.approx(points[length:].mean(axis=0))
+    for seed in range(20):
+        path, points = walked(np.random.default_rng(seed).random(16), fresh_start, epochs=2)
+        farthest = np.linalg.norm(points[8:] - path.output, axis=1).max()
+        assert farthest <= theory.path_radius(8, 1.0, fresh_start) + 1e-12
+        assert np.linalg.norm(np.diff(points, axis=0), axis=1).max() <= 2.0
+
+
+@pytest.mark.parametrize("fresh_start", [True, False])
+def test_nobody_gets_beyond_the_reach(fresh_start: bool) -> None:
+    path, _ = walked(np.zeros(24), fresh_start, epochs=3)
+    at_once = theory.reach(8, 3, 1.0, fresh_start)
+    assert np.linalg.norm(path.x) == pytest.approx(at_once if fresh_start else at_once - 1)  # the first step is at rest
+
+
+def test_moves_are_never_longer_than_allowed_and_the_lost_stay() -> None:
+    layout = Layout(4, 2, 1, 1, 0.5, 1.0, 1)
+    path = Path(np.zeros((3, 2)), layout, True, np.full((3, 8), 0.5), None)
+    generator = np.random.default_rng(0)
+    for t in range(1, 9):
+        rows = path.begin(t)
+        gradient = generator.standard_normal((3, 2)) * 100
+        gradient[1] = [np.nan, 1e200][t % 2] if t > 5 else gradient[1]
+        path.learn(t, rows, gradient, 1, 2.0)
+        assert np.linalg.norm(path.move, axis=1).max() <= 0.5 * (1 + 1e-12)
+        if t == 5:
+            before = path.output.copy()
+    assert path.snapshot(8).status == ("running", "diverged", "running")
+    assert np.array_equal(path.output[1], before[1]) and not np.array_equal(path.output[0], before[0])
+
+
+# ------------------------------------------------------------------------------------------------------------- the rows
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
+def test_every_row_is_used_once_and_no_other_row_matters(method: Conversion, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 rows, of which some are never used by a replicate: to replace them all changes nothing."""
+    seen: list[np.ndarray] = []
+    true = Leaves.next
+
+    def noted(self: Leaves, rows: Any = None) -> Any:
+        leaf = true(self, rows)
+        assert leaf.indices is not None
+        seen.append(leaf.indices)
+        return leaf
+
+    monkeypatch.setattr(Leaves, "next", noted)
+    model = SHORT.replaced(rows=1001)
+    problem = model.build()
+    found = outputs(method, problem, replicates=1)
+    used = np.concatenate([leaf[0] for leaf in seen])
+    layout = method.layout(problem.facts)
+    assert len(used) == len(set(used.tolist())) == layout.rows < 1001
+    rows = problem._rows.copy()
+    others = np.setdiff1d(np.arange(1001), used)
+    rows[others] = -rows[others[::-1]]
+    targets = problem._targets.copy()
+    targets[others] = 1e6
+    changed = ValueProblem(problem.facts, problem._cost, problem.loss, rows, targets)
+    assert np.array_equal(outputs(method, changed, replicates=1), found)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
+def test_who_stops_at_the_epoch_that_is_returned_leaves_the_other_rows_alone(method: Conversion) -> None:
+    """K̂ is uniform on 1, 2, 3: the same points as without stopping, until then."""
+    problem = SHORT.build()
+    shown = list(started(method.replaced(one_epoch=True), problem, replicates=60)[0])
+    last = shown[-1]
+    assert set(last.status or ()) == {"exhausted"}
+    ended = last.released["rows_used"] / (method.layout(problem.facts).rows / 3)
+    assert set(ended.round(6).tolist()) == {1.0, 2.0, 3.0}
+    for one in (1, 2):
+        assert 20 - 4 * np.sqrt(60 * 2 / 9) < (ended == one).sum() < 20 + 4 * np.sqrt(60 * 2 / 9)
+
+
+def test_what_is_released_counts_rows_and_values() -> None:
+    problem = SHORT.build()
+    for method, values in ((METHODS[0], 2 * 3), (METHODS[0].replaced(symmetric=True), 4 * 3), (METHODS[1], 2)):
+        last = list(started(method, problem)[0])[-1]
+        layout = method.layout(problem.facts)
+        first = layout.epochs * layout.first
+        expected = values * (layout.rows - first) + min(values, 2 * layout.directions) * first
+        assert (last.released["rows_used"] == layout.rows).all()
+        assert (last.released["evaluations"] == expected).all()
+
+
+# ------------------------------------------------------------------------------------------------------- where they get
+
+
+def test_votes_clipped_at_their_range_or_by_a_constant_give_the_same_run_of_the_naive_oracle() -> None:
+    """The clip rescales {-1, 0, 1}, noise and all; the learner's step is rescaled with it. 2rL = 0.4."""
+    model: BlackBox = Votes(rows=2000, radius=0.2)
+    problem = model.build()
+    one = Naive(iterations=64, clipping="lipschitz", expected_norm=0.4 * 2)
+    runs = [outputs(one, problem), outputs(one.replaced(clipping="range", expected_norm=2.0), problem)]
+    assert np.ptp(runs[0][-1], axis=0).max() > 1e-3
+    assert runs[0] == pytest.approx(runs[1], abs=1e-9)
+
+
+def test_a_lipschitz_function_is_never_clipped() -> None:
+    """A larger declared constant changes the noise, and without noise only the learner's step."""
+    problem = SHORT.build()
+    facts = replace(problem.facts, lipschitz=2.0)
+    wide = ValueProblem(facts, problem._cost, problem.loss, problem._rows, problem._targets)
+    for method in METHODS:
+        half = method.replaced(expected_norm=method.expected_norm / 2)
+        assert outputs(half, wide, NoPrivacy()) == pytest.approx(outputs(method, problem, NoPrivacy()), abs=1e-9)
+
+
+@pytest.mark.slow
+def test_the_default_gets_where_the_specification_says() -> None:
+    """16 replicates at μ = 0.3: mean of F over the ends of the epochs, in the ranges over data seeds ±0.02; orthonormal
+    directions and optimal sums end at a tenth of the published method's objective, or less."""
+    problem, last, mean = MODEL.build(), {}, {}
+    better: dict[str, Any] = {"directions": "orthonormal", "directions_per_row": None}
+    methods = {
+        "published": VarianceReduced(),
+        "best": VarianceReduced(**better, sums="optimal"),
+        "naive": Naive(),
+        "naive, orthonormal": Naive(**better),
+    }
+    for name, method in methods.items():
+        found = outputs(method, problem, GaussianDP(mu=0.3), replicates=16)[16::16]
+        values = np.array([problem.evaluate_cheap({"x": x})["objective"] for x in found])
+        last[name], mean[name] = float(np.median(values[-1])), float(values.mean())
+    ranges = {
+        "published": (0.242, 0.248),
+        "best": (0.133, 0.151),
+        "naive": (0.243, 0.255),
+        "naive, orthonormal": (0.144, 0.155),
+    }
+    for name, (low, high) in ranges.items():
+        assert low - 0.02 < mean[name] < high + 0.02, name
+    assert mean["best"] + 0.05 < min(mean["published"], mean["naive"])
+    assert 10 * last["best"] < last["published"]
+    assert last["naive, orthonormal"] < last["published"], "at these sizes better directions beat running sums"
+    free = outputs(VarianceReduced(), problem, NoPrivacy(), replicates=16)[-1]
+    assert problem.evaluate_cheap({"x": free})["objective"].max() < 0.002

@@ -1,0 +1,114 @@
+"""Methods of the family with a mistake in one of their parts: the suite over the registry must see each."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpviz.families.zeroth_order import Naive, VarianceReduced
+from dpviz.families.zeroth_order.path import Path
+from dpviz.privacy.batches import Batch
+from dpviz.privacy.queries import Query
+from dpviz.problems import value_problem
+from dpviz.problems.value_problem import ValueProblem
+from tests.families.registry import Case, runs
+from tests.families.test_mutants import fails
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def understated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sensitivity 100 times too small."""
+    true = ValueProblem._query
+
+    def wrong(self: ValueProblem, *arguments: Any) -> Query:
+        query = true(self, *arguments)
+        return query._replace(sensitivity=np.asarray(query.sensitivity) / 100)
+
+    monkeypatch.setattr(ValueProblem, "_query", wrong)
+
+
+def without_clip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Differences count in full: the declared Lipschitz constant is believed."""
+    monkeypatch.setattr(value_problem, "_clipped", lambda values, clips: values)
+
+
+def row_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step reads the table's first row instead of the first of its own."""
+
+    def wrong(self: ValueProblem, batch: Batch, rows: slice) -> Any:
+        assert batch.indices is not None
+        chosen = batch.indices[:, rows].copy()
+        chosen[:, 0] = 0
+        return self._rows[chosen], self._targets[chosen]
+
+    monkeypatch.setattr(ValueProblem, "_gathered", wrong)
+
+
+def raw(monkeypatch: pytest.MonkeyPatch, moves: bool) -> None:
+    """Noise is drawn and paid for; then the raw estimate moves the learner, or its norm is shown."""
+    query, learn, seen = ValueProblem._query, Path.learn, []
+
+    def noted(self: ValueProblem, *arguments: Any) -> Query:
+        seen.append(query(self, *arguments))
+        return seen[-1]
+
+    def wrong(self: Path, t: int, rows: np.ndarray, gradient: np.ndarray, *more: Any) -> None:
+        learn(self, t, rows, seen[-1].value if moves else gradient, *more)
+        if not moves:
+            self.norm[rows] = np.linalg.norm(seen[-1].value, axis=1)
+
+    monkeypatch.setattr(ValueProblem, "_query", noted)
+    monkeypatch.setattr(Path, "learn", wrong)
+
+
+def raw_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw(monkeypatch, moves=True)
+
+
+def raw_norm(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw(monkeypatch, moves=False)
+
+
+def raw_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Differences are clipped at the largest one that there is."""
+    true = value_problem._clipped
+
+    def wrong(values: np.ndarray, clips: np.ndarray) -> np.ndarray:
+        return true(values, np.maximum(clips, np.abs(values).max()))
+
+    monkeypatch.setattr(value_problem, "_clipped", wrong)
+
+
+def case_of(cls: type, start: str) -> Case:
+    """The first case that is called so."""
+    return next(case for case in runs(cls) if case.name.startswith(start))
+
+
+ORTHONORMAL, DEFAULT = "directions=orthonormal, ", "default"
+
+
+@pytest.mark.parametrize(
+    ("cls", "start", "mistake", "check"),
+    [
+        (VarianceReduced, DEFAULT, understated, "sensitivity"),
+        (Naive, DEFAULT, understated, "sensitivity"),
+        (Naive, DEFAULT, understated, "noise"),
+        (VarianceReduced, ORTHONORMAL, without_clip, "sensitivity"),
+        (Naive, DEFAULT, without_clip, "sensitivity"),
+        (VarianceReduced, ORTHONORMAL, raw_moves, "sensitivity"),
+        (VarianceReduced, DEFAULT, row_again, "sensitivity"),
+        (Naive, DEFAULT, row_again, "sensitivity"),
+        (VarianceReduced, DEFAULT, raw_gradient, "released only"),
+        (Naive, DEFAULT, raw_gradient, "released only"),
+        (VarianceReduced, DEFAULT, raw_norm, "released only"),
+    ],
+)
+def test_a_mistake_is_caught(
+    cls: type, start: str, mistake: Patch, check: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = case_of(cls, start)
+    assert not fails([case], check)
+    mistake(monkeypatch)
+    assert fails([case], check)

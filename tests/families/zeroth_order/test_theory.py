@@ -1,0 +1,172 @@
+"""Formulas known before a run, against worked values, closed forms and simulation."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpviz.families.zeroth_order import theory
+from dpviz.families.zeroth_order.theory import Setting, Sums, best_naive, best_reduced
+from dpviz.problems.directions import Kind
+
+FIRST = Setting(n=50_000, d=6, lipschitz=1.0, radius=0.1, gap=0.3, mu=1.0, kind="iid", count=6)
+SECOND = Setting(n=1_000_000, d=10, lipschitz=1.0, radius=0.1, gap=1.0, mu=0.5, kind="iid", count=10)
+
+
+def of(setting: Setting, kind: Kind, count: int | None = None) -> Setting:
+    changed = {**vars(setting), "kind": kind, "count": count or setting.d}
+    return Setting(**changed)
+
+
+def test_smoothness_of_the_smoothed_function() -> None:
+    """κ_d: 1, 4/π, 3/2, …; at most √d. Attained by |x₁| at 0: the second derivative of E |rv₁| is twice the density of
+    r v₁ at 0."""
+    known = {1: 1.0, 2: 4 / math.pi, 3: 1.5, 5: 1.875, 10: 2.58690, 100: 7.99882}
+    for d, value in known.items():
+        assert theory.smoothness_factor(d) == pytest.approx(value, abs=1e-5)
+        assert theory.smoothness_factor(d) <= math.sqrt(d) * (1 + 1e-12)
+    d, r, h = 5, 0.3, 1e-3
+    inside = np.linspace(-1, 1, 400_001)
+    density = (1 - inside**2) ** ((d - 1) / 2)
+    slopes = [np.sum(np.sign(x + r * inside) * density) / density.sum() for x in (-h, h)]
+    assert (slopes[1] - slopes[0]) / (2 * h) == pytest.approx(theory.smoothness_factor(d) / r, rel=1e-3)
+
+
+def test_variances_are_ordered_and_those_of_the_lemmas() -> None:
+    d = 10
+    one = theory.slope_variance("iid", 1, d, 1.0)
+    assert one == theory.single_moment(d, 1.0) == pytest.approx(100 / 9)
+    many, orthonormal = (theory.slope_variance(kind, d, d, 1.0) for kind in ("iid", "orthonormal"))  # type: ignore[arg-type]
+    assert orthonormal < many < one < 5 * d
+    for kind in ("iid", "orthonormal"):
+        assert theory.change_variance(kind, d, d, 1.0, 0.1) < 5 * d / 0.1**2  # type: ignore[arg-type]
+
+
+def test_how_far_points_of_an_epoch_are_from_their_average() -> None:
+    found = [theory.path_radius(length, 1.0, fresh_start=False) for length in (2, 4, 8, 16, 64)]
+    assert found == pytest.approx([1.0, 2.25, 4.375, 8.4375, 32.484], abs=1e-3)
+    assert theory.reach(16, 40, 0.1 / 16) == pytest.approx(40 * 15 * 0.1 / 16)
+    mix = np.random.default_rng(0).random((2, 100_000))
+    between = 1 - mix[0] + mix[1]
+    assert [between.mean(), (between**2).mean()] == pytest.approx([1, 7 / 6], abs=0.01)
+
+
+TABLE: dict[int, dict[str, tuple[float, float]]] = {
+    16: {
+        "independent": (16, 8.5),
+        "tree": (20, 10.312),
+        "honaker": (12.204, 6.244),
+        "square_root": (3.779, 3.229),
+        "normalised": (3.180, 2.921),
+        "optimal": (3.447, 2.854),
+    },
+    64: {
+        "independent": (64, 32.5),
+        "tree": (42, 21.109),
+        "honaker": (23.118, 11.607),
+        "square_root": (5.707, 4.971),
+        "normalised": (4.892, 4.527),
+        "optimal": (5.301, 4.409),
+    },
+}
+
+
+@pytest.mark.parametrize("length", TABLE)
+def test_noise_of_running_sums_is_that_of_the_table(length: int) -> None:
+    """Largest and mean variance of a prefix in units of s²/μ²; "published" has the same levels for powers of two."""
+    for name, (largest, mean) in TABLE[length].items():
+        sums: Sums = name  # type: ignore[assignment]
+        assert theory.mean_variance(sums, length) == pytest.approx(mean, abs=2e-3), name
+        assert (theory.factorisation(sums, length).rms_error() ** 2).max() == pytest.approx(largest, abs=2e-3), name
+    assert theory.mean_variance("published", length) == pytest.approx(theory.mean_variance("tree", length))
+    assert theory.mean_variance("published", 63) > theory.mean_variance("tree", 63) == pytest.approx(18.286, abs=1e-3)
+
+
+def test_optimal_sums_follow_the_first_leaf_and_are_replaced_where_they_take_long() -> None:
+    few = {theory.factorisation("optimal", 16, first) for first in np.linspace(0.95, 1.05, 20).tolist()}
+    assert len(few) == 1 and theory.factorisation("optimal", 16, 0.25) not in few
+    assert theory.factorisation("optimal", 300).name == theory.factorisation("normalised", 300).name
+    leaves = np.append(0.25, np.ones(15))
+    costs = [(theory.factorisation("optimal", 16, first).rms_error(leaves) ** 2).mean() for first in (0.25, 1.0)]
+    assert costs[0] < costs[1]
+    assert theory.factorisation("optimal", 16, 0.0) is theory.factorisation("optimal", 16, math.inf)
+
+
+def test_bounds_are_those_of_the_worked_examples() -> None:
+    published = theory.reduced_bound(FIRST, 16, 40, 665, 39, 0.1 / 16, theory.mean_variance("published", 16))
+    assert (published.travel, published.regret, published.oracle) == pytest.approx(
+        (0.096429, 0.330187, 0.641492), abs=1e-5
+    )
+    assert published.total == pytest.approx(1.068108, abs=1e-5) and published.error == pytest.approx(0.320746, abs=1e-5)
+    better = theory.reduced_bound(
+        of(FIRST, "orthonormal"), 16, 40, 665, 39, 0.1 / 16, theory.mean_variance("square_root", 16)
+    )
+    assert (better.regret, better.oracle, better.total) == pytest.approx((0.277202, 0.217613, 0.591243), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("setting", "sums", "kind", "bound", "length", "epochs", "batch"),
+    [
+        (FIRST, "published", "iid", 0.74806, 128, 13, 15),
+        (FIRST, "tree", "iid", 0.72984, 96, 13, None),
+        (FIRST, "square_root", "iid", 0.56535, 384, 13, None),
+        (FIRST, "square_root", "orthonormal", 0.39973, 1024, 23, 1),
+        (SECOND, "published", "iid", 0.59396, 255, 40, None),
+        (SECOND, "tree", "iid", 0.58005, 255, 40, None),
+        (SECOND, "square_root", "iid", 0.42238, 512, 57, None),
+        (SECOND, "square_root", "orthonormal", 0.27602, 1024, 79, None),
+    ],
+)
+def test_the_planner_finds_the_epochs_of_the_table(
+    setting: Setting, sums: Sums, kind: Kind, bound: float, length: int, epochs: int, batch: int | None
+) -> None:
+    found = best_reduced(of(setting, kind), sums)
+    assert found.bound == pytest.approx(bound, abs=1e-4)
+    assert (found.length, found.epochs) == (length, epochs) and batch in (None, found.batch)
+    assert found.first + (length - 1) * found.batch == setting.n // epochs
+    variance = theory.mean_variance(sums, length)
+    again = theory.reduced_bound(
+        of(setting, kind), length, epochs, found.first, found.batch, setting.radius / length, variance
+    )
+    assert again.total == pytest.approx(found.bound, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("setting", "kind", "count", "bound", "length", "epochs", "batch"),
+    [
+        (FIRST, "iid", 1, 0.46216, 31, 28, 57),
+        (FIRST, "orthonormal", 6, 0.32871, 64, 37, 21),
+        (SECOND, "iid", 1, 0.37519, 48, 100, 208),
+        (SECOND, "orthonormal", 10, 0.25183, 96, 143, 72),
+    ],
+)
+def test_the_planner_of_the_naive_oracle(
+    setting: Setting, kind: Kind, count: int, bound: float, length: int, epochs: int, batch: int
+) -> None:
+    found = best_naive(of(setting, kind, count))
+    assert found.bound == pytest.approx(bound, abs=1e-4)
+    assert (found.length, found.epochs, found.batch) == (length, epochs, batch)
+    again = theory.naive_bound(of(setting, kind, count), length, epochs, batch, setting.radius / length)
+    assert again.total == pytest.approx(found.bound, rel=1e-12)
+
+
+def test_bounds_fall_with_rows_and_budget_and_rise_with_dimension() -> None:
+    base = best_reduced(FIRST, "square_root").bound
+    assert best_reduced(Setting(**{**vars(FIRST), "n": 100_000}), "square_root").bound < base
+    assert best_reduced(Setting(**{**vars(FIRST), "mu": 2.0}), "square_root").bound < base
+    assert best_reduced(Setting(**{**vars(FIRST), "d": 12, "count": 12}), "square_root").bound > base
+
+
+def test_from_which_length_on_running_sums_pay() -> None:
+    found = [theory.crossover("published", length) for length in (16, 64, 256, 1024, 4096, 8192)]
+    assert found == pytest.approx([6.4, 4.6, 3.0, 1.85, 1.10, 0.84], abs=0.05)
+    assert theory.crossover("square_root", 64) == pytest.approx(2.23, abs=0.01)
+    assert theory.crossover("square_root", 512) == pytest.approx(1.0, abs=0.05)
+
+
+def test_data_complexity_and_when_privacy_is_free() -> None:
+    """At μ = √d ε/L both terms of the rate are equal."""
+    mu = theory.free_privacy(10, 1.0, 0.3)
+    half = theory.published_rows(10, 1.0, 1.0, 0.1, 0.3, math.inf)
+    assert theory.published_rows(10, 1.0, 1.0, 0.1, 0.3, mu) == pytest.approx(2 * half)
+    assert theory.free_privacy(10, 1.0, 0.3, "orthonormal") == pytest.approx(mu / math.sqrt(10))

@@ -1,0 +1,123 @@
+"""Problems of which only values are asked: what is declared of them, and what diagnostics find."""
+
+import numpy as np
+import pytest
+from scipy.optimize import nnls
+
+from dpviz.datasets import UniformLinear, UploadedTable
+from dpviz.problems.black_box import WANTED, BentValley, BlackBox, CappedRegression, PhaseRetrieval, ReluNetwork, Votes
+from dpviz.problems.least_norm import least_norm
+from dpviz.problems.value_problem import ValueProblem
+from dpviz.specification import Specification
+
+SMALL: tuple[BlackBox, ...] = (
+    PhaseRetrieval(rows=2000),
+    CappedRegression(data=UniformLinear(rows=1000), cap=2.0),
+    ReluNetwork(data=UniformLinear(rows=500, dimension=4), units=3),
+    Votes(rows=2000, answer="rating"),
+    BentValley(rows=2000),
+)
+
+
+def objective(problem: ValueProblem, *points: tuple[float, ...]) -> np.ndarray:
+    return problem.evaluate_cheap({"x": np.array(points)})["objective"]
+
+
+def own_values(problem: ValueProblem, x: np.ndarray) -> np.ndarray:
+    """(n, R) every row's value at x (R, d), one point after the other."""
+    arguments = problem._arguments(problem._rows[None], x)
+    return problem._values(arguments, problem._targets[None])[:, 0]
+
+
+@pytest.mark.parametrize("model", SMALL, ids=lambda model: model.kind)
+def test_values_keep_to_what_is_declared_of_every_row(model: BlackBox) -> None:
+    """Lipschitz constant, range, and the largest value at the start; at points near and far."""
+    problem, generator = model.build(), np.random.default_rng(0)
+    facts = problem.facts
+    assert facts.exact
+    for scale in (0.01, 1.0, 30.0):
+        x = scale * generator.standard_normal((40, facts.d))
+        y = x + 0.3 * scale * generator.standard_normal((40, facts.d))
+        changes = np.abs(own_values(problem, x) - own_values(problem, y)) / np.linalg.norm(x - y, axis=1)
+        assert changes.max() <= facts.lipschitz * (1 + 1e-9)
+        assert np.ptp(own_values(problem, x), axis=1).max() <= facts.value_range
+    start = own_values(problem, facts.starting_point(1))
+    assert start.min() >= 0 and start.max() <= model.largest and facts.gap == model.largest
+
+
+@pytest.mark.parametrize("model", SMALL, ids=lambda model: model.kind)
+def test_settings_survive_json_and_the_objective_is_the_mean_of_the_rows(model: BlackBox) -> None:
+    assert Specification.from_json(model.to_json()) == model
+    problem = model.build()
+    x = np.random.default_rng(1).standard_normal((3, problem.facts.d))
+    assert problem.evaluate({"x": x})["objective"] == pytest.approx(own_values(problem, x).mean(axis=0), rel=1e-12)
+    assert not problem.evaluate({"x": x})["clipped_share"].any(), "no difference of a Lipschitz function is clipped"
+
+
+def test_the_demonstrations_have_the_values_that_they_are_known_for() -> None:
+    """F(x₀) of the default, 0.3026 (50,000 rows: ±0.001); the valley's minimum 1/8 and its corner 0.35."""
+    phase = PhaseRetrieval()
+    assert objective(phase.build(), phase.facts().start)[0] == pytest.approx(0.3026, abs=2e-3)
+    assert objective(phase.build(), (6**-0.5,) * 6, (-(6**-0.5),) * 6) == pytest.approx(0.0, abs=1e-12)
+    valley = objective(BentValley().build(), (1, 1), (0, -1), BentValley().facts().start)
+    assert valley == pytest.approx([0.125, 0.35, 1.05], abs=3e-3)
+
+
+def test_a_vote_is_the_rating_on_average_but_no_lipschitz_function() -> None:
+    """60,000 users: standard error 0.0011 at most. Of the votes that a small move changes, all are clipped."""
+    x = np.vstack([np.zeros(5), WANTED])
+    ratings, votes = (Votes(answer=answer).build() for answer in ("rating", "vote"))
+    one, two = (problem.evaluate({"x": x}) for problem in (ratings, votes))
+    assert one["objective"] == pytest.approx(two["objective"], abs=6e-3)
+    assert one["objective"][1] == pytest.approx(0.0798, abs=2e-3)  # E |0.1 N(0, 1)|
+    assert not votes.facts.exact and votes.facts.value_range == 1.0
+    assert (two["clipped_share"] > 0).all() and two["clipped_mass"] == pytest.approx(1 - 2 * 0.1)  # 1 to 2rL
+
+
+def test_a_declared_constant_that_is_too_small_is_no_promise() -> None:
+    assert not CappedRegression(lipschitz=0.5).facts().exact and CappedRegression(lipschitz=1.0).facts().exact
+    assert PhaseRetrieval(form="squared").facts().lipschitz == 1.0
+    assert not PhaseRetrieval(form="squared").facts().exact
+
+
+def test_hostile_rows_are_shortened() -> None:
+    table = np.random.default_rng(2).standard_cauchy((30, 4)) * 1e200
+    table[::4] = [np.nan, np.inf, -np.inf, np.nan]
+    table[:, 3] = np.where(np.arange(30) % 2, 1.0, -1.0)
+    upload = UploadedTable(identity="d" * 32, n=30, bounds=((0.0, 1.0),) * 3, names=("a", "b", "c"))
+    problem = CappedRegression(data=upload, divisor=0.1).build({"d" * 32: table})
+    assert np.linalg.norm(problem._rows, axis=1).max() <= 1 + 1e-12
+    with pytest.raises(ValueError, match="longer than 1"):
+        ValueProblem(problem.facts, problem._cost, problem.loss, 2 * problem._rows, problem._targets)
+
+
+def test_the_smoothed_gradient_is_that_of_the_closed_form() -> None:
+    """f = |⟨a, x⟩ - y| in one dimension of ten, r = 0.5, ⟨a, x⟩ - y = 0.2: ‖∇f̂_r‖ = 0.824348 for every row."""
+    problem = _one_row(0.2, 0.5)
+    found = problem.evaluate({"x": np.zeros((2, 10))})
+    error = found["smoothed_gradient_error"]
+    assert (np.abs(found["smoothed_gradient_norm"] - 0.824348) < 5 * error).all() and (error < 0.01).all()
+    flat = _one_row(0.0, 0.5).evaluate({"x": np.zeros((1, 10))})
+    assert abs(flat["smoothed_gradient_norm"][0]) < 0.1
+    assert flat["stationarity_bound"][0] < 1e-9, "0 is between the slopes on both sides of the kink"
+
+
+def _one_row(offset: float, radius: float) -> ValueProblem:
+    """|⟨a, x⟩ - y| with ⟨a, 0⟩ - y = offset, the same for 5,000 rows."""
+    model = PhaseRetrieval(rows=5000, dimension=10, radius=radius)
+    rows, targets = np.zeros((5000, 10)), np.full((5000, 1), -offset)
+    rows[:, 0] = 1.0
+    loss = CappedRegression(cap=2.0).loss()
+    return ValueProblem(model.facts(), model.cost(model.facts()), loss, rows, targets)
+
+
+def test_the_least_norm_of_a_hull() -> None:
+    """Against non-negative least squares; 0 where 0 is inside; never longer than the shortest vector."""
+    generator = np.random.default_rng(3)
+    vectors = generator.standard_normal((20, 8, 4)) + np.repeat([0.0, 1.5], 10)[:, None, None]
+    found = least_norm(vectors)
+    for one, length in zip(vectors, found, strict=True):
+        weights, _ = nnls(np.vstack([one.T, 1e4 * np.ones(8)]), np.append(np.zeros(4), 1e4))
+        assert length == pytest.approx(np.linalg.norm(weights / weights.sum() @ one), abs=1e-3)
+    assert (found <= np.linalg.norm(vectors, axis=2).min(axis=1) + 1e-12).all()
+    assert least_norm(np.array([[[1.0, 0.0], [-1.0, 0.0]]]))[0] == pytest.approx(0.0, abs=1e-12)
