@@ -8,7 +8,7 @@ import numpy as np
 
 from dpviz.pauses import Pace, Parts, finished
 from dpviz.privacy.batches import Batch
-from dpviz.privacy.queries import Query
+from dpviz.privacy.queries import Norm, Query
 from dpviz.problems.base import Cost, Facts, Metric, Problem, evaluated_in_slices
 from dpviz.problems.directions import Directions, bank, haar
 from dpviz.problems.least_norm import least_norm
@@ -125,20 +125,23 @@ class ValueProblem(Problem):
         total = yield from self._summed(terms, batch, directions, clips, self.facts.radius)
         return self._query(total, directions.d / self.facts.radius, clips, batch, directions)
 
-    def directional(self, x: np.ndarray, along: np.ndarray, batch: Batch, clip: float, radius: float) -> Query:
-        """Mean slope along one direction per replicate, (f(x + λu, z) - f(x - λu, z)) / 2λ, clipped; (R', 1), "l2".
+    def directional(
+        self, x: np.ndarray, along: np.ndarray, batch: Batch, clip: float, distance: float, norm: Norm = "l2"
+    ) -> Query:
+        """Mean slope along one direction per replicate, (f(x + λu, z) - f(x - λu, z)) / 2λ, clipped; (R', 1).
 
-        x, along : (R', d), u of any length. clip : largest |slope| that counts. radius : λ.
+        x, along : (R', d), u of any length. clip : largest |slope| that counts. distance : λ. norm : any, as it is one
+        number.
         """
-        x, total = bounded(x), np.zeros(len(x))
-        b = self._size(batch)
-        for rows in self._blocks(b, len(x)):
+        x, total, b = bounded(x), np.zeros(len(x)), self._size(batch)
+        for rows in self._blocks(b, len(x) * self.facts.d * self.loss.count):
             z, y = self._gathered(batch, rows)
-            here, step = self._arguments(z, x), radius * self._arguments(z, along)
-            found = self._values(here + step, y) - self._values(here - step, y)
+            here, step = self._arguments(z, x), distance * self._arguments(z, along)
+            with np.errstate(invalid="ignore", over="ignore"):
+                found = self._values(here + step, y) - self._values(here - step, y)
             found[~np.isfinite(found)] = 0.0
-            total += _clipped(found / (2 * radius), clip).sum(axis=(0, 1))
-        return Query((total / b)[:, None], 2 * clip / b, "l2", batch)
+            total += _clipped(found / (2 * distance), clip).sum(axis=(0, 1))
+        return Query((total / b)[:, None], 2 * clip / b, norm, batch)
 
     def _query(self, total: np.ndarray, scale: float, clips: np.ndarray, batch: Batch, directions: Directions) -> Query:
         """A row's part of the sum is scale/m Σ_j h_j u_j, of which `spread` bounds the length: replaced, it moves twice

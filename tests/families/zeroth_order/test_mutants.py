@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpviz.families.zeroth_order import Naive, VarianceReduced
+from dpviz.families.zeroth_order import DirectionalDescent, Naive, VarianceReduced
 from dpviz.families.zeroth_order.path import Path
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Query
@@ -27,6 +27,17 @@ def understated(monkeypatch: pytest.MonkeyPatch) -> None:
         return query._replace(sensitivity=np.asarray(query.sensitivity) / 100)
 
     monkeypatch.setattr(ValueProblem, "_query", wrong)
+
+
+def understated_slope(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same of a slope along one direction."""
+    true = ValueProblem.directional
+
+    def wrong(self: ValueProblem, *arguments: Any) -> Query:
+        query = true(self, *arguments)
+        return query._replace(sensitivity=np.asarray(query.sensitivity) / 100)
+
+    monkeypatch.setattr(ValueProblem, "directional", wrong)
 
 
 def without_clip(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +106,9 @@ ORTHONORMAL, DEFAULT = "directions=orthonormal, ", "default"
         (VarianceReduced, DEFAULT, understated, "sensitivity"),
         (Naive, DEFAULT, understated, "sensitivity"),
         (Naive, DEFAULT, understated, "noise"),
+        (DirectionalDescent, DEFAULT, understated_slope, "sensitivity"),
+        (DirectionalDescent, "clip=0.1", without_clip, "sensitivity"),
+        (DirectionalDescent, DEFAULT, row_again, "sensitivity"),
         (VarianceReduced, ORTHONORMAL, without_clip, "sensitivity"),
         (Naive, DEFAULT, without_clip, "sensitivity"),
         (VarianceReduced, ORTHONORMAL, raw_moves, "sensitivity"),

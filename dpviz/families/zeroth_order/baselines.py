@@ -1,0 +1,107 @@
+"""What one noisy number per step gets: descent along random directions (DPZero, Zhang et al.; DP-ZO, Tang et al.)."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
+from dpviz.experiments.plan import Plan
+from dpviz.families.zeroth_order import planning
+from dpviz.families.zeroth_order.path import EVALUATIONS, ROWS_USED
+from dpviz.privacy import calibration
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import Gaussian, Laplace, Parallel
+from dpviz.privacy.mechanisms import Mechanisms, noise_scale
+from dpviz.problems.base import Cost, Metric, check_facts
+from dpviz.problems.value_problem import ValueFacts, ValueProblem
+from dpviz.specification import choice, number
+
+
+class DirectionalDescent(Algorithm[ValueProblem, ValueFacts]):
+    """x ← x - a ṽ u: u is random, ṽ a noisy slope along u, from rows that are used once. One number is released per
+    step, whatever the dimension; the point moves along u only."""
+
+    kind: ClassVar[str] = "families.zeroth_order.directional_descent"
+    title: ClassVar[str] = "DP-ZO: one direction per step"
+    hue: ClassVar[int] = 2
+    metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS)
+    iterations: int = number(200, 2, 20_000, label="Steps", symbol="T", scale="log", help="Noisy slopes released.")
+    relative_step_size: float = number(
+        0.1, 0.001, 10.0, label="Step size", symbol="a", unit="1/L", scale="log", help="Decays to 0 along the run."
+    )
+    distance: float = number(
+        0.05, 0.001, 1.0, label="Distance", symbol="λ", scale="log", help="Values are compared at x ± λu."
+    )
+    clip: float = number(
+        2.5,
+        0.1,
+        20.0,
+        label="Clip slopes at",
+        symbol="C",
+        unit="L",
+        scale="log",
+        help="u is √d long, and slopes along it up to √d L; most are near L. Noise grows with C.",
+    )
+    noise: Literal["gaussian", "laplace"] = choice(
+        "gaussian", {"gaussian": "Gaussian", "laplace": "Laplace"}, label="Noise", help="Laplace also gives pure ε."
+    )
+    law: Literal["sphere", "normal"] = choice(
+        "sphere", {"sphere": "On a sphere (DPZero)", "normal": "Normal (DP-ZO)"}, label="Directions", help="Law of u."
+    )
+
+    @property
+    def look(self) -> tuple[int, int]:
+        return self.hue, int(self.noise == "laplace")
+
+    def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
+        _, batch = planning.shared_out(facts.n, self.iterations, 1, None)
+        event: Gaussian | Laplace
+        if self.noise == "gaussian":
+            event = Gaussian(planning.total_mu(budget, facts))
+        else:
+            (epsilon,) = calibration.calibrate_laplace(budget, np.ones(1), facts.n, facts.n, facts.released)
+            event = Laplace(float(epsilon))
+        left = 1 - np.arange(self.iterations) / self.iterations
+        return Plan.fixed(
+            facts,
+            budget,
+            (Parallel((event,) * self.iterations),),
+            charged_at=np.ones(1, dtype=int),
+            iterations=self.iterations,
+            batch_size=np.full(self.iterations, float(batch)),
+            noise={"slope": np.full(self.iterations, noise_scale(event, 2 * self.clip * facts.lipschitz / batch))},
+            resolved={"batch_size": batch, "rows_used": batch * self.iterations},
+            step_size=self.relative_step_size / facts.lipschitz * left,
+        )
+
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        values = planning.run_seconds(plan, replicates, cost, np.full(plan.iterations, 2.0), 1)
+        return super().estimated_seconds(plan, replicates, cost) + values
+
+    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        return planning.run_bytes(plan, replicates, cost, 1)
+
+    def run(self, problem: ValueProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        facts, count = problem.facts, mechanisms.replicates
+        x, used, lost = facts.starting_point(count), np.zeros(count), np.zeros(count, dtype=bool)
+        yield Snapshot(0, {"x": x}, {ROWS_USED.name: used, EVALUATIONS.name: 2 * used})
+        (event,) = plan.events
+        assert isinstance(event, Parallel)
+        leaves = mechanisms.leaves(plan.rows.astype(int).tolist(), facts.n)
+        mechanisms.parallel(event, leaves)
+        for t, step in enumerate(plan.schedule["step_size"].tolist(), 1):
+            along = np.array([generator.standard_normal(facts.d) for generator in mechanisms.public])
+            if self.law == "sphere":
+                along *= np.sqrt(facts.d) / np.linalg.norm(along, axis=1, keepdims=True)
+            leaf, clip = leaves.next(), self.clip * facts.lipschitz
+            if self.noise == "gaussian":
+                slope = leaf.gaussian(problem.directional(x, along, leaf, clip, self.distance))
+            else:
+                slope = leaf.laplace(problem.directional(x, along, leaf, clip, self.distance, "l1"))
+            after = x - step * slope * along
+            lost = lost | ~(np.abs(after).max(axis=1) < DIVERGED)
+            x, used = np.where(lost[:, None], x, after), used + plan.rows[t - 1]
+            released = {ROWS_USED.name: used, EVALUATIONS.name: 2 * used}
+            yield Snapshot(t, {"x": x}, released, status=divergence_status(lost))
