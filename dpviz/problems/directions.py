@@ -74,6 +74,12 @@ class Directions:
             yield rows, sets[first : first + rows.stop - rows.start], haar(normals)
 
 
+def singles(law: Literal["sphere", "normal"], d: int, generators: Sequence[np.random.Generator]) -> np.ndarray:
+    """(R', d) one direction for every replicate, of mean squared length d: N(0, I), or uniform on the sphere."""
+    found = np.array([generator.standard_normal(d) for generator in generators])
+    return found if law == "normal" else found * (np.sqrt(d) / np.linalg.norm(found, axis=1, keepdims=True))
+
+
 def spread(kind: Kind, count: int) -> float:
     """ς = 1 for independent directions, which might all be one; 1/√m for orthonormal ones, by Pythagoras."""
     return 1.0 if kind == "iid" else count**-0.5

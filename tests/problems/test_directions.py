@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dpviz.problems.directions import Directions, Kind, bank, bank_size, haar, spread
+from dpviz.problems.directions import Directions, Kind, bank, bank_size, haar, singles, spread
 
 D = 6
 
@@ -65,3 +65,10 @@ def test_no_signs_make_a_rows_part_longer_than_its_spread() -> None:
     longest = np.linalg.norm(signs @ free / D, axis=2).max(axis=1)
     assert (longest <= np.linalg.norm(free, 2, axis=(1, 2)) / np.sqrt(D) + 1e-12).all()
     assert D**-0.5 < longest.max() < spread("iid", D) == 1.0
+
+
+def test_single_directions_have_the_mean_squared_length_of_the_dimension() -> None:
+    generators = [np.random.default_rng(seed) for seed in range(500)]
+    sphere, normal = singles("sphere", D, generators), singles("normal", D, generators)
+    assert (sphere**2).sum(axis=1) == pytest.approx(D)
+    assert (normal**2).sum(axis=1).mean() == pytest.approx(D, abs=5 * np.sqrt(2 * D / 500))

@@ -14,6 +14,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Laplace, Parallel
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.problems.base import Cost, Metric, check_facts
+from dpviz.problems.directions import singles
 from dpviz.problems.value_problem import ValueFacts, ValueProblem
 from dpviz.specification import choice, number
 
@@ -92,9 +93,7 @@ class DirectionalDescent(Algorithm[ValueProblem, ValueFacts]):
         leaves = mechanisms.leaves(plan.rows.astype(int).tolist(), facts.n)
         mechanisms.parallel(event, leaves)
         for t, step in enumerate(plan.schedule["step_size"].tolist(), 1):
-            along = np.array([generator.standard_normal(facts.d) for generator in mechanisms.public])
-            if self.law == "sphere":
-                along *= np.sqrt(facts.d) / np.linalg.norm(along, axis=1, keepdims=True)
+            along = singles(self.law, facts.d, mechanisms.public)
             leaf, clip = leaves.next(), self.clip * facts.lipschitz
             if self.noise == "gaussian":
                 slope = leaf.gaussian(problem.directional(x, along, leaf, clip, self.distance))

@@ -135,7 +135,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Bound:
-    """E ‖∇F(w̄)‖ within a radius of r + R_w is at most the sum of these three (THEORY.md, "Bound").
+    """E ‖∇F(w̄)‖ within a radius of r + R_w is at most the sum of these three (THEORY.md, 5).
 
     error : e, the root mean square error of what the oracle returns.
     """

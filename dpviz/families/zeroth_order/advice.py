@@ -1,0 +1,79 @@
+"""Before a run: which oracle, directions and running sums have the smallest bound at this size, and why."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from dpviz.families.zeroth_order import planning, theory
+from dpviz.families.zeroth_order.theory import Best, Setting, Sums
+from dpviz.numbers import short
+from dpviz.privacy.budgets import Budget
+from dpviz.problems.directions import Kind
+from dpviz.problems.value_problem import ValueFacts
+
+REDUCED: tuple[tuple[Kind, Sums], ...] = (("iid", "tree"), ("iid", "square_root"), ("orthonormal", "normalised"))
+
+
+@dataclass(frozen=True)
+class Option:
+    """A way to estimate gradients, with its best epochs. sums : None for the naive oracle. count : m."""
+
+    kind: Kind
+    count: int
+    sums: Sums | None
+    best: Best
+
+
+@dataclass(frozen=True)
+class Advice:
+    """options : the smallest bound first. lipschitz : L, from which on a bound says nothing."""
+
+    options: tuple[Option, ...]
+    lipschitz: float
+    exact: bool
+
+    @property
+    def choice(self) -> Option:
+        """The one with the smallest bound; the naive oracle where values have no Lipschitz constant."""
+        return next((one for one in self.options if self.exact or one.sums is None), self.options[0])
+
+    @property
+    def why(self) -> str:
+        """The reason, in sentences."""
+        chosen, sums = self.choice, min((one for one in self.options if one.sums), key=lambda one: one.best.bound)
+        words = [
+            f"{chosen.count} {'orthonormal' if chosen.kind == 'orthonormal' else 'independent'} directions per row."
+        ]
+        if chosen.sums is None and not self.exact:
+            words.append("Values jump here, so changes of the gradient would be clipped away: estimate it afresh.")
+        elif chosen.sums is None:
+            ratio = theory.crossover(sums.sums or "tree", chosen.best.length)
+            words.append(
+                f"Epochs of {chosen.best.length} steps are too short for running sums: at equal rows their noise "
+                f"would be {short(ratio)} times that of fresh estimates."
+            )
+        else:
+            words.append(f"Epochs of {chosen.best.length} steps are long enough for running sums to pay.")
+        if chosen.best.bound >= self.lipschitz:
+            words.append("No bound is below L at this size: they promise nothing, though runs may do well.")
+        return " ".join(words)
+
+
+def advice(facts: ValueFacts, budget: Budget, radius: float | None = None) -> Advice:
+    """The options for these facts and this budget. radius : r, if not that of the facts. UserError under pure ε."""
+    setting = Setting(
+        facts.n,
+        facts.d,
+        facts.lipschitz,
+        radius or facts.radius,
+        facts.gap,
+        planning.total_mu(budget, facts),
+        "iid",
+        facts.d,
+    )
+    found: list[Option] = []
+    for kind, sums in REDUCED:
+        found.append(Option(kind, facts.d, sums, theory.best_reduced(replace(setting, kind=kind), sums)))
+    kinds: tuple[tuple[Literal["iid", "orthonormal"], int], ...] = (("iid", 1), ("orthonormal", facts.d))
+    for kind, count in kinds:
+        found.append(Option(kind, count, None, theory.best_naive(replace(setting, kind=kind, count=count))))
+    return Advice(tuple(sorted(found, key=lambda one: one.best.bound)), facts.lipschitz, facts.exact)
