@@ -16,8 +16,9 @@ from dpviz.problems.value_losses import Capped, Network, Phase, SquaredPhase, Va
 from dpviz.problems.value_problem import HALF, POINTS, ValueFacts, ValueProblem
 from dpviz.specification import choice, number, switch
 
-# Of a value at a point of its own, of its arguments' products, and of a value of all rows at one point.
-SECONDS_PER_VALUE, SECONDS_PER_PRODUCT, SECONDS_PER_ROW = 8e-9, 0.3e-9, 10e-9
+# Measured as those in `base`, at d = 2 to 100 and 2 to 32 replicates: of a value at a point of its own, in batches and
+# in diagnostics, of its arguments' products, and of a value of all rows at one point.
+SECONDS_PER_VALUE, SECONDS_PER_DIAGNOSED, SECONDS_PER_PRODUCT, SECONDS_PER_ROW = 5e-9, 8e-9, 0.15e-9, 10e-9
 NO_BOUND = math.inf  # on the difference of two values of a row
 
 
@@ -112,16 +113,17 @@ class BlackBox(ProblemSpecification):
         )
 
     def cost(self, facts: Facts) -> Cost:
-        """A value of one row, at a point of its own, takes k products with d numbers; its row is gathered."""
-        n, d, k = facts.n, facts.d, self.loss().count
-        row, each = SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d, k * (SECONDS_PER_VALUE + SECONDS_PER_PRODUCT * d)
+        """A value of one row, at a point of its own, takes a product with d numbers for each of its k arguments; these
+        are looked at together."""
+        n, d, weight = facts.n, facts.d, (1 + self.loss().count) / 2
+        row, each = SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d, weight * (SECONDS_PER_VALUE + SECONDS_PER_PRODUCT * d)
         sample = min(2 * HALF, n)
         return Cost(
-            evaluation=n * k * row,
+            evaluation=n * weight * row,
             batch_row=SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * d,
             value=each,
-            diagnostic=n * k * row,
-            dear=sample * d * (2 * each + 2 * POINTS * k * SECONDS_PER_VALUE),
+            diagnostic=n * weight * row,
+            dear=sample * d * (2 * each + 2 * POINTS * weight * SECONDS_PER_DIAGNOSED),
             preparation=n * d * SECONDS_PER_LOADED,
             table=24.0 * n * (d + 2),
             replicate=8.0 * (16 * d + 2 * sample * d),

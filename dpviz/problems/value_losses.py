@@ -17,9 +17,21 @@ class ValueLoss(ABC):
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """φ (...) of arguments (..., k) and targets (..., t), which broadcast."""
 
+    @abstractmethod
+    def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Derivatives of φ (..., k) by its arguments, at a kink that of one side: for methods that may ask for them."""
+
     def arguments(self, rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """A_z v (R, b, k, e) for rows (R, b, p) and vectors v (R, d, e); R of the rows may be 1."""
         return np.asarray(np.matmul(rows, vectors)[:, :, None])
+
+    def lengths(self, rows: np.ndarray) -> np.ndarray:
+        """(R, b) how long A_zᵀ w is for a w of length 1."""
+        return np.asarray(np.linalg.norm(rows, axis=2))
+
+    def pulled(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Σ A_zᵀ w (R, d) over rows (R, b, p) with weights w (R, b, k)."""
+        return np.matmul(weights.transpose(0, 2, 1), rows).reshape(len(rows), -1)
 
 
 class Phase(ValueLoss):
@@ -30,6 +42,9 @@ class Phase(ValueLoss):
         found -= targets[..., 0]
         return np.abs(found, out=found)
 
+    def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return np.sign(np.abs(arguments) - targets[..., :1]) * np.sign(arguments)
+
 
 class SquaredPhase(ValueLoss):
     """|⟨a, x⟩² - y|: no Lipschitz constant holds everywhere."""
@@ -38,6 +53,9 @@ class SquaredPhase(ValueLoss):
         found = arguments[..., 0] ** 2
         found -= targets[..., 0]
         return np.abs(found, out=found)
+
+    def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return np.sign(arguments**2 - targets[..., :1]) * 2 * arguments
 
 
 class Capped(ValueLoss):
@@ -50,6 +68,10 @@ class Capped(ValueLoss):
         found = arguments[..., 0] - targets[..., 0]
         np.abs(found, out=found)
         return np.minimum(found, self.cap, out=found)
+
+    def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        errors = arguments - targets[..., :1]
+        return np.where(np.abs(errors) < self.cap, np.sign(errors), 0.0)
 
 
 class Network(ValueLoss):
@@ -72,12 +94,19 @@ class Network(ValueLoss):
         found -= targets[..., 0]
         return np.abs(found, out=found)
 
+    def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        errors = np.maximum(arguments, 0.0) @ self._weights - targets[..., 0]
+        return np.sign(errors)[..., None] * self._weights * (arguments > 0)
+
 
 class Vote(ValueLoss):
     """1 where |⟨θ, x⟩ - b| > τ, a user's down-vote, else 0; y = (b, τ). A step function of x."""
 
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return (np.abs(arguments[..., 0] - targets[..., 0]) > targets[..., 1]).astype(float)
+
+    def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return np.zeros_like(arguments)
 
 
 class Valley(ValueLoss):
@@ -93,3 +122,14 @@ class Valley(ValueLoss):
         across, along = arguments[..., 0], arguments[..., 1]
         found = np.abs(along - 2 * np.abs(across) + 1 + targets[..., 1])
         return np.asarray(found + np.abs(1 - across + targets[..., 0]) / 4)
+
+    def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        across, along = arguments[..., 0], arguments[..., 1]
+        side = np.sign(along - 2 * np.abs(across) + 1 + targets[..., 1])
+        return np.stack([-np.sign(1 - across + targets[..., 0]) / 4 - 2 * side * np.sign(across), side], axis=-1)
+
+    def lengths(self, rows: np.ndarray) -> np.ndarray:
+        return np.ones(rows.shape[:2])
+
+    def pulled(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return np.asarray(weights.sum(axis=1))

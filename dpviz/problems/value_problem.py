@@ -143,6 +143,18 @@ class ValueProblem(Problem):
             total += _clipped(found / (2 * distance), clip).sum(axis=(0, 1))
         return Query((total / b)[:, None], 2 * clip / b, norm, batch)
 
+    def subgradient(self, x: np.ndarray, batch: Batch, clip: float) -> Query:
+        """Mean of the rows' subgradients at x (R', d), each clipped to length `clip`; (R', d), "l2". For methods that
+        may ask for more than values."""
+        x, total, b = bounded(x), np.zeros(x.shape), self._size(batch)
+        for rows in self._blocks(b, x.size * self.loss.count):
+            z, y = self._gathered(batch, rows)
+            weights = self.loss.slopes(self.loss.arguments(z, x[:, :, None])[..., 0], y)
+            lengths = self.loss.lengths(z) * np.linalg.norm(weights, axis=2)
+            weights = weights * np.minimum(1.0, clip / np.maximum(lengths, 1e-300))[:, :, None]
+            total += self.loss.pulled(z, weights)
+        return Query(total / b, 2 * clip / b, "l2", batch)
+
     def _query(self, total: np.ndarray, scale: float, clips: np.ndarray, batch: Batch, directions: Directions) -> Query:
         """A row's part of the sum is scale/m Σ_j h_j u_j, of which `spread` bounds the length: replaced, it moves twice
         that."""

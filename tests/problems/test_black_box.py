@@ -1,10 +1,13 @@
 """Problems of which only values are asked: what is declared of them, and what diagnostics find."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.optimize import nnls
 
 from dpviz.datasets import UniformLinear, UploadedTable
+from dpviz.privacy.batches import Batch
 from dpviz.problems.black_box import WANTED, BentValley, BlackBox, CappedRegression, PhaseRetrieval, ReluNetwork, Votes
 from dpviz.problems.least_norm import least_norm
 from dpviz.problems.value_problem import ValueProblem
@@ -43,6 +46,31 @@ def test_values_keep_to_what_is_declared_of_every_row(model: BlackBox) -> None:
         assert np.ptp(own_values(problem, x), axis=1).max() <= facts.value_range
     start = own_values(problem, facts.starting_point(1))
     assert start.min() >= 0 and start.max() <= model.largest and facts.gap == model.largest
+
+
+@pytest.mark.parametrize("model", [*SMALL, PhaseRetrieval(rows=2000, form="squared")], ids=lambda model: model.kind)
+def test_subgradients_are_the_slopes_between_kinks_and_clipped_to_their_length(model: BlackBox) -> None:
+    """Against central differences over 10⁻⁶, row by row; rows with a kink in between are few."""
+    problem, generator = model.build(), np.random.default_rng(4)
+    d, step = problem.facts.d, 1e-6
+    x = generator.standard_normal((1, d))
+    shifted = np.concatenate([x + step * np.eye(d), x - step * np.eye(d)])
+    values = own_values(problem, shifted)
+    slopes = (values[:, :d] - values[:, d:]) / (2 * step)
+    rows = np.arange(300)
+    nobody: Any = None
+    found = np.concatenate(
+        [
+            problem.subgradient(
+                x, Batch(None, [0], nobody, "replace-one", indices=rows[i : i + 1][None], size=1), 0.5
+            ).value
+            for i in rows
+        ]
+    )
+    lengths = np.linalg.norm(slopes[:300], axis=1, keepdims=True)
+    clipped = slopes[:300] * np.minimum(1.0, 0.5 / np.maximum(lengths, 1e-300))
+    assert (np.abs(found - clipped).max(axis=1) < 1e-6).mean() > 0.99
+    assert np.linalg.norm(found, axis=1).max() <= 0.5 * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("model", SMALL, ids=lambda model: model.kind)

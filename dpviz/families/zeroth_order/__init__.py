@@ -1,6 +1,6 @@
 """Private optimisation of nonsmooth, nonconvex functions from their values alone (Zhang, Tran, Cutkosky 2024)."""
 
 from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
-from dpviz.families.zeroth_order.baselines import DirectionalDescent
+from dpviz.families.zeroth_order.baselines import DirectionalDescent, FirstOrder
 
-__all__ = ["DirectionalDescent", "Naive", "VarianceReduced"]
+__all__ = ["DirectionalDescent", "FirstOrder", "Naive", "VarianceReduced"]

@@ -1,5 +1,7 @@
-"""What one noisy number per step gets: descent along random directions (DPZero, Zhang et al.; DP-ZO, Tang et al.)."""
+"""Descent with one pass over the rows: along random directions (DPZero, Zhang et al.; DP-ZO, Tang et al.), and with
+subgradients, for who may ask for them."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
@@ -10,6 +12,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import planning
 from dpviz.families.zeroth_order.path import EVALUATIONS, ROWS_USED
 from dpviz.privacy import calibration
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Laplace, Parallel
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
@@ -19,18 +22,75 @@ from dpviz.problems.value_problem import ValueFacts, ValueProblem
 from dpviz.specification import choice, number
 
 
-class DirectionalDescent(Algorithm[ValueProblem, ValueFacts]):
-    """x ← x - a ṽ u: u is random, ṽ a noisy slope along u, from rows that are used once. One number is released per
-    step, whatever the dimension; the point moves along u only."""
+class SinglePass(Algorithm[ValueProblem, ValueFacts]):
+    """x ← x - a_t g̃ with steps that decay to 0; every step has rows of its own."""
+
+    values: ClassVar[float] = 2.0  # of one row, per step
+    iterations: int = number(200, 2, 20_000, label="Steps", symbol="T", scale="log", help="Noisy releases.")
+    relative_step_size: float = number(
+        0.1, 0.001, 10.0, label="Step size", symbol="a", unit="1/L", scale="log", help="Decays to 0 along the run."
+    )
+
+    @abstractmethod
+    def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian | Laplace:
+        """What is released on every batch."""
+
+    @abstractmethod
+    def _change(self, facts: ValueFacts) -> float:
+        """B times what replacing one row changes of a release."""
+
+    @abstractmethod
+    def _estimate(self, problem: ValueProblem, x: np.ndarray, leaf: Batch, mechanisms: Mechanisms) -> np.ndarray:
+        """g̃ (R, d), from rows of a leaf that was paid for."""
+
+    def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
+        _, batch = planning.shared_out(facts.n, self.iterations, 1, None)
+        event = self._event(facts, budget)
+        left = 1 - np.arange(self.iterations) / self.iterations
+        return Plan.fixed(
+            facts,
+            budget,
+            (Parallel((event,) * self.iterations),),
+            charged_at=np.ones(1, dtype=int),
+            iterations=self.iterations,
+            batch_size=np.full(self.iterations, float(batch)),
+            noise={"gradient": np.full(self.iterations, noise_scale(event, self._change(facts) / batch))},
+            resolved={"batch_size": batch, "rows_used": batch * self.iterations},
+            step_size=self.relative_step_size / facts.lipschitz * left,
+        )
+
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        values = planning.run_seconds(plan, replicates, cost, np.full(plan.iterations, 2.0), 1)
+        return super().estimated_seconds(plan, replicates, cost) + values
+
+    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        return planning.run_bytes(plan, replicates, cost, 1)
+
+    def run(self, problem: ValueProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        count = mechanisms.replicates
+        x, used, lost = problem.facts.starting_point(count), np.zeros(count), np.zeros(count, dtype=bool)
+        yield Snapshot(0, {"x": x}, {ROWS_USED.name: used, EVALUATIONS.name: self.values * used})
+        (event,) = plan.events
+        assert isinstance(event, Parallel)
+        leaves = mechanisms.leaves(plan.rows.astype(int).tolist(), problem.facts.n)
+        mechanisms.parallel(event, leaves)
+        for t, step in enumerate(plan.schedule["step_size"].tolist(), 1):
+            after = x - step * self._estimate(problem, x, leaves.next(), mechanisms)
+            lost = lost | ~(np.abs(after).max(axis=1) < DIVERGED)
+            x, used = np.where(lost[:, None], x, after), used + plan.rows[t - 1]
+            released = {ROWS_USED.name: used, EVALUATIONS.name: self.values * used}
+            yield Snapshot(t, {"x": x}, released, status=divergence_status(lost))
+
+
+class DirectionalDescent(SinglePass):
+    """g̃ = ṽ u: u is random, ṽ a noisy slope along u. One number is released per step, whatever the dimension; the
+    point moves along u only."""
 
     kind: ClassVar[str] = "families.zeroth_order.directional_descent"
     title: ClassVar[str] = "DP-ZO: one direction per step"
     hue: ClassVar[int] = 2
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS)
-    iterations: int = number(200, 2, 20_000, label="Steps", symbol="T", scale="log", help="Noisy slopes released.")
-    relative_step_size: float = number(
-        0.1, 0.001, 10.0, label="Step size", symbol="a", unit="1/L", scale="log", help="Decays to 0 along the run."
-    )
     distance: float = number(
         0.05, 0.001, 1.0, label="Distance", symbol="λ", scale="log", help="Values are compared at x ± λu."
     )
@@ -55,52 +115,42 @@ class DirectionalDescent(Algorithm[ValueProblem, ValueFacts]):
     def look(self) -> tuple[int, int]:
         return self.hue, int(self.noise == "laplace")
 
-    def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
-        _, batch = planning.shared_out(facts.n, self.iterations, 1, None)
-        event: Gaussian | Laplace
+    def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian | Laplace:
         if self.noise == "gaussian":
-            event = Gaussian(planning.total_mu(budget, facts))
-        else:
-            (epsilon,) = calibration.calibrate_laplace(budget, np.ones(1), facts.n, facts.n, facts.released)
-            event = Laplace(float(epsilon))
-        left = 1 - np.arange(self.iterations) / self.iterations
-        return Plan.fixed(
-            facts,
-            budget,
-            (Parallel((event,) * self.iterations),),
-            charged_at=np.ones(1, dtype=int),
-            iterations=self.iterations,
-            batch_size=np.full(self.iterations, float(batch)),
-            noise={"slope": np.full(self.iterations, noise_scale(event, 2 * self.clip * facts.lipschitz / batch))},
-            resolved={"batch_size": batch, "rows_used": batch * self.iterations},
-            step_size=self.relative_step_size / facts.lipschitz * left,
-        )
+            return Gaussian(planning.total_mu(budget, facts))
+        (epsilon,) = calibration.calibrate_laplace(budget, np.ones(1), facts.n, facts.n, facts.released)
+        return Laplace(float(epsilon))
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        values = planning.run_seconds(plan, replicates, cost, np.full(plan.iterations, 2.0), 1)
-        return super().estimated_seconds(plan, replicates, cost) + values
+    def _change(self, facts: ValueFacts) -> float:
+        return 2 * self.clip * facts.lipschitz
 
-    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        return planning.run_bytes(plan, replicates, cost, 1)
+    def _estimate(self, problem: ValueProblem, x: np.ndarray, leaf: Batch, mechanisms: Mechanisms) -> np.ndarray:
+        facts = problem.facts
+        along, clip = singles(self.law, facts.d, mechanisms.public), self.clip * facts.lipschitz
+        if self.noise == "gaussian":
+            return leaf.gaussian(problem.directional(x, along, leaf, clip, self.distance)) * along
+        return leaf.laplace(problem.directional(x, along, leaf, clip, self.distance, "l1")) * along
 
-    def run(self, problem: ValueProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
-        check_facts(problem, plan.facts)
-        facts, count = problem.facts, mechanisms.replicates
-        x, used, lost = facts.starting_point(count), np.zeros(count), np.zeros(count, dtype=bool)
-        yield Snapshot(0, {"x": x}, {ROWS_USED.name: used, EVALUATIONS.name: 2 * used})
-        (event,) = plan.events
-        assert isinstance(event, Parallel)
-        leaves = mechanisms.leaves(plan.rows.astype(int).tolist(), facts.n)
-        mechanisms.parallel(event, leaves)
-        for t, step in enumerate(plan.schedule["step_size"].tolist(), 1):
-            along = singles(self.law, facts.d, mechanisms.public)
-            leaf, clip = leaves.next(), self.clip * facts.lipschitz
-            if self.noise == "gaussian":
-                slope = leaf.gaussian(problem.directional(x, along, leaf, clip, self.distance))
-            else:
-                slope = leaf.laplace(problem.directional(x, along, leaf, clip, self.distance, "l1"))
-            after = x - step * slope * along
-            lost = lost | ~(np.abs(after).max(axis=1) < DIVERGED)
-            x, used = np.where(lost[:, None], x, after), used + plan.rows[t - 1]
-            released = {ROWS_USED.name: used, EVALUATIONS.name: 2 * used}
-            yield Snapshot(t, {"x": x}, released, status=divergence_status(lost))
+
+class FirstOrder(SinglePass):
+    """DP-SGD: noisy means of clipped subgradients, for who may ask for more than values. Where a function has steps,
+    its derivative is 0 and says nothing."""
+
+    kind: ClassVar[str] = "families.zeroth_order.first_order"
+    title: ClassVar[str] = "DP-SGD: with derivatives"
+    hue: ClassVar[int] = 3
+    metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS)
+    values: ClassVar[float] = 1.0
+    iterations: int = number(640, 2, 20_000, label="Steps", symbol="T", scale="log", help="Noisy gradients released.")
+    relative_step_size: float = number(
+        0.05, 0.001, 10.0, label="Step size", symbol="a", unit="1/L", scale="log", help="Decays to 0 along the run."
+    )
+
+    def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian:
+        return Gaussian(planning.total_mu(budget, facts))
+
+    def _change(self, facts: ValueFacts) -> float:
+        return 2 * facts.lipschitz
+
+    def _estimate(self, problem: ValueProblem, x: np.ndarray, leaf: Batch, mechanisms: Mechanisms) -> np.ndarray:
+        return leaf.gaussian(problem.subgradient(x, leaf, problem.facts.lipschitz))

@@ -13,7 +13,7 @@ from dpviz.problems.base import Cost
 from dpviz.problems.directions import BANK_BYTES, bank_size
 from dpviz.problems.value_problem import BLOCK, ValueFacts
 
-SECONDS_PER_TURN, SECONDS_PER_ROTATION = 2e-9, 2e-5  # per number of d³, and per rotation, of a replicate
+SECONDS_PER_TURN, SECONDS_PER_ROTATION = 1.2e-9, 1e-5  # per number of d³, and per rotation, of a replicate
 TEMPORARIES = 8  # arrays of a block that are there at once
 
 

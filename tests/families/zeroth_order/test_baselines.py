@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpviz.families.zeroth_order import DirectionalDescent
+from dpviz.families.zeroth_order import DirectionalDescent, FirstOrder
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.privacy.events import Gaussian, Laplace, Parallel
@@ -29,7 +29,7 @@ def test_laplace_noise_is_priced_exactly_in_every_currency() -> None:
 def test_noise_is_that_of_one_clipped_number_per_batch() -> None:
     plan = DirectionalDescent().plan(FACTS, GaussianDP(mu=0.3))
     assert set(plan.events[0].events) == {Gaussian(0.3)}  # type: ignore[union-attr]
-    assert plan.noise["slope"] == pytest.approx(2 * 2.5 / 250 / 0.3, rel=1e-12)
+    assert plan.noise["gradient"] == pytest.approx(2 * 2.5 / 250 / 0.3, rel=1e-12)
     assert plan.schedule["step_size"][[0, 100]] == pytest.approx([0.1, 0.05])
 
 
@@ -41,3 +41,7 @@ def test_the_default_gets_where_the_specification_says() -> None:
     *_, last = method.run(problem, plan, Mechanisms(Ledger(plan.terms, 16), 1))
     assert np.median(problem.evaluate_cheap(last.output)["objective"]) < 0.01
     assert (last.released["evaluations"] == 2 * last.released["rows_used"]).all()
+    derivatives = FirstOrder()
+    plan = derivatives.plan(problem.facts, GaussianDP(mu=0.3))
+    *_, last = derivatives.run(problem, plan, Mechanisms(Ledger(plan.terms, 16), 1))
+    assert np.median(problem.evaluate_cheap(last.output)["objective"]) < 0.0005

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpviz.families.zeroth_order import DirectionalDescent, Naive, VarianceReduced
+from dpviz.families.zeroth_order import DirectionalDescent, FirstOrder, Naive, VarianceReduced
 from dpviz.families.zeroth_order.path import Path
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Query
@@ -109,6 +109,7 @@ ORTHONORMAL, DEFAULT = "directions=orthonormal, ", "default"
         (DirectionalDescent, DEFAULT, understated_slope, "sensitivity"),
         (DirectionalDescent, "clip=0.1", without_clip, "sensitivity"),
         (DirectionalDescent, DEFAULT, row_again, "sensitivity"),
+        (FirstOrder, DEFAULT, row_again, "sensitivity"),
         (VarianceReduced, ORTHONORMAL, without_clip, "sensitivity"),
         (Naive, DEFAULT, without_clip, "sensitivity"),
         (VarianceReduced, ORTHONORMAL, raw_moves, "sensitivity"),
