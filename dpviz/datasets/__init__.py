@@ -33,6 +33,7 @@ from dpviz.datasets.synthetic import (
     HeavyTailed,
     PaperLogistic,
     Saddle,
+    SphereLinear,
     UniformLinear,
     UniformLogistic,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "PreparedCategories",
     "Reading",
     "Saddle",
+    "SphereLinear",
     "UniformLinear",
     "UniformLogistic",
     "Upload",

@@ -165,6 +165,33 @@ class UniformLinear(DatasetSpecification):
         return features, features @ weights - 0.5 * weights.sum() + noise
 
 
+class SphereLinear(DatasetSpecification):
+    """A number to predict, with outliers: rows a uniform on the unit sphere, target aᵀx* + 0.05 N(0, 1), x* = 1/√d in
+    every coordinate; of a share of the rows it is uniform on [-3, 3] instead. Declared range ±1, which cuts outliers.
+
+    Drawn from `default_rng(seed)`: rows, noise, which rows are outliers, their targets.
+    """
+
+    kind: ClassVar[str] = "datasets.synthetic.sphere_linear"
+    title: ClassVar[str] = "A number to predict, with outliers"
+    rows: int = number(60_000, 1000, 200_000, label="Rows", symbol="n", scale="log", help="More rows need less noise.")
+    dimension: int = _dimension(8)
+    outliers: float = number(0.2, 0.0, 0.5, label="Outliers", help="Share of targets that say nothing.")
+    seed: int = _seed()
+
+    def facts(self) -> DatasetFacts:
+        return replace(_facts(self.rows, self.dimension, -1.0, 1.0), target=(-1.0, 1.0))
+
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        generator = np.random.default_rng(self.seed)
+        features = generator.standard_normal((self.rows, self.dimension))
+        features /= np.linalg.norm(features, axis=1, keepdims=True)
+        target = features.sum(axis=1) / math.sqrt(self.dimension) + 0.05 * generator.standard_normal(self.rows)
+        out = generator.random(self.rows) < self.outliers
+        target[out] = generator.uniform(-3.0, 3.0, int(out.sum()))
+        return features, target
+
+
 class Saddle(DatasetSpecification):
     """Rows along one line, on both sides of 0: what makes x = 0 a saddle point of a robust principal component.
 

@@ -18,6 +18,7 @@ from dpviz.datasets import (
     HeavyTailed,
     PaperLogistic,
     Saddle,
+    SphereLinear,
     UniformLinear,
     UniformLogistic,
     UploadedTable,
@@ -38,6 +39,7 @@ SPECIFICATIONS = [
     BundledTable(table="health_insurance"),
     UniformLinear(rows=600, dimension=3),
     Saddle(rows=1000, dimension=3),
+    SphereLinear(rows=1000, dimension=3),
     CovertypeLike(rows=1000),
     CovertypeUpload(identity=FOREST, n=30),
     UploadedTable(
