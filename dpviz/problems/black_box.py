@@ -143,7 +143,7 @@ class BlackBox(ProblemSpecification):
 
 class TableModel(BlackBox):
     """A model of a table: features scaled by their declared ranges, rows divided by a number and shortened to norm 1;
-    the target's declared range becomes [-1, 1], and two classes are -1 and +1."""
+    the target's declared range becomes [-1, 1] or [0, 1], and two classes are its ends."""
 
     data: DatasetSpecification = UniformLinear()
     intercept: bool = switch(True, label="Intercept", help="A further feature that is the same in all rows.")
@@ -154,6 +154,13 @@ class TableModel(BlackBox):
         label="Divide rows by",
         scale="log",
         help="Rows longer than 1 are shortened. Empty: by the root of the number of features, so that no row is.",
+    )
+
+    targets: Literal["symmetric", "unit"] = choice(
+        "symmetric",
+        {"symmetric": "[-1, 1]", "unit": "[0, 1]"},
+        label="Target's range becomes",
+        help="Runs begin at 0, or near it: choose the range in which most targets are near 0, too.",
     )
 
     @property
@@ -182,10 +189,10 @@ class TableModel(BlackBox):
             shorten(rows[part])
         return rows, self._targets(data)
 
-    @staticmethod
-    def _targets(data: Dataset) -> np.ndarray:
+    def _targets(self, data: Dataset) -> np.ndarray:
         low, high = data.facts.target or (-1.0, 1.0)
-        return np.clip((data.labels - (low + high) / 2) / ((high - low) / 2), -1.0, 1.0)[:, None]
+        places = np.clip((data.labels - low) / (high - low), 0.0, 1.0)[:, None]
+        return np.asarray(places if self.targets == "unit" else 2 * places - 1)
 
 
 class CappedRegression(TableModel):
@@ -193,9 +200,7 @@ class CappedRegression(TableModel):
 
     kind: ClassVar[str] = "problems.black_box.capped_regression"
     title: ClassVar[str] = "Robust regression (capped error)"
-    cap: float = number(
-        0.5, 0.05, 2.0, label="Cap", symbol="τ", scale="log", help="Largest error that counts, in half ranges."
-    )
+    cap: float = number(1.0, 0.05, 2.0, label="Cap", symbol="τ", scale="log", help="Largest error that counts.")
 
     @property
     def size(self) -> tuple[int, int]:

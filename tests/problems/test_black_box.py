@@ -93,7 +93,7 @@ def test_the_demonstrations_have_the_values_that_they_are_known_for() -> None:
 
 def test_robust_regression_has_the_values_of_its_demonstration() -> None:
     """F(0) = 0.3075 and F(x*) = 0.1240 at τ = ½, 60,000 rows: ±0.002, and cutting outliers at 1 takes 0.002 away."""
-    model = CappedRegression(data=SphereLinear(), intercept=False, divisor=1.0)
+    model = CappedRegression(data=SphereLinear(), cap=0.5, intercept=False, divisor=1.0)
     assert objective(model.build(), (0.0,) * 8, (8**-0.5,) * 8) == pytest.approx([0.3075, 0.1240], abs=4e-3)
 
 
@@ -106,6 +106,12 @@ def test_a_vote_is_the_rating_on_average_but_no_lipschitz_function() -> None:
     assert one["objective"][1] == pytest.approx(0.0798, abs=2e-3)  # E |0.1 N(0, 1)|
     assert not votes.facts.exact and votes.facts.value_range == 1.0
     assert (two["clipped_share"] > 0).all() and two["clipped_mass"] == pytest.approx(1 - 2 * 0.1)  # 1 to 2rL
+
+
+def test_targets_fill_the_range_that_is_chosen() -> None:
+    for targets, low in (("symmetric", -1.0), ("unit", 0.0)):
+        model = CappedRegression(data=UniformLinear(rows=1000, noise=3.0), targets=targets)
+        assert (model.build()._targets.min(), model.build()._targets.max()) == pytest.approx((low, 1.0), abs=1e-12)
 
 
 def test_a_declared_constant_that_is_too_small_is_no_promise() -> None:
