@@ -47,6 +47,13 @@ class Layout:
         """Rows that a run uses, each once."""
         return self.epochs * (self.first + (self.length - 1) * self.batch)
 
+    def found(self, row: int) -> tuple[int, int] | None:
+        """(epoch, step), both from 1, whose batch has this row of the public order, from 1; None: it is not used."""
+        if not 1 <= row <= self.rows:
+            return None
+        epoch, place = divmod(row - 1, self.rows // self.epochs)
+        return epoch + 1, 1 if place < self.first else 2 + (place - self.first) // self.batch
+
     def each(self, first: float, later: float) -> np.ndarray:
         """(K T,) one number for the first step of every epoch, another one for the later steps."""
         return np.tile([first, *[later] * (self.length - 1)], self.epochs)

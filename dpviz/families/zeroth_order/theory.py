@@ -209,12 +209,28 @@ class Best:
 def best_reduced(setting: Setting, sums: Sums | Literal["published"], lengths: tuple[int, ...] = LENGTHS) -> Best:
     """Over T × K, D = r/T, half of an epoch's rows for its first step. Optimal sums are taken for the normalised
     square root, which is as good to 3 % and needs no search."""
-    s, d, L = setting, setting.d, setting.lipschitz
     table: Sums | Literal["published"] = "normalised" if sums in ("optimal", "normalised") else sums
     T = np.array(lengths)[:, None]
     variance = np.array([mean_variance(table, length) for length in lengths])[:, None]
-    K = np.unique(np.rint(np.geomspace(1, s.n / 2, _EPOCHS)).astype(int))[None]
-    per = s.n // K
+    K = np.unique(np.rint(np.geomspace(1, setting.n / 2, _EPOCHS)).astype(int))[None]
+    bound, first, batch = reduced_grid(setting, setting.n // K, K, T, variance)
+    return _best(bound, T, K, first, batch)
+
+
+def best_naive(setting: Setting, lengths: tuple[int, ...] = LENGTHS) -> Best:
+    """The same for the naive oracle, whose batches are all alike."""
+    T = np.array(lengths)[:, None]
+    K = np.unique(np.rint(np.geomspace(1, setting.n, _EPOCHS)).astype(int))[None]
+    bound, batch = naive_grid(setting, setting.n // K, K, T)
+    return _best(bound, T, K, batch, batch)
+
+
+def reduced_grid(
+    setting: Setting, per: np.ndarray, K: np.ndarray, T: np.ndarray, variance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`reduced_bound` of arrays that broadcast, with inf where rows do not reach; and rows of the first and of every
+    later step. per : rows of an epoch. variance : `mean_variance` of epochs of T steps."""
+    s, d, L = setting, setting.d, setting.lipschitz
     batch = per // (2 * T)
     first, move = per - (T - 1) * batch, s.radius / T
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -227,22 +243,19 @@ def best_reduced(setting: Setting, sums: Sums | Literal["published"], lengths: t
         error = np.sqrt(sampling + (T - 1) / 2 * steps + d * (largest / s.mu) ** 2 * variance)
         travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)
         bound = np.where(batch >= 1, travel + (L + error) / np.sqrt(T) + 2 * error, np.inf)
-    return _best(bound, T, K, first, batch)
+    return bound, first, batch
 
 
-def best_naive(setting: Setting, lengths: tuple[int, ...] = LENGTHS) -> Best:
-    """The same for the naive oracle, whose batches are all alike."""
+def naive_grid(setting: Setting, per: np.ndarray, K: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`naive_bound` in the same way, and rows of every step."""
     s, d, L = setting, setting.d, setting.lipschitz
-    T = np.array(lengths)[:, None]
-    K = np.unique(np.rint(np.geomspace(1, s.n, _EPOCHS)).astype(int))[None]
-    batch = (s.n // K) // T
+    batch = per // T
     with np.errstate(divide="ignore", invalid="ignore"):
         change = slope_sensitivity(s.kind, s.count, d, 2 * s.radius * L, s.radius) / batch
         squared = slope_variance(s.kind, s.count, d, L) / batch + d * (change / s.mu) ** 2
         travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)
         bound = travel + (np.sqrt(L**2 + squared) + np.sqrt(squared)) / np.sqrt(T)
-        bound = np.where(batch >= 1, bound, np.inf)
-    return _best(bound, T, K, batch, batch)
+    return np.where(batch >= 1, bound, np.inf), batch
 
 
 def _best(bound: np.ndarray, T: np.ndarray, K: np.ndarray, first: np.ndarray, batch: np.ndarray) -> Best:
@@ -253,8 +266,14 @@ def _best(bound: np.ndarray, T: np.ndarray, K: np.ndarray, first: np.ndarray, ba
 
 def crossover(sums: Sums | Literal["published"], length: int) -> float:
     """Private error of the running sums over that of the naive oracle, at equal rows and directions, D = r/T: below 1
-    they pay. 8 √(ν_T / T)."""
-    return 8 * math.sqrt(mean_variance(sums, length) / length)
+    they pay."""
+    return private_ratio(mean_variance(sums, length), length)
+
+
+def private_ratio(variance: float, length: int, farthest: float = 2.0) -> float:
+    """The same of sums with this `mean_variance`: 8 √(ν_T / T). farthest : how far two points may be apart, in D; with
+    batches that follow the moves, 1."""
+    return 4 * farthest * math.sqrt(variance / length)
 
 
 # ------------------------------------------------------------------------------------------------------ data complexity

@@ -1,0 +1,98 @@
+"""How many rows a stationary point takes, by inverting the planner; and from which epoch length on running sums pay.
+
+The rates of papers leave out constants and logarithms, which count for a factor of several hundred here.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from dpviz.families.zeroth_order import theory
+from dpviz.families.zeroth_order.theory import Setting
+from dpviz.problems.directions import Kind
+
+Growing = Literal["published", "tree", "square_root", "independent"]  # sums whose noise is known for any T
+LENGTHS: tuple[int, ...] = tuple(2**j for j in range(1, 21))
+_EPOCHS = 60  # of the grid
+_RANGE = (2.0, 11.0)  # powers of ten of the rows that are tried
+_ROWS = 73
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to estimate gradients. sums : of the variance-reduced oracle, None for the naive one. full : m = d
+    directions per row, else one."""
+
+    name: str
+    kind: Kind
+    sums: Growing | None
+    full: bool = True
+
+
+WAYS: tuple[Way, ...] = (
+    Way("as published", "iid", "published"),
+    Way("running sums, orthonormal, square root", "orthonormal", "square_root"),
+    Way("naive, one direction", "iid", None, full=False),
+    Way("naive, orthonormal", "orthonormal", None),
+)
+
+
+def mean_variances(sums: Growing, lengths: Sequence[int]) -> np.ndarray:
+    """ν_T as in `theory.mean_variance`, (k,), for epochs of any length: in closed form, or by one sum for all."""
+    T = np.array(lengths, dtype=np.int64)
+    if sums == "independent":
+        return (T + 1) / 2
+    if sums == "square_root":
+        return np.array(_square_root(tuple(lengths)))
+    levels = np.ceil(np.log2(T)) + 1 if sums == "published" else np.floor(np.log2(T)) + 1
+    bits = np.zeros(T.shape)
+    for bit in range(int(T.max()).bit_length()):  # how often it is set in 1, …, T
+        period = 2 << bit
+        bits += (T + 1) // period * (period // 2) + np.maximum((T + 1) % period - period // 2, 0)
+    return np.asarray(levels * bits / T)
+
+
+@lru_cache(maxsize=8)
+def _square_root(lengths: tuple[int, ...]) -> tuple[float, ...]:
+    """S_T · mean of S_1, …, S_T, S_t = Σ_{k<t} c_k². As (k + 1)² c²_{k+1} - k² c²_k = (k + 1/4) c²_k, the sum of the
+    S_t is (T + 1/4) S_T - T² c²_T."""
+    k = np.arange(1, max(lengths) + 1)
+    squares = np.cumprod(np.append(1.0, (2 * k - 1) / (2 * k))) ** 2
+    T = np.array(lengths)
+    total = np.cumsum(squares)[T - 1]
+    return tuple((total * ((1 + 1 / (4 * T)) * total - T * squares[T])).tolist())
+
+
+@lru_cache(maxsize=64)
+def bounds(setting: Setting, way: Way) -> tuple[np.ndarray, np.ndarray]:
+    """Rows n (k,) ascending, and the smallest bound that each of them allows, over epochs of up to 2²⁰ steps; D = r/T.
+
+    Its radius is r + R_w ≤ 2r. Directions of the setting are those of the way. 5 ms; read-only, kept.
+    """
+    s = replace(setting, kind=way.kind, count=setting.d if way.full else 1)
+    rows = np.geomspace(10 ** _RANGE[0], 10 ** _RANGE[1], _ROWS)
+    T = np.array(LENGTHS, dtype=float)[None, :, None]
+    most = rows / 2 if way.sums else rows
+    K = np.rint(most[:, None, None] ** np.linspace(0, 1, _EPOCHS))
+    per = np.floor(rows[:, None, None] / K)
+    if way.sums:
+        bound = theory.reduced_grid(s, per, K, T, mean_variances(way.sums, LENGTHS)[None, :, None])[0]
+    else:
+        bound = theory.naive_grid(s, per, K, T)[0]
+    found = np.minimum.accumulate(bound.min(axis=(1, 2)))
+    for array in (rows, found):
+        array.flags.writeable = False
+    return rows, found
+
+
+def rows_needed(setting: Setting, way: Way, accuracy: float) -> float:
+    """M: the fewest rows with which the bound is ε or less; inf if 10¹¹ are too few."""
+    rows, found = bounds(setting, way)
+    if found[-1] > accuracy:
+        return math.inf
+    falling = np.log(found[::-1])  # ascending
+    return float(np.exp(np.interp(math.log(accuracy), falling, np.log(rows[::-1]))))

@@ -1,0 +1,135 @@
+"""Figures of what a stationary point takes: rows, when privacy is free, and when running sums pay. No data is read."""
+
+import math
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dpviz.families.zeroth_order import complexity, theory
+from dpviz.families.zeroth_order.complexity import WAYS
+from dpviz.families.zeroth_order.theory import Setting
+from dpviz.numbers import short
+from dpviz.plots import style
+from dpviz.plots.lines import Limit, Line, Mark, Turn, line_figure
+from dpviz.plots.style import ArmStyle
+
+STYLES = (  # of `complexity.WAYS`
+    ArmStyle(style.PALETTE["private"], "solid"),
+    ArmStyle(style.PALETTE["private"], "dash"),
+    ArmStyle(style.PALETTE["spent"], "solid"),
+    ArmStyle(style.PALETTE["spent"], "dash"),
+)
+RATE = ArmStyle(style.GREY, "dot")
+CURVES: tuple[tuple[complexity.Growing, str, float, ArmStyle], ...] = (
+    ("published", "Tree, as published", 2.0, STYLES[0]),
+    ("square_root", "Square root", 2.0, STYLES[1]),
+    ("square_root", "Square root, batches follow moves", 1.0, ArmStyle(style.PALETTE["theory"], "solid")),
+)
+FREE = (STYLES[0], STYLES[3])
+LENGTHS: tuple[int, ...] = tuple(2**j for j in range(1, 16))
+
+
+def rows_needed(setting: Setting, accuracy: float, *, height: int = style.HEIGHT) -> tuple[go.Figure, dict[str, float]]:
+    """M, the rows for (2r, ε)-stationarity at the setting's μ, against ε: by the planner for each of
+    `complexity.WAYS`, and the published rate without constants and logarithms. And M for `accuracy`, by name: inf
+    where 10¹¹ rows are too few.
+
+    setting : its n is drawn; its directions do not matter. accuracy : ε, marked. From ε = L on a bound says nothing:
+    the curves end there.
+    """
+    lines, marks, needed = [], [], {}
+    for way, look in zip(WAYS, STYLES, strict=True):
+        rows, bound = complexity.bounds(setting, way)
+        kept = bound < setting.lipschitz
+        kept &= np.append(bound[:-1] > bound[1:], True)  # more rows for nothing are none that are needed
+        lines.append(Line(bound[kept][::-1], rows[kept][::-1], way.name, look))
+        needed[way.name] = complexity.rows_needed(setting, way, accuracy)
+        if needed[way.name] < math.inf:
+            text = f"{way.name}: M = {short(needed[way.name], 2)} at ε = {short(accuracy)}"
+            marks.append(Mark(accuracy, needed[way.name], text, look.color))
+    grid = np.geomspace(min(accuracy, *(line.x[0] for line in lines)), setting.lipschitz, 40)
+    s = setting
+    rate = [theory.published_rows(s.d, s.lipschitz, s.gap, 2 * s.radius, one, s.mu) for one in grid.tolist()]
+    name = "published rate alone"
+    lines.append(Line(grid, np.array(rate), name, RATE))
+    needed[name] = theory.published_rows(s.d, s.lipschitz, s.gap, 2 * s.radius, accuracy, s.mu)
+    figure = line_figure(
+        lines,
+        x_title="Stationarity ε",
+        y_title="Rows needed, M",
+        log_y=True,
+        log_x=True,
+        limits=[Limit(setting.n, f"your n = {setting.n:,}")],
+        marks=marks,
+        turns=[Turn(accuracy, f"ε = {short(accuracy)}")],
+        notes=["the rate has no constants and no logarithms"],
+        labels=False,
+        height=height,
+    )
+    return figure, needed
+
+
+def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float, *, height: int = style.HEIGHT) -> go.Figure:
+    """From which budget μ on privacy is free, against ε: there, the private term of the rate of the variance-reduced
+    oracle is the smaller one. The regions are above √d ε/L as published, and above ε/L with orthonormal directions;
+    your point is marked.
+
+    mu : inf without privacy; then there is no point.
+    """
+    known = 0 < mu < math.inf
+    grid = np.geomspace(min(0.01 * lipschitz, accuracy / 2), max(lipschitz, 2 * accuracy), 40)
+    own = [theory.free_privacy(d, lipschitz, accuracy, kind) for kind in ("iid", "orthonormal")]
+    top = max(3 * own[0] * grid[-1] / accuracy, 2 * mu if known else 0.0)
+    lines = []
+    for at, name, look in zip(own, ("free as published", "free with orthonormal directions"), FREE, strict=True):
+        edge = at * grid / accuracy
+        lines.append(Line(grid, edge, name, look, low=edge, high=np.full(len(grid), top), value=False))
+    marks = [Mark(accuracy, mu, f"you, μ = {short(mu)}: {_verdict(mu, own)}", style.PALETTE["second"])] if known else []
+    return line_figure(
+        lines,
+        x_title="Stationarity ε",
+        y_title="Budget μ",
+        log_y=True,
+        log_x=True,
+        marks=marks,
+        notes=[f"here: free from μ = {short(own[0])} on, orthonormal {short(own[1])}"],
+        height=height,
+    )
+
+
+def _verdict(mu: float, thresholds: list[float]) -> str:
+    published, orthonormal = (mu >= least for least in thresholds)
+    return "free" if published else "free with orthonormal directions" if orthonormal else "privacy takes more rows"
+
+
+def crossover(
+    length: int, sums: theory.Sums | None = None, farthest: float = 2.0, *, height: int = style.HEIGHT
+) -> go.Figure:
+    """Noise of running sums over that of fresh estimates on the same rows, in the same directions, against the steps T
+    of an epoch; below 1 running sums pay.
+
+    length : your T, at most `theory.LENGTHS` reach; marked, for each curve, or for your own sums. farthest : as in
+    `theory.private_ratio`.
+    """
+    grid = sorted({*LENGTHS, length})
+    lines, marks = [], []
+    for kind, name, distance, look in CURVES:
+        ratios = 4 * distance * np.sqrt(complexity.mean_variances(kind, grid) / np.array(grid))
+        lines.append(Line(np.array(grid), ratios, name, look, value=False))
+        if sums is None:
+            at = float(ratios[grid.index(length)])
+            marks.append(Mark(length, at, f"{name}, T = {length}: {short(at)}", look.color))
+    if sums is not None:
+        at = theory.private_ratio(theory.mean_variance(sums, length), length, farthest)
+        marks.append(Mark(length, at, f"yours, T = {length}: {short(at)}", style.PALETTE["second"]))
+    return line_figure(
+        lines,
+        x_title="Steps per epoch T",
+        y_title="Noise, running sums over naive",
+        log_y=True,
+        log_x=True,
+        limits=[Limit(1.0, "running sums pay below")],
+        marks=marks,
+        turns=[Turn(length, f"T = {length:,}")],
+        height=height,
+    )

@@ -1,0 +1,138 @@
+"""Plan-time figures of the zeroth-order family: noise of running sums, the tree, rows needed, and what pays when."""
+
+import math
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from dpviz.families.zeroth_order import Naive, VarianceReduced, complexity, noise_figures
+from dpviz.families.zeroth_order import complexity_figures as figures
+from dpviz.families.zeroth_order.planning import Layout
+from dpviz.families.zeroth_order.theory import Setting
+from dpviz.plots.words import in_words
+from dpviz.privacy.budgets import GaussianDP, NoPrivacy
+from dpviz.privacy.matrix_factorisation import binary_tree, tree_nodes
+from dpviz.problems.black_box import PhaseRetrieval
+from dpviz.ui import charts
+
+FACTS = PhaseRetrieval(gap=0.3).facts()
+MU = GaussianDP(mu=1.0)
+TEN = Setting(n=50_000, d=10, lipschitz=1.0, radius=0.1, gap=1.0, mu=1.0, kind="iid", count=10)
+SIXTEEN = Layout(16, 40, 665, 39, 0.1, 0.1, 6)
+
+
+def curves(figure: go.Figure) -> dict[str, np.ndarray]:
+    return {trace.name: np.asarray(trace.y) for trace in figure.data if trace.name}
+
+
+# ------------------------------------------------------------------------------------------------------ running sums
+
+
+@pytest.mark.parametrize("chosen", ["tree", "optimal"])
+def test_noise_of_the_own_sums_is_that_of_the_plan_and_stands_out(chosen: str) -> None:
+    method = VarianceReduced(sums=chosen, directions="orthonormal")
+    figure = noise_figures.running_sums(method, FACTS, MU)
+    found, own = curves(figure), noise_figures.SUMS[chosen][0]
+    assert set(found) == {name for name, _ in noise_figures.SUMS.values()} | {noise_figures.NAIVE[0]}
+    assert found[own] == pytest.approx(method.plan(FACTS, MU).noise["prefix"][:16], rel=1e-6)
+    assert {trace.name for trace in figure.data if trace.line.width and trace.line.width > 2} == {own}
+    for sums, (name, _) in noise_figures.SUMS.items():
+        other = method.replaced(sums=sums).plan(FACTS, MU).noise["prefix"][:16]
+        assert found[name] == pytest.approx(other, rel=1e-6)
+    naive = Naive(directions="orthonormal", directions_per_row=None).plan(FACTS, MU)
+    assert found[noise_figures.NAIVE[0]] == pytest.approx(naive.noise["gradient"][:16], rel=1e-6)
+    assert "1.12 times the tree's noise" in figure.layout.annotations[0].text  # √5 in place of √4
+
+
+def test_without_privacy_the_figure_says_that_there_is_no_noise() -> None:
+    assert "no noise" in in_words(noise_figures.running_sums(VarianceReduced(), FACTS, NoPrivacy()))
+
+
+# -------------------------------------------------------------------------------------------------------------- tree
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 8, 16, 31, 100])
+def test_a_row_enters_the_nodes_that_the_tree_releases(length: int) -> None:
+    encoder = binary_tree(length).encoder()
+    for leaf in range(1, length + 1):
+        found = noise_figures.nodes_of(leaf, length)
+        assert [last for _, last in found] == (np.flatnonzero(encoder[:, leaf - 1]) + 1).tolist()
+        assert all(first <= leaf <= last for first, last in found)
+        assert len(found) <= math.floor(math.log2(length)) + 1 - (leaf > 1 and length & (length - 1) == 0)
+
+
+def lit(figure: go.Figure) -> dict[str, set[tuple[int, int]]]:
+    """Nodes (first, last) by their name in the legend."""
+    found = {}
+    for trace in figure.data:
+        ends = zip(trace.x - trace.error_x.array + 0.5, trace.x + trace.error_x.array - 0.5, strict=True)
+        found[trace.name] = {(round(float(low)), round(float(high))) for low, high in ends}
+    return found
+
+
+def test_the_nodes_of_a_row_and_of_a_prefix_light_up_and_share_one() -> None:
+    """Row 760 of the order is in step 4 of epoch 1: 665 rows, then 39 each. Its nodes are (1, 4), (1, 8), (1, 16)."""
+    figure = noise_figures.tree(SIXTEEN, 760, 7)
+    found = lit(figure)
+    assert found["the row enters"] == {(1, 8), (1, 16)} and found["both"] == {(1, 4)}
+    assert found["summed for step t"] == {(5, 6), (7, 7)}
+    assert set().union(*found.values()) == {node for t in range(1, 17) for node in tree_nodes(t)}
+    assert len({trace.marker.symbol for trace in figure.data}) == 4  # not by colour alone
+    assert (
+        "enters 3 of 16 nodes" in figure.layout.annotations[0].text
+        and "sums 3 nodes" in figure.layout.annotations[0].text
+    )
+    assert "both 1" in in_words(figure) and set(charts.numbers(figure)["curve"]) == set(found)
+    before = lit(noise_figures.tree(SIXTEEN, 760, 3))  # a row that comes later is in no sum
+    assert "both" not in before and len(before["the row enters"]) == 3
+
+
+def test_rows_that_are_not_used_light_nothing_and_long_epochs_are_drawn() -> None:
+    unused = noise_figures.tree(SIXTEEN, SIXTEEN.rows + 1, 16)
+    assert "the row enters" not in lit(unused) and "is not used" in unused.layout.annotations[0].text
+    long = noise_figures.tree(Layout(1000, 1, 50, 5, 0.1, 0.1, 6), 1, 999)
+    assert sum(len(nodes) for nodes in lit(long).values()) == 1000
+    assert len(lit(long)["the row enters"] | lit(long).get("both", set())) == 10
+
+
+def test_where_a_row_is() -> None:
+    """By counting: 3 epochs of 4 steps, with 5 and then 2 rows."""
+    layout = Layout(4, 3, 5, 2, 0.1, 0.1, 6)
+    places = [(epoch, step) for epoch in (1, 2, 3) for step in (1, 2, 3, 4) for _ in range(5 if step == 1 else 2)]
+    assert [layout.found(row) for row in range(1, layout.rows + 1)] == places
+    assert layout.found(0) is None and layout.found(layout.rows + 1) is None
+
+
+# --------------------------------------------------------------------------------------------------------- complexity
+
+
+def test_rows_needed_are_those_of_the_planner_and_far_from_the_bare_rate() -> None:
+    """d = 10, δ = 0.2, L = F* = 1, ε = 0.3, μ = 1 (specification, section 5): within 3 %, they have two digits."""
+    figure, needed = figures.rows_needed(TEN, 0.3)
+    expected = [2.6e6, 4.6e5, 1.1e6, 3.0e5]
+    assert [needed[way.name] for way in complexity.WAYS] == pytest.approx(expected, rel=0.035)
+    assert needed["published rate alone"] == pytest.approx(3609, rel=1e-3)
+    assert set(curves(figure)) == set(needed) and "M = 2,600,000 at ε = 0.3" in in_words(figure)
+    for line in (trace for trace in figure.data if trace.name in needed):
+        assert (np.diff(line.x) > 0).all() and (np.diff(line.y) < 0).all() and line.x.max() <= 1
+    assert figures.rows_needed(TEN, 1e-4)[1]["as published"] == math.inf
+
+
+def test_privacy_is_free_above_the_lines() -> None:
+    figure = figures.free_privacy(10, 1.0, 0.3, 0.5)
+    found = curves(figure)
+    assert found["free as published"] == pytest.approx(math.sqrt(10) * found["free with orthonormal directions"])
+    assert "you, μ = 0.5: free with orthonormal directions" in in_words(figure)
+    for mu, words in ((1.0, "μ = 1: free"), (0.2, "privacy takes more rows"), (math.inf, "free as published")):
+        assert words in in_words(figures.free_privacy(10, 1.0, 0.3, mu))
+    assert "Marked" not in in_words(figures.free_privacy(10, 1.0, 0.3, math.inf))
+
+
+def test_where_running_sums_begin_to_pay() -> None:
+    """From T = 8192 on as published, from 1024 on with square roots, from 128 on if batches follow the moves."""
+    figure = figures.crossover(64)
+    below = {trace.name: trace.x[trace.y < 1].min() for trace in figure.data if trace.name}
+    assert below == {name: T for (_, name, _, _), T in zip(figures.CURVES, (8192, 1024, 128), strict=True)}
+    assert "T = 64: 4.59" in in_words(figure) and "T = 64: 2.23" in in_words(figure)
+    assert "yours, T = 64: 2.1" in in_words(figures.crossover(64, "optimal"))
