@@ -30,6 +30,7 @@ class Plan:
     charged_at : (len(events),) iteration at which each of `events` is charged.
     iterations : T, exact, or the most that there can be.
     batch_size : (T,) rows that each iteration reads, on average if that is random; None where no rows are counted.
+    sizes_vary : whether it is random, drawn by the run from its public numbers.
     noise : by name ("gradient", "x", "hessian"), (T,) scale of the noise that each iteration adds, 0 where none.
         Empty if the method never adds noise: then it randomises by selection.
     noise_varies : whether `noise` is an upper bound, because what is drawn follows what was released before.
@@ -67,6 +68,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     stops: bool = False
     noise_varies: bool = False
+    sizes_vary: bool = False
 
     def __post_init__(self) -> None:
         """Refuse arrays of the wrong shape with a ValueError, and make all of them read-only."""
@@ -105,6 +107,7 @@ class Plan:
         iterations: int | None = None,
         stops: bool = False,
         batch_size: np.ndarray | None = None,
+        sizes_vary: bool = False,
         noise: Mapping[str, np.ndarray] = NOTHING,
         record_at: np.ndarray | None = None,
         resolved: Mapping[str, float] = MappingProxyType({}),
@@ -120,7 +123,20 @@ class Plan:
         steps = len(events) if iterations is None else iterations
         terms = FixedEvents(events)
         return cls(
-            facts, budget, terms, times, steps, batch_size, noise, schedule, None, record_at, resolved, notes, stops
+            facts,
+            budget,
+            terms,
+            times,
+            steps,
+            batch_size,
+            noise,
+            schedule,
+            None,
+            record_at,
+            resolved,
+            notes,
+            stops,
+            sizes_vary=sizes_vary,
         )
 
     @classmethod
@@ -172,8 +188,9 @@ class Plan:
     @cached_property
     def passes(self) -> np.ndarray | None:
         """(T+1,) how often the table has been read after each iteration, 0 first: what computing costs, whatever the
-        size of a batch. None where that is not known in advance, because rows are not counted or replicates stop."""
-        if self.batch_size is None or self.stops:
+        size of a batch. None where that is not known in advance, because rows are not counted, batches are of random
+        size, or replicates stop."""
+        if self.batch_size is None or self.sizes_vary or self.stops:
             return None
         return np.concatenate([[0.0], np.cumsum(self.batch_size)]) / self.facts.n
 

@@ -208,6 +208,8 @@ def test_rows_noise_and_moments_to_record_are_fields_and_the_rest_is_the_schedul
 def test_a_plan_that_counts_no_rows_reads_all_of_them() -> None:
     plan = Plan.fixed(FACTS, BUDGET, (A, B))
     assert plan.batch_size is None and plan.rows.tolist() == [100, 100]
+    varying = Plan.fixed(FACTS, BUDGET, (A, B), batch_size=np.array([10.5, 20.0]), sizes_vary=True)
+    assert varying.passes is None and varying.rows.tolist() == [10.5, 20]
     assert not plan.noise and plan.record_at is None and plan.worst_case is None
 
 

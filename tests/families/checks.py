@@ -127,7 +127,9 @@ def check_paid(case: Case, seen: list[Release], shown: list[dict[str, Any]], led
 
 def check_shown(case: Case, prefix: str, drawn: list[tuple[int, float]]) -> None:
     """The plan's series of this name show what was drawn in every iteration, player by player, and nothing else; under
-    a filter, which need not use all, nothing else was drawn."""
+    a filter, which need not use all, nothing else was drawn. Sizes that vary are shown by their mean."""
+    if prefix == "batch_size" and case.plan.sizes_vary:
+        return
     series = [values for name, values in arrays(case.plan).items() if name.startswith(prefix)]
     for t in range(1, case.plan.iterations + 1):
         used = {round(value, 12) if prefix == "batch_size" else value for iteration, value in drawn if iteration == t}

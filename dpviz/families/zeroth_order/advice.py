@@ -10,17 +10,24 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.directions import Kind
 from dpviz.problems.value_problem import ValueFacts
 
-REDUCED: tuple[tuple[Kind, Sums], ...] = (("iid", "tree"), ("iid", "square_root"), ("orthonormal", "normalised"))
+REDUCED: tuple[tuple[Kind, Sums, bool], ...] = (  # directions, sums, and whether batches follow the moves
+    ("iid", "tree", False),
+    ("iid", "square_root", False),
+    ("orthonormal", "normalised", False),
+    ("orthonormal", "normalised", True),
+)
 
 
 @dataclass(frozen=True)
 class Option:
-    """A way to estimate gradients, with its best epochs. sums : None for the naive oracle. count : m."""
+    """A way to estimate gradients, with its best epochs. sums : None for the naive oracle. count : m. follows : whether
+    batches follow the moves."""
 
     kind: Kind
     count: int
     sums: Sums | None
     best: Best
+    follows: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,16 +53,27 @@ class Advice:
         if chosen.sums is None and not self.exact:
             words.append("Values jump here, so changes of the gradient would be clipped away: estimate it afresh.")
         elif chosen.sums is None:
-            ratio = theory.crossover(sums.sums or "tree", chosen.best.length)
-            words.append(
-                f"Epochs of {chosen.best.length} steps are too short for running sums: at equal rows their noise "
-                f"would be {short(ratio)} times that of fresh estimates."
-            )
+            words.append(self._against_sums(chosen.best.length, sums))
         else:
             words.append(f"Epochs of {chosen.best.length} steps are long enough for running sums to pay.")
+            if chosen.follows:
+                words.append("Let batches follow the moves: that halves the noise of a change.")
         if chosen.best.bound >= self.lipschitz:
             words.append("No bound is below L at this size: they promise nothing, though runs may do well.")
         return " ".join(words)
+
+    def _against_sums(self, length: int, sums: Option) -> str:
+        """Why fresh estimates do better, in epochs of this length, than the best running sums."""
+        ratio = theory.crossover(sums.sums or "tree", length, sums.follows)
+        noise = f"{short(ratio)} times that of fresh estimates"
+        if ratio >= 1:
+            return (
+                f"Epochs of {length} steps are too short for running sums: at equal rows their noise would be {noise}."
+            )
+        return (
+            f"In epochs of {length} steps the noise of running sums would be {noise}, but their errors add up, while "
+            "those of fresh estimates average out."
+        )
 
 
 def advice(facts: ValueFacts, budget: Budget, radius: float | None = None) -> Advice:
@@ -71,8 +89,9 @@ def advice(facts: ValueFacts, budget: Budget, radius: float | None = None) -> Ad
         facts.d,
     )
     found: list[Option] = []
-    for kind, sums in REDUCED:
-        found.append(Option(kind, facts.d, sums, theory.best_reduced(replace(setting, kind=kind), sums)))
+    for kind, sums, follows in REDUCED:
+        best = theory.best_reduced(replace(setting, kind=kind, follows=follows), sums)
+        found.append(Option(kind, facts.d, sums, best, follows))
     kinds: tuple[tuple[Literal["iid", "orthonormal"], int], ...] = (("iid", 1), ("orthonormal", facts.d))
     for kind, count in kinds:
         found.append(Option(kind, count, None, theory.best_naive(replace(setting, kind=kind, count=count))))

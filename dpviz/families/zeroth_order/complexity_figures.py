@@ -20,10 +20,10 @@ STYLES = (  # of `complexity.WAYS`
     ArmStyle(style.PALETTE["spent"], "dash"),
 )
 RATE = ArmStyle(style.GREY, "dot")
-CURVES: tuple[tuple[complexity.Growing, str, float, ArmStyle], ...] = (
-    ("published", "Tree, as published", 2.0, STYLES[0]),
-    ("square_root", "Square root", 2.0, STYLES[1]),
-    ("square_root", "Square root, batches follow moves", 1.0, ArmStyle(style.PALETTE["theory"], "solid")),
+CURVES: tuple[tuple[complexity.Growing, str, bool, ArmStyle], ...] = (
+    ("published", "Tree, as published", False, STYLES[0]),
+    ("square_root", "Square root", False, STYLES[1]),
+    ("square_root", "Square root, batches follow moves", True, ArmStyle(style.PALETTE["theory"], "solid")),
 )
 FREE = (STYLES[0], STYLES[3])
 LENGTHS: tuple[int, ...] = tuple(2**j for j in range(1, 16))
@@ -103,24 +103,24 @@ def _verdict(mu: float, thresholds: list[float]) -> str:
 
 
 def crossover(
-    length: int, sums: theory.Sums | None = None, farthest: float = 2.0, *, height: int = style.HEIGHT
+    length: int, sums: theory.Sums | None = None, follows: bool = False, *, height: int = style.HEIGHT
 ) -> go.Figure:
     """Noise of running sums over that of fresh estimates on the same rows, in the same directions, against the steps T
     of an epoch; below 1 running sums pay.
 
-    length : your T, at most `theory.LENGTHS` reach; marked, for each curve, or for your own sums. farthest : as in
-    `theory.private_ratio`.
+    length : your T, at most 1,024; marked for your own sums, or for each curve if there are none. follows : whether
+    your batches follow the moves.
     """
     grid = sorted({*LENGTHS, length})
     lines, marks = [], []
-    for kind, name, distance, look in CURVES:
-        ratios = 4 * distance * np.sqrt(complexity.mean_variances(kind, grid) / np.array(grid))
+    for kind, name, following, look in CURVES:
+        ratios = (4 if following else 8) * np.sqrt(complexity.mean_variances(kind, grid) / np.array(grid))
         lines.append(Line(np.array(grid), ratios, name, look, value=False))
         if sums is None:
             at = float(ratios[grid.index(length)])
             marks.append(Mark(length, at, f"{name}, T = {length}: {short(at)}", look.color))
     if sums is not None:
-        at = theory.private_ratio(theory.mean_variance(sums, length), length, farthest)
+        at = theory.crossover(sums, length, follows)
         marks.append(Mark(length, at, f"yours, T = {length}: {short(at)}", style.PALETTE["second"]))
     return line_figure(
         lines,

@@ -21,7 +21,8 @@ TEMPORARIES = 8  # arrays of a block that are there at once
 class Layout:
     """K epochs of T steps. first, batch : rows of the first and of every later step. move : D, the longest.
 
-    step_size : η. directions : m, per row.
+    step_size : η. directions : m, per row. follows : whether later steps have `batch` rows per D that two points may be
+    apart, which is up to 2 D and D on average.
     """
 
     length: int
@@ -31,6 +32,7 @@ class Layout:
     move: float
     step_size: float
     directions: int
+    follows: bool = False
 
     @property
     def steps(self) -> int:
@@ -39,20 +41,37 @@ class Layout:
 
     @property
     def sizes(self) -> np.ndarray:
-        """(K T,) rows of every step."""
-        return np.tile([self.first, *[self.batch] * (self.length - 1)], self.epochs)
+        """(K T,) rows of every step, on average if they follow the moves: half a row is added where they are whole."""
+        return self.each(self.first, self.batch + self.follows / 2)
+
+    def drawn_sizes(self, mix: np.ndarray) -> np.ndarray:
+        """(K T,) rows of every step. mix : (K T,) where in its move each point is, in [0, 1]; it is public, and drawn
+        before any row is read."""
+        if not self.follows:
+            return self.sizes.astype(int)
+        apart = 1 + mix - np.roll(mix, 1)  # the points of two steps, in D
+        later = np.maximum(1, np.ceil(self.batch * apart)).astype(int)
+        return np.where(np.arange(self.steps) % self.length == 0, self.first, later)
+
+    @property
+    def reserved(self) -> int:
+        """Rows of an epoch, at most: what points are apart adds up to (T - 1 + s_T - s_1) D."""
+        most = self.length * (self.batch + 1) - 1 if self.follows else (self.length - 1) * self.batch
+        return self.first + most
 
     @property
     def rows(self) -> int:
-        """Rows that a run uses, each once."""
-        return self.epochs * (self.first + (self.length - 1) * self.batch)
+        """Rows that a run uses, each once; at most."""
+        return self.epochs * self.reserved
 
     def found(self, row: int) -> tuple[int, int] | None:
-        """(epoch, step), both from 1, whose batch has this row of the public order, from 1; None: it is not used."""
-        if not 1 <= row <= self.rows:
+        """(epoch, step), both from 1, whose batch has this row of the public order, from 1, if batches have their mean
+        size; None: it is not used."""
+        ends = np.cumsum(self.sizes)
+        if not 1 <= row <= ends[-1]:
             return None
-        epoch, place = divmod(row - 1, self.rows // self.epochs)
-        return epoch + 1, 1 if place < self.first else 2 + (place - self.first) // self.batch
+        epoch, step = divmod(int(np.searchsorted(ends, row)), self.length)
+        return epoch + 1, step + 1
 
     def each(self, first: float, later: float) -> np.ndarray:
         """(K T,) one number for the first step of every epoch, another one for the later steps."""
@@ -67,18 +86,21 @@ class Layout:
         return t > 0 and t % self.length == 0
 
 
-def shared_out(n: int, length: int, epochs: int, share: float | None) -> tuple[int, int]:
-    """Rows of the first step of an epoch and of every later one. share : of an epoch's rows, for the first; None: the
-    same for all steps. Raises UserError if there are not enough."""
+def shared_out(n: int, length: int, epochs: int, share: float | None, follows: bool = False) -> tuple[int, int]:
+    """Rows of the first step of an epoch and of every later one, as in `Layout`. share : of an epoch's rows, for the
+    first; None: the same for all steps. Raises UserError if there are not enough."""
     per = n // epochs
-    batch = per // length if share is None else int(per * (1 - share) / length)
+    rest = per if share is None else int(per * (1 - share))
+    batch = (rest + 1) // length - 1 if follows else rest // length
     if batch < 1:
         raise UserError(
             f"Every row is used once, and {n:,} rows are too few for {length * epochs:,} steps. Take fewer steps, or "
             "more rows.",
             title="Not enough rows",
         )
-    return (batch if share is None else per - (length - 1) * batch), batch
+    if share is None:
+        return batch, batch
+    return per - (length * (batch + 1) - 1 if follows else (length - 1) * batch), batch
 
 
 def total_mu(budget: Budget, facts: ValueFacts) -> float:

@@ -25,7 +25,9 @@ from dpviz.problems.directions import Kind, spread
 
 Sums = Literal["tree", "square_root", "normalised", "optimal", "honaker", "independent"]
 OPTIMAL_LIVE = 128  # steps; above, the normalised square root is within 3 % of the optimum and takes no time
-_STEPS = (1.0, 7 / 6)  # E c and E c² of c = 1 - s + s', s and s' uniform: ‖w_t - w_{t-1}‖ is at most D c
+# Of c = 1 - s + s', s and s' uniform: ‖w_t - w_{t-1}‖ is at most D c. Largest c and E c²; where batches have B₂ c rows,
+# what counts is c/B₂ and c²/(B₂ c), hence 1 and E c = 1.
+_APART, _APART_FOLLOWED = (2.0, 7 / 6), (1.0, 1.0)
 
 # ------------------------------------------------------------------------------------------------------------ smoothing
 
@@ -121,7 +123,8 @@ def mean_variance(sums: Sums | Literal["published"], length: int) -> float:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a bound depends on. move : D. sums : of the variance-reduced oracle. gap : bound on F(x₀) - inf F."""
+    """What a bound depends on. gap : bound on F(x₀) - inf F. kind, count : the directions of a row. follows : whether
+    batches of the variance-reduced oracle follow the moves."""
 
     n: int
     d: int
@@ -131,6 +134,12 @@ class Setting:
     mu: float
     kind: Kind
     count: int
+    follows: bool = False
+
+    @property
+    def apart(self) -> tuple[float, float]:
+        """How far two points are apart, in D: at most, and squared on average, per row of a batch of B₂."""
+        return _APART_FOLLOWED if self.follows else _APART
 
 
 @dataclass(frozen=True)
@@ -163,12 +172,12 @@ def reduced_bound(
 
     Errors depend on the past, so they count twice in full: Cauchy-Schwarz per step.
     """
-    s, d, L = setting, setting.d, setting.lipschitz
+    s, d, L, (farthest, squared) = setting, setting.d, setting.lipschitz, setting.apart
     sampling = slope_variance(s.kind, s.count, d, L) / first
-    steps = change_variance(s.kind, s.count, d, L, s.radius) * _STEPS[1] * move**2 / batch
+    steps = change_variance(s.kind, s.count, d, L, s.radius) * squared * move**2 / batch
     largest = max(
         slope_sensitivity(s.kind, s.count, d, 2 * s.radius * L, s.radius) / first,
-        change_sensitivity(s.kind, s.count, d, 2 * L * move, s.radius) / batch,
+        change_sensitivity(s.kind, s.count, d, farthest * L * move, s.radius) / batch,
     )
     error = math.sqrt(sampling + (length - 1) / 2 * steps + d * (largest / s.mu) ** 2 * variance)
     return Bound(_travel(s, length, epochs, move), (L + error) / math.sqrt(length), 2 * error, error)
@@ -230,15 +239,15 @@ def reduced_grid(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """`reduced_bound` of arrays that broadcast, with inf where rows do not reach; and rows of the first and of every
     later step. per : rows of an epoch. variance : `mean_variance` of epochs of T steps."""
-    s, d, L = setting, setting.d, setting.lipschitz
-    batch = per // (2 * T)
-    first, move = per - (T - 1) * batch, s.radius / T
+    s, d, L, (farthest, squared) = setting, setting.d, setting.lipschitz, setting.apart
+    batch = (per // 2 + 1) // T - 1 if s.follows else per // (2 * T)
+    first, move = per - (T * (batch + 1) - 1 if s.follows else (T - 1) * batch), s.radius / T
     with np.errstate(divide="ignore", invalid="ignore"):
         sampling = slope_variance(s.kind, s.count, d, L) / first
-        steps = change_variance(s.kind, s.count, d, L, s.radius) * _STEPS[1] * move**2 / batch
+        steps = change_variance(s.kind, s.count, d, L, s.radius) * squared * move**2 / batch
         largest = np.maximum(
             slope_sensitivity(s.kind, s.count, d, 2 * s.radius * L, s.radius) / first,
-            change_sensitivity(s.kind, s.count, d, 2 * L, s.radius) * move / batch,
+            change_sensitivity(s.kind, s.count, d, farthest * L, s.radius) * move / batch,
         )
         error = np.sqrt(sampling + (T - 1) / 2 * steps + d * (largest / s.mu) ** 2 * variance)
         travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)
@@ -264,16 +273,10 @@ def _best(bound: np.ndarray, T: np.ndarray, K: np.ndarray, first: np.ndarray, ba
     return Best(float(bound[i, j]), int(T[i, 0]), int(K[0, j]), *rows)
 
 
-def crossover(sums: Sums | Literal["published"], length: int) -> float:
+def crossover(sums: Sums | Literal["published"], length: int, follows: bool = False) -> float:
     """Private error of the running sums over that of the naive oracle, at equal rows and directions, D = r/T: below 1
-    they pay."""
-    return private_ratio(mean_variance(sums, length), length)
-
-
-def private_ratio(variance: float, length: int, farthest: float = 2.0) -> float:
-    """The same of sums with this `mean_variance`: 8 √(ν_T / T). farthest : how far two points may be apart, in D; with
-    batches that follow the moves, 1."""
-    return 4 * farthest * math.sqrt(variance / length)
+    they pay. 8 √(ν_T / T), or 4 if batches follow the moves."""
+    return (4 if follows else 8) * math.sqrt(mean_variance(sums, length) / length)
 
 
 # ------------------------------------------------------------------------------------------------------ data complexity

@@ -1,16 +1,18 @@
 """The conversion and its two oracles: what they use, how far they move, what they cost, and where they get."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.families.zeroth_order import Naive, VarianceReduced, theory
-from dpviz.families.zeroth_order.algorithms import Conversion
+from dpviz.families.zeroth_order.conversion import Conversion
 from dpviz.families.zeroth_order.path import Path
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.privacy.accounting import accountants
@@ -218,6 +220,64 @@ def test_what_is_released_counts_rows_and_values() -> None:
         expected = values * (layout.rows - first) + min(values, 2 * layout.directions) * first
         assert (last.released["rows_used"] == layout.rows).all()
         assert (last.released["evaluations"] == expected).all()
+
+
+# ---------------------------------------------------------------------------------------- batches that follow the moves
+
+FOLLOWING = VarianceReduced(iterations=24, epoch_length=8, follow_moves=True)
+
+
+def test_following_batches_halve_the_noise_of_a_change() -> None:
+    """Default: 38 rows per D in place of 39 for two, and the first step's rows as they are left."""
+    facts = MODEL.facts()
+    alike, following = (VarianceReduced(follow_moves=follow) for follow in (False, True))
+    one, two = (method.changes(facts, method.layout(facts)) for method in (alike, following))
+    assert two[1] / one[1] == pytest.approx(39 / 38 / 2, rel=1e-12)
+    assert following.plan(facts, MU).noise["prefix"].mean() < 0.57 * alike.plan(facts, MU).noise["prefix"].mean()
+    plan = following.plan(facts, MU)
+    assert plan.sizes_vary and plan.passes is None and plan.rows[1] == 38.5 and not alike.plan(facts, MU).sizes_vary
+    with pytest.raises(ValidationError, match="at L"):
+        VarianceReduced(follow_moves=True, clipping="range")
+
+
+@pytest.mark.parametrize("length", [2, 3, 16])
+def test_following_batches_are_large_enough_for_every_move_and_never_take_more_rows_than_there_are(length: int) -> None:
+    layout = VarianceReduced(iterations=5 * length, epoch_length=length, follow_moves=True).layout(MODEL.facts())
+    assert layout.rows <= MODEL.facts().n < layout.rows + 5
+    generator = np.random.default_rng(0)
+    steps = np.arange(layout.steps)
+    mixes = [steps % 2.0, 1 - steps % 2.0, np.ones(layout.steps), np.zeros(layout.steps)]
+    mixes += [(steps % length) / (length - 1), *generator.random((200, layout.steps))]
+    drawn = np.array([layout.drawn_sizes(mix) for mix in mixes])
+    for mix, sizes in zip(mixes, drawn, strict=True):
+        later = np.flatnonzero(steps % length)
+        assert (sizes >= 1).all() and (sizes[later] >= layout.batch * (1 - mix[later - 1] + mix[later])).all()
+        assert (sizes[::length] == layout.first).all()
+        assert sizes.reshape(5, length).sum(axis=1).max() <= layout.reserved
+    spread = layout.batch / math.sqrt(6) / math.sqrt(200)  # of a mean of 200
+    assert np.abs(drawn[5:].mean(axis=0) - layout.sizes).max() < 5 * spread
+
+
+def test_following_batches_have_one_size_for_all_replicates_and_clip_nothing_of_a_lipschitz_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int] = []
+    true = Leaves.next
+
+    def noted(self: Leaves, rows: Any = None) -> Any:
+        leaf = true(self, rows)
+        assert leaf.indices is not None
+        seen.append(leaf.indices.shape[1])
+        return leaf
+
+    monkeypatch.setattr(Leaves, "next", noted)
+    problem = SHORT.build()
+    last = list(started(FOLLOWING, problem)[0])[-1]
+    assert (last.released["rows_used"] == sum(seen)).all() and len(set(seen)) > 3
+    facts = replace(problem.facts, lipschitz=2.0)
+    wide = ValueProblem(facts, problem._cost, problem.loss, problem._rows, problem._targets)
+    half = FOLLOWING.replaced(expected_norm=FOLLOWING.expected_norm / 2)
+    assert outputs(half, wide, NoPrivacy()) == pytest.approx(outputs(FOLLOWING, problem, NoPrivacy()), abs=1e-9)
 
 
 # ------------------------------------------------------------------------------------------------------- where they get

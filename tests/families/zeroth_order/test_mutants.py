@@ -8,6 +8,7 @@ import pytest
 
 from dpviz.families.zeroth_order import DirectionalDescent, FirstOrder, Naive, VarianceReduced
 from dpviz.families.zeroth_order.path import Path
+from dpviz.families.zeroth_order.planning import Layout
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Query
 from dpviz.problems import value_problem
@@ -92,12 +93,24 @@ def raw_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_problem, "_clipped", wrong)
 
 
+def batches_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches that should follow the moves do not, and changes are clipped by the distance alone."""
+    true = ValueProblem.change_in_parts
+
+    def wrong(self: ValueProblem, x: np.ndarray, before: np.ndarray, batch: Batch, directions: Any, *more: Any) -> Any:
+        clips = self.facts.lipschitz * np.linalg.norm(x - before, axis=1)
+        return true(self, x, before, batch, directions, clips, *more[1:])
+
+    monkeypatch.setattr(ValueProblem, "change_in_parts", wrong)
+    monkeypatch.setattr(Layout, "drawn_sizes", lambda self, mix: self.sizes.astype(int))
+
+
 def case_of(cls: type, start: str) -> Case:
     """The first case that is called so."""
     return next(case for case in runs(cls) if case.name.startswith(start))
 
 
-ORTHONORMAL, DEFAULT = "directions=orthonormal, ", "default"
+ORTHONORMAL, DEFAULT, FOLLOWING = "directions=orthonormal, ", "default", "follow_moves=True, "
 
 
 @pytest.mark.parametrize(
@@ -115,6 +128,7 @@ ORTHONORMAL, DEFAULT = "directions=orthonormal, ", "default"
         (VarianceReduced, ORTHONORMAL, raw_moves, "sensitivity"),
         (VarianceReduced, DEFAULT, row_again, "sensitivity"),
         (Naive, DEFAULT, row_again, "sensitivity"),
+        (VarianceReduced, FOLLOWING, without_clip, "sensitivity"),
         (VarianceReduced, DEFAULT, raw_gradient, "released only"),
         (Naive, DEFAULT, raw_gradient, "released only"),
         (VarianceReduced, DEFAULT, raw_norm, "released only"),
@@ -127,3 +141,13 @@ def test_a_mistake_is_caught(
     assert not fails([case], check)
     mistake(monkeypatch)
     assert fails([case], check)
+
+
+def test_batches_that_do_not_follow_the_moves_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where moves are as long as they may be: else no two points are far apart."""
+    case = case_of(VarianceReduced, FOLLOWING)
+    fast = case.algorithm.replaced(expected_norm=0.01)
+    case = case._replace(algorithm=fast, plan=fast.plan(case.specification.facts(), case.budget))
+    assert not fails([case], "sensitivity")
+    batches_alike(monkeypatch)
+    assert fails([case], "sensitivity")
