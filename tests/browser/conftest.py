@@ -14,6 +14,8 @@ SECONDS = 30.0  # patience with a machine that runs other tests at the same time
 SCREENSHOTS = Path(__file__).parent / "screenshots"
 
 PICTURE = ".dpviz-plot"  # the live one
+STILL = '.stApp[data-test-script-state="notRunning"]'
+PLACEHOLDER = '[data-testid="stSkeleton"]'
 DONE = re.compile(r"Done: [\d,]+ steps in [\d.]+ s")
 UNDER_WAY = re.compile(r"[\d,]+ of [\d,]+ steps")
 
@@ -65,9 +67,27 @@ def visit(browser: Browser, server: Server) -> Iterator[Visit]:
 
 
 def ready(page: Page) -> None:
-    """Wait until the page's script has come to its end, and check that it raised nothing."""
-    expect(page.locator('.stApp[data-test-script-state="notRunning"]')).to_be_visible()
+    """Wait until the page's script has come to its end and all that it said is drawn; check that it raised nothing.
+
+    Each kind of element is fetched when the first of its kind is needed: until then a grey bar stands in its place.
+    """
+    expect(page.locator(f"{STILL}:not(:has({PLACEHOLDER}))")).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def part(page: Page, key: str) -> Locator:
+    """The element of this key: there is one, whatever else the page draws."""
+    return page.locator(f".st-key-{key}")
+
+
+def shared_link(page: Page, holding: str = "http") -> str:
+    """What "Copy link" gives, once it holds this."""
+    page.get_by_role("button", name="Copy link").click()
+    shown = page.get_by_test_id("stCode").get_by_text("http")
+    expect(shown).to_contain_text(holding)  # it is the last thing that a rerun draws
+    link = shown.inner_text()
+    page.keyboard.press("Escape")
+    return link
 
 
 def done(page: Page) -> None:

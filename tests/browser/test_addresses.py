@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlencode
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import SECONDS, Visit, ready
+from tests.browser.conftest import SECONDS, Visit, ready, shared_link
 from tests.browser.serving import Server, serve
 
 SETTINGS = {
@@ -82,8 +82,7 @@ def test_share_link_restores_the_settings_in_a_new_tab(visit: Visit) -> None:
     page.get_by_label("Steps T, exact value").fill("55")
     page.get_by_label("Steps T, exact value").press("Enter")
     expect(page).to_have_url(re.compile("accel_iterations=55"))
-    page.get_by_role("button", name="Copy link").click()
-    link = page.get_by_test_id("stCode").get_by_text("http").inner_text()
+    link = shared_link(page, "accel_iterations=55")
 
     with page.context.expect_page() as opened:
         page.evaluate("link => window.open(link)", link)
@@ -100,8 +99,7 @@ def test_link_to_a_game_restores_its_problem_its_methods_and_a_text(visit: Visit
     expect(page.get_by_role("textbox", name="Vertices, one per line")).to_have_value("0 0\n1 0\n0 1\n1 1")
     expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("0.7")
     expect(page.get_by_text(re.compile("2 methods, 73 steps in all"))).to_be_visible()
-    page.get_by_role("button", name="Copy link").click()
-    link = page.get_by_test_id("stCode").get_by_text("http").inner_text()
+    link = shared_link(page, "mirror_epsilon=0.7")
     assert parse_qs(link.partition("?")[2]) == parse_qs(GAME.partition("?")[2])
 
 
@@ -146,6 +144,7 @@ def test_what_could_not_be_read_of_an_address_is_said_where_it_covers_no_button(
     page.goto(f"{server.url}/accelerated?accel_follow=false&accel_epsilon=banana")
     said = page.get_by_text("Part of this link could not be read. Check Privacy budget ε.")
     expect(said).to_be_visible()  # for a few seconds
-    words, run = said.bounding_box(), page.get_by_role("button", name="Run", exact=True).bounding_box()
-    assert run is not None and words is not None and words["y"] > 500 > run["y"] + run["height"]
+    words = said.bounding_box()
     ready(page)
+    run = page.get_by_role("button", name="Run", exact=True).bounding_box()
+    assert run is not None and words is not None and words["y"] > 500 > run["y"] + run["height"]

@@ -107,6 +107,7 @@ def test_the_synthetic_table_can_be_downloaded(visit: Visit) -> None:
     rows.fill("128")
     rows.press("Enter")
     expect(page.get_by_text("128 rows of Gaussian marginals")).to_be_visible()
+    ready(page)
     table = downloaded(page, "Synthetic table (CSV)")
     columns = MarginalQueries().data.facts().columns
     assert len(table) == 128 and list(table) == [name for name, _ in columns]

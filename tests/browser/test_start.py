@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit, done, ready
+from tests.browser.conftest import Visit, done, part, ready, shared_link
 
 TITLES = {
     "accelerated": "Accelerated gradient",
@@ -28,7 +28,7 @@ def test_start_page_shows_doors_and_cards(visit: Visit) -> None:
 @pytest.mark.parametrize("address", TITLES)
 def test_preset_of_a_card_opens_on_its_page(visit: Visit, address: str) -> None:
     page = visit("/")
-    page.get_by_role("button", name="Try the preset").nth(list(TITLES).index(address)).click()
+    part(page, f"home_card_{address}").get_by_role("button", name="Try the preset").click()
     expect(page).to_have_url(re.compile(f"/{address}"))
     expect(page.get_by_role("heading", level=1)).to_have_text(TITLES[address])
     expect(page.get_by_role("combobox", name="Preset")).to_have_value(re.compile("^Start here"))
@@ -53,8 +53,8 @@ def test_a_door_leads_to_an_address_that_holds_its_experiment(visit: Visit, butt
     menu = page.get_by_role("combobox", name="Preset")
     expect(menu).to_have_value(re.compile(f"^{preset}"))
     expect(page).to_have_url(re.compile("accel_epsilon="))
-    page.get_by_role("button", name="Copy link").click()
-    link = page.get_by_test_id("stCode").get_by_text("http").inner_text()
+    ready(page)
+    link = shared_link(page, "accel_epsilon=")
     assert parse_qs(page.url.partition("?")[2]) == parse_qs(link.partition("?")[2])
     page.reload()
     expect(menu).to_have_value(re.compile(f"^{preset}"))

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visit, chart, ready
+from tests.browser.conftest import Visit, chart, part, ready
 
 POINTS = 8
 SETTINGS = f"accel_follow=false&accel_iterations=150&accel_vary_epsilon_values={POINTS}"
@@ -22,7 +22,7 @@ def test_a_sweep_is_stopped_and_resumed_where_it_was(visit: Visit) -> None:
     expect(page.get_by_text(re.compile(rf"^[1-9]\d* of {POINTS} points"))).to_be_visible()
     figure = chart(page, "against privacy budget, one line per method")
     expect(figure.locator("path.js-line, path.point").first).to_be_attached()
-    page.get_by_role("button", name="Stop").last.click()
+    part(page, "accel_vary_sweep_stop").get_by_role("button").click()
     stopped = page.get_by_text(re.compile(rf"^Stopped: (\d+) of {POINTS} points in"))
     expect(stopped).to_be_visible()
     known = int(re.search(r"\d+", stopped.inner_text()).group())  # type: ignore[union-attr]
