@@ -1,4 +1,7 @@
-"""Markers: every test is `unit`, `pages` or `browser` by where it stands, or else `slow`; and no store but its own."""
+"""Markers: every test is `unit`, `pages` or `browser` by where it stands, or else `slow`; and no store but its own.
+
+A browser on a machine that does other things may be late: what fails there is tried once more, and named at the end.
+"""
 
 import os
 from pathlib import Path
@@ -11,12 +14,18 @@ os.environ["DPVIZ_STORE"] = "off"  # what is tested is computed
 
 TESTS = Path(__file__).parent
 
+# An expectation, or Playwright's patience, and nothing else. A server's traceback is a fault, however rare.
+ONCE_MORE = pytest.mark.flaky(
+    reruns=1, only_rerun=r"^(AssertionError|TimeoutError|TargetClosedError|Error)\b", rerun_except="Traceback"
+)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0]
         if folder == "browser":
             item.add_marker("browser")
+            item.add_marker(ONCE_MORE)
         elif folder in ("pages", "ui"):
             item.add_marker("pages")
         elif folder == "benchmarks":
