@@ -14,12 +14,11 @@ holds for queries chosen after seeing earlier sums (Denisov et al. 2022, theorem
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft
-from scipy.linalg import block_diag, cholesky, eigh_tridiagonal, solve_triangular, toeplitz
+from scipy.linalg import block_diag, cholesky, solve_triangular, toeplitz
 
 from dpviz.errors import UserError
 
@@ -28,7 +27,6 @@ Draw = Callable[[], Floats]
 
 LONGEST_DENSE = 1024  # steps; a matrix has 8 MB, and the optimal factorisation takes two seconds
 _DIRECT = 32  # steps; below this a product is faster than its FFT
-_GAP = 1e-5  # how far the optimised variance may be above the smallest possible, relative
 
 # ------------------------------------------------------------------------------------------------------ factorisations
 
@@ -43,7 +41,7 @@ class Factorisation(ABC):
 
     def __init__(self, name: str, column_norms: Floats) -> None:
         self.name = name
-        self.column_norms = _frozen(column_norms)
+        self.column_norms = frozen(column_norms)
 
     @property
     def length(self) -> int:
@@ -118,12 +116,12 @@ class ToeplitzFactorisation(Factorisation):
     @cached_property
     def row_norms(self) -> Floats:
         if np.ptp(self._weights) == 0:  # then B is Toeplitz, too
-            return _frozen(np.sqrt(np.cumsum((self._weights[0] * np.cumsum(self._inverse)) ** 2)))
+            return frozen(np.sqrt(np.cumsum((self._weights[0] * np.cumsum(self._inverse)) ** 2)))
         row, norms = np.zeros(self.length), np.empty(self.length)
         for t in range(self.length):
             row[: t + 1] += self._weights[t] * self._inverse[t::-1]
             norms[t] = np.sqrt(row @ row)
-        return _frozen(norms)
+        return frozen(norms)
 
     def encoder(self) -> Floats:
         return toeplitz(self._kernel, np.zeros(self.length)) / self._weights
@@ -182,7 +180,7 @@ class BinaryTree(Factorisation):
 
     @cached_property
     def row_norms(self) -> Floats:
-        return _frozen(np.sqrt(np.bitwise_count(np.arange(1, self.length + 1)).astype(float)))
+        return frozen(np.sqrt(np.bitwise_count(np.arange(1, self.length + 1)).astype(float)))
 
     def encoder(self) -> Floats:
         ends, leaves = np.arange(1, self.length + 1)[:, None], np.arange(1, self.length + 1)
@@ -208,14 +206,14 @@ class DenseFactorisation(Factorisation):
     """Any lower-triangular C, given as a matrix; B = A C⁻¹, and noise costs O(T²)."""
 
     def __init__(self, name: str, encoder: Floats) -> None:
-        self._encoder = _frozen(encoder)
+        self._encoder = frozen(encoder)
         ones = np.tril(np.ones(encoder.shape))
-        self._decoder = _frozen(np.tril(solve_triangular(encoder, ones.T, lower=True, trans="T").T))
+        self._decoder = frozen(np.tril(solve_triangular(encoder, ones.T, lower=True, trans="T").T))
         super().__init__(name, np.linalg.norm(encoder, axis=0))
 
     @cached_property
     def row_norms(self) -> Floats:
-        return _frozen(np.linalg.norm(self._decoder, axis=1))
+        return frozen(np.linalg.norm(self._decoder, axis=1))
 
     def encoder(self) -> Floats:
         return self._encoder
@@ -296,7 +294,7 @@ def tree_nodes(t: int) -> tuple[tuple[int, int], ...]:
 @lru_cache(maxsize=64)
 def independent(length: int) -> Factorisation:
     """C = I: every query gets its own noise, so that of prefix t is a random walk, variance t at μ = 1."""
-    impulse = np.zeros(_checked(length))
+    impulse = np.zeros(checked(length))
     impulse[0] = 1.0
     return ToeplitzFactorisation("Independent noise", impulse, impulse)
 
@@ -304,7 +302,7 @@ def independent(length: int) -> Factorisation:
 @lru_cache(maxsize=64)
 def binary_tree(length: int) -> Factorisation:
     """The binary tree mechanism; see BinaryTree."""
-    return BinaryTree(_checked(length))
+    return BinaryTree(checked(length))
 
 
 @lru_cache(maxsize=64)
@@ -313,13 +311,13 @@ def square_root(length: int) -> Factorisation:
 
     Fichtenberger, Henzinger, Upadhyay 2023 (maximum); Henzinger, Upadhyay, Upadhyay 2023 (mean).
     """
-    return ToeplitzFactorisation("Square root", *_root(_checked(length)))
+    return ToeplitzFactorisation("Square root", *_root(checked(length)))
 
 
 @lru_cache(maxsize=64)
 def normalised_square_root(length: int) -> Factorisation:
     """√A with its columns scaled to norm 1: all leaves cost the same (Henzinger, Kalinin, Upadhyay 2025)."""
-    kernel, inverse = _root(_checked(length))
+    kernel, inverse = _root(checked(length))
     return ToeplitzFactorisation("Normalised square root", kernel, inverse, np.sqrt(np.cumsum(kernel**2)[::-1]))
 
 
@@ -336,7 +334,7 @@ def honaker_tree(length: int) -> Factorisation:
     Variance of prefix t: Σ over its blocks of 2^h / (2^(h+1) - 1), h the level. Only prefix sums are released, so it
     costs what the square C = L⁻¹ A does, L Lᵀ = B Bᵀ: 7 % less noise than if every block were. UserError: T > 1 024.
     """
-    _checked(length, LONGEST_DENSE)
+    checked(length, LONGEST_DENSE)
     rows, drawn = np.zeros((length, 2 * length)), 0
     stack: list[tuple[int, Floats]] = []
     for t in range(length):
@@ -354,79 +352,8 @@ def honaker_tree(length: int) -> Factorisation:
     return DenseFactorisation("Honaker's tree", solve_triangular(factor, np.tril(np.ones(factor.shape)), lower=True))
 
 
-# ----------------------------------------------------------------------------------------------- optimal factorisations
-
-
-@lru_cache(maxsize=8)
-def optimal_max(length: int) -> Factorisation:
-    """The smallest possible noise at the worst t, γ₂(A) (Matoušek et al. 2020), to 1e-5. UserError: T > 1 024."""
-    return DenseFactorisation("Optimal (maximum)", _optimal(_checked(length, LONGEST_DENSE), "max", np.ones(length)))
-
-
-def optimal_mean(length: int, first: float = 1.0) -> Factorisation:
-    """The smallest possible mean variance over t (Denisov et al. 2022), to 1e-5. UserError: T > 1 024.
-
-    first : sensitivity of the first query relative to the others', which are equal. It only steers the optimisation
-        (from 1/100 to 100; beyond, these): what the result costs is `sensitivity(leaves)`, whatever the leaves are.
-    """
-    return _optimal_mean(_checked(length, LONGEST_DENSE), float(np.clip(first, 0.01, 100.0)))
-
-
-@lru_cache(maxsize=8)
-def _optimal_mean(length: int, first: float) -> Factorisation:
-    leaves = np.ones(length)
-    leaves[0] = first
-    return DenseFactorisation("Optimal (mean)", _optimal(length, "mean", leaves / leaves.max()))
-
-
-def _optimal(length: int, objective: Literal["mean", "max"], leaves: Floats) -> Floats:
-    """C of the best factorisation, s_i ‖C_i‖ = 1 for all i; `leaves` (s, equal for "max") is (T,).
-
-    The variance is minimised over X = CᵀC under s_i² X_ii ≤ 1. With multipliers v = q² of these constraints and
-    weights p² of the rows (p = 1 for the mean; at the maximum they mirror v, because reversing rows and columns
-    transposes A), X = D⁻¹ (MᵀM)^(1/2) D⁻¹ with M = diag(p) A D, D = diag(s q). X_ii s_i² is the same for all i at the
-    optimum, and its largest value over its mean bounds the distance to it (duality).
-    The fixed-point iteration v_i ← v_i X_ii s_i² (Denisov et al. 2022) is taken in ln v, over-relaxed and extrapolated.
-    """
-    points: list[Floats] = []
-    residuals: list[Floats] = []
-    log_v = np.zeros(length)
-    for _ in range(100):
-        q = np.exp(log_v / 2)
-        singular, vectors = _right_singular(q[::-1] if objective == "max" else np.ones(length), leaves * q)
-        scaled = (vectors**2 @ singular) / q**2  # s_i² X_ii
-        mean = singular.sum() / (q @ q)
-        if scaled.max() <= (1 + _GAP / 2) * mean:
-            return _cholesky_reversed((vectors * singular) @ vectors.T) / (np.sqrt(scaled) * q * leaves)
-        points, residuals = [*points[-5:], log_v], [*residuals[-5:], np.log(scaled / mean)]
-        log_v = _extrapolated(points, residuals)
-    raise ArithmeticError(f"the optimal factorisation for {length} steps did not converge")
-
-
-def _right_singular(p: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """Singular values (T,) and right singular vectors (T, T) of diag(p) A diag(q), in O(T²): as A⁻¹ is bidiagonal,
-    the inverse of its Gram matrix is tridiagonal."""
-    weights = p**-2
-    diagonal = weights + np.append(0.0, weights[:-1])
-    eigenvalues, vectors = eigh_tridiagonal(diagonal / q**2, -weights[:-1] / (q[:-1] * q[1:]))
-    return eigenvalues**-0.5, vectors
-
-
-def _cholesky_reversed(gram: Floats) -> Floats:
-    """Lower-triangular C with CᵀC = gram."""
-    return cholesky(gram[::-1, ::-1], lower=True).T[::-1, ::-1]
-
-
-def _extrapolated(points: list[Floats], residuals: list[Floats]) -> Floats:
-    """The next point of x ← x + 2 f(x), by Anderson's extrapolation from the last few."""
-    step = points[-1] + 2 * residuals[-1]
-    if len(points) == 1:
-        return step
-    d_points, d_residuals = np.diff(points, axis=0).T, np.diff(residuals, axis=0).T
-    return step - (d_points + 2 * d_residuals) @ np.linalg.lstsq(d_residuals, residuals[-1], rcond=None)[0]
-
-
-def _checked(length: int, longest: int | None = None) -> int:
+def checked(length: int, longest: int | None = None) -> int:
+    """The length, as an integer. ValueError below 1, UserError above `longest`."""
     if length < 1:
         raise ValueError(f"a running sum needs at least one step, got {length}")
     if longest is not None and length > longest:
@@ -438,6 +365,7 @@ def _checked(length: int, longest: int | None = None) -> int:
     return int(length)
 
 
-def _frozen(array: Floats) -> Floats:
+def frozen(array: Floats) -> Floats:
+    """The array, read-only."""
     array.setflags(write=False)
     return array

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.privacy import matrix_factorisation
+from dpviz.privacy import optimal_sums
 from dpviz.privacy.matrix_factorisation import (
     DenseFactorisation,
     Factorisation,
@@ -16,13 +16,12 @@ from dpviz.privacy.matrix_factorisation import (
     honaker_tree,
     independent,
     normalised_square_root,
-    optimal_max,
-    optimal_mean,
     restarted,
     square_root,
     tree_depth,
     tree_nodes,
 )
+from dpviz.privacy.optimal_sums import optimal_max, optimal_mean
 
 Method = Callable[[int], Factorisation]
 METHODS: list[Method] = [
@@ -408,6 +407,6 @@ def test_the_leaves_a_factorisation_was_optimised_for_do_not_bound_those_it_serv
 
 
 def test_an_iteration_that_does_not_converge_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix_factorisation, "_GAP", -1.0)
+    monkeypatch.setattr(optimal_sums, "_GAP", -1.0)
     with pytest.raises(ArithmeticError, match="17 steps"):
         optimal_max(17)

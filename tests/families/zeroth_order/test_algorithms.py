@@ -98,7 +98,7 @@ def test_notes_say_which_sums_or_oracle_would_be_better() -> None:
     assert any("naive oracle" in note for note in VarianceReduced().plan(votes, MU).notes)
     assert not any("naive oracle" in note for note in Naive().plan(votes, MU).notes)
     assert any("tree" in note for note in VarianceReduced().plan(MODEL.facts(), MU).notes)
-    long = VarianceReduced(iterations=300, epoch_length=300, sums="optimal").plan(MODEL.facts(), MU)
+    long = VarianceReduced(iterations=600, epoch_length=600, sums="optimal").plan(MODEL.facts(), MU)
     assert any("normalised" in note for note in long.notes)
 
 

@@ -85,7 +85,8 @@ def test_noise_of_running_sums_is_that_of_the_table(length: int) -> None:
 def test_optimal_sums_follow_the_first_leaf_and_are_replaced_where_they_take_long() -> None:
     few = {theory.factorisation("optimal", 16, first) for first in np.linspace(0.95, 1.05, 20).tolist()}
     assert len(few) == 1 and theory.factorisation("optimal", 16, 0.25) not in few
-    assert theory.factorisation("optimal", 300).name == theory.factorisation("normalised", 300).name
+    assert theory.factorisation("optimal", 513).name == theory.factorisation("normalised", 513).name
+    assert theory.factorisation("optimal", 300).name != theory.factorisation("normalised", 300).name
     leaves = np.append(0.25, np.ones(15))
     costs = [(theory.factorisation("optimal", 16, first).rms_error(leaves) ** 2).mean() for first in (0.25, 1.0)]
     assert costs[0] < costs[1]

@@ -1,0 +1,168 @@
+"""Running sums with the smallest possible noise: factorisations of the prefix-sum matrix that are optimal.
+
+To find one takes some fifteen eigenvalue problems; but all of it is in T numbers, the multipliers, which change little
+with T and with the first leaf's sensitivity. So `optimal_sums.npy` has those for a few T and sensitivities, at some
+places along the sum, and between them they are interpolated: one eigenvalue problem is left. The file is written by
+
+    python -m dpviz.privacy.optimal_sums
+
+What the multipliers decide is how good a factorisation is, 10⁻⁶ above the smallest variance at most; what it costs is
+computed from the factorisation itself, whatever they are.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from scipy.interpolate import CubicSpline, PchipInterpolator
+from scipy.linalg import cholesky, eigh_tridiagonal
+
+from dpviz.privacy.matrix_factorisation import LONGEST_DENSE, DenseFactorisation, Factorisation, Floats, checked
+
+_GAP = 1e-5  # how far the optimised variance may be above the smallest possible, relative
+_FILE = Path(__file__).with_name("optimal_sums.npy")
+_LENGTHS = (128, 256, 512, 1024)  # of the file; shorter sums are optimised at once, which takes 8 ms at most
+_FIRSTS = np.arange(-7, 7.25, 0.5)  # log₂ of the first leaf's sensitivity relative to the others'
+_END, _STRETCH, _INNER = 4.0, 10.0, 24  # see `_places`
+
+
+@lru_cache(maxsize=8)
+def optimal_max(length: int) -> Factorisation:
+    """The smallest possible noise at the worst t, γ₂(A) (Matoušek et al. 2020), to 1e-5. UserError: T > 1 024."""
+    leaves = np.ones(checked(length, LONGEST_DENSE))
+    return DenseFactorisation("Optimal (maximum)", _encoder("max", leaves, _multipliers("max", leaves)))
+
+
+def optimal_mean(length: int, first: float = 1.0) -> Factorisation:
+    """The smallest possible mean variance over t (Denisov et al. 2022), to 1e-5. UserError: T > 1 024.
+
+    first : sensitivity of the first query relative to the others', which are equal. It only steers the optimisation
+        (from 1/100 to 100; beyond, these): what the result costs is `sensitivity(leaves)`, whatever the leaves are.
+    """
+    return _optimal_mean(checked(length, LONGEST_DENSE), float(np.clip(first, 0.01, 100.0)))
+
+
+@lru_cache(maxsize=8)
+def _optimal_mean(length: int, first: float) -> Factorisation:
+    leaves = _leaves(length, first)
+    log_v = _multipliers("mean", leaves) if length < _LENGTHS[0] else _interpolated(length, first)
+    return DenseFactorisation("Optimal (mean)", _encoder("mean", leaves, log_v))
+
+
+def _leaves(length: int, first: float) -> Floats:
+    """s (T,), the largest of which is 1."""
+    leaves = np.ones(length)
+    leaves[0] = first
+    return leaves / leaves.max()
+
+
+# --------------------------------------------------------------------------------------------------------- optimisation
+
+
+def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float | None = None) -> Floats:
+    """ln v (T,) of the best factorisation; `leaves` (s, equal for "max") is (T,). gap : `_GAP`, unless given.
+
+    The variance is minimised over X = CᵀC under s_i² X_ii ≤ 1. With multipliers v = q² of these constraints and
+    weights p² of the rows (p = 1 for the mean; at the maximum they mirror v, because reversing rows and columns
+    transposes A), X = D⁻¹ (MᵀM)^(1/2) D⁻¹ with M = diag(p) A D, D = diag(s q). X_ii s_i² is the same for all i at the
+    optimum, and its largest value over its mean bounds the distance to it (duality).
+    The fixed-point iteration v_i ← v_i X_ii s_i² (Denisov et al. 2022) is taken in ln v, over-relaxed and extrapolated.
+    """
+    points: list[Floats] = []
+    residuals: list[Floats] = []
+    log_v, length = np.zeros(len(leaves)), len(leaves)
+    for _ in range(100):
+        singular, vectors, q = _decomposed(objective, leaves, log_v)
+        scaled = (vectors**2 @ singular) / q**2  # s_i² X_ii
+        mean = singular.sum() / (q @ q)
+        if scaled.max() <= (1 + (_GAP if gap is None else gap) / 2) * mean:
+            return log_v
+        points, residuals = [*points[-5:], log_v], [*residuals[-5:], np.log(scaled / mean)]
+        log_v = _extrapolated(points, residuals)
+    raise ArithmeticError(f"the optimal factorisation for {length} steps did not converge")
+
+
+def _encoder(objective: Literal["mean", "max"], leaves: Floats, log_v: Floats) -> Floats:
+    """C for these multipliers, with s_i ‖C_i‖ = 1 for all i."""
+    singular, vectors, _ = _decomposed(objective, leaves, log_v)
+    norms = np.sqrt(vectors**2 @ singular)  # s_i q_i √X_ii
+    return _cholesky_reversed((vectors * singular) @ vectors.T) / (norms * leaves)
+
+
+def _decomposed(objective: Literal["mean", "max"], leaves: Floats, log_v: Floats) -> tuple[Floats, Floats, Floats]:
+    """Singular values and right singular vectors of M, and q."""
+    q = np.exp(log_v / 2)
+    return *_right_singular(q[::-1] if objective == "max" else np.ones(len(q)), leaves * q), q
+
+
+def _right_singular(p: Floats, q: Floats) -> tuple[Floats, Floats]:
+    """Singular values (T,) and right singular vectors (T, T) of diag(p) A diag(q), in O(T²): as A⁻¹ is bidiagonal,
+    the inverse of its Gram matrix is tridiagonal."""
+    weights = p**-2
+    diagonal = weights + np.append(0.0, weights[:-1])
+    eigenvalues, vectors = eigh_tridiagonal(diagonal / q**2, -weights[:-1] / (q[:-1] * q[1:]))
+    return eigenvalues**-0.5, vectors
+
+
+def _cholesky_reversed(gram: Floats) -> Floats:
+    """Lower-triangular C with CᵀC = gram."""
+    return cholesky(gram[::-1, ::-1], lower=True).T[::-1, ::-1]
+
+
+def _extrapolated(points: list[Floats], residuals: list[Floats]) -> Floats:
+    """The next point of x ← x + 2 f(x), by Anderson's extrapolation from the last few."""
+    step = points[-1] + 2 * residuals[-1]
+    if len(points) == 1:
+        return step
+    d_points, d_residuals = np.diff(points, axis=0).T, np.diff(residuals, axis=0).T
+    return step - (d_points + 2 * d_residuals) @ np.linalg.lstsq(d_residuals, residuals[-1], rcond=None)[0]
+
+
+# ------------------------------------------------------------------------------------------------- multipliers on file
+
+
+def _places(positions: Floats, length: int) -> Floats:
+    """Where along a sum of any length steps are, from -14 to 14: the first and the last four keep their distance to the
+    end, the others are placed by its logarithm. There, multipliers of different lengths are alike.
+
+    positions : steps, from 1.
+    """
+    half = (length + 1) / 2
+    near = np.minimum(positions, length + 1 - positions)
+    within = np.log(np.maximum(near, _END) / _END) / np.log(half / _END)
+    places = np.where(near <= _END, near, _END + _STRETCH * within) - (_END + _STRETCH)
+    return np.where(positions <= half, places, -places)
+
+
+def _nodes() -> Floats:
+    """The places at which the file has multipliers."""
+    first = np.append(np.arange(1.0, _END + 1), _END + _STRETCH * np.arange(1, _INNER + 1) / _INNER)
+    first -= _END + _STRETCH
+    return np.append(first, -first[-2::-1])
+
+
+@lru_cache(maxsize=1)
+def _on_file() -> Floats:
+    """(lengths, firsts, places) ln v, 0 in the middle."""
+    return np.load(_FILE, allow_pickle=False).astype(float)
+
+
+def _interpolated(length: int, first: float) -> Floats:
+    """ln v (T,), by a cubic in ln T, a spline in the logarithm of the first sensitivity, and one along the sum."""
+    x, known = np.log2(length), np.log2(_LENGTHS)
+    weights = [np.prod((x - np.delete(known, i)) / (known[i] - np.delete(known, i))) for i in range(len(known))]
+    at_length = np.tensordot(weights, _on_file(), 1)
+    row = CubicSpline(_FIRSTS, at_length)(np.log2(first))
+    return np.asarray(PchipInterpolator(_nodes(), row)(_places(np.arange(1.0, length + 1), length)))
+
+
+def tabulated(length: int, first: float) -> Floats:
+    """ln v at the places of the file, for a length and a sensitivity: ten times as exact as what is interpolated."""
+    log_v = _multipliers("mean", _leaves(length, first), _GAP / 10)
+    places = _places(np.arange(1.0, length + 1), length)
+    return np.asarray(PchipInterpolator(places, log_v - log_v[length // 2])(_nodes()))
+
+
+if __name__ == "__main__":
+    np.save(_FILE, np.array([[tabulated(T, 2.0**r) for r in _FIRSTS] for T in _LENGTHS], dtype=np.float32))
