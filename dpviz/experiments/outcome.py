@@ -48,11 +48,12 @@ def outcome(trace: Trace) -> Outcome | None:
     return Outcome(trace.metrics[name], best, end, start, tuple(others), min(floors, default=None))
 
 
-def pictured(trace: Trace, name: str) -> tuple[str, ...]:
-    """The arms of the first picture, in their order: at most three private ones, those that end lowest, and a floor."""
+def pictured(trace: Trace, name: str, most: int = PRIVATE) -> tuple[str, ...]:
+    """The arms of the first picture, in their order: at most so many private ones, those that end lowest, and a
+    floor."""
     ends = _ends(trace, name)
     ranked = sorted(ends, key=lambda label: ends[label])
-    private = [label for label in ranked if trace.lanes[label].private][:PRIVATE]
+    private = [label for label in ranked if trace.lanes[label].private][:most]
     floor = [label for label in ranked if not trace.lanes[label].private][:FLOOR]
     return tuple(label for label in trace.lanes if label in (*private, *floor))
 

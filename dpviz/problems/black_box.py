@@ -13,7 +13,7 @@ from dpviz.pauses import Parts, finished, slices
 from dpviz.problems.base import SECONDS_PER_DRAWN_ROW, SECONDS_PER_GATHERED, Cost, Facts, ProblemSpecification
 from dpviz.problems.nonconvex import random_start, shorten
 from dpviz.problems.value_losses import Capped, Network, Phase, SquaredPhase, Valley, ValueLoss, Vote
-from dpviz.problems.value_problem import HALF, POINTS, ValueFacts, ValueProblem
+from dpviz.problems.value_problem import FEWER, HALF, POINTS, ValueFacts, ValueProblem
 from dpviz.specification import choice, number, switch
 
 # Measured as those in `base`, at d = 2 to 100 and 2 to 32 replicates: of a value at a point of its own, in batches and
@@ -117,13 +117,13 @@ class BlackBox(ProblemSpecification):
         are looked at together."""
         n, d, weight = facts.n, facts.d, (1 + self.loss().count) / 2
         row, each = SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d, weight * (SECONDS_PER_VALUE + SECONDS_PER_PRODUCT * d)
-        sample = min(2 * HALF, n)
+        sample, fewer = min(2 * HALF, n), min(FEWER, n)
         return Cost(
             evaluation=n * weight * row,
             batch_row=SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * d,
             value=each,
             diagnostic=n * weight * row,
-            dear=sample * d * (2 * each + 2 * POINTS * weight * SECONDS_PER_DIAGNOSED),
+            dear=d * 2 * (sample * each + fewer * POINTS * weight * SECONDS_PER_DIAGNOSED),
             preparation=n * d * SECONDS_PER_LOADED,
             table=24.0 * n * (d + 2),
             replicate=8.0 * (16 * d + 2 * sample * d),

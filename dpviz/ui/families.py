@@ -61,6 +61,14 @@ FAMILIES: tuple[Entry, ...] = (
         question="Where the gradient is small the ground is flat: a valley, or a mountain pass? Can your budget tell, "
         "how many steps will it take, and what would make it enough?",
     ),
+    Entry(
+        name="zeroth_order",
+        icon=":material/touch_app:",
+        title="Zeroth-order optimisation",
+        guarantee="μ-GDP exactly, and what follows of it: (ε, δ), ρ-zCDP; pure ε with DP-ZO. One row replaced.",
+        question="You may only ask for values, never gradients: of a simulator, of votes, of somebody else's model. "
+        "What does privacy cost, and which way to ask wastes the least of it?",
+    ),
 )
 
 

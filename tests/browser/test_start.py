@@ -12,6 +12,7 @@ TITLES = {
     "accelerated": "Accelerated gradient",
     "mirror_descent": "Private games",
     "second_order": "Second-order solutions",
+    "zeroth_order": "Zeroth-order optimisation",
 }
 
 

@@ -11,7 +11,8 @@ from dpviz.ui.mirror_descent import problem as game_controls
 
 Load = Callable[..., AppTest]
 GAMES = [("mirror_descent", {"mirror_problem": entry.title}) for entry in game_controls.PROBLEMS.values()]
-PAGES: list[tuple[str, dict[str, str]]] = [("accelerated", {}), ("second_order", {}), ("budget_planner", {}), *GAMES]
+OTHERS = ("accelerated", "second_order", "zeroth_order", "budget_planner")
+PAGES: list[tuple[str, dict[str, str]]] = [*((page, {}) for page in OTHERS), *GAMES]
 HOSTILE: list[str | list[str]] = [
     "nan",
     "-1",

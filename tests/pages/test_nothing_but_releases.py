@@ -27,7 +27,7 @@ from tests.pages.test_mirror_uploads import upload as mirror_upload
 
 Page = dict[str, object]
 RANGES = {0: {"lowest": 0.0, "highest": 100.0}, 1: {"lowest": 0.0, "highest": 9000.0}}
-PREFIX = {"accelerated": "accel", "second_order": "second"}
+PREFIX = {"accelerated": "accel", "second_order": "second", "zeroth_order": "zeroth"}
 SHARES = {"groups": {"north": 0.25, "south": 0.5}, "losses": {"a": 0.5, "b": 0.4}}
 
 

@@ -8,7 +8,7 @@ from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.trace import Trace
 from dpviz.families.second_order import figures
 from dpviz.families.second_order.states import KIND
-from dpviz.plots import style
+from dpviz.plots import landscape, style
 from dpviz.plots.style import PALETTE, ArmStyle
 from dpviz.plots.words import in_words
 from dpviz.problems.base import Metric
@@ -90,12 +90,12 @@ def test_the_budget_is_split_by_purpose_below_the_ceiling(trace: Trace) -> None:
 
 def test_the_landscape_has_a_dot_for_every_run_and_keeps_who_left_at_its_edge() -> None:
     x, y = np.linspace(-2, 2, 5), np.linspace(-1, 1, 3)
-    ground = figures.Ground(x, y, np.add.outer(y**2, x**2))
+    ground = landscape.Ground(x, y, np.add.outer(y**2, x**2))
     clouds = {
-        "A": figures.Cloud(np.array([[0.0, 0.5], [9.0, -9.0]]), np.zeros((3, 2))),
-        "B": figures.Cloud(np.zeros((2, 2)), np.zeros((3, 2))),
+        "A": landscape.Cloud(np.array([[0.0, 0.5], [9.0, -9.0]]), np.zeros((3, 2))),
+        "B": landscape.Cloud(np.zeros((2, 2)), np.zeros((3, 2))),
     }
-    figure = figures.landscape(ground, clouds, LOOK)
+    figure = landscape.contours(ground, clouds, LOOK, ("x", "y"))
     dots = {trace.name: trace for trace in figure.data[1:] if trace.mode == "markers"}
     assert dots["A"].x.tolist() == [0.0, 2.0] and dots["A"].y.tolist() == [0.5, -1.0]
     assert dots["A"].marker.symbol != dots["B"].marker.symbol

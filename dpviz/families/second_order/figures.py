@@ -1,4 +1,4 @@
-"""Figures that only this family has: both stopping tests, what the budget went to, the landscape, and waiting times."""
+"""Figures that only this family has: both stopping tests, what the budget went to, and waiting times."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,7 @@ from dpviz.families.second_order.states import CURVATURE, GRADIENT, KIND, PERTUR
 from dpviz.families.second_order.theory import GREEN
 from dpviz.numbers import short
 from dpviz.plots import style
-from dpviz.plots.axes import axis
 from dpviz.plots.lines import MAX_POINTS, Limit, Line, Mark, Scale, limit_line, line_figure
-from dpviz.plots.multiples import AGAIN
 from dpviz.plots.style import ArmStyle
 
 # Of a step's kind: word, colour, marker. Colour is never alone.
@@ -31,11 +29,9 @@ _PARTS = (
     (style.PALETTE["theory"], "/"),
     (style.PALETTE["spent"], "x"),
 )
-_CLOUD = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
 FEW_STEPS = 15  # up to so many every one has a tick
 _FEW = 0.2  # of the ceiling: of less, the axis ends near what was spent
 RATIO, FARTHEST = "Noise over tolerance", 4.0  # and where bars end
-GROUND = [[0.0, "#7C8594"], [0.5, "#B9C0CA"], [1.0, "#F1F3F6"]]  # low is dark; grey, so that every hue stands out
 
 
 def stopping_test(
@@ -162,81 +158,6 @@ def _area(steps: np.ndarray, part: np.ndarray, name: str, color: str, pattern: s
         "fillpattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": color, "size": 6, "solidity": 0.2},
         "hovertemplate": "%{y:,.4~r}",
     }
-
-
-@dataclass(frozen=True, eq=False)
-class Ground:
-    """The objective on a grid of two public directions, all other coordinates 0: x (k,), y (m,), values (m, k)."""
-
-    x: np.ndarray
-    y: np.ndarray
-    values: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class Cloud:
-    """Where the runs of one method are, (R, 2), and the way of the first of them, (k, 2)."""
-
-    places: np.ndarray
-    way: np.ndarray
-
-
-def landscape(
-    ground: Ground,
-    clouds: Mapping[str, Cloud],
-    styles: Mapping[str, ArmStyle],
-    directions: tuple[str, str] = ("Hidden direction w₁", "Another direction w₂"),
-    *,
-    height: int = style.HEIGHT,
-) -> go.Figure:
-    """Contours of the objective, and on them a dot for every run of every method. Reads the raw data.
-
-    The objective is lowest where it is dark; the start is marked.
-    """
-    far = [float(np.abs(ends).max()) for ends in (ground.x, ground.y)]
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "contour",
-            "x": ground.x.astype(np.float32),
-            "y": ground.y.astype(np.float32),
-            "z": ground.values.astype(np.float32),
-            "colorscale": GROUND,
-            "showscale": False,
-            "showlegend": False,
-            "ncontours": 24,
-            "line": {"width": 0.5},
-            "opacity": 0.75,
-            "hovertemplate": "f = %{z:.4~r}<extra></extra>",
-        }
-    ]
-    drawn = [
-        _cloud(label, cloud, styles[label].color, _CLOUD[number % len(_CLOUD)], far)
-        for number, (label, cloud) in enumerate(clouds.items())
-    ]
-    traces += [trace for parts in drawn for trace in parts[:-1]] + [parts[-1] for parts in drawn]  # dots above all ways
-    layout = style.layout(*directions, not_private=True, legend_entries=max(2, len(clouds)), height=height)
-    above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame: inside it, words would stand on the contours
-    layout["annotations"] = [note | above for note in layout["annotations"]]
-    layout["margin"] |= {"t": style.top_margin([""])}
-    layout["xaxis"] = axis(directions[0], False) | {"range": [-far[0], far[0]], "zeroline": False}
-    layout["yaxis"] = axis(directions[1], False) | {"range": [-far[1], far[1]], "zeroline": False}
-    return go.Figure({"data": traces, "layout": layout | {"hovermode": "closest"}})
-
-
-def _cloud(label: str, cloud: Cloud, color: str, symbol: str, far: Sequence[float]) -> list[dict[str, Any]]:
-    """A line for the way of the first run and a dot for every run; what has left the picture is drawn at its edge."""
-    way, places = (np.clip(points, [-far[0], -far[1]], far).astype(np.float32) for points in (cloud.way, cloud.places))
-    common = {"type": "scatter", "legendgroup": label}
-    line = common | {"mode": "lines", "x": way[:, 0], "y": way[:, 1], "showlegend": False, "hoverinfo": "skip"}
-    edge = {"color": "#FFFFFF", "width": 1}
-    return [
-        line | {"line": {"color": "#FFFFFF", "width": 4}, "meta": AGAIN},
-        line | {"line": {"color": color, "width": 1.5}, "name": f"{label}, way of the first run"},
-        common
-        | {"mode": "markers", "x": places[:, 0], "y": places[:, 1], "name": label, "showlegend": True}
-        | {"marker": {"color": color, "symbol": symbol, "size": 10, "opacity": 0.9, "line": edge}}
-        | {"hovertemplate": f"{label}: (%{{x:.3~r}}, %{{y:.3~r}})<extra></extra>"},
-    ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@ subgradients, for who may ask for them."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -22,14 +22,31 @@ from dpviz.problems.value_problem import ValueFacts, ValueProblem
 from dpviz.specification import choice, number
 
 
+def _steps(default: int) -> Any:
+    return number(
+        default, 2, 20_000, label="Steps of a single pass", symbol="S", scale="log", help="Each has rows of its own."
+    )
+
+
+def _step_size(default: float) -> Any:
+    return number(
+        default,
+        0.001,
+        10.0,
+        label="Step size of a single pass",
+        symbol="a",
+        unit="1/L",
+        scale="log",
+        help="Decays to 0 along the run.",
+    )
+
+
 class SinglePass(Algorithm[ValueProblem, ValueFacts]):
     """x ← x - a_t g̃ with steps that decay to 0; every step has rows of its own."""
 
     values: ClassVar[float] = 2.0  # of one row, per step
-    iterations: int = number(200, 2, 20_000, label="Steps", symbol="T", scale="log", help="Noisy releases.")
-    relative_step_size: float = number(
-        0.1, 0.001, 10.0, label="Step size", symbol="a", unit="1/L", scale="log", help="Decays to 0 along the run."
-    )
+    descent_steps: int = _steps(200)
+    relative_step_size: float = _step_size(0.1)
 
     @abstractmethod
     def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian | Laplace:
@@ -44,18 +61,18 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
         """g̃ (R, d), from rows of a leaf that was paid for."""
 
     def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
-        _, batch = planning.shared_out(facts.n, self.iterations, 1, None)
+        _, batch = planning.shared_out(facts.n, self.descent_steps, 1, None)
         event = self._event(facts, budget)
-        left = 1 - np.arange(self.iterations) / self.iterations
+        left = 1 - np.arange(self.descent_steps) / self.descent_steps
         return Plan.fixed(
             facts,
             budget,
-            (Parallel((event,) * self.iterations),),
+            (Parallel((event,) * self.descent_steps),),
             charged_at=np.ones(1, dtype=int),
-            iterations=self.iterations,
-            batch_size=np.full(self.iterations, float(batch)),
-            noise={"gradient": np.full(self.iterations, noise_scale(event, self._change(facts) / batch))},
-            resolved={"batch_size": batch, "rows_used": batch * self.iterations},
+            iterations=self.descent_steps,
+            batch_size=np.full(self.descent_steps, float(batch)),
+            noise={"gradient": np.full(self.descent_steps, noise_scale(event, self._change(facts) / batch))},
+            resolved={"batch_size": batch, "rows_used": batch * self.descent_steps},
             step_size=self.relative_step_size / facts.lipschitz * left,
         )
 
@@ -141,10 +158,8 @@ class FirstOrder(SinglePass):
     hue: ClassVar[int] = 3
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS)
     values: ClassVar[float] = 1.0
-    iterations: int = number(640, 2, 20_000, label="Steps", symbol="T", scale="log", help="Noisy gradients released.")
-    relative_step_size: float = number(
-        0.05, 0.001, 10.0, label="Step size", symbol="a", unit="1/L", scale="log", help="Decays to 0 along the run."
-    )
+    descent_steps: int = _steps(640)
+    relative_step_size: float = _step_size(0.05)
 
     def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian:
         return Gaussian(planning.total_mu(budget, facts))

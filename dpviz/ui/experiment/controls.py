@@ -35,7 +35,7 @@ class Catalogue:
     """What a page offers to compare.
 
     methods : the algorithms by label. arms : `(labels, references=..., **settings)` to arms. default : labels.
-    by_name : the settings that a label stands for; a control for them has the option "by method name".
+    by_name : the settings that a label stands for; a control for them has the option "by method name", or is empty.
     words : what a label means, spelled out.
     """
 
@@ -63,8 +63,13 @@ class Catalogue:
         }
 
     def _by_name(self, control: Control) -> Control:
-        options = {BY_NAME: "By method name", **(control.options or {})}
-        return replace(control, options=options, default=BY_NAME)
+        if not control.options:
+            return replace(control, optional=True, default=None)
+        return replace(control, options={BY_NAME: "By method name", **control.options}, default=BY_NAME)
+
+    def left_to_names(self, settings: Mapping[str, Any]) -> set[str]:
+        """Those of the settings that are as each method's label says."""
+        return {name for name in self.by_name if settings.get(name) in (BY_NAME, None)}
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,8 @@ class Chosen:
         if not self.labels:
             raise UserError("Choose at least one under “Methods”.", title="No method is chosen")
         built = {name: value.build() if isinstance(value, Settings) else value for name, value in self.settings.items()}
-        settings = {name: value for name, value in built.items() if value != BY_NAME}
+        left = catalogue.left_to_names(built)
+        settings = {name: value for name, value in built.items() if name not in left}
         return catalogue.arms(self.labels, references=self.references, **settings)
 
 
@@ -140,9 +146,18 @@ def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str], methods: 
     """Draw the shared settings `names`, as far as one of the methods (none = all of them) has them; their values."""
     declared, nested = catalogue.controls(), catalogue.nested()
     return {
-        name: _nested(panel, nested[name], name) if name in nested else panel.control(declared[name], name)
+        name: _nested(panel, nested[name], name)
+        if name in nested
+        else _drawn(panel, declared[name], name in catalogue.by_name)
         for name in applicable(catalogue, names, methods)
     }
+
+
+def _drawn(panel: Panel, control: Control, by_name: bool) -> Any:
+    """Draw one setting; a number that a method's label stands for says so while it is empty."""
+    if by_name and not control.options:
+        return panel.number(control, control.name, empty="by method name")
+    return panel.control(control, control.name)
 
 
 def _nested(panel: Panel, cls: type[Specification], name: str) -> Settings[Specification]:
@@ -254,20 +269,25 @@ def _common(name: str, default: Any, arms: Sequence[Arm], catalogue: Catalogue) 
     if name in catalogue.by_name and all(
         getattr(arm.algorithm, name) == getattr(catalogue.methods[arm.label], name) for arm in owners
     ):
-        return BY_NAME
+        return default
     return getattr(owners[0].algorithm, name)
 
 
-def replicates_and_seed(panel: Panel, public: bool) -> dict[str, Any]:
-    """How many hypothetical runs, and the seed of their noise; on data that are not public, None unless asked for."""
-    values = panel.specification(Experiment, ["replicates"])
+def replicates_and_seed(panel: Panel, public: bool, at_first: Mapping[str, float] = USUAL) -> dict[str, Any]:
+    """How many hypothetical runs, and the seed of their noise; on data that are not public, None unless asked for.
+
+    at_first : as in `budget`.
+    """
+    declared = {control.name: control for control in Experiment.controls()}
+    repeats = declared["replicates"]
+    usual = replace(repeats, default=at_first.get(repeats.name, repeats.default))
+    values: dict[str, Any] = {repeats.name: panel.control(usual, repeats.name)}
     if not public:
         fixed = panel.switch("fixed_seed", "Fixed seed", False, SECRET_SEED)
         st.caption(SECRET_SEED if fixed else FRESH_SEED)
         if not fixed:
             return values | {"seed": None}
-    control = next(control for control in Experiment.controls() if control.name == "seed")
-    return values | {"seed": panel.control(replace(control, optional=False), "seed")}
+    return values | {"seed": panel.control(replace(declared["seed"], optional=False), "seed")}
 
 
 def fields_of(specification: Specification, prefix: str = "") -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz.experiments.outcome import Outcome, outcome, pictured
+from dpviz.experiments.outcome import PRIVATE, Outcome, outcome, pictured
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
 from dpviz.plots import run_figures
@@ -77,8 +77,13 @@ def _draw(panel: Panel, make: Drawn) -> None:
     st.caption(caption)
 
 
-def curves(run: Run, diagnostics: bool, name: str = "", limits: Sequence[Limit] = ()) -> Picture | None:
-    """The curves of the most telling metric, or of that of this name; None if none may be shown."""
+def curves(
+    run: Run, diagnostics: bool, name: str = "", limits: Sequence[Limit] = (), most: int = PRIVATE
+) -> Picture | None:
+    """The curves of the most telling metric, or of that of this name; None if none may be shown.
+
+    most : private methods that are drawn, those that end lowest.
+    """
     if run.job.trace is None:
         return None
     trace = run.job.trace.visible(diagnostics)
@@ -86,7 +91,7 @@ def curves(run: Run, diagnostics: bool, name: str = "", limits: Sequence[Limit] 
     metric = found.get(name) or next(iter(found.values()), None)
     if metric is None:
         return None
-    few = trace.only(pictured(trace, metric.name))
+    few = trace.only(pictured(trace, metric.name, most))
     looks = arm_styles(run.experiment.arms)
     figure = run_figures.convergence(few, metric.name, looks, limits=limits, height=HEIGHT)
     privacy = results.privacy(metric, few, run.experiment)

@@ -91,7 +91,8 @@ class FamilyPage:
     prefix : of all keys and addresses. package : the family's, whose THEORY.md the page shows.
     catalogue, presets, groups : the methods, the named experiments, and how the methods' settings are grouped.
     references : what the non-private references are, in a sentence; empty if there are none.
-    currency, at_first : of the budget, and the numbers in which it differs from a usual one: "epsilon", "delta".
+    currency, at_first : of the budget, and the numbers in which it, or the repeats, differ from the usual at first:
+    "epsilon", "delta", "replicates".
 
     Hooks, in the order of their calls:
     choose : data controls; `(panel, place for an upload, place for a leading control)`.
@@ -225,7 +226,7 @@ def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
                 lead=None if source.leads else places.second,
             )
             with st.expander("Repeats and seed"):
-                numbers = controls.replicates_and_seed(panel, public=not source.uploaded)
+                numbers = controls.replicates_and_seed(panel, not source.uploaded, page.at_first)
             problem = page.build(panel, source, budget, numbers["seed"])
             arms = Chosen(labels, references, settings).arms(page.catalogue)
             if problem is not None:

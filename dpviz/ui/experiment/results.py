@@ -72,9 +72,10 @@ def diagnostics_switch(panel: Panel, experiment: Experiment) -> None:
 
 
 def metrics(trace: Trace) -> dict[str, Metric]:
-    """The recorded series, the most telling first."""
+    """The recorded series, the most telling first, and last those that others are drawn over."""
     found = trace.metrics
-    return {name: found[name] for name in dict.fromkeys([*results.headlined(trace)[:1], *found])}
+    ordered = [*results.headlined(trace)[:1], *sorted(found, key=lambda name: found[name].axis)]
+    return {name: found[name] for name in dict.fromkeys(ordered)}
 
 
 def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:

@@ -5,11 +5,12 @@ import streamlit as st
 
 from dpviz.datasets import Saddle
 from dpviz.experiments.trace import Trace
-from dpviz.families.second_order import advice, figures, measure, texts
+from dpviz.families.second_order import advice, measure, texts
 from dpviz.families.second_order.algorithms import NonconvexMethod
 from dpviz.families.second_order.states import NOISY_GRADIENT
 from dpviz.families.second_order.theory import Analysis
 from dpviz.numbers import short
+from dpviz.plots.landscape import Cloud, Ground, contours
 from dpviz.plots.lines import Limit
 from dpviz.plots.style import arm_styles
 from dpviz.problems.base import ProblemSpecification
@@ -22,6 +23,7 @@ from dpviz.ui.experiment.run import Run
 
 REACH = (2.7, 1.5)  # of the picture, in both directions: the minima of the demonstration lie at ±2.1 of the first
 EVALUATIONS = 3e7  # rows times points of the ground, at most: about a third of a second
+DIRECTIONS = ("Hidden direction w₁", "Another direction w₂")
 FEWEST, MOST = 11, 41  # points along each direction
 NOISY = "Their noise is larger than what they test: no place looks like a minimum."
 TOO_SOON = "They ended before both tests had passed: more iterations may do."
@@ -53,13 +55,13 @@ def analysis(run: Run, label: str) -> Analysis:
 
 def landscape(run: Run, trace: Trace, height: int) -> hero.Picture | None:
     """Contours, and where every run of every method is; None before the first step."""
-    clouds: dict[str, figures.Cloud] = {}
+    clouds: dict[str, Cloud] = {}
     for label, lane in trace.lanes.items():
         if "x" in lane.output and lane.path.get("x"):
-            clouds[label] = figures.Cloud(lane.output["x"][:, :2], np.array(lane.path["x"])[:, :2])
+            clouds[label] = Cloud(lane.output["x"][:, :2], np.array(lane.path["x"])[:, :2])
     if not clouds:
         return None
-    figure = figures.landscape(_ground(run), clouds, arm_styles(run.experiment.arms), height=height)
+    figure = contours(_ground(run), clouds, arm_styles(run.experiment.arms), DIRECTIONS, height=height)
     caption = f"{texts.LANDSCAPE} **Not private**: it reads the raw data, which are generated."
     return hero.Picture(figure, "Contours of the objective, with a dot for every run", caption)
 
@@ -77,27 +79,27 @@ def walk(panel: Panel, run: Run, trace: Trace) -> None:
 def _walked(panel: Panel, run: Run, trace: Trace, last: int) -> None:
     step = st.slider("Step t", 0, last, min(last, FEWEST_STEPS), key=panel.key(f"walk_{last}"))
     clouds = {label: cloud for label in trace.lanes if (cloud := _at(trace, label, step)) is not None}
-    figure = figures.landscape(_ground(run), clouds, arm_styles(run.experiment.arms), height=hero.HEIGHT)
+    figure = contours(_ground(run), clouds, arm_styles(run.experiment.arms), DIRECTIONS, height=hero.HEIGHT)
     charts.moving(figure, panel.key("walk"), f"Contours of the objective, with a dot for every run at step {step:,}")
     st.caption(f"{texts.LANDSCAPE} Runs that have ended stay where they are. **Not private**: it reads the raw data.")
 
 
-def _at(trace: Trace, label: str, step: int) -> figures.Cloud | None:
+def _at(trace: Trace, label: str, step: int) -> Cloud | None:
     """Where the runs of a method were at a step, as last recorded, and the way of the first of them until then."""
     coordinates = [trace.series(label, metric.name) for metric in PLACE]
     iterations = coordinates[0][0]
     if not len(iterations):
         return None
     ways = np.stack([values[: int(np.searchsorted(iterations, step, side="right"))] for _, values in coordinates], -1)
-    return figures.Cloud(ways[-1], ways[:, 0])
+    return Cloud(ways[-1], ways[:, 0])
 
 
-def _ground(run: Run) -> figures.Ground:
+def _ground(run: Run) -> Ground:
     return _evaluated(run.experiment.problem.to_json(), run)
 
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False)
-def _evaluated(about: str, _run: Run) -> figures.Ground:  # noqa: ARG001 (what the cache knows it by)
+def _evaluated(about: str, _run: Run) -> Ground:  # noqa: ARG001 (what the cache knows it by)
     """The objective of a run, whose problem as JSON text is `about`, in the plane of the first two coordinates. Fewer
     points where there are many rows."""
     facts = _run.problem.facts
@@ -106,7 +108,7 @@ def _evaluated(about: str, _run: Run) -> figures.Ground:  # noqa: ARG001 (what t
     places = np.zeros((points * points, facts.d))
     places[:, 0], places[:, 1] = np.tile(x, points), np.repeat(y, points)
     values = _run.problem.evaluate_cheap({"x": places})["objective"]
-    return figures.Ground(x, y, values.reshape(points, points))
+    return Ground(x, y, values.reshape(points, points))
 
 
 def _why_none(run: Run, label: str) -> str:

@@ -1,0 +1,133 @@
+"""The methods by name, and experiments worth a click (Zhang, Tran, Cutkosky 2024; numbers: measured, THEORY.md)."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from dpviz.datasets import BundledTable, SphereLinear
+from dpviz.experiments.algorithm import AnyAlgorithm
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.preset import Preset
+from dpviz.families.zeroth_order.advice import Option
+from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
+from dpviz.families.zeroth_order.baselines import DirectionalDescent, FirstOrder
+from dpviz.privacy.budgets import GaussianDP, NoPrivacy
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.black_box import BentValley, CappedRegression, PhaseRetrieval, ReluNetwork, Votes
+
+PUBLISHED, IMPROVED, NAIVE, FRESH = "Published", "Improved", "Naive", "Naive, orthonormal"
+DIRECTIONAL, DERIVATIVES = "DP-ZO", "DP-SGD"
+METHODS: Mapping[str, AnyAlgorithm] = MappingProxyType(
+    {
+        PUBLISHED: VarianceReduced(),
+        IMPROVED: VarianceReduced(directions="orthonormal", sums="optimal"),
+        NAIVE: Naive(),
+        FRESH: Naive(directions="orthonormal", directions_per_row=None),
+        DIRECTIONAL: DirectionalDescent(),
+        DERIVATIVES: FirstOrder(),
+    }
+)
+DEFAULT_METHODS = (PUBLISHED, IMPROVED, NAIVE, FRESH)
+BY_NAME = ("directions", "directions_per_row", "sums", "descent_steps", "relative_step_size")  # what a label stands for
+REFERENCE = "Published, no privacy"
+REPLICATES = 5  # at first: a run asks for half a million values in each
+
+
+def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) -> tuple[Arm, ...]:
+    """Arms for the methods named; `settings` apply to all that have such a field.
+
+    references : adds the published method without privacy.
+    """
+    private = [Arm(label=label, algorithm=METHODS[label].adopting(settings)) for label in labels]
+    if not references:
+        return tuple(private)
+    return (*private, Arm(label=REFERENCE, algorithm=METHODS[PUBLISHED].adopting(settings), budget=NoPrivacy()))
+
+
+def _compared(
+    problem: ProblemSpecification,
+    mu: float,
+    labels: Sequence[str] = DEFAULT_METHODS,
+    replicates: int = REPLICATES,
+    **settings: Any,
+) -> Experiment:
+    """The methods beside the published one without privacy."""
+    return Experiment(
+        problem=problem,
+        arms=arms(labels, references=True, **settings),
+        budget=GaussianDP(mu=mu),
+        replicates=replicates,
+    )
+
+
+MOST_STEPS = int(next(control.high for control in Naive.controls() if control.name == "iterations") or 0)
+
+
+def label_of(option: Option) -> str:
+    """The method that an option of the advice stands for."""
+    if option.sums is None:
+        return FRESH if option.kind == "orthonormal" else NAIVE
+    return IMPROVED if option.kind == "orthonormal" else PUBLISHED
+
+
+PRESETS: tuple[Preset, ...] = (
+    Preset(
+        name="Start here: signs were lost, and only values may be asked",
+        source="dpviz",
+        look_for="The published algorithm hardly gets away from its start at this budget. With orthonormal directions "
+        "and better running sums it does; and so does the naive oracle, which adds up nothing, once its directions are "
+        "orthonormal. At this size directions matter more than sums.",
+        reported="Not in the paper, which has no experiments. Median objective of the last epoch, 16 runs: published "
+        "0.20, improved 0.010, naive 0.22, naive with orthonormal directions 0.012; all start at 0.303.",
+        experiment=_compared(PhaseRetrieval(), 0.3),
+    ),
+    Preset(
+        name="Robust regression: a fifth of the targets say nothing",
+        source="dpviz",
+        look_for="Errors count up to τ = 0.5, so outliers stop pulling, and the loss is not convex. Noise lifts the "
+        "floor; with orthonormal directions hardly.",
+        reported="",
+        experiment=_compared(
+            CappedRegression(data=SphereLinear(), intercept=False, divisor=1.0, cap=0.5, radius=0.15),
+            0.3,
+            iterations=480,
+            expected_norm=0.3,
+        ),
+    ),
+    Preset(
+        name="A small neural network",
+        source="dpviz",
+        look_for="",
+        reported="",
+        experiment=_compared(
+            ReluNetwork(data=SphereLinear(dimension=3, outliers=0.0), intercept=False, divisor=1.0, radius=0.2),
+            1.0,
+            replicates=4,
+            iterations=480,
+            expected_norm=0.3,
+        ),
+    ),
+    Preset(
+        name="Votes jump: L is no promise",
+        source="dpviz",
+        look_for="",
+        reported="",
+        experiment=_compared(Votes(radius=0.2), 1.0, iterations=480, expected_norm=0.3),
+    ),
+    Preset(
+        name="A cloud of runs in a bent valley",
+        source="dpviz",
+        look_for="",
+        reported="",
+        experiment=_compared(BentValley(), 0.3, iterations=640, expected_norm=0.325),
+    ),
+    Preset(
+        name="Real data: doctor visits",
+        source="dpviz",
+        look_for="",
+        reported="",
+        experiment=_compared(
+            CappedRegression(data=BundledTable(), radius=0.2, targets="unit"), 1.0, iterations=320, expected_norm=0.3
+        ),
+    ),
+)

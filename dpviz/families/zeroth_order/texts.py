@@ -1,0 +1,196 @@
+"""What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
+
+from collections.abc import Collection
+
+from dpviz.numbers import short
+
+TITLE = "Zeroth-order optimisation"
+QUESTION = "**You may only ask for values, never gradients. What does privacy cost?**"
+
+WORDS = {
+    "Published": "changes of the gradient added up by a binary tree, independent directions",
+    "Improved": "the same with orthonormal directions and the optimal running sums",
+    "Naive": "a fresh estimate in every step, one direction per row",
+    "Naive, orthonormal": "a fresh estimate in every step, as many orthonormal directions as parameters",
+    "DP-ZO": "one noisy slope along one direction per step",
+    "DP-SGD": "for who may ask for derivatives",
+}
+
+ABOUT = r"""
+**Values only.** A simulator, a vote, somebody else's model: you can ask how well a setting $x$ does for each person,
+but there is no derivative to ask for, and the answers have kinks. Two values a little apart give a slope along one
+direction. Averaged over random directions of length $r$ they give the gradient of the *smoothed* function $\hat
+F_r(x)=\mathbb E\,F(x+rv)$, $v$ in the unit ball, which has no kinks.
+
+**From online learning to descent.** In every step a learner chooses a move $\Delta$ of length at most $D$, and is told
+a noisy gradient $g_t$ at a random point $w_t$ of that move; its regret is what the bound charges. After $T$ steps, an
+*epoch*, the average $\bar w$ of the points is returned. What is promised is *Goldstein stationarity*: near $\bar w$
+there are gradients whose mixture is short.
+
+**Where privacy comes from.** Every row is used once, in one step. Its differences of values are clipped, so that
+replacing the row moves the estimate by at most $s_t$; Gaussian noise hides that. Clipping makes this true for any
+function; for one that is $L$-Lipschitz it never acts.
+
+**Two oracles.** The *naive* one estimates the gradient afresh in every step, from few rows. The *variance-reduced* one
+estimates it well once per epoch, and then only its changes, which are small because the moves are short. Their running
+sum needs noise that does not pile up: a **binary tree** adds up to $\log_2 T$ noisy nodes for each step instead of $t$
+noisy changes. Better than the tree are sums whose noise is correlated optimally (a factorisation of the matrix of
+sums).
+
+**Better directions for free.** The published noise allows for all $d$ directions of a row being the same. Orthonormal
+directions cannot be: the same guarantee needs $\sqrt d$ times less noise, and the estimate has less variance.
+
+| | directions | running sums | noise of step $t$ |
+|---|---|---|---|
+| Published | independent | binary tree | grows with the digits 1 of $t$ |
+| Improved | orthonormal | optimal | nearly flat, $\sqrt d$ lower |
+| Naive | one per row | none | flat |
+| Naive, orthonormal | orthonormal | none | flat, $\sqrt d$ lower |
+
+**What is honest to say.** Running sums pay for long epochs and many rows. At the sizes that run here in seconds, fresh
+estimates with orthonormal directions do about as well as the improved algorithm, and better than the published one.
+DP-ZO and DP-SGD take longer steps and are there for comparison; DP-SGD asks for more than values.
+
+**Reference.** Q. Zhang, H. Tran, A. Cutkosky: *Private zeroth-order nonsmooth nonconvex optimization*, ICLR 2024 (arXiv
+2406.19579).
+"""
+
+NOT_COVERED = (
+    "Choosing L, r or the learner's step size by trying them on the data is not accounted for here: every run on real "
+    "data spends its budget again. Choosing the best epoch by looking at losses is not private either; the epoch that "
+    "is returned is drawn at random, or is the last one."
+)
+
+ERRATA = (
+    (
+        "Values against rows (E1)",
+        "The paper compares its number of rows with a known bound on the number of values. Each row costs 2d values "
+        "here, so it is not optimal in values. The horizontal axis of a run can be either.",
+    ),
+    (
+        "Votes are no Lipschitz function (E2)",
+        "The motivating example, up-votes and down-votes, jumps by 1 however short the move. Without clipping, noise "
+        "that is computed from L would protect nobody. With it privacy holds, and nearly all changes are clipped.",
+    ),
+    (
+        "Privacy rests on L (E3)",
+        "As published, noise relies on a constant that nobody checks. Here clipping enforces it.",
+    ),
+    (
+        "Noise too large by √d (E4)",
+        "The published sensitivity is attained only if all directions of a row are one. Orthonormal directions make it "
+        "√d times smaller, whatever the data.",
+    ),
+    ("Smoothness (E5)", "The smoothed function's gradient has Lipschitz constant κ_d L/r, 20 % less than √d L/r."),
+    (
+        "Levels of the tree (E6)",
+        "⌈log₂T⌉ + 1 levels count nodes that are never released. A row of the first step of an epoch is in "
+        "⌊log₂T⌋ + 1 nodes, every other one in ⌊log₂T⌋ at most.",
+    ),
+    (
+        "A node's noise is drawn once (E7)",
+        "Read literally, the published listing draws a node's noise anew for every sum. The sums look alike and leak "
+        "more: μ = 1 becomes 1.94 at T = 64.",
+    ),
+    (
+        "A follow-up's listing (E8)",
+        "One published listing begins a level too deep: where t is a power of two, the last change is then released "
+        "without fresh noise.",
+    ),
+    (
+        "The naive oracle (E9)",
+        "It is said never to reach the rate without privacy. It does for μ ≥ √d; and orthonormal directions help it "
+        "more than a tree does.",
+    ),
+    (
+        "Radius and gap (E10, E14)",
+        "The promise is for r + R_w around the average of an epoch and not for r, and the gap includes what smoothing "
+        "adds. R_w is attained only if epochs begin at full speed; at rest it is D/T less.",
+    ),
+    ("Differentiability (E11)", "It is assumed, and not needed: ReLU networks are covered."),
+    (
+        "Bounds that say nothing (E12)",
+        "For up to about 50,000 rows with 10 parameters the bounds are L or more, which is true of any point. The "
+        "method works nevertheless; the plan shows both.",
+    ),
+    ("“About μ√log(1/δ)” (E13)", "The exact ε of Gaussian noise is 17 to 25 % smaller. Here readings are exact."),
+)
+
+SCREEN = (
+    "The plan depends on your settings only. Of a run, positions and noisy gradient norms are private at the budget "
+    "shown, for one run; rows used and numbers of values are public. The objective, the smoothed gradient, Goldstein "
+    "stationarity and the clipped share are diagnostics: they read the raw data and are not private. Several runs on "
+    "real data would add up their costs."
+)
+
+BATCHES = (
+    "Rows are dealt out once, in a random order that is public: every row is in one step of one epoch, and in no "
+    "other. Rows that are left over are never touched."
+)
+
+COMPOSITION = (
+    "The noise of all steps is one Gaussian mechanism: μ-GDP exactly, where the paper states the Rényi guarantee "
+    "(α, αμ²/2) for all α > 1 that follows from it and calls our μ its ρ. Epochs, and the steps of the naive oracle, "
+    "are on different rows, so their costs do not add up. Readings as (ε, δ) are exact."
+)
+
+
+def constants(exact: bool, taken: Collection[str] = (), missing: str = "") -> str:
+    """Which constants are declared, and what became of missing values.
+
+    exact : whether L holds for every row. taken : "ranges", "categories", if an upload's panel took them from its file.
+    missing : "fill" or "drop".
+    """
+    held = "holds for every row, whatever it is" if exact else "is no promise here: differences beyond it are clipped"
+    said = f"L, r and the gap are declared; L {held}. The gap is for the bounds only."
+    if taken:
+        said += f" The {' and '.join(taken)} were taken from the data: **not private**."
+    if missing == "drop":
+        said += " Rows with missing values were dropped: n depends on the data, **not private**."
+    if missing == "fill":
+        said += " A missing value counts as the middle of its range."
+    return said
+
+
+def finding(published: float, other: float, label: str) -> str:
+    """How a simple method does beside the published algorithm, in a sentence."""
+    if other < published:
+        return (
+            f"“{label}” ends {short(published / other, 2)} times lower than the published algorithm, without its sums."
+        )
+    return f"“{label}” ends no lower than the published algorithm."
+
+
+def clipped(share: float, mass: float, label: str) -> str:
+    """How often, and how much, differences of values were clipped where a run ended."""
+    if not share:
+        return "no difference of values at the end of any run. L holds there."
+    return (
+        f"{short(100 * share, 2)} % of the differences of values at the end of “{label}”, which takes away "
+        f"{short(100 * mass, 2)} % of their sum."
+    )
+
+
+MUCH_CLIPPED = (
+    "Privacy holds whatever is clipped, but the gradient is underestimated. Declare a larger L, or choose the naive "
+    "oracle, whose clipping keeps signal and noise in proportion."
+)
+LANDSCAPE = (
+    "Contours of the exact objective; every dot is what one run would release, the line is the way of the first run."
+)
+STATIONARITY = (
+    "An estimate of ‖∇F̂_r‖ from 4,000 rows at most, at a few epochs; the band is its own sampling error, not that of "
+    "the runs. Below 0 it cannot be told from 0."
+)
+GOLDSTEIN = (
+    "The shortest mixture of gradients at 20 points within r: a bound from above on the Goldstein stationarity of the "
+    "objective. At most L."
+)
+NOISE = (
+    "Standard deviation of what is added to each coordinate of g_t. With a tree it follows the binary digits of t; "
+    "fresh estimates have the same noise in every step."
+)
+PARTS = (
+    "What is promised of a random epoch's average, in three parts. From L on, every point is that good. With constants "
+    "of ours (Derivations, 5)."
+)

@@ -1,0 +1,112 @@
+"""What a visitor of the zeroth-order page sees first: the objective falling, or a cloud of runs in a valley."""
+
+import math
+
+import numpy as np
+import streamlit as st
+
+from dpviz.experiments.outcome import outcome
+from dpviz.experiments.trace import Trace
+from dpviz.families.zeroth_order import presets, texts
+from dpviz.plots.landscape import Cloud, Ground, contours
+from dpviz.plots.style import arm_styles
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.black_box import BentValley, PhaseRetrieval
+from dpviz.problems.value_problem import ValueFacts
+from dpviz.ui.experiment import hero
+from dpviz.ui.experiment.run import Run
+
+LINES = 4  # private methods in the picture
+DIRECTIONS = ("Parameter x₁", "Parameter x₂")
+EVALUATIONS = 4e7  # rows times points of the ground, at most
+FEWEST, MOST = 11, 41  # points along each direction
+BALL = 64  # points of the disc over which the ground is smoothed
+# What is drawn of each function: lowest and highest value of both parameters.
+REACH = {BentValley: ((-1.4, 1.6), (-1.6, 1.6)), PhaseRetrieval: ((-1.4, 1.4), (-1.4, 1.4))}
+
+
+def has_landscape(problem: ProblemSpecification) -> bool:
+    """Whether the ground can be drawn: of simulated functions of two parameters."""
+    return type(problem) in REACH and problem.facts().d == len(DIRECTIONS)
+
+
+def picture(run: Run, diagnostics: bool) -> hero.Picture | None:
+    """A dot for every run on the ground of a function of two parameters; of others the curves of the objective."""
+    if diagnostics and run.job.trace is not None and has_landscape(run.experiment.problem):
+        return landscape(run, run.job.trace)
+    return hero.curves(run, diagnostics, most=LINES)
+
+
+def landscape(run: Run, trace: Trace, smoothed: bool = False) -> hero.Picture | None:
+    """Contours, and what every run of every method would release; None before the first step."""
+    clouds = {
+        label: Cloud(lane.output["x"], np.array(lane.path["x"]))
+        for label, lane in trace.lanes.items()
+        if "x" in lane.output and lane.path.get("x")
+    }
+    if not clouds:
+        return None
+    looks = arm_styles(run.experiment.arms)
+    figure = contours(ground(run, smoothed), clouds, looks, DIRECTIONS, height=hero.HEIGHT)
+    of = "smoothed objective" if smoothed else "objective"
+    caption = f"{texts.LANDSCAPE} **Not private**: it reads the raw data, which are generated."
+    return hero.Picture(figure, f"Contours of the {of}, with a dot for every run", caption)
+
+
+def ground(run: Run, smoothed: bool) -> Ground:
+    """The objective of a run over both parameters; smoothed over discs of radius r, if so asked."""
+    found = _evaluated(run.experiment.problem.to_json(), run)
+    return averaged(found, radius(run)) if smoothed else found
+
+
+def radius(run: Run) -> float:
+    """r of a run's function."""
+    facts = run.problem.facts
+    assert isinstance(facts, ValueFacts)
+    return facts.radius
+
+
+@st.cache_resource(max_entries=8, scope="session", show_spinner=False)
+def _evaluated(about: str, _run: Run) -> Ground:  # noqa: ARG001 (what the cache knows it by)
+    """The objective of a run, whose problem as JSON text is `about`. Fewer points where there are many rows."""
+    facts = _run.problem.facts
+    points = int(np.clip(np.sqrt(EVALUATIONS / facts.n), FEWEST, MOST))
+    x, y = (np.linspace(low, high, points) for low, high in REACH[type(_run.experiment.problem)])
+    places = np.stack([np.tile(x, points), np.repeat(y, points)], axis=1)
+    values = _run.problem.evaluate_cheap({"x": places})["objective"]
+    return Ground(x, y, values.reshape(points, points))
+
+
+def averaged(found: Ground, radius: float) -> Ground:
+    """The mean over discs of this radius, linear between the points of the grid; beyond its edge it goes on as it
+    ends."""
+    cells = radius / (found.x[1] - found.x[0]), radius / (found.y[1] - found.y[0])
+    room = math.ceil(max(cells)) + 1
+    padded = np.pad(found.values, room, mode="reflect", reflect_type="odd")
+    turns = np.arange(BALL) * np.pi * (3 - np.sqrt(5))  # a sunflower: evenly over the disc
+    lengths = np.sqrt((np.arange(BALL) + 0.5) / BALL)
+    total = np.zeros_like(found.values)
+    for length, turn in zip(lengths.tolist(), turns.tolist(), strict=True):
+        along = _moved(padded, room, cells[0] * length * math.cos(turn))
+        total += _moved(along.T, room, cells[1] * length * math.sin(turn)).T
+    return Ground(found.x, found.y, total / BALL)
+
+
+def _moved(values: np.ndarray, room: int, cells: float) -> np.ndarray:
+    """Values (m, k + 2 room) that many cells further along the last axis, without the room at both ends; (m, k)."""
+    whole, last = math.floor(cells), values.shape[1] - room
+    share = cells - whole
+    near = values[:, room + whole : last + whole]
+    return np.asarray((1 - share) * near + share * values[:, room + whole + 1 : last + whole + 1])
+
+
+def number(run: Run, trace: Trace) -> hero.Headline | None:
+    """Where the best method ends; and what is remarkable: how the naive oracle does beside the published algorithm."""
+    told, found = hero.lowest(run, trace), outcome(trace)
+    if told is None or found is None:
+        return told
+    ends = {found.best: found.end, **dict(found.others)}
+    if presets.PUBLISHED not in ends or presets.FRESH not in ends:
+        return told
+    said = texts.finding(ends[presets.PUBLISHED], ends[presets.FRESH], presets.FRESH)
+    return told._replace(sentence=f"{told.sentence} {said}")

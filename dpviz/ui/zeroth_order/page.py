@@ -1,0 +1,62 @@
+"""The page of the zeroth-order methods, described."""
+
+from dataclasses import replace
+
+from dpviz.families import zeroth_order
+from dpviz.families.zeroth_order import presets, texts
+from dpviz.families.zeroth_order.outlook import outlook
+from dpviz.families.zeroth_order.path import EVALUATIONS
+from dpviz.ui.experiment import results as page_results
+from dpviz.ui.experiment.controls import Catalogue, Group
+from dpviz.ui.experiment.page import FamilyPage
+from dpviz.ui.experiment.plan import PlanView
+from dpviz.ui.experiment.results import Options
+from dpviz.ui.zeroth_order import live, plan, problem, results
+
+
+def _options(shown: PlanView) -> Options:
+    public = shown.experiment.problem.public
+    second = "smoothed_gradient_norm" if public else EVALUATIONS.name
+    return replace(page_results.plain_options(shown), second=second)
+
+
+PAGE = FamilyPage(
+    prefix=plan.PREFIX,
+    package=zeroth_order,
+    texts=texts,
+    catalogue=Catalogue(
+        presets.METHODS, presets.arms, presets.DEFAULT_METHODS, by_name=presets.BY_NAME, words=texts.WORDS
+    ),
+    presets=presets.PRESETS,
+    groups=(
+        Group("", ("iterations", "epoch_length", "expected_norm", "travel")),
+        Group(
+            "Directions and clipping", ("directions", "directions_per_row", "clipping", "concentration", "symmetric")
+        ),
+        Group("Sums, rows and epochs", ("sums", "first_share", "fresh_start", "one_epoch")),
+        Group(
+            "DP-ZO and DP-SGD",
+            ("descent_steps", "relative_step_size", "distance", "clip", "noise", "law"),
+        ),
+    ),
+    references="The published algorithm once more, without noise: no privacy.",
+    data_heading="Function",
+    currency="gaussian",
+    at_first={"mu": 0.3, "replicates": presets.REPLICATES},
+    choose=problem.data,
+    build=problem.model,
+    settings_of=problem.settings_of,
+    predict=outlook,
+    card=plan.card,
+    advice=plan.verdict,
+    noise=plan.noise,
+    drawings=plan.drawings,
+    alts=plan.ALTS,
+    note=plan.size_note,
+    assumptions=plan.assumptions,
+    picture=live.picture,
+    number=live.number,
+    options=_options,
+    extra=results.extra,
+    verdict=results.verdict,
+)

@@ -1,0 +1,154 @@
+"""The plan of the zeroth-order methods: noise along an epoch, what the bound promises, and which method is advised."""
+
+from collections.abc import Collection
+
+import numpy as np
+import streamlit as st
+
+from dpviz.experiments.plan import Plan
+from dpviz.families.zeroth_order import figures, presets, texts
+from dpviz.families.zeroth_order.advice import Option
+from dpviz.families.zeroth_order.outlook import Outlook
+from dpviz.numbers import short
+from dpviz.ui import explain
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import guarantee
+from dpviz.ui.experiment import plan as plan_view
+from dpviz.ui.experiment.controls import BY_NAME
+from dpviz.ui.experiment.plan import Drawing, PlanView, Shown
+from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.tables import show_table
+from dpviz.ui.uploads.file import missing_rule
+
+PREFIX = "zeroth"
+
+
+def card(label: str, plan: Plan) -> guarantee.Card:
+    """The noise on each coordinate, on average over the steps."""
+    noise = next(iter(plan.noise.values()))
+    help = "Standard deviation on each coordinate of the gradient estimate (of DP-ZO: on the one slope), root mean "
+    value = short(float(np.sqrt((noise**2).mean())))
+    return "Noise of a step", value, f"{label}, {plan.iterations:,} steps", f"{help}square over the steps."
+
+
+def verdict(shown: PlanView) -> None:
+    """Which method has the smallest bound at this size, why, and a button that chooses it."""
+    found: Outlook = shown.theory
+    if found.advice is None:
+        return
+    chosen = found.advice.choice
+    with st.container(border=True):
+        row = st.container(horizontal=True, vertical_alignment="center", gap="medium")
+        row.markdown(f"**Smallest bound at your size: {named(chosen)}.** {found.advice.why}", width="stretch")
+        row.button(
+            "Use these settings",
+            key=f"{PREFIX}_advised",
+            icon=":material/tune:",
+            on_click=_apply,
+            args=(chosen,),
+            help="Chooses this method beside the published one, and its epochs. Epochs apply to both.",
+        )
+        with st.expander("Every option, in numbers"):
+            _options(found)
+
+
+def named(option: Option) -> str:
+    """An option in words."""
+    oracle = "fresh estimates (naive oracle)" if option.sums is None else f"running sums, {SUMS[option.sums]}"
+    directions = "orthonormal directions" if option.kind == "orthonormal" else "independent directions"
+    return f"{oracle}, {option.count} {directions}" if option.count > 1 else f"{oracle}, one direction"
+
+
+SUMS = {
+    "tree": "binary tree",
+    "square_root": "square root",
+    "normalised": "normalised square root",
+    "optimal": "optimal",
+    "honaker": "Honaker's tree",
+    "independent": "independent noise",
+}
+
+
+def _options(found: Outlook) -> None:
+    assert found.advice is not None
+    rows = [
+        {
+            "Option": named(option),
+            "Bound": option.best.bound,
+            "T": option.best.length,
+            "K": option.best.epochs,
+            "Rows, first step": option.best.first,
+            "Rows, other steps": option.best.batch,
+        }
+        for option in found.advice.options
+    ]
+    show_table(rows, style=explain.readable, alt="Of every option: its smallest bound, and the epochs that have it")
+    st.caption(
+        f"The smallest bound over all T and K. From L = {short(found.facts.lipschitz)} on a bound says nothing; runs "
+        f"may do much better than it. {SETTINGS_ONLY}"
+    )
+
+
+def _apply(option: Option) -> None:
+    """Choose an option: the method that it stands for, beside the published one, and its epochs."""
+    label = presets.label_of(option)
+    settings = {
+        "methods": list(dict.fromkeys([presets.PUBLISHED, label])),
+        "directions": BY_NAME,
+        "directions_per_row": None,
+        "sums": option.sums if label == presets.PUBLISHED and option.sums else BY_NAME,
+        "epoch_length": option.best.length,
+        "iterations": min(presets.MOST_STEPS, option.best.length * option.best.epochs),
+        "travel": 1.0,
+        "first_share": 0.5,
+    }
+    Panel(PREFIX).write(settings)
+
+
+def noise(shown: PlanView) -> Drawing:
+    """The noise of the steps of an epoch."""
+    figure = figures.noise_of_an_epoch(shown.plans, shown.styles)
+    return "Noise along an epoch", figure, f"{texts.NOISE} {SETTINGS_ONLY}"
+
+
+def drawings(shown: PlanView) -> Shown:
+    """The other figures of the plan, with headings and captions."""
+    found: Outlook = shown.theory
+    without = f" Without a bound: {', '.join(found.without)}." if found.without else ""
+    return [
+        (
+            "What the bound promises",
+            figures.bound_parts(found.bounds, found.facts.lipschitz),
+            f"{texts.PARTS}{without} {SETTINGS_ONLY}",
+        ),
+        plan_view.privacy_spent(shown),
+    ]
+
+
+ALTS = (
+    "Noise on each coordinate in the steps of an epoch, one line per method",
+    "The three parts of each method's bound, and the line beyond which it says nothing",
+    "Privacy spent after each step, one line per method, and the budget",
+)
+
+
+def size_note(shown: PlanView) -> str:
+    """Rows, parameters, and how far a run may get."""
+    found: Outlook = shown.theory
+    facts = found.facts
+    reach = max((plan.resolved.get("reach", 0.0) for plan in shown.plans.values()), default=0.0)
+    far = f" A run may get {short(reach)} from its start." if reach else ""
+    return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{far}"
+
+
+def assumptions(shown: PlanView, taken: Collection[str]) -> None:
+    """The box of assumptions for these settings; taken : what of an upload was taken from the data."""
+    found: Outlook = shown.theory
+    problem = shown.experiment.problem
+    explain.assumptions(
+        explain.protects(problem.unit),
+        texts.BATCHES,
+        texts.COMPOSITION,
+        texts.constants(found.facts.exact, taken, missing_rule(problem.dataset)),
+        texts.SCREEN,
+    )

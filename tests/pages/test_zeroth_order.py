@@ -1,0 +1,111 @@
+"""The page of zeroth-order optimisation: the plan before a run, the advice, presets, problems, files of its own."""
+
+from urllib.parse import parse_qs
+
+import pytest
+
+from dpviz.experiments.preset import Preset
+from dpviz.families.zeroth_order import presets, texts
+from dpviz.privacy.budgets import ApproximateDP, PureDP, ZeroConcentratedDP
+from dpviz.ui.zeroth_order import problem as controls
+from tests.pages.reading import Load, all_methods, charts, choose, lines, link, metrics, pictures, run, said, text
+from tests.pages.test_mirror_uploads import people
+
+PAGE = "zeroth_order"
+FEW = {"zeroth_iterations": "32", "zeroth_replicates": "2"}
+SMALL = FEW | {"zeroth_phase_rows": "3000", "zeroth_phase_dimension": "3"}
+DRAWN = 3  # figures of the plan
+
+
+# ------------------------------------------------------------------------------------------------------------- the plan
+
+
+def test_the_plan_and_the_advice_are_there_before_anything_runs(load: Load) -> None:
+    app = load(PAGE, zeroth_references="true")
+    assert app.title[0].value == texts.TITLE and not app.error and pictures(app) == DRAWN
+    assert app.selectbox(key="zeroth_preset").value == presets.PRESETS[0].name
+    assert presets.PRESETS[0].look_for in text(app) and "zeroth_job" not in app.session_state
+    assert lines(app, "Noise on each coordinate") == set(presets.DEFAULT_METHODS)
+    assert "Smallest bound at your size: fresh estimates (naive oracle), 6 orthonormal directions" in text(app)
+    assert "a tree has no less noise than sums of independent noise" in said(app)
+    assert metrics(app)["Noise of a step"] == "0.368"  # of the published method: 0.359, mean, not root mean square
+
+
+def test_the_advice_is_taken_with_a_button(load: Load) -> None:
+    app = load(PAGE)
+    app.button(key="zeroth_advised").click().run()
+    assert not app.exception and not app.error
+    assert set(lines(app, "Noise on each coordinate")) == {presets.PUBLISHED, presets.FRESH}
+    length, steps = (app.number_input(key=f"zeroth_{name}").value for name in ("epoch_length", "iterations"))
+    assert length in (15, 16, 24, 31, 32) and steps % length == 0
+    again = load(PAGE, **parse_qs(link(app).partition("?")[2]))
+    assert link(again) == link(app) and lines(again, "Noise") == lines(app, "Noise")
+
+
+def test_every_method_plans_in_every_currency_or_says_why_not(load: Load) -> None:
+    for currency in (ApproximateDP, ZeroConcentratedDP):
+        app = all_methods(load(PAGE, zeroth_currency=currency.name))
+        assert not app.error and "Left out" not in said(app)
+    pure = all_methods(load(PAGE, zeroth_currency=PureDP.name, zeroth_noise="Laplace"))
+    assert not pure.exception and "Left out: Published" in said(pure) and "DP-ZO" not in said(pure)
+
+
+@pytest.mark.parametrize("preset", presets.PRESETS[1:], ids=lambda preset: preset.name)
+def test_a_preset_sets_every_control_and_has_a_link(load: Load, preset: Preset) -> None:
+    app = load(PAGE)
+    app.selectbox(key="zeroth_preset").set_value(preset.name).run()
+    assert not app.exception and app.selectbox(key="zeroth_preset").value == preset.name
+    assert preset.look_for in text(app)
+    again = load(PAGE, **{"zeroth_references": "true"} | parse_qs(link(app).partition("?")[2]))
+    assert again.selectbox(key="zeroth_preset").value == preset.name and link(again) == link(app)
+
+
+@pytest.mark.parametrize("model", controls.MODELS)
+def test_every_model_plans_on_every_kind_of_data(load: Load, model: str) -> None:
+    app = load(PAGE)
+    for source in controls.GENERATORS:
+        choose(app, "data", source)
+        choose(app, "model", model)
+        assert not app.error and pictures(app) == DRAWN, source
+
+
+# -------------------------------------------------------------------------------------------------------------- the run
+
+
+def test_a_run_says_who_ends_lowest_how_stationary_and_what_was_clipped(load: Load) -> None:
+    app = run(load(PAGE, **SMALL))
+    assert "the published algorithm" in text(app) and "**Clipped**: no difference of values" in text(app)
+    alts = " ".join(charts(app))
+    assert "Is the smoothed gradient small?" in alts and "Goldstein stationarity" in alts
+    for axis in ("rows_used", "evaluations"):
+        choose(app, "axis", axis)
+    assert "against function evaluations" in " ".join(charts(app))
+
+
+def test_two_parameters_are_a_cloud_on_the_function_and_on_what_is_smoothed(load: Load) -> None:
+    app = run(load(PAGE, zeroth_data="Bent valley (two parameters)", zeroth_valley_rows="2000", **FEW))
+    alts = " ".join(charts(app))
+    assert "Contours of the objective" in alts and "Contours of the smoothed objective" in alts
+
+
+def test_clipped_votes_are_told_with_a_warning(load: Load) -> None:
+    app = run(load(PAGE, zeroth_data="Up-votes and down-votes", zeroth_votes_rows="3000", **FEW))
+    assert "Clipping changes the function" in said(app) and "Values may move faster than L" in said(app)
+    assert "No bound is known" in text(app) and "is no promise here" in text(app)
+
+
+# ---------------------------------------------------------------------------------------------------- files of your own
+
+
+def test_a_file_runs_by_click_and_hides_what_reads_it(load: Load) -> None:
+    few = FEW | {"zeroth_methods": presets.FRESH}
+    app = load(PAGE, zeroth_data="Your own file", zeroth_follow="true", zeroth_epoch_length="8", **few)
+    app.file_uploader[0].upload("mine.csv", people(), "text/csv")
+    app.run()
+    app.button(key="zeroth_upload_fill").click().run()
+    assert not app.exception and not app.error and "zeroth_job" not in app.session_state
+    app = run(app)
+    alts = " ".join(charts(app))
+    assert "Norm of the noisy gradient" in alts and "Objective" not in alts and "Clipped" not in text(app)
+    app.toggle(key="zeroth_diagnostics").set_value(True).run()
+    assert not app.exception and "Objective" in " ".join(charts(app)) and "Clipped" in text(app)
