@@ -8,7 +8,8 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import advice, planning, theory
 from dpviz.families.zeroth_order.advice import Advice
-from dpviz.families.zeroth_order.algorithms import Conversion, VarianceReduced
+from dpviz.families.zeroth_order.algorithms import VarianceReduced
+from dpviz.families.zeroth_order.conversion import Conversion
 from dpviz.families.zeroth_order.theory import Bound, Setting
 from dpviz.problems.value_problem import ValueFacts
 
@@ -66,6 +67,6 @@ def setting_of(method: Conversion, plan: Plan) -> Setting:
     """What the bounds of a method's plan depend on."""
     facts = plan.facts
     assert isinstance(facts, ValueFacts)
-    mu = planning.total_mu(plan.budget, facts)
-    directions = method.layout(facts).directions
-    return Setting(facts.n, facts.d, facts.lipschitz, facts.radius, facts.gap, mu, method.directions, directions)
+    layout, mu = method.layout(facts), planning.total_mu(plan.budget, facts)
+    known = facts.n, facts.d, facts.lipschitz, facts.radius, facts.gap
+    return Setting(*known, mu, method.directions, layout.directions, layout.follows)

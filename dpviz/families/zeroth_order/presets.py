@@ -70,6 +70,15 @@ def label_of(option: Option) -> str:
     return IMPROVED if option.kind == "orthonormal" else PUBLISHED
 
 
+def _numbers(start: str, published: str, improved: str, naive: str, fresh: str, floor: str) -> str:
+    """What runs of a preset came to, in a sentence."""
+    return (
+        f"Not in the paper, which has no experiments. Median objective of the last epoch, 16 runs: published {published}, "
+        f"improved {improved}, naive {naive}, naive with orthonormal directions {fresh}; without privacy {floor}. All "
+        f"start at {start}."
+    )
+
+
 PRESETS: tuple[Preset, ...] = (
     Preset(
         name="Start here: signs were lost, and only values may be asked",
@@ -77,16 +86,15 @@ PRESETS: tuple[Preset, ...] = (
         look_for="The published algorithm hardly gets away from its start at this budget. With orthonormal directions "
         "and better running sums it does; and so does the naive oracle, which adds up nothing, once its directions are "
         "orthonormal. At this size directions matter more than sums.",
-        reported="Not in the paper, which has no experiments. Median objective of the last epoch, 16 runs: published "
-        "0.20, improved 0.010, naive 0.22, naive with orthonormal directions 0.012; all start at 0.303.",
+        reported=_numbers("0.303", "0.20", "0.009", "0.21", "0.013", "0.0004"),
         experiment=_compared(PhaseRetrieval(), 0.3),
     ),
     Preset(
         name="Robust regression: a fifth of the targets say nothing",
         source="dpviz",
-        look_for="Errors count up to τ = 0.5, so outliers stop pulling, and the loss is not convex. Noise lifts the "
-        "floor; with orthonormal directions hardly.",
-        reported="",
+        look_for="Errors count up to τ = 0.5, so outliers stop pulling, and the loss is not convex. Privacy lifts the "
+        "floor: of the published algorithm by 8 %, with orthonormal directions by 2 to 3 %.",
+        reported=_numbers("0.309", "0.132", "0.125", "0.130", "0.126", "0.122"),
         experiment=_compared(
             CappedRegression(data=SphereLinear(), intercept=False, divisor=1.0, cap=0.5, radius=0.15),
             0.3,
@@ -97,35 +105,38 @@ PRESETS: tuple[Preset, ...] = (
     Preset(
         name="A small neural network",
         source="dpviz",
-        look_for="",
-        reported="",
+        look_for="Four hidden units on three features: 12 parameters with kinks everywhere, and not one derivative.",
+        reported=_numbers("0.49", "0.22", "0.043", "0.26", "0.045", "0.040"),
         experiment=_compared(
             ReluNetwork(data=SphereLinear(dimension=3, outliers=0.0), intercept=False, divisor=1.0, radius=0.2),
-            1.0,
+            0.3,
             replicates=4,
             iterations=480,
             expected_norm=0.3,
         ),
     ),
     Preset(
-        name="Votes jump: L is no promise",
+        name="Votes jump: no Lipschitz constant holds",
         source="dpviz",
-        look_for="",
-        reported="",
+        look_for="One vote in ten differs between two points that are 2r apart, and every such difference is clipped. "
+        "Privacy holds all the same, as clipping enforces it, and the average over many votes still shows the way.",
+        reported=_numbers("0.384", "0.081", "0.079", "0.082", "0.079", "0.078"),
         experiment=_compared(Votes(radius=0.2), 1.0, iterations=480, expected_norm=0.3),
     ),
     Preset(
         name="A cloud of runs in a bent valley",
         source="dpviz",
-        look_for="",
-        reported="",
+        look_for="Runs drop into the valley and creep along its kink: gradients on both sides nearly cancel, which is "
+        "what Goldstein stationarity measures. Below the curves the function stands beside what is descended on.",
+        reported=_numbers("1.05", "0.52", "0.52", "0.53", "0.52", "0.51"),
         experiment=_compared(BentValley(), 0.3, iterations=640, expected_norm=0.325),
     ),
     Preset(
         name="Real data: doctor visits",
-        source="dpviz",
-        look_for="",
-        reported="",
+        source="dpviz; RAND Health Insurance Experiment",
+        look_for="20,190 rows are few where each is used once. No method gets as low as 0.31, which is what “everybody "
+        "sees a doctor” comes to, not even without privacy; noise costs the published algorithm most.",
+        reported=_numbers("0.69", "0.39", "0.36", "0.39", "0.36", "0.36"),
         experiment=_compared(
             CappedRegression(data=BundledTable(), radius=0.2, targets="unit"), 1.0, iterations=320, expected_norm=0.3
         ),

@@ -33,7 +33,7 @@ PAGE = FamilyPage(
         Group(
             "Directions and clipping", ("directions", "directions_per_row", "clipping", "concentration", "symmetric")
         ),
-        Group("Sums, rows and epochs", ("sums", "first_share", "fresh_start", "one_epoch")),
+        Group("Sums, rows and epochs", ("sums", "first_share", "follow_moves", "fresh_start", "one_epoch")),
         Group(
             "DP-ZO and DP-SGD",
             ("descent_steps", "relative_step_size", "distance", "clip", "noise", "law"),

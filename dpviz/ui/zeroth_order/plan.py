@@ -56,7 +56,8 @@ def named(option: Option) -> str:
     """An option in words."""
     oracle = "fresh estimates (naive oracle)" if option.sums is None else f"running sums, {SUMS[option.sums]}"
     directions = "orthonormal directions" if option.kind == "orthonormal" else "independent directions"
-    return f"{oracle}, {option.count} {directions}" if option.count > 1 else f"{oracle}, one direction"
+    follows = ", batches that follow the moves" if option.follows else ""
+    return f"{oracle}, {option.count} {directions}{follows}" if option.count > 1 else f"{oracle}, one direction"
 
 
 SUMS = {
@@ -101,6 +102,7 @@ def _apply(option: Option) -> None:
         "iterations": min(presets.MOST_STEPS, option.best.length * option.best.epochs),
         "travel": 1.0,
         "first_share": 0.5,
+        "follow_moves": option.follows,
     }
     Panel(PREFIX).write(settings)
 
