@@ -73,9 +73,9 @@ def label_of(option: Option) -> str:
 def _numbers(start: str, published: str, improved: str, naive: str, fresh: str, floor: str) -> str:
     """What runs of a preset came to, in a sentence."""
     return (
-        f"Not in the paper, which has no experiments. Median objective of the last epoch, 16 runs: published {published}, "
-        f"improved {improved}, naive {naive}, naive with orthonormal directions {fresh}; without privacy {floor}. All "
-        f"start at {start}."
+        "Not in the paper, which has no experiments. Median objective of the last epoch, 16 runs: published "
+        f"{published}, improved {improved}, naive {naive}, naive with orthonormal directions {fresh}; without privacy "
+        f"{floor}. All start at {start}."
     )
 
 
