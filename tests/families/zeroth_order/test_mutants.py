@@ -1,6 +1,6 @@
 """Methods of the family with a mistake in one of their parts: the suite over the registry must see each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,9 @@ import pytest
 from dpviz.families.zeroth_order import DirectionalDescent, FirstOrder, Naive, VarianceReduced
 from dpviz.families.zeroth_order.path import Path
 from dpviz.families.zeroth_order.planning import Layout
-from dpviz.privacy.batches import Batch
+from dpviz.privacy import batches
+from dpviz.privacy.batches import Batch, Draw
+from dpviz.privacy.matrix_factorisation import BinaryTree
 from dpviz.privacy.queries import Query
 from dpviz.problems import value_problem
 from dpviz.problems.value_problem import ValueProblem
@@ -105,6 +107,28 @@ def batches_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Layout, "drawn_sizes", lambda self, mix: self.sizes.astype(int))
 
 
+def fresh_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tree whose nodes get new noise whenever they are summed: the same variance, and less privacy."""
+
+    def wrong(self: BinaryTree, draw: Draw) -> Iterator[np.ndarray]:
+        for t in range(1, self.length + 1):
+            yield draw() * np.sqrt(t.bit_count())
+
+    monkeypatch.setattr(BinaryTree, "stream", wrong)
+
+
+def dealt_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All leaves begin with the same row, the table's first."""
+    true = batches.permuted
+
+    def wrong(*arguments: Any) -> np.ndarray:
+        found = true(*arguments)
+        found[:, ::2] = 0
+        return found
+
+    monkeypatch.setattr(batches, "permuted", wrong)
+
+
 def case_of(cls: type, start: str) -> Case:
     """The first case that is called so."""
     return next(case for case in runs(cls) if case.name.startswith(start))
@@ -129,6 +153,9 @@ ORTHONORMAL, DEFAULT, FOLLOWING = "directions=orthonormal, ", "default", "follow
         (VarianceReduced, DEFAULT, row_again, "sensitivity"),
         (Naive, DEFAULT, row_again, "sensitivity"),
         (VarianceReduced, FOLLOWING, without_clip, "sensitivity"),
+        (VarianceReduced, DEFAULT, fresh_noise, "noise"),
+        (VarianceReduced, DEFAULT, dealt_twice, "sensitivity"),
+        (Naive, DEFAULT, dealt_twice, "sensitivity"),
         (VarianceReduced, DEFAULT, raw_gradient, "released only"),
         (Naive, DEFAULT, raw_gradient, "released only"),
         (VarianceReduced, DEFAULT, raw_norm, "released only"),
