@@ -206,8 +206,8 @@ def check_sensitivity(cases: Sequence[Case], monkeypatch: pytest.MonkeyPatch) ->
 
 def canned_run(spy: Spy, case: Case, problem: Any) -> list[Release]:
     spy.clear()
-    for _ in case.algorithm.run(problem, case.plan, Mechanisms(Ledger(case.plan.terms, R), SEED)):
-        pass
+    for snapshot in case.algorithm.run(problem, case.plan, Mechanisms(Ledger(case.plan.terms, R), SEED)):
+        spy.iteration = snapshot.iteration + 1
     return list(spy.seen)
 
 
@@ -217,7 +217,7 @@ def compare(
     """Two runs on tables that differ in one row; notes how far each kind of query moved."""
     assert len(before) == len(after), f"{case.name}: another row, another number of releases"
     changed: Counter[tuple[int, int]] = Counter()
-    read: Counter[int] = Counter()
+    read: set[tuple[int, int]] = set()  # replicate, and iteration: each has a block of its own
     for one, two in zip(before, after, strict=True):
         assert one.replicates == two.replicates, f"{case.name}: the data decide who is asked"
         if not one.replicates:
@@ -226,7 +226,7 @@ def compare(
         most = float(ratio.max())
         assert most <= 1 + 1e-9, f"{case.name}: a query moves by {most} times its sensitivity"
         if one.reads(row).any():
-            read.update(np.array(one.replicates)[one.reads(row)].tolist())
+            read |= {(r, one.iteration) for r in np.array(one.replicates)[one.reads(row)].tolist()}
             key = (one.kind, one.query.value.shape[1:])
             largest[key] = max(largest.get(key, 0.0), most)
         if most:
@@ -235,7 +235,8 @@ def compare(
                 changed.update((one.sums.number, r) for r in np.array(one.replicates)[ratio > 0].tolist())
     assert max(changed.values(), default=1) == 1, f"{case.name}: a row is in two leaves of a running sum"
     if all(isinstance(event, Parallel) for event in case.plan.events):
-        assert max(read.values(), default=1) <= len(case.plan.events), f"{case.name}: a row is in two parallel blocks"
+        most = max(Counter(r for r, _ in read).values(), default=0)
+        assert most <= len(case.plan.events), f"{case.name}: a row is in two parallel blocks"
 
 
 # ------------------------------------------------------------------------------------------------- replicates and stops

@@ -10,8 +10,8 @@ from dpviz.families.zeroth_order import DirectionalDescent, FirstOrder, Naive, V
 from dpviz.families.zeroth_order.path import Path
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.privacy import batches
-from dpviz.privacy.batches import Batch, Draw
-from dpviz.privacy.matrix_factorisation import BinaryTree
+from dpviz.privacy.batches import Batch
+from dpviz.privacy.matrix_factorisation import BinaryTree, Draw
 from dpviz.privacy.queries import Query
 from dpviz.problems import value_problem
 from dpviz.problems.value_problem import ValueProblem
