@@ -17,6 +17,7 @@ from dpviz.privacy.events import Event, inner_events
 from dpviz.privacy.ledger import LedgerError, times_of
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Query
+from dpviz.privacy.running_sums import Leaves, PrefixSums
 from dpviz.problems.base import SmoothFacts, SmoothProblem
 from dpviz.specification import number
 from tests.families.checks import check_noise, check_released_only, check_replicates, check_sensitivity, check_stops
@@ -192,15 +193,23 @@ class Spoiled:
 class SpoiledMechanisms:
     """Mechanisms that, by mistake, hand out raw values, promise too small a sensitivity, or release nothing."""
 
-    def __init__(self, of: Mechanisms | Batch, mistake: str) -> None:
+    def __init__(self, of: Mechanisms | Batch | Leaves | PrefixSums, mistake: str) -> None:
         self._of, self._mistake = of, mistake
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._of, name)
         if name in ("laplace", "gaussian", "exponential"):
             return lambda query, *rest, **more: self._released(found, name, query, rest, more)
-        if name == "batch":
+        if name in ("batch", "leaves", "next"):
             return lambda *rest, **more: SpoiledMechanisms(found(*rest, **more), self._mistake)
+        if name == "parallel":
+            return lambda event, leaves: found(event, leaves._of)
+        if name == "prefix_sums":
+            return lambda event, how, leaves, *rest: SpoiledMechanisms(
+                found(event, how, leaves._of, *rest), self._mistake
+            )
+        if name == "add":
+            return lambda query: self._released(found, name, query._replace(batch=query.batch._of), (), {})
         if name == "part":
             return lambda places: SpoiledMechanisms(found(places), self._mistake)
         if name == "split":
@@ -226,7 +235,7 @@ class SpoiledMechanisms:
         self, name: str, query: Query, event: Event | None = None, draws: Any = 1, rows: Any = None
     ) -> np.ndarray:
         """What was paid for is kept back: everybody gets zeros."""
-        if isinstance(self._of, Batch) or event is None:
+        if isinstance(self._of, Batch | PrefixSums) or event is None:
             return np.zeros_like(query.value)
         rows, draws = (rows, draws) if name == "exponential" else (None if np.ndim(draws) == 0 else draws, 1)
         self._of._ledger.charge(event, times_of(rows, self._of.replicates, draws))
