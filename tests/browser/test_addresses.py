@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlencode
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from dpviz.ui.families import FAMILIES
 from tests.browser.conftest import SECONDS, Visit, ready, shared_link
 from tests.browser.serving import Server, serve
 
@@ -69,7 +70,7 @@ def test_cold_deep_link_shows_menu_and_values(browser: Browser) -> None:
         ready(page)
         menu = page.get_by_role("navigation", name="App pages")
         expect(menu.get_by_role("link", name="Accelerated gradient")).to_be_visible()
-        pages = ("Start", "Budget planner", "Accelerated gradient", "Private games", "Second-order solutions")
+        pages = ["Start", "Budget planner", *(family.title for family in FAMILIES)]
         expect(menu.get_by_role("link")).to_have_text([re.compile(f"{title}$") for title in pages])
         shows_the_settings(page)
         page.close()

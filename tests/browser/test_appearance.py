@@ -16,7 +16,7 @@ SIZES = {"desktop": {"width": 1400, "height": 900}, "narrow": {"width": 390, "he
 TALLEST = 8000  # pixels of a picture
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("size", SIZES)
 def test_start_page(visit: Visit, size: str, scheme: str) -> None:
     page = visit("/", viewport=SIZES[size], color_scheme=scheme)
@@ -30,6 +30,7 @@ def test_page_with_results(visit: Visit, name: str, size: str, scheme: str) -> N
     page = visit(f"/{name}", viewport=SIZES[size], color_scheme=scheme)
     done(page)  # it starts by itself
     looks_right(page, f"{name}_{size}_{scheme}", scheme)
+    sliders_stand_where_their_numbers_are(page)
     if os.environ.get("DPVIZ_README_PICTURE") and (name, size, scheme) == ("accelerated", "desktop", "light"):
         picture_for_the_readme(page)
 
@@ -43,6 +44,16 @@ def looks_right(page: Page, name: str, scheme: str) -> None:
     assert overflow(page) == 0
     assert (brightness(page) > 128) == (scheme == "light")
     assert not title_is_covered(page)
+
+
+def sliders_stand_where_their_numbers_are(page: Page) -> None:
+    """A page learns its width while it is drawn for the first time; no slider may lose its value over that."""
+    for slider in page.get_by_role("main").get_by_role("slider").all():
+        name = slider.get_attribute("aria-label") or ""
+        box = page.get_by_label(f"{name}, exact value")
+        if name and box.count():
+            shown = (slider.get_attribute("aria-valuetext") or "").replace(",", "")
+            assert float(shown) == float(box.input_value()), name
 
 
 def drawn(page: Page) -> None:

@@ -113,7 +113,7 @@ def test_downloads_hold_what_is_shown(visit: Visit) -> None:
     ("name", "settings"),
     [
         ("narrow", {"viewport": {"width": 390, "height": 900}}),
-        ("dark", {"color_scheme": "dark"}),
+        pytest.param("dark", {"color_scheme": "dark"}, marks=pytest.mark.slow),
     ],
 )
 def test_every_tab_on_a_narrow_and_on_a_dark_screen(visit: Visit, name: str, settings: dict[str, object]) -> None:

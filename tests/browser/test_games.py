@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pandas as pd
+import pytest
 from playwright.sync_api import Page, expect
 
 from dpviz.problems.marginals import MarginalQueries
@@ -59,6 +60,7 @@ def test_default_preset_runs_to_curves_strategies_and_table(visit: Visit) -> Non
     expect(page.get_by_text("Settings changed since this run")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_stop_keeps_the_partial_curves_and_enables_run(visit: Visit) -> None:
     long = {"mirror_iterations": 1024, "mirror_gradient_rounds": 1024, "mirror_replicates": 50}
     page = visit(address(mirror_problem="Quadratic game", **long))
@@ -114,6 +116,7 @@ def test_the_synthetic_table_can_be_downloaded(visit: Visit) -> None:
     assert all(set(table[name]) <= set(categories) for name, categories in columns)
 
 
+@pytest.mark.slow
 def test_a_table_of_categories_becomes_a_synthetic_one(visit: Visit) -> None:
     page = visit(address(mirror_problem="Synthetic data", mirror_synthetic_data="Your own file"))
     frame = pd.DataFrame({"area": np.resize(["city", "town"], 400), "pets": np.resize(["cat", "dog", "none"], 400)})
@@ -127,6 +130,7 @@ def test_a_table_of_categories_becomes_a_synthetic_one(visit: Visit) -> None:
     assert list(table) == ["area", "pets"] and set(table["area"]) <= {"city", "town", "other"}
 
 
+@pytest.mark.slow
 def test_the_sweep_over_dimensions_shows_its_figure(visit: Visit) -> None:
     page = visit(address(mirror_quadratic_latent_rows=200, mirror_sweep_longest="up to 100"))
     page.get_by_role("tab", name="Gap against dimension").click()
@@ -138,6 +142,7 @@ def test_the_sweep_over_dimensions_shows_its_figure(visit: Visit) -> None:
     ready(page)
 
 
+@pytest.mark.slow
 def test_vertices_of_ones_own_make_a_plan(visit: Visit) -> None:
     page = visit(address(mirror_problem="Regression over a polytope", mirror_polytope_shape="My own vertices"))
     vertices = page.get_by_role("textbox", name="Vertices, one per line")

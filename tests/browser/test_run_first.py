@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PICTURE, Visit, chart, curves_under_way, done, labels, ready
+from tests.browser.conftest import PICTURE, Visit, chart, done, labels, ready
 from tests.waiting import until
 
 FOLD = 700  # pixels from the top, at 1400 x 1000
@@ -17,6 +17,7 @@ PAGES = {"accelerated": "Excess loss", "mirror_descent": "Duality gap"}
 
 @pytest.mark.parametrize("name", PAGES)
 def test_public_data_run_by_themselves_and_the_answer_stands_above_the_fold(visit: Visit, name: str) -> None:
+    """And Run is among the first stops of the keyboard."""
     page = visit(f"/{name}")
     done(page)
     expect(page.get_by_role("heading", name="Results")).to_be_visible()
@@ -35,16 +36,14 @@ def test_public_data_run_by_themselves_and_the_answer_stands_above_the_fold(visi
         box = element.bounding_box()
         assert box is not None and box["y"] + box["height"] <= FOLD, (what, box)
     expect(main.get_by_text("Without privacy:")).to_be_visible()  # the reference is on
+    run_is_among_the_first_stops(page)
     page.set_viewport_size({"width": 1280, "height": 800})
     row = main.get_by_test_id("stHorizontalBlock").filter(has=page.get_by_test_id("stNumberInput")).last
     expect(row.get_by_test_id("stNumberInput")).to_be_visible()
     assert row.evaluate("node => node.scrollWidth <= node.clientWidth"), "the number beside a slider is cut off"
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_run_is_among_the_first_stops_of_the_keyboard(visit: Visit, name: str) -> None:
-    page = visit(f"/{name}")
-    done(page)
+def run_is_among_the_first_stops(page: Page) -> None:
     # Controls are mounted one after the other, and the order of the stops comes with the page's style.
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
     expect(page.get_by_test_id("stSidebar").get_by_role("slider").first).to_be_visible()
@@ -109,19 +108,6 @@ def test_zoom_on_the_live_picture_is_kept_while_a_slider_moves(visit: Visit) -> 
     assert picture.evaluate(shown) == zoomed
 
 
-def test_stop_ends_a_long_run(visit: Visit) -> None:
-    page = visit("/accelerated?accel_iterations=10000")
-    stop = page.get_by_role("button", name="Stop", exact=True)
-    expect(page.get_by_text("No run yet.")).to_be_visible()  # too long to start by itself
-    page.get_by_role("button", name="Run", exact=True).click()
-    curves_under_way(page)
-    stop.click()
-    expect(stop).to_be_disabled()
-    expect(
-        page.get_by_role("main").get_by_text(re.compile("Stopped after .* What was computed is kept"))
-    ).to_be_visible()
-
-
 def test_a_file_of_ones_own_never_runs_by_itself(visit: Visit, tmp_path: Path) -> None:
     table = tmp_path / "mine.csv"
     table.write_text("age,visits,label\n" + "".join(f"{20 + i % 50},{i % 7},{i % 2}\n" for i in range(200)))
@@ -137,20 +123,3 @@ def test_a_file_of_ones_own_never_runs_by_itself(visit: Visit, tmp_path: Path) -
     expect(page.get_by_text("No run yet.")).to_be_visible()
     page.get_by_role("button", name="Run", exact=True).click()
     done(page)
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_narrow_page_does_not_scroll_sideways(visit: Visit, name: str) -> None:
-    page = visit(f"/{name}", viewport={"width": 390, "height": 844})
-    done(page)
-    wide = page.evaluate(
-        "[document.documentElement.scrollWidth, document.querySelector('[data-testid=stMain]').scrollWidth]"
-    )
-    assert max(wide) <= 390, wide
-    # The page learns its width while it is drawn for the first time; no slider may lose its value over that.
-    for slider in page.get_by_role("main").get_by_role("slider").all():
-        name = slider.get_attribute("aria-label") or ""
-        box = page.get_by_label(f"{name}, exact value")
-        if name and box.count():
-            shown = (slider.get_attribute("aria-valuetext") or "").replace(",", "")
-            assert float(shown) == float(box.input_value()), name

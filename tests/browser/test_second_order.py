@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pandas as pd
+import pytest
 from playwright.sync_api import expect
 
 from dpviz.datasets.covertype import WIDTH
@@ -30,6 +31,7 @@ def test_the_landscape_comes_by_itself_and_the_light_moves_with_the_budget(visit
     ready(page)
 
 
+@pytest.mark.slow
 def test_runs_that_never_learn_can_be_stopped(visit: Visit) -> None:
     repeats = "/second_order?second_follow=false&second_methods=OPT&second_gradient_target=0.01&second_replicates=50"
     page = visit(f"{repeats}&second_epsilon=0.05&second_references=false")

@@ -16,7 +16,7 @@ TITLES = {
 }
 
 
-def test_start_page_shows_doors_and_cards(visit: Visit) -> None:
+def test_start_page_shows_doors_and_cards_and_one_slider_moves_its_demonstration(visit: Visit) -> None:
     page = visit("/")
     for title in ("Learn with a preset", "Plan a budget", "Run a method"):
         expect(page.get_by_role("heading", name=re.compile(title))).to_be_visible()
@@ -24,9 +24,16 @@ def test_start_page_shows_doors_and_cards(visit: Visit) -> None:
     for title in TITLES.values():
         expect(main.get_by_role("heading", name=re.compile(title))).to_be_visible()
     expect(main.get_by_text("Guarantee.")).to_have_count(len(TITLES))
+    expect(page.get_by_text("T = 31")).to_be_visible()
+    page.get_by_role("slider", name="Privacy budget ε").press("Home")
+    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("0.01")
+    expect(page.get_by_text("T = 31")).to_have_count(0)
+    ready(page)
 
 
-@pytest.mark.parametrize("address", TITLES)
+@pytest.mark.parametrize(
+    "address", [name if name == "accelerated" else pytest.param(name, marks=pytest.mark.slow) for name in TITLES]
+)
 def test_preset_of_a_card_opens_on_its_page(visit: Visit, address: str) -> None:
     page = visit("/")
     part(page, f"home_card_{address}").get_by_role("button", name="Try the preset").click()
@@ -36,25 +43,24 @@ def test_preset_of_a_card_opens_on_its_page(visit: Visit, address: str) -> None:
     ready(page)
 
 
-def test_door_to_learning_writes_the_controls_of_its_preset_and_its_run_starts(visit: Visit) -> None:
-    page = visit("/")
-    page.get_by_role("button", name="Open Figure 3").click()
-    expect(page.get_by_role("combobox", name="Preset")).to_have_value(re.compile("Figure 3"))
-    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("10")
-    done(page)
-
-
 @pytest.mark.parametrize(
-    ("button", "preset"), [("Open Figure 3", "Figure 3: logistic regression"), ("Run on real data", "Real data")]
+    ("button", "preset", "budget"),
+    [
+        ("Open Figure 3", "Figure 3: logistic regression", "10"),
+        pytest.param("Run on real data", "Real data", "1", marks=pytest.mark.slow),
+    ],
 )
-def test_a_door_leads_to_an_address_that_holds_its_experiment(visit: Visit, button: str, preset: str) -> None:
+def test_a_door_leads_to_an_address_that_holds_its_experiment_and_its_run_starts(
+    visit: Visit, button: str, preset: str, budget: str
+) -> None:
     """Reloaded, or opened by somebody else, it is the same experiment: the one that "Copy link" gives, too."""
     page = visit("/")
     page.get_by_role("button", name=button).click()
     menu = page.get_by_role("combobox", name="Preset")
     expect(menu).to_have_value(re.compile(f"^{preset}"))
+    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value(budget)
     expect(page).to_have_url(re.compile("accel_epsilon="))
-    ready(page)
+    done(page)
     link = shared_link(page, "accel_epsilon=")
     assert parse_qs(page.url.partition("?")[2]) == parse_qs(link.partition("?")[2])
     page.reload()
@@ -62,6 +68,7 @@ def test_a_door_leads_to_an_address_that_holds_its_experiment(visit: Visit, butt
     ready(page)
 
 
+@pytest.mark.slow
 def test_a_preset_from_the_menu_writes_the_address_of_controls_that_it_brings(visit: Visit) -> None:
     page = visit("/accelerated?accel_uniform_rows=2000")
     menu = page.get_by_role("combobox", name="Preset")
@@ -75,15 +82,6 @@ def test_a_preset_from_the_menu_writes_the_address_of_controls_that_it_brings(vi
         expect(page).to_have_url(re.compile(setting))
     page.reload()
     expect(menu).to_have_value("Figure 2: the optimal noise schedule")
-    ready(page)
-
-
-def test_one_slider_moves_the_demonstration(visit: Visit) -> None:
-    page = visit("/")
-    expect(page.get_by_text("T = 31")).to_be_visible()
-    page.get_by_role("slider", name="Privacy budget ε").press("Home")
-    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("0.01")
-    expect(page.get_by_text("T = 31")).to_have_count(0)
     ready(page)
 
 
