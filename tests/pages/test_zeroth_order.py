@@ -7,14 +7,29 @@ import pytest
 from dpviz.experiments.preset import Preset
 from dpviz.families.zeroth_order import presets, texts
 from dpviz.privacy.budgets import ApproximateDP, PureDP, ZeroConcentratedDP
+from dpviz.ui.experiment.run import AT_ONCE
 from dpviz.ui.zeroth_order import problem as controls
-from tests.pages.reading import Load, all_methods, charts, choose, lines, link, metrics, pictures, run, said, text
+from tests.pages.reading import (
+    Load,
+    all_methods,
+    chart,
+    charts,
+    choose,
+    lines,
+    link,
+    metrics,
+    pictures,
+    run,
+    said,
+    table,
+    text,
+)
 from tests.pages.test_mirror_uploads import people
 
 PAGE = "zeroth_order"
 FEW = {"zeroth_iterations": "32", "zeroth_replicates": "2"}
 SMALL = FEW | {"zeroth_phase_rows": "3000", "zeroth_phase_dimension": "3"}
-DRAWN = 3  # figures of the plan
+DRAWN = 4  # figures of the plan
 
 
 # ------------------------------------------------------------------------------------------------------------- the plan
@@ -26,9 +41,14 @@ def test_the_plan_and_the_advice_are_there_before_anything_runs(load: Load) -> N
     assert app.selectbox(key="zeroth_preset").value == presets.PRESETS[0].name
     assert presets.PRESETS[0].look_for in text(app) and "zeroth_job" not in app.session_state
     assert lines(app, "Noise on each coordinate") == set(presets.DEFAULT_METHODS)
-    assert "Smallest bound at your size: fresh estimates (naive oracle), 6 orthonormal directions" in text(app)
+    assert "Smallest bound at your size: “Naive, orthonormal”" in text(app) and "too short" in text(app)
     assert "a tree has no less noise than sums of independent noise" in said(app)
     assert metrics(app)["Noise of a step"] == "0.368"  # of the published method: 0.359, mean, not root mean square
+
+
+def test_the_first_preset_runs_by_itself() -> None:
+    experiment = presets.PRESETS[0].experiment
+    assert experiment.estimated_seconds(experiment.plans()) < AT_ONCE
 
 
 def test_the_advice_is_taken_with_a_button(load: Load) -> None:
@@ -80,6 +100,40 @@ def test_a_run_says_who_ends_lowest_how_stationary_and_what_was_clipped(load: Lo
     for axis in ("rows_used", "evaluations"):
         choose(app, "axis", axis)
     assert "against function evaluations" in " ".join(charts(app))
+
+
+def test_closer_looks_at_sums_rows_and_readings(load: Load) -> None:
+    app = load(PAGE, **SMALL)
+    for tab, alt in (
+        ("Running sums", "The nodes of the tree"),
+        ("Rows needed", "The region of budgets"),
+        ("Accounting", "ε against δ"),
+    ):
+        app.session_state["zeroth_tabs"] = tab
+        app.run()
+        assert not app.exception and not app.error and alt in " ".join(charts(app))
+    assert "(α, 0.045 α)-Rényi DP" in text(app) and table(app, "Reading")["ε"][0] == pytest.approx(1.292, abs=1e-3)
+    app.session_state["zeroth_tabs"] = "Running sums"
+    app.run()
+    (row,) = [slider for slider in app.slider if slider.label.startswith("Row,")]
+    row.set_value(3000).run()
+    assert not app.exception and "row 3,000 is in step 16 of epoch 2" in str(
+        chart(app, "The nodes of the tree")["layout"]
+    )
+
+
+def test_pure_epsilon_leaves_the_looks_at_gaussian_noise_empty(load: Load) -> None:
+    app = load(PAGE, zeroth_currency=PureDP.name, zeroth_methods="DP-ZO", zeroth_noise="Laplace")
+    for tab in ("Running sums", "Rows needed", "Accounting"):
+        app.session_state["zeroth_tabs"] = tab
+        app.run()
+        assert not app.exception
+    assert texts.NOT_GAUSSIAN in text(app)
+
+
+def test_too_few_steps_are_told(load: Load) -> None:
+    app = load(PAGE, zeroth_iterations="160")
+    assert "Too few steps to get there" in said(app) and "1.43 from the start" in said(app)
 
 
 def test_two_parameters_are_a_cloud_on_the_function_and_on_what_is_smoothed(load: Load) -> None:

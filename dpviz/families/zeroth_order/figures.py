@@ -1,6 +1,8 @@
-"""Figures that only this family has: noise along an epoch, the parts of the bound, and how stationary a run became."""
+"""Figures that only this family has: noise along an epoch, what was seen of it, the parts of the bound, readings of
+the budget, and of a run how long its gradients were and how stationary it became."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,9 @@ from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order.theory import Bound
 from dpviz.numbers import short
 from dpviz.plots import style
-from dpviz.plots.lines import Line, line_figure
+from dpviz.plots.lines import Limit, Line, Turn, line_figure
 from dpviz.plots.style import ArmStyle
+from dpviz.privacy.accounting.closed_forms import gdp_epsilon, zcdp_epsilon
 
 # The parts of the bound: word, colour, pattern. Colour is never alone.
 PARTS = (
@@ -39,7 +42,82 @@ def noise_of_an_epoch(
     return line_figure(
         lines,
         x_title="Step t of an epoch",
-        y_title="Noise on each coordinate of g_t, σ",
+        y_title="Noise of g_t, σ",
+        log_y=True,
+        if_empty="No method with epochs.",
+        height=height,
+    )
+
+
+def watched(
+    curves: Mapping[str, np.ndarray], styles: Mapping[str, ArmStyle], mu: float, *, height: int = style.HEIGHT
+) -> go.Figure:
+    """μ of what the first t steps of an epoch release, (T,) per method: less than the whole where sums are
+    correlated."""
+    lines = [Line(np.arange(1, len(seen) + 1), seen, label, styles[label]) for label, seen in curves.items()]
+    return line_figure(
+        lines,
+        x_title="Steps t of an epoch that were watched",
+        y_title="μ of what was released",
+        log_y=False,
+        from_zero=True,
+        limits=[Limit(mu, f"whole run μ = {short(mu, 4)}")],
+        if_empty="No method with epochs.",
+        height=height,
+    )
+
+
+READINGS: Mapping[str, Callable[[float, float], float]] = {
+    "exact": gdp_epsilon,
+    "through zCDP": lambda mu, delta: zcdp_epsilon(mu**2 / 2, delta),
+    "by the paper's formula": lambda mu, delta: mu**2 / 2 + mu * math.sqrt(2 * math.log(1 / delta)),
+}
+_DELTAS = np.geomspace(1e-10, 1e-2, 33)
+
+
+def readings(mu: float, delta: float, *, height: int = style.HEIGHT) -> go.Figure:
+    """ε of μ-GDP against δ: exactly (Dong, Roth, Su 2019), through zCDP (Canonne, Kamath, Steinke 2020), and by the
+    formula that the paper takes, ε = μ²/2 + μ√(2 ln 1/δ) (Mironov 2017). The present δ is marked."""
+    looks = (
+        ArmStyle(style.PALETTE["private"], "solid"),
+        ArmStyle(style.PALETTE["theory"], "dash"),
+        ArmStyle(style.PALETTE["spent"], "dashdot"),
+    )
+    lines = [
+        Line(_DELTAS, np.array([read(mu, one) for one in _DELTAS.tolist()]), name, look, value=False)
+        for (name, read), look in zip(READINGS.items(), looks, strict=True)
+    ]
+    figure = line_figure(
+        lines,
+        x_title="δ",
+        y_title="ε",
+        log_y=False,
+        log_x=True,
+        from_zero=True,
+        turns=[Turn(delta, f"δ = {short(delta)}")],
+        height=height,
+    )
+    return figure.update_xaxes(tickvals=_DELTAS[::8], ticktext=[short(one) for one in _DELTAS[::8].tolist()], minor={})
+
+
+def norms(
+    trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
+) -> go.Figure:
+    """How long the noisy gradients of a run were, median over the runs, and thin how long their noise alone is by the
+    plan, √d σ_t; both at the recorded steps. Methods without privacy are left out."""
+    lines = []
+    for label in (label for label, lane in trace.lanes.items() if lane.private):
+        steps, values = trace.series(label, "noisy_gradient_norm")
+        known = np.isfinite(values).all(axis=1) if len(values) else np.empty(0, dtype=bool)
+        if known.any():
+            steps, look = steps[known], styles[label]
+            lines.append(Line(steps, np.median(values[known], axis=1), label, look))
+            noise = math.sqrt(plans[label].facts.d) * next(iter(plans[label].noise.values()))[steps - 1]
+            lines.append(Line(steps, noise, f"{label}, noise alone", look, width=1.0, group=label, legend=False))
+    return line_figure(
+        lines,
+        x_title="Step t",
+        y_title="Length of g_t; thin: of its noise",
         log_y=True,
         if_empty="No method with epochs.",
         height=height,
@@ -67,6 +145,11 @@ def bound_parts(bounds: Mapping[str, Bound], lipschitz: float, *, height: int = 
     return go.Figure({"data": traces, "layout": frame | {"barmode": "stack", "hovermode": "closest"}})
 
 
+def nothing(why: str) -> go.Figure:
+    """A figure that says why there is none."""
+    return line_figure([], x_title="", y_title="", log_y=False, if_empty=why)
+
+
 def _bars(names: list[str], values: np.ndarray, word: str, color: str, pattern: str) -> dict[str, Any]:
     return {
         "type": "bar",
@@ -74,38 +157,29 @@ def _bars(names: list[str], values: np.ndarray, word: str, color: str, pattern: 
         "x": values.astype(np.float32),
         "y": names,
         "name": word,
-        "marker": {"color": color, "pattern": {"shape": pattern, "size": 6, "solidity": 0.2}},
+        "marker": {"color": color, "pattern": {"shape": pattern, "size": 6, "solidity": 0.3, "fillmode": "overlay"}},
         "hovertemplate": f"%{{y}}, {word}: %{{x:,.3~r}}<extra></extra>",
     }
 
 
-def stationarity(
-    trace: Trace, styles: Mapping[str, ArmStyle], *, smoothed: bool, height: int = style.HEIGHT
-) -> go.Figure:
-    """How stationary the average of an epoch is, against steps, where it was looked at. Reads the raw data.
-
-    smoothed : the estimate of ‖∇F̂_r‖, median over the runs, with a band of two standard errors of the sample of rows
-    that it is computed from, median over the runs; else the bound on the Goldstein stationarity.
-    """
-    name = "smoothed_gradient_norm" if smoothed else "stationarity_bound"
-    lines = []
+def stationarity(trace: Trace, styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT) -> go.Figure:
+    """How stationary the averages of epochs are, where that was looked at: the estimate of ‖∇F̂_r‖, median over the
+    runs, with a band of two standard errors of the sample of rows that it is from, median over the runs, too. Reads the
+    raw data."""
+    name, lines = "smoothed_gradient_norm", []
     for label in trace.lanes:
         steps, values = trace.series(label, name)
-        if not len(values):
-            continue
-        middle, low, high = np.median(values, axis=1), None, None
-        if smoothed:
+        if len(values):
+            middle = np.median(values, axis=1)
             error = ERRORS * np.median(trace.series(label, "smoothed_gradient_error")[1], axis=1)
-            low, high = middle - error, middle + error
-        lines.append(Line(steps, middle, label, styles[label], low, high))
+            lines.append(Line(steps, middle, label, styles[label], middle - error, middle + error))
     title = trace.metrics[name].label if name in trace.metrics else name
     return line_figure(
         lines,
         x_title="Step t",
         y_title=title,
         log_y=False,
-        from_zero=not smoothed,
-        notes=["bands: two standard errors of the sample"] if smoothed and lines else [],
+        notes=["bands: two standard errors of the sample"] if lines else [],
         if_empty="Nothing has been looked at so far.",
         not_private=True,
         height=height,

@@ -7,7 +7,7 @@ from typing import Any
 from dpviz.datasets import BundledTable, SphereLinear
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.preset import Preset
+from dpviz.experiments.preset import Expected, Preset
 from dpviz.families.zeroth_order.advice import Option
 from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
 from dpviz.families.zeroth_order.baselines import DirectionalDescent, FirstOrder
@@ -70,6 +70,11 @@ def label_of(option: Option) -> str:
     return IMPROVED if option.kind == "orthonormal" else PUBLISHED
 
 
+def _ends(label: str, low: float, high: float) -> Expected:
+    """Where the median of a few runs of a method ends."""
+    return Expected(label, "objective", "median", low, high, "dpviz, 5 to 16 runs")
+
+
 def _numbers(start: str, published: str, improved: str, naive: str, fresh: str, floor: str) -> str:
     """What runs of a preset came to, in a sentence."""
     return (
@@ -88,6 +93,11 @@ PRESETS: tuple[Preset, ...] = (
         "orthonormal. At this size directions matter more than sums.",
         reported=_numbers("0.303", "0.20", "0.009", "0.21", "0.013", "0.0004"),
         experiment=_compared(PhaseRetrieval(), 0.3),
+        expected=(
+            _ends(PUBLISHED, 0.1, 0.27),
+            _ends(IMPROVED, 0.005, 0.02),
+            _ends(FRESH, 0.007, 0.025),
+        ),
     ),
     Preset(
         name="Robust regression: a fifth of the targets say nothing",
@@ -100,6 +110,11 @@ PRESETS: tuple[Preset, ...] = (
             0.3,
             iterations=480,
             expected_norm=0.3,
+        ),
+        expected=(
+            _ends(PUBLISHED, 0.125, 0.145),
+            _ends(IMPROVED, 0.122, 0.128),
+            _ends(FRESH, 0.123, 0.131),
         ),
     ),
     Preset(
@@ -114,6 +129,11 @@ PRESETS: tuple[Preset, ...] = (
             iterations=480,
             expected_norm=0.3,
         ),
+        expected=(
+            _ends(PUBLISHED, 0.1, 0.33),
+            _ends(IMPROVED, 0.039, 0.05),
+            _ends(FRESH, 0.04, 0.055),
+        ),
     ),
     Preset(
         name="Votes jump: no Lipschitz constant holds",
@@ -122,6 +142,11 @@ PRESETS: tuple[Preset, ...] = (
         "Privacy holds all the same, as clipping enforces it, and the average over many votes still shows the way.",
         reported=_numbers("0.384", "0.081", "0.079", "0.082", "0.079", "0.078"),
         experiment=_compared(Votes(radius=0.2), 1.0, iterations=480, expected_norm=0.3),
+        expected=(
+            _ends(PUBLISHED, 0.078, 0.086),
+            _ends(IMPROVED, 0.076, 0.081),
+            _ends(FRESH, 0.076, 0.081),
+        ),
     ),
     Preset(
         name="A cloud of runs in a bent valley",
@@ -130,6 +155,11 @@ PRESETS: tuple[Preset, ...] = (
         "what Goldstein stationarity measures. Below the curves the function stands beside what is descended on.",
         reported=_numbers("1.05", "0.52", "0.52", "0.53", "0.52", "0.51"),
         experiment=_compared(BentValley(), 0.3, iterations=640, expected_norm=0.325),
+        expected=(
+            _ends(PUBLISHED, 0.5, 0.56),
+            _ends(IMPROVED, 0.49, 0.54),
+            _ends(FRESH, 0.5, 0.54),
+        ),
     ),
     Preset(
         name="Real data: doctor visits",
@@ -139,6 +169,11 @@ PRESETS: tuple[Preset, ...] = (
         reported=_numbers("0.69", "0.39", "0.36", "0.39", "0.36", "0.36"),
         experiment=_compared(
             CappedRegression(data=BundledTable(), radius=0.2, targets="unit"), 1.0, iterations=320, expected_norm=0.3
+        ),
+        expected=(
+            _ends(PUBLISHED, 0.37, 0.41),
+            _ends(IMPROVED, 0.35, 0.37),
+            _ends(FRESH, 0.35, 0.37),
         ),
     ),
 )

@@ -179,12 +179,9 @@ LANDSCAPE = (
     "Contours of the exact objective; every dot is what one run would release, the line is the way of the first run."
 )
 STATIONARITY = (
-    "An estimate of ‖∇F̂_r‖ from 4,000 rows at most, at a few epochs; the band is its own sampling error, not that of "
-    "the runs. Below 0 it cannot be told from 0."
-)
-GOLDSTEIN = (
-    "The shortest mixture of gradients at 20 points within r: a bound from above on the Goldstein stationarity of the "
-    "objective. At most L."
+    "An estimate of ‖∇F̂_r‖ from 4,000 rows at most, at a few epochs: it bounds the Goldstein stationarity within r. "
+    "The band is the estimate's own sampling error, not the spread of the runs; below 0 it cannot be told from 0. The "
+    "bound on the Goldstein stationarity itself is the shortest mixture of gradients at 20 points, from 1,000 rows."
 )
 NOISE = (
     "Standard deviation of what is added to each coordinate of g_t. With a tree it follows the binary digits of t; "
@@ -194,3 +191,57 @@ PARTS = (
     "What is promised of a random epoch's average, in three parts. From L on, every point is that good. With constants "
     "of ours (Derivations, 5)."
 )
+
+SUMS = (
+    "Noise in the running sums of an epoch, for every way to add them up, at your settings; and what estimating afresh "
+    "in every step would have. With independent noise it grows with t, with a tree as log² t."
+)
+WATCHED = (
+    "What somebody has learned who watches the first t steps of an epoch only. Sums that are correlated give their "
+    "secrets away little by little; the guarantee is for all of them."
+)
+TREE = (
+    "A running sum of T changes is released as sums over blocks, the nodes of a tree. Each row is in one change only, "
+    "so it enters few nodes, and each estimate sums few nodes: both about log₂ T, which is why noise grows so slowly."
+)
+NODES = (
+    "Every bar is a released node, over the steps whose changes it sums; all epochs are alike. Right children are "
+    "never needed and never released (E6)."
+)
+CROSSOVER = (
+    "At equal rows and directions. Where a line is above 1, fresh estimates have less noise: as published the tree "
+    "needs epochs of 8,192 steps, the square root about 512, or 128 if batches follow the moves."
+)
+MECHANISMS = (
+    "Variance of the noise on a running sum, over the steps of an epoch, for changes of sensitivity 1 and μ = 1."
+)
+ROWS = (
+    "Rows that the bounds ask for, with their constants; the published rate alone leaves these out, and logarithms: it "
+    "is smaller by a factor of several hundred, and no number of rows to plan with. "
+)
+FREE = (
+    "Above a line, the private term of the rate is the smaller one: privacy then costs no more than a constant factor "
+    "of rows. As published from μ = √d ε/L on, with orthonormal directions from ε/L on."
+)
+READINGS = (
+    "The same noise, read as (ε, δ). The exact curve is what holds; the formula that the paper uses is an upper bound "
+    "on it (E13)."
+)
+NOT_GAUSSIAN = "This is about Gaussian noise, which never gives pure ε. Choose another guarantee."
+NORMS = (
+    "Where both lines run together, what was released is mostly noise, and the learner still gets somewhere by adding "
+    "up many of them."
+)
+NO_REACH = (
+    "The nearest minimum is {far} from the start, and {methods} cannot get farther than {reach}. Take more steps, "
+    "longer travel per epoch, or a larger smoothing radius."
+)
+
+
+def renyi(mu: float) -> str:
+    """The guarantee of a run as the paper states it."""
+    rho = short(mu**2 / 2)
+    return (
+        f"The run is **μ-GDP with μ = {short(mu, 4)}**, exactly. The paper states what follows from that: (α, {rho} α)-"
+        f"Rényi DP for every α > 1, and calls our μ its ρ. In the unit of zCDP it is {rho}."
+    )

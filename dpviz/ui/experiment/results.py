@@ -263,7 +263,7 @@ def _heading(name: str, column: results.Column, numbers: pd.DataFrame, delta: fl
         return f"ε at δ = {short(delta)}"
     if name.endswith("_low"):
         return "10-90 %"
-    return re.sub(r" F\([^,]*", "", column.label)
+    return re.sub(r" (F\(|‖)[^,]*", "", column.label)
 
 
 def _format(values: pd.Series, help: str | None) -> ColumnConfig:

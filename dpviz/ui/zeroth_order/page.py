@@ -11,12 +11,12 @@ from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.experiment.results import Options
-from dpviz.ui.zeroth_order import live, plan, problem, results
+from dpviz.ui.zeroth_order import closer_look, live, plan, problem, results
 
 
 def _options(shown: PlanView) -> Options:
     public = shown.experiment.problem.public
-    second = "smoothed_gradient_norm" if public else EVALUATIONS.name
+    second = "stationarity_bound" if public else EVALUATIONS.name
     return replace(page_results.plain_options(shown), second=second)
 
 
@@ -52,6 +52,7 @@ PAGE = FamilyPage(
     noise=plan.noise,
     drawings=plan.drawings,
     alts=plan.ALTS,
+    looks=closer_look.looks,
     note=plan.size_note,
     assumptions=plan.assumptions,
     picture=live.picture,

@@ -3,17 +3,19 @@
 from collections.abc import Collection
 
 import numpy as np
+import plotly.graph_objects as go
 import streamlit as st
 
+from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
-from dpviz.families.zeroth_order import figures, presets, texts
+from dpviz.families.zeroth_order import figures, noise_figures, presets, texts
 from dpviz.families.zeroth_order.advice import Option
-from dpviz.families.zeroth_order.outlook import Outlook
+from dpviz.families.zeroth_order.noise_figures import SUMS
+from dpviz.families.zeroth_order.outlook import Outlook, reduced_of
 from dpviz.numbers import short
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import guarantee
-from dpviz.ui.experiment import plan as plan_view
 from dpviz.ui.experiment.controls import BY_NAME
 from dpviz.ui.experiment.plan import Drawing, PlanView, Shown
 from dpviz.ui.explain import SETTINGS_ONLY
@@ -34,6 +36,7 @@ def card(label: str, plan: Plan) -> guarantee.Card:
 def verdict(shown: PlanView) -> None:
     """Which method has the smallest bound at this size, why, and a button that chooses it."""
     found: Outlook = shown.theory
+    _say_reach(shown)
     if found.advice is None:
         return
     chosen = found.advice.choice
@@ -53,21 +56,22 @@ def verdict(shown: PlanView) -> None:
 
 
 def named(option: Option) -> str:
-    """An option in words."""
-    oracle = "fresh estimates (naive oracle)" if option.sums is None else f"running sums, {SUMS[option.sums]}"
-    directions = "orthonormal directions" if option.kind == "orthonormal" else "independent directions"
-    follows = ", batches that follow the moves" if option.follows else ""
-    return f"{oracle}, {option.count} {directions}{follows}" if option.count > 1 else f"{oracle}, one direction"
+    """The method that an option stands for, and in what it differs."""
+    label = presets.label_of(option)
+    own = [SUMS[option.sums][0]] if option.sums and label == presets.PUBLISHED and option.sums != "tree" else []
+    own += ["batches follow the moves"] * option.follows
+    return f"“{label}”{' with ' if own else ''}{', '.join(own).lower()}"
 
 
-SUMS = {
-    "tree": "binary tree",
-    "square_root": "square root",
-    "normalised": "normalised square root",
-    "optimal": "optimal",
-    "honaker": "Honaker's tree",
-    "independent": "independent noise",
-}
+def _say_reach(shown: PlanView) -> None:
+    """Who cannot get to a minimum, where it is known how far that is."""
+    found: Outlook = shown.theory
+    reaches = {label: plan.resolved["reach"] for label, plan in shown.plans.items() if "reach" in plan.resolved}
+    short_of = {label: reach for label, reach in reaches.items() if found.far is not None and reach < found.far}
+    if short_of:
+        who, most = ", ".join(short_of), short(max(short_of.values()))
+        words = texts.NO_REACH.format(far=short(found.far or 0.0), methods=who, reach=most)
+        st.warning(words, title="Too few steps to get there")
 
 
 def _options(found: Outlook) -> None:
@@ -118,19 +122,33 @@ def drawings(shown: PlanView) -> Shown:
     found: Outlook = shown.theory
     without = f" Without a bound: {', '.join(found.without)}." if found.without else ""
     return [
+        ("Noise of every running sum", _sums(shown), f"{texts.SUMS} {SETTINGS_ONLY}"),
         (
             "What the bound promises",
             figures.bound_parts(found.bounds, found.facts.lipschitz),
             f"{texts.PARTS}{without} {SETTINGS_ONLY}",
         ),
-        plan_view.privacy_spent(shown),
+        (
+            "What the first steps tell",
+            figures.watched(found.watched, shown.styles, found.mu or 0.0),
+            f"{texts.WATCHED} {SETTINGS_ONLY}",
+        ),
     ]
+
+
+def _sums(shown: PlanView) -> go.Figure:
+    found: Outlook = shown.theory
+    try:
+        return noise_figures.running_sums(reduced_of(shown.experiment), found.facts, shown.experiment.budget)
+    except UserError as error:
+        return figures.nothing(str(error))
 
 
 ALTS = (
     "Noise on each coordinate in the steps of an epoch, one line per method",
+    "Noise in the running sums of an epoch, one line for every way to add up",
     "The three parts of each method's bound, and the line beyond which it says nothing",
-    "Privacy spent after each step, one line per method, and the budget",
+    "Privacy of what the first steps of an epoch release, one line per method",
 )
 
 

@@ -16,25 +16,40 @@ MUCH = 0.05  # of what clipping takes away, from which on it is a warning
 
 
 def extra(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
-    """How stationary the runs became, and for two parameters the raw and the smoothed ground; what was drawn."""
+    """How long the noisy gradients were, how stationary the runs became, and for two parameters the raw and the
+    smoothed ground; what was drawn."""
+    left, right = st.columns(2, gap="medium")
+    with left:
+        shown = _norms(panel, run, trace)
     if not diagnostics:
-        return []
-    shown: Shown = []
-    looks = arm_styles(run.experiment.arms)
-    privacy = explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)
-    parts = (
-        (True, "Is the smoothed gradient small?", texts.STATIONARITY),
-        (False, "Goldstein stationarity", texts.GOLDSTEIN),
-    )
-    for column, (smoothed, heading, words) in zip(st.columns(2, gap="medium"), parts, strict=True):
-        figure = figures.stationarity(trace, looks, smoothed=smoothed)
-        if figure.data:
-            caption = f"{words} {privacy}"
-            with column:
-                alt = f"{heading} One line per method, at a few epochs"
-                charts.show(figure, panel.key(f"chart_stationary_{smoothed}"), heading, alt, caption, "not private")
-            shown.append((heading, figure, caption))
+        return shown
+    with right:
+        shown += _stationarity(panel, run, trace)
     return shown + (_grounds(panel, run, trace) if live.has_landscape(run.experiment.problem) else [])
+
+
+def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
+    """The length of what was released beside that of the noise in it."""
+    figure = figures.norms(trace, run.plans, arm_styles(run.experiment.arms))
+    if not figure.data:
+        return []
+    heading, experiment = "How much of it was noise?", run.experiment
+    caption = f"{texts.NORMS} {explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)}"
+    alt = "Length of the noisy gradients of every method, and of their noise alone"
+    charts.show(figure, panel.key("chart_norms"), heading, alt, caption, "private")
+    return [(heading, figure, caption)]
+
+
+def _stationarity(panel: Panel, run: Run, trace: Trace) -> Shown:
+    """The norm of the smoothed gradient with its error."""
+    figure = figures.stationarity(trace, arm_styles(run.experiment.arms))
+    if not figure.data:
+        return []
+    heading = "Is the smoothed gradient small?"
+    caption = f"{texts.STATIONARITY} {explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)}"
+    alt = f"{heading} One line per method, at a few epochs"
+    charts.show(figure, panel.key("chart_stationary"), heading, alt, caption, "not private")
+    return [(heading, figure, caption)]
 
 
 def _grounds(panel: Panel, run: Run, trace: Trace) -> Shown:

@@ -1,0 +1,153 @@
+"""Closer looks at the plan of the zeroth-order methods: running sums, rows needed, and readings of the budget."""
+
+import math
+from collections.abc import Callable
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from dpviz.families.zeroth_order import complexity_figures, figures, noise_figures, texts, theory
+from dpviz.families.zeroth_order.outlook import Outlook, reduced_of, setting_of
+from dpviz.numbers import short
+from dpviz.specification import Control
+from dpviz.ui import charts, explain
+from dpviz.ui.controls import Panel, in_place, mistake
+from dpviz.ui.experiment.plan import PlanView
+from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.tables import show_table
+
+HEIGHT = 380
+ACCURACY = Control(
+    "accuracy",
+    "Stationarity",
+    "How short the mixture of gradients shall be, within 2r: what rows are counted for.",
+    0.3,
+    float,
+    0.01,
+    1.0,
+    symbol="ε",
+    unit="L",
+    scale="log",
+)
+
+
+def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[], None]]:
+    """The closer looks, by the title of their tab."""
+    return {
+        "Running sums": lambda: _sums(panel, shown),
+        "Rows needed": lambda: _rows(panel, shown),
+        "Accounting": lambda: _readings(panel, shown, delta),
+    }
+
+
+# --------------------------------------------------------------------------------------------------------- running sums
+
+
+def _sums(panel: Panel, shown: PlanView) -> None:
+    """The tree of an epoch, and when sums pay."""
+    method, found = reduced_of(shown.experiment), shown.theory
+    with in_place():
+        layout = method.layout(found.facts)
+        st.markdown(texts.TREE)
+        _tree(panel, shown, layout.length)
+        left, right = st.columns(2, gap="medium")
+        with left:
+            charts.show(
+                complexity_figures.crossover(layout.length, method.sums, method.follow_moves),
+                panel.key("chart_crossover"),
+                "When do running sums pay?",
+                "Noise of running sums over that of fresh estimates, against the steps of an epoch",
+                f"{texts.CROSSOVER} {SETTINGS_ONLY}",
+            )
+        with right:
+            st.subheader(f"Every way to add up {layout.length:,} steps", anchor=False)
+            _mechanisms(layout.length)
+
+
+@st.fragment
+def _tree(panel: Panel, shown: PlanView, length: int) -> None:
+    """Choose a row and a step; the nodes that the row enters, and those that the step sums, light up."""
+    found: Outlook = shown.theory
+    layout = reduced_of(shown.experiment).layout(found.facts)
+    left, right = st.columns(2, gap="medium")
+    row = left.slider(
+        "Row, in the public order",
+        1,
+        found.facts.n,
+        min(found.facts.n, layout.first + 3 * layout.batch // 2),
+        key=panel.key(f"tree_row_{found.facts.n}_{length}"),
+        help="Where the row stands in the random order in which rows are dealt out.",
+    )
+    step = right.slider(
+        "Step t", 1, length, length - 1, key=panel.key(f"tree_step_{length}"), help="Whose estimate is summed up."
+    )
+    charts.show(
+        noise_figures.tree(layout, row, step, height=HEIGHT),
+        panel.key("chart_tree"),
+        "Where does a row land in the tree?",
+        "The nodes of the tree of one epoch; those that the row enters and those that the step sums stand out",
+        f"{texts.NODES} {SETTINGS_ONLY}",
+    )
+
+
+def _mechanisms(length: int) -> None:
+    rows = []
+    for name, (title, _) in noise_figures.SUMS.items():
+        variance = theory.factorisation(name, length).rms_error() ** 2
+        rows.append({"Sums": title, "Mean variance": float(variance.mean()), "Largest": float(variance.max())})
+    show_table(rows, style=explain.readable, alt="Of every way to add up: mean and largest variance of the noise")
+    st.caption(f"{texts.MECHANISMS} {SETTINGS_ONLY}")
+
+
+# ----------------------------------------------------------------------------------------------------------------- rows
+
+
+def _rows(panel: Panel, shown: PlanView) -> None:
+    """How many rows a stationary point takes, and from which budget on privacy is free."""
+    found: Outlook = shown.theory
+    if found.mu is None:
+        st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
+        return
+    with st.columns(2)[0]:
+        share = panel.number(ACCURACY, ACCURACY.name)
+    if mistake(ACCURACY, share) or share is None:
+        return
+    accuracy = share * found.facts.lipschitz
+    needed, rows = complexity_figures.rows_needed(setting_of(found.facts, found.mu), accuracy)
+    free = complexity_figures.free_privacy(found.facts.d, found.facts.lipschitz, accuracy, found.mu)
+    counts = {name: short(count, 2) if count < math.inf else "beyond 10¹¹" for name, count in rows.items()}
+    told = f"Rows at ε = {short(accuracy)}: {'; '.join(f'{name} {count}' for name, count in counts.items())}."
+    parts: tuple[tuple[go.Figure, str, str, str], ...] = (
+        (needed, "How many rows does it take?", "Rows needed against the stationarity, for four methods", told),
+        (free, "When is privacy free?", "The region of budgets in which privacy costs no rows", texts.FREE),
+    )
+    for number, (column, part) in enumerate(zip(st.columns(2, gap="medium"), parts, strict=True)):
+        figure, heading, alt, words = part
+        with column:
+            charts.show(figure, panel.key(f"chart_rows_{number}"), heading, alt, f"{words} {SETTINGS_ONLY}")
+    st.caption(texts.ROWS)
+
+
+# ------------------------------------------------------------------------------------------------------------- readings
+
+
+def _readings(panel: Panel, shown: PlanView, delta: float) -> None:
+    """ε of the budget at δ: exactly, and as others read it."""
+    found: Outlook = shown.theory
+    if found.mu is None:
+        st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
+        return
+    st.markdown(texts.renyi(found.mu))
+    left, right = st.columns(2, gap="medium")
+    with left:
+        charts.show(
+            figures.readings(found.mu, delta),
+            panel.key("chart_readings"),
+            "ε of the whole run, read in three ways",
+            "ε against δ: exactly, through zCDP, and by the paper's formula",
+            f"{texts.READINGS} {SETTINGS_ONLY}",
+        )
+    with right:
+        rows = [{"Reading": name, "ε": float(read(found.mu, delta))} for name, read in figures.READINGS.items()]
+        st.subheader(f"At δ = {short(delta)}", anchor=False)
+        show_table(rows, style=explain.readable, alt="ε of the budget at δ, read in three ways")
