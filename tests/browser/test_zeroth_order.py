@@ -1,4 +1,4 @@
-"""The page of zeroth-order optimisation in a browser: its run comes by itself, the advice is a click, a cloud in a valley."""
+"""The page of zeroth-order optimisation in a browser: its run comes by itself, advice in a click, a cloud of runs."""
 
 import re
 

@@ -117,9 +117,8 @@ def test_closer_looks_at_sums_rows_and_readings(load: Load) -> None:
     app.run()
     (row,) = [slider for slider in app.slider if slider.label.startswith("Row,")]
     row.set_value(3000).run()
-    assert not app.exception and "row 3,000 is in step 16 of epoch 2" in str(
-        chart(app, "The nodes of the tree")["layout"]
-    )
+    assert not app.exception
+    assert "row 3,000 is in step 16 of epoch 2" in str(chart(app, "The nodes of the tree")["layout"])
 
 
 def test_pure_epsilon_leaves_the_looks_at_gaussian_noise_empty(load: Load) -> None:
