@@ -11,9 +11,10 @@ from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetS
 from dpviz.datasets.synthetic import UniformLinear
 from dpviz.pauses import Parts, finished, slices
 from dpviz.problems.base import SECONDS_PER_DRAWN_ROW, SECONDS_PER_GATHERED, Cost, Facts, ProblemSpecification
+from dpviz.problems.directions import bank_bytes
 from dpviz.problems.nonconvex import random_start, shorten
 from dpviz.problems.value_losses import Capped, Network, Phase, SquaredPhase, Valley, ValueLoss, Vote
-from dpviz.problems.value_problem import FEWER, HALF, POINTS, ValueFacts, ValueProblem
+from dpviz.problems.value_problem import BLOCK, FEWER, HALF, POINTS, TEMPORARIES, ValueFacts, ValueProblem
 from dpviz.specification import choice, number, switch
 
 # Measured as those in `base`, at d = 2 to 100 and 2 to 32 replicates: of a value at a point of its own, in batches and
@@ -114,7 +115,7 @@ class BlackBox(ProblemSpecification):
 
     def cost(self, facts: Facts) -> Cost:
         """A value of one row, at a point of its own, takes a product with d numbers for each of its k arguments; these
-        are looked at together."""
+        are looked at together. Blocks of values and the diagnostics' directions are there once for all arms."""
         n, d, weight = facts.n, facts.d, (1 + self.loss().count) / 2
         row, each = SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d, weight * (SECONDS_PER_VALUE + SECONDS_PER_PRODUCT * d)
         sample, fewer = min(2 * HALF, n), min(FEWER, n)
@@ -125,7 +126,7 @@ class BlackBox(ProblemSpecification):
             diagnostic=n * weight * row,
             dear=d * 2 * (sample * each + fewer * POINTS * weight * SECONDS_PER_DIAGNOSED),
             preparation=n * d * SECONDS_PER_LOADED,
-            table=24.0 * n * (d + 2),
+            table=24.0 * n * (d + 2) + 8.0 * TEMPORARIES * BLOCK + bank_bytes(d, d),
             replicate=8.0 * (16 * d + 2 * sample * d),
         )
 

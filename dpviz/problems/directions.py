@@ -26,6 +26,11 @@ def bank_size(count: int, d: int) -> int:
     return min(MOST_SETS, max(FEWEST_SETS, BANK_BYTES // (8 * count * d)))
 
 
+def bank_bytes(count: int, d: int) -> float:
+    """What such a bank takes."""
+    return 8.0 * bank_size(count, d) * count * d
+
+
 @lru_cache(maxsize=4)
 def bank(kind: Kind, count: int, d: int) -> np.ndarray:
     """(P, m, d) sets of m unit vectors, read-only: independent of each other, or orthonormal within a set (m ≤ d)."""

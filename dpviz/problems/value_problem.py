@@ -16,6 +16,7 @@ from dpviz.problems.value_losses import ValueLoss
 
 UNIT = 1 + 1e-12  # the largest norm of a row, after rounding
 BLOCK = 400_000  # values of the loss that are computed at once; their arguments are temporaries of 8 bytes each
+TEMPORARIES = 5  # of these, at once
 HALF = 2000  # rows of each half of the sample that diagnostics look at
 POINTS = 20  # around an iterate, of which the least convex combination of gradients is sought
 FEWER = 1000  # rows of that sample for these: the dearest of the diagnostics
@@ -270,7 +271,7 @@ class ValueProblem(Problem):
         clip, beyond, lost, whole = 2 * r * self.facts.lipschitz, np.zeros(count), np.zeros(count), np.zeros(count)
         sets, turn = bank("orthonormal", d, d), haar(generator.standard_normal((d, d)))
         turns, found = np.broadcast_to(turn, (count, d, d)), np.empty((len(order), count, d))
-        for rows in self._blocks(len(order), count * d * self.loss.count):
+        for rows in self._blocks(len(order), max(count, d) * d * self.loss.count):  # d² of each row's directions
             chosen, these = order[rows], sets[np.arange(rows.start, rows.stop) % len(sets)]
             z, y = (np.broadcast_to(t[chosen], (count, len(chosen), t.shape[1])) for t in (self._rows, self._targets))
             differences = self._differences(((1, x, 1), (-1, x, -1)), z, y, these, turns, r)

@@ -15,13 +15,15 @@ from pydantic import ValidationError
 from dpviz.datasets import UploadedTable
 from dpviz.datasets.categories import CategoricalUpload
 from dpviz.datasets.groups import GroupedUpload
-from dpviz.datasets.synthetic import Saddle
+from dpviz.datasets.synthetic import Saddle, UniformLinear
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import LineSearch, MiniBatch, MiniBatchTrustRegion, ShortStep, TrustRegion
-from dpviz.privacy.budgets import ApproximateDP
+from dpviz.families.zeroth_order import DirectionalDescent, FirstOrder, Naive, VarianceReduced
+from dpviz.privacy.budgets import ApproximateDP, GaussianDP
 from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.black_box import BentValley, CappedRegression, PhaseRetrieval, ReluNetwork, TableModel, Votes
 from dpviz.problems.group_loss import LossMatrix
 from dpviz.problems.nonconvex import LogisticTukey, RobustComponent, SigmoidTukey
 from dpviz.problems.quadratic import Quadratic
@@ -105,6 +107,26 @@ def out_of_reach(seed: int) -> Iterator[Drawn]:
             replicates=_log(generator, 1, 50),
         )
         yield Drawn(experiment, experiment.plans())
+
+
+def values_only(seed: int) -> Iterator[Drawn]:
+    """Endless experiments of the family `zeroth_order`: one or two methods on any of its problems."""
+    generator = np.random.default_rng(seed)
+    methods = (VarianceReduced, Naive, VarianceReduced, DirectionalDescent, FirstOrder)
+    while True:
+        with suppress(UserError, ValidationError):
+            kind = _one(generator, (PhaseRetrieval, CappedRegression, ReluNetwork, Votes, BentValley))
+            data = {"data": _specification(generator, UniformLinear)} if issubclass(kind, TableModel) else {}
+            experiment = Experiment(
+                problem=_specification(generator, kind, **data),
+                arms=tuple(
+                    Arm(label=label, algorithm=_specification(generator, _one(generator, methods)))
+                    for label in ("a", "b")[: int(generator.integers(1, 3))]
+                ),
+                budget=GaussianDP(mu=_log(generator, 1, 100) / 10),
+                replicates=_log(generator, 1, 50),
+            )
+            yield Drawn(experiment, experiment.plans())
 
 
 def measured(subject: Drawn, seconds: float) -> Taken:

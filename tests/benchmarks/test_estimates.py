@@ -10,6 +10,7 @@ already; its memory is what it takes beside what the process had.
 
 import itertools
 import warnings
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ import pytest
 from dpviz.datasets.bundled import BundledTable
 from dpviz.datasets.categories import CategoricalBundled
 from dpviz.datasets.groups import GroupedBundled
-from tests.benchmarks.drawn import PAGES, Drawn, drawn, measured, out_of_reach
+from tests.benchmarks.drawn import PAGES, Drawn, drawn, measured, out_of_reach, values_only
 
 EXPERIMENTS = 60  # of each family
 SEED = 10
@@ -43,11 +44,16 @@ def warm() -> None:
         data().load()
 
 
-@pytest.mark.parametrize("family", [*PAGES, "second_order"])
+SOURCES = {family: partial(drawn, family) for family in PAGES} | {
+    "second_order": out_of_reach,
+    "zeroth_order": values_only,
+}
+
+
+@pytest.mark.parametrize("family", SOURCES)
 def test_estimates_are_right_within_a_factor_of_two(family: str, report) -> None:
     warnings.simplefilter("ignore")
-    source = drawn(family, SEED) if family in PAGES else out_of_reach(SEED)
-    allowed = (subject for subject in source if _allowed(subject))
+    allowed = (subject for subject in SOURCES[family](SEED) if _allowed(subject))
     chosen = list(itertools.islice(allowed, EXPERIMENTS))
     found = report.benchmark.pedantic(lambda: [_compared(subject) for subject in chosen], rounds=1)
     print("\n".join(["", *(compared.line for compared in sorted(found))]))

@@ -10,11 +10,10 @@ from dpviz.experiments.plan import Plan
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import Cost
-from dpviz.problems.directions import BANK_BYTES, bank_size
-from dpviz.problems.value_problem import BLOCK, ValueFacts
+from dpviz.problems.directions import bank_bytes, bank_size
+from dpviz.problems.value_problem import BLOCK, TEMPORARIES, ValueFacts
 
 SECONDS_PER_TURN, SECONDS_PER_ROTATION = 1.2e-9, 1e-5  # per number of d³, and per rotation, of a replicate
-TEMPORARIES = 8  # arrays of a block that are there at once
 
 
 @dataclass(frozen=True)
@@ -118,10 +117,9 @@ def run_seconds(plan: Plan, replicates: int, cost: Cost, evaluations: np.ndarray
 
 
 def run_bytes(plan: Plan, replicates: int, cost: Cost, directions: int) -> float:
-    """Row numbers of all leaves, for each replicate; the bank of directions; temporaries of a block, which hold one row
-    for each replicate at least."""
+    """Row numbers of all leaves, for each replicate; the bank of directions; what the values of one row take beyond a
+    block."""
     n, d = plan.facts.n, plan.facts.d
     leaves = replicates * 8.0 * float(plan.rows.sum()) + 8.0 * n
-    numbers = max(BLOCK, replicates * d * directions)
-    bank = max(float(BANK_BYTES), 8.0 * bank_size(directions, d) * directions * d)
-    return leaves + bank + 8.0 * TEMPORARIES * numbers + replicates * (cost.replicate + 16.0 * d**2)
+    beyond = max(0, replicates * d * directions - BLOCK)
+    return leaves + bank_bytes(directions, d) + 8.0 * TEMPORARIES * beyond + replicates * (cost.replicate + 16.0 * d**2)
