@@ -58,9 +58,9 @@ class ValueProblem(Problem):
 
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("objective", "Objective F(x_t)", headline=1),
-        Metric("smoothed_gradient_norm", "Norm of the smoothed gradient ‖∇F̂_r(x_t)‖", headline=2, cost="dear"),
+        Metric("smoothed_gradient_norm", "Smoothed gradient ‖∇F̂_r(x_t)‖", headline=2, cost="dear"),
         Metric("smoothed_gradient_error", "Standard error of ‖∇F̂_r(x_t)‖", cost="dear", better=""),
-        Metric("stationarity_bound", "Bound on the Goldstein stationarity ‖∇F(x_t)‖_r", headline=3, cost="dear"),
+        Metric("stationarity_bound", "Goldstein stationarity ‖∇F(x_t)‖_r, at most", headline=3, cost="dear"),
         Metric("clipped_share", "Share of the differences that are clipped", headline=4, cost="dear"),
         Metric("clipped_mass", "Share of their sum that clipping takes away", cost="dear"),
     )

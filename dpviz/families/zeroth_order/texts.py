@@ -155,9 +155,8 @@ def constants(exact: bool, taken: Collection[str] = (), missing: str = "") -> st
 def finding(published: float, other: float, label: str) -> str:
     """How a simple method does beside the published algorithm, in a sentence."""
     if other < published:
-        return (
-            f"“{label}” ends {short(published / other, 2)} times lower than the published algorithm, without its sums."
-        )
+        times = short(published / other, 2)
+        return f"“{label}”, which adds up nothing, ends {times} times lower than the published algorithm."
     return f"“{label}” ends no lower than the published algorithm."
 
 
@@ -176,7 +175,8 @@ MUCH_CLIPPED = (
     "oracle, whose clipping keeps signal and noise in proportion."
 )
 LANDSCAPE = (
-    "Contours of the exact objective; every dot is what one run would release, the line is the way of the first run."
+    "Contours of the {what}, from 2,000 rows that are drawn alike; every dot is what one run would release, the line "
+    "is the way of the first run."
 )
 STATIONARITY = (
     "An estimate of ‖∇F̂_r‖ from 4,000 rows at most, at a few epochs: it bounds the Goldstein stationarity within r. "

@@ -11,15 +11,14 @@ from dpviz.families.zeroth_order import presets, texts
 from dpviz.plots.landscape import Cloud, Ground, contours
 from dpviz.plots.style import arm_styles
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.black_box import BentValley, PhaseRetrieval
+from dpviz.problems.black_box import BentValley, BlackBox, PhaseRetrieval
 from dpviz.problems.value_problem import ValueFacts
 from dpviz.ui.experiment import hero
 from dpviz.ui.experiment.run import Run
 
 LINES = 4  # private methods in the picture
 DIRECTIONS = ("Parameter x₁", "Parameter x₂")
-EVALUATIONS = 4e7  # rows times points of the ground, at most
-FEWEST, MOST = 11, 41  # points along each direction
+ROWS, POINTS = 2000, 71  # of the ground, which is a picture; points along each direction
 BALL = 64  # points of the disc over which the ground is smoothed
 # What is drawn of each function: lowest and highest value of both parameters.
 REACH = {BentValley: ((-1.4, 1.6), (-1.6, 1.6)), PhaseRetrieval: ((-1.4, 1.4), (-1.4, 1.4))}
@@ -49,13 +48,13 @@ def landscape(run: Run, trace: Trace, smoothed: bool = False) -> hero.Picture | 
     looks = arm_styles(run.experiment.arms)
     figure = contours(ground(run, smoothed), clouds, looks, DIRECTIONS, height=hero.HEIGHT)
     of = "smoothed objective" if smoothed else "objective"
-    caption = f"{texts.LANDSCAPE} **Not private**: it reads the raw data, which are generated."
+    caption = f"{texts.LANDSCAPE.format(what=of)} **Not private**: it reads the raw data, which are generated."
     return hero.Picture(figure, f"Contours of the {of}, with a dot for every run", caption)
 
 
 def ground(run: Run, smoothed: bool) -> Ground:
-    """The objective of a run over both parameters; smoothed over discs of radius r, if so asked."""
-    found = _evaluated(run.experiment.problem.to_json(), run)
+    """The objective of a run's function over both parameters; smoothed over discs of radius r, if so asked."""
+    found = _evaluated(run.experiment.problem.to_json())
     return averaged(found, radius(run)) if smoothed else found
 
 
@@ -66,15 +65,15 @@ def radius(run: Run) -> float:
     return facts.radius
 
 
-@st.cache_resource(max_entries=8, scope="session", show_spinner=False)
-def _evaluated(about: str, _run: Run) -> Ground:  # noqa: ARG001 (what the cache knows it by)
-    """The objective of a run, whose problem as JSON text is `about`. Fewer points where there are many rows."""
-    facts = _run.problem.facts
-    points = int(np.clip(np.sqrt(EVALUATIONS / facts.n), FEWEST, MOST))
-    x, y = (np.linspace(low, high, points) for low, high in REACH[type(_run.experiment.problem)])
-    places = np.stack([np.tile(x, points), np.repeat(y, points)], axis=1)
-    values = _run.problem.evaluate_cheap({"x": places})["objective"]
-    return Ground(x, y, values.reshape(points, points))
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _evaluated(about: str) -> Ground:
+    """The objective of a simulated function, given as JSON text, of fewer rows: the picture is the same."""
+    problem = BlackBox.from_json(about)
+    built = problem.replaced(rows=ROWS).build()
+    x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
+    places = np.stack([np.tile(x, POINTS), np.repeat(y, POINTS)], axis=1)
+    values = built.evaluate_cheap({"x": places})["objective"]
+    return Ground(x, y, values.reshape(POINTS, POINTS))
 
 
 def averaged(found: Ground, radius: float) -> Ground:
