@@ -1,8 +1,10 @@
 """What stands above the plan of an algorithm page: readings, notes, one δ, and the sentence of a preset."""
 
+import pytest
+
 from dpviz.families.accelerated import presets
 from dpviz.families.mirror_descent import presets as mirror_presets
-from dpviz.ui.experiment import guarantee
+from dpviz.ui.experiment import guarantee, hero, page
 from tests.pages.reading import Load, text
 
 
@@ -73,3 +75,18 @@ def test_the_sentence_of_a_preset_does_not_stand_over_other_data(load: Load) -> 
         assert not app.exception and preset.look_for not in text(app)
     app.selectbox(key="accel_data").set_value("paper").run()
     assert preset.look_for in text(app)
+
+
+def test_the_picture_of_a_run_that_was_asked_for_comes_before_all_controls(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was asked for is on its way while the rest of the page, which does not change, is drawn."""
+    app = load("accelerated", accel_uniform_rows="500", accel_iterations="10000", accel_replicates="2")
+    order: list[str] = []
+    for module, name in ((hero, "picture"), (page, "_choose")):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, real=real, name=name: order.append(name) or real(*given))
+    app.button(key="accel_run").click().run()
+    assert not app.exception and order == ["picture", "_choose"]
+    app.button(key="accel_stop").click().run()
+    assert not app.exception and order[2:] == ["_choose", "picture"]

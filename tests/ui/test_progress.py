@@ -5,7 +5,7 @@ import pytest
 from dpviz.experiments.executors import CUT_OFF, Place
 from dpviz.experiments.runner import Job, State
 from dpviz.ui.experiment import progress
-from dpviz.ui.experiment.run import Run
+from dpviz.ui.experiment.run import PATIENT, POLL, Run
 from tests.ui.test_show import TINY
 
 
@@ -61,8 +61,10 @@ def test_nothing_is_said_to_be_kept_of_a_run_that_left_the_line() -> None:
 def test_who_waits_long_is_looked_at_less_often_than_who_runs() -> None:
     job = Job(TINY, {})
     run = Run(job, {}, "accel", "Accelerated gradient")
-    assert not run.waits
+    assert not run.waits and run.look == POLL
     job.place = Waits(1)
-    assert run.waits
+    assert run.waits and run.look == 4.0  # of 40 seconds
+    job.place.expected_wait = 4000.0  # type: ignore[misc]
+    assert run.look == PATIENT[1]
     job.state = "running"
-    assert not run.waits
+    assert not run.waits and run.look == POLL

@@ -185,9 +185,13 @@ def show(page: FamilyPage) -> None:
     panel = Panel(page.prefix)
     preset_menu.apply_pending(panel, page.presets, page.settings)
     places = _reserve(page)
+    begun = run_panel.begun(panel.page)
+    if begun:  # what was asked for comes first: the rest of the page is as it was
+        with places.picture:
+            hero.picture(panel, True, page.picture)
     chosen = _choose(page, panel, places)
     shown = _plan(page, chosen, places)
-    _run(page, chosen, shown, places)
+    _run(page, chosen, shown, places, begun)
     _results(page, chosen)
     _closing(page, chosen, shown)
 
@@ -291,15 +295,19 @@ def _sweep(page: FamilyPage, chosen: _Chosen, shown: PlanView) -> None:
     sweep_tab.show(chosen.panel, page.texts.TITLE, shown.experiment, tables, diagnostics)
 
 
-def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Places) -> None:
-    """Run, Stop and the live picture; runs on public data start by themselves when the settings have settled."""
+def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Places, pictured: bool) -> None:
+    """Run, Stop and the live picture; runs on public data start by themselves when the settings have settled.
+
+    pictured : whether the picture has been drawn.
+    """
     panel, ready = chosen.panel, None
     if shown is not None and chosen.source is not None:
         ready = Ready(shown.experiment, shown.plans, chosen.source.tables)
     with places.bar:
         active = run_panel.bar(panel, page.texts.TITLE, ready)
     with places.picture:
-        hero.picture(panel, active, page.picture)
+        if not pictured:
+            hero.picture(panel, active, page.picture)
         if ready is not None:
             run_panel.outlook(panel, ready)
     with places.number:

@@ -19,7 +19,8 @@ from dpviz.ui import visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import progress
 
-POLL, PATIENT = 0.25, 1.0  # seconds between two looks at a running job, and at one that waits in line
+POLL = 0.25  # seconds between two looks at a running job
+PATIENT = 1.0, 5.0  # at least and at most between two at one that waits in line: each look costs its browser 0.2 s
 LONG = 20.0  # seconds from which a run is announced with a warning
 AT_ONCE = 2.0  # seconds up to which a run on public data starts by itself
 FIRST_PICTURE = 0.12  # seconds that a page waits for a run that has just begun
@@ -78,7 +79,12 @@ class Run:
     @property
     def waits(self) -> bool:
         """Whether it stands in line, and will for a while."""
-        return (self.job.expected_wait or 0.0) > PATIENT
+        return (self.job.expected_wait or 0.0) > PATIENT[0]
+
+    @property
+    def look(self) -> float:
+        """Seconds from one look at it to the next: in line, a tenth of what it is expected to wait."""
+        return float(np.clip((self.job.expected_wait or 0.0) / 10, *PATIENT)) if self.waits else POLL
 
     @property
     def returns(self) -> bool:
@@ -148,6 +154,12 @@ def pictured(page: str) -> Run | None:
     if trace is not None and all(lane.iterations for lane in trace.lanes.values()):
         st.session_state[page + _PICTURED] = run
     return st.session_state.get(page + _PICTURED)
+
+
+def begun(page: str) -> bool:
+    """Whether the page is drawn because its Run was pressed, and its run is under way."""
+    run = current(page)
+    return bool(st.session_state.get(f"{page}_run")) and run is not None and run.job.active
 
 
 def bar(panel: Panel, title: str, ready: Ready | None) -> bool:
@@ -242,11 +254,12 @@ def live(page: str, active: bool, draw: Callable[[], None]) -> None:
     active : what `bar` returned; when the run has ended since, the page is drawn again, so that Run is enabled.
     """
     now = current(page)
-    waits = now is not None and now.waits
+    every = now.look if active and now is not None else None
+    waits = every is not None and every > POLL
     if active and now is not None and not waits and pictured(page) is None:
         now.job.wait_for_curves(FIRST_PICTURE)  # it computes while the page is drawn; the next look is far away
 
-    @st.fragment(run_every=(PATIENT if waits else POLL) if active else None)
+    @st.fragment(run_every=every)
     def poll(was_active: bool, waited: bool) -> None:
         draw()
         run = current(page)
@@ -290,7 +303,7 @@ def sidebar_status() -> None:
     if not active:
         return
 
-    @st.fragment(run_every=2.0)
+    @st.fragment(run_every=max(2.0, min(run.look for run in active)))
     def poll() -> None:
         for run in active:
             state = progress.active(run.job, run.done) if run.job.active else progress.ended(run.job, run.done)
