@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Page, expect
 
 from dpviz.datasets.synthetic import UniformLogistic
 from dpviz.experiments.cells import Cell, Executor, InThread
@@ -26,18 +26,17 @@ from dpviz.experiments.executors import Slots
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import Nesterov
 from dpviz.problems.linear_models import LogisticRegression
+from tests.benchmarks.browsers import CURVES, GUARANTEE, SLIDER, chromium, opened, seen
 from tests.benchmarks.conftest import LINES
 from tests.benchmarks.processes import children, processor_seconds, resident
 from tests.benchmarks.visitors import Visitor
-from tests.browser.serving import ARGUMENTS, Server, executable, serve
+from tests.browser.serving import Server, serve
 
 VISITORS, BROWSERS = 20, 3
 SECONDS = 25.0  # that sliders are moved for
-PATIENCE = 60_000.0  # milliseconds, for Chromium
 PAUSE = 3.0, 5.0  # seconds between two moves of a visitor
 LONG = {"accel_iterations": "2000", "accel_uniform_rows": "100000", "accel_follow": "false"}
 SMALL = {"accel_iterations": "20", "accel_replicates": "2", "accel_uniform_rows": "1000"}
-SLIDER = "Privacy budget ε"
 EMPTY = "import streamlit as st\nst.title('Nothing')\n"
 
 
@@ -178,45 +177,19 @@ def test_twenty_visitors_move_sliders(report, table: Table, server: Server, busy
         table.add(f"{name}: share of the time with both runs under way", float(np.mean(active)), "")
 
 
-@asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
-    expect.set_options(timeout=PATIENCE)
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=executable(), args=list(ARGUMENTS))
-        yield browser
-        await browser.close()
-
-
-async def opened(browser: Browser, server: Server, query: str) -> Page:
-    page = await (await browser.new_context(viewport={"width": 1400, "height": 1000})).new_page()
-    page.set_default_timeout(PATIENCE)
-    await page.goto(f"{server.url}/accelerated?{query}")
-    await expect(page.locator('.stApp[data-test-script-state="notRunning"]')).to_be_visible()
-    await expect(page.get_by_role("slider", name=SLIDER)).to_be_visible()
-    return page
-
-
 def test_three_browsers_move_sliders(report, table: Table, server: Server) -> None:
     """From the key on the slider to the guarantee of its new value on the page, in Chromium, while two runs go on."""
 
-    async def changed(page: Page, before: str, milliseconds: float) -> bool:
-        told = page.locator("p", has_text="Guarantee of each method").first
-        try:
-            await expect(told).not_to_have_text(before, timeout=milliseconds)
-        except AssertionError:
-            assert not await page.get_by_role("dialog").count(), await page.get_by_role("dialog").inner_text()
-            return False
-        return True
-
     def mover(page: Page) -> Callable[[random.Random], Awaitable[float]]:
+        slider = page.get_by_role("slider", name=SLIDER)
+
         async def move(chance: random.Random) -> float:
             key = chance.choice(["ArrowLeft", "ArrowRight"])
-            before = await page.locator("p", has_text="Guarantee of each method").first.inner_text()
-            began = time.perf_counter()
             for _ in range(4):  # a page that is drawn in that moment may put the slider back
-                await page.get_by_role("slider", name=SLIDER).press(key)
-                if await changed(page, before, PATIENCE / 4):
-                    return time.perf_counter() - began
+                try:
+                    return await seen(page, "keydown", GUARANTEE, lambda: slider.press(key))
+                except TimeoutError:
+                    assert not await page.get_by_role("dialog").count(), await page.get_by_role("dialog").inner_text()
             raise AssertionError("the slider does not move")
 
         return move
@@ -244,10 +217,7 @@ def test_time_to_the_first_curve(report, table: Table, server: Server) -> None:
                 run = page.get_by_role("button", name="Run", exact=True)
                 await expect(run).to_be_enabled()
                 await page.wait_for_function("window.Plotly")  # a warm page: it has all that it draws with
-                began = time.perf_counter()
-                await run.click()
-                await expect(page.locator(".dpviz-plot path.js-line").first).to_be_attached()
-                took.append(time.perf_counter() - began)
+                took.append(await seen(page, "click", CURVES, run.click))
                 await page.context.close()
         return took[1:]
 
