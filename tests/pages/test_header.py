@@ -1,5 +1,8 @@
 """What stands above the plan of an algorithm page: readings, notes, one δ, and the sentence of a preset."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from dpviz.families.accelerated import presets
@@ -83,10 +86,17 @@ def test_the_picture_of_a_run_that_was_asked_for_comes_before_all_controls(
     """What was asked for is on its way while the rest of the page, which does not change, is drawn."""
     app = load("accelerated", accel_uniform_rows="500", accel_iterations="10000", accel_replicates="2")
     order: list[str] = []
-    for module, name in ((hero, "picture"), (page, "_choose")):
-        real = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *given, real=real, name=name: order.append(name) or real(*given))
+
+    def noted(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            order.append(name)
+            return real(*given)
+
+        return call
+
+    monkeypatch.setattr(hero, "picture", noted("picture", hero.picture))
+    monkeypatch.setattr(page, "_choose", noted("controls", page._choose))
     app.button(key="accel_run").click().run()
-    assert not app.exception and order == ["picture", "_choose"]
+    assert not app.exception and order == ["picture", "controls"]
     app.button(key="accel_stop").click().run()
-    assert not app.exception and order[2:] == ["_choose", "picture"]
+    assert not app.exception and order[2:] == ["controls", "picture"]
