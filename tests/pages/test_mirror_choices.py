@@ -9,6 +9,7 @@ from tests.pages.reading import Load, chart, charts, lines, run, said, text
 CERTIFIED = ["Vertex sampling", "Vertex sampling, certified"]
 
 
+@pytest.mark.slow
 def test_what_the_budget_can_be_split_into_depends_on_the_game(load: Load) -> None:
     budget = "Where the budget goes"
     drawn = {

@@ -153,7 +153,7 @@ def test_settings_that_do_not_apply_have_no_control(load: Load) -> None:
     assert "theorem" not in controls_of(app) and not app.error
 
 
-@pytest.mark.parametrize("problem", ["matrix", "synthetic", "regression"])
+@pytest.mark.parametrize("problem", [pytest.param("matrix", marks=pytest.mark.slow), "synthetic", "regression"])
 def test_both_ends_of_every_setting_give_a_plan_or_a_sentence(load: Load, problem: str) -> None:
     """Settings of games in the matrix game; in the others those that games do not have."""
     offered, _ = presets.offered(game_controls.PROBLEMS[problem])

@@ -87,7 +87,10 @@ def prepared(kind: str, data: bytes) -> tuple[object, np.ndarray]:
     return dataset.replaced(identity="0" * 32), app.session_state["tables"][dataset.identity]
 
 
-@pytest.mark.parametrize("kind", ["plain", "number", "groups", "losses", "categories"])
+OTHERS = ("number", "groups", "losses", "categories")
+
+
+@pytest.mark.parametrize("kind", ["plain", *(pytest.param(kind, marks=pytest.mark.slow) for kind in OTHERS)])
 def test_proposals_and_declarations_do_not_move_with_one_row(kind: str) -> None:
     dataset, table = prepared(kind, content())
     moved = 0
