@@ -46,6 +46,7 @@ def downloaded(page: Page, name: str) -> pd.DataFrame:
     return pd.read_csv(io.BytesIO(Path(waiting.value.path()).read_bytes()), dtype=str)
 
 
+@pytest.mark.slow
 def test_default_preset_runs_to_curves_strategies_and_table(visit: Visit) -> None:
     page = visit("/mirror_descent?mirror_follow=false")
     expect(page.get_by_role("combobox", name="Preset")).to_have_value(re.compile("Start here"))

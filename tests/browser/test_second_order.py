@@ -46,6 +46,7 @@ def test_runs_that_never_learn_can_be_stopped(visit: Visit) -> None:
     ready(page)
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_papers_file_runs_by_click(visit: Visit) -> None:
     page = visit("/second_order?second_data=Your+copy+of+covtype.data&second_methods=OPT&second_replicates=2")
     generator = np.random.default_rng(0)
