@@ -9,6 +9,7 @@ from dpviz.families.zeroth_order import presets, texts
 from dpviz.privacy.budgets import ApproximateDP, PureDP, ZeroConcentratedDP
 from dpviz.ui.experiment.run import AT_ONCE
 from dpviz.ui.zeroth_order import problem as controls
+from dpviz.ui.zeroth_order.page import PAGE as PAGE_OF
 from tests.pages.reading import (
     Load,
     all_methods,
@@ -44,6 +45,11 @@ def test_the_plan_and_the_advice_are_there_before_anything_runs(load: Load) -> N
     assert "Smallest bound at your size: “Naive, orthonormal”" in text(app) and "too short" in text(app)
     assert "a tree has no less noise than sums of independent noise" in said(app)
     assert metrics(app)["Noise of a step"] == "0.368"  # of the published method: 0.359, mean, not root mean square
+
+
+def test_every_setting_of_every_method_has_a_control() -> None:
+    drawn = {name for group in PAGE_OF.groups for name in group.names}
+    assert drawn == set(PAGE_OF.catalogue.controls())
 
 
 def test_the_first_preset_runs_by_itself() -> None:

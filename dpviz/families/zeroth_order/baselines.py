@@ -125,7 +125,10 @@ class DirectionalDescent(SinglePass):
         "gaussian", {"gaussian": "Gaussian", "laplace": "Laplace"}, label="Noise", help="Laplace also gives pure ε."
     )
     law: Literal["sphere", "normal"] = choice(
-        "sphere", {"sphere": "On a sphere (DPZero)", "normal": "Normal (DP-ZO)"}, label="Directions", help="Law of u."
+        "sphere",
+        {"sphere": "On a sphere (DPZero)", "normal": "Normal (DP-ZO)"},
+        label="Law of u",
+        help="The direction of a step.",
     )
 
     @property

@@ -233,8 +233,8 @@ NORMS = (
     "up many of them."
 )
 NO_REACH = (
-    "The nearest minimum is {far} from the start, and {methods} cannot get farther than {reach}. Take more steps, "
-    "longer travel per epoch, or a larger smoothing radius."
+    "The nearest minimum is {far} from the start, and all moves of a run together are {reach} long at most. Take more "
+    "steps, longer travel per epoch, or a larger smoothing radius."
 )
 
 

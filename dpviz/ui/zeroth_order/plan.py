@@ -64,14 +64,11 @@ def named(option: Option) -> str:
 
 
 def _say_reach(shown: PlanView) -> None:
-    """Who cannot get to a minimum, where it is known how far that is."""
+    """Say if no run with epochs can get to a minimum, where it is known how far that is."""
     found: Outlook = shown.theory
-    reaches = {label: plan.resolved["reach"] for label, plan in shown.plans.items() if "reach" in plan.resolved}
-    short_of = {label: reach for label, reach in reaches.items() if found.far is not None and reach < found.far}
-    if short_of:
-        who, most = ", ".join(short_of), short(max(short_of.values()))
-        words = texts.NO_REACH.format(far=short(found.far or 0.0), methods=who, reach=most)
-        st.warning(words, title="Too few steps to get there")
+    reach = max((plan.resolved.get("reach", 0.0) for plan in shown.plans.values()), default=0.0)
+    if found.far is not None and 0 < reach < found.far:
+        st.warning(texts.NO_REACH.format(far=short(found.far), reach=short(reach)), title="Too few steps to get there")
 
 
 def _options(found: Outlook) -> None:
