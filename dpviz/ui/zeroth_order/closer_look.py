@@ -137,7 +137,6 @@ def _readings(panel: Panel, shown: PlanView, delta: float) -> None:
     if found.mu is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return
-    st.markdown(texts.renyi(found.mu))
     left, right = st.columns(2, gap="medium")
     with left:
         charts.show(

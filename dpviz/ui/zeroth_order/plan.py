@@ -34,11 +34,13 @@ def card(label: str, plan: Plan) -> guarantee.Card:
 
 
 def verdict(shown: PlanView) -> None:
-    """Which method has the smallest bound at this size, why, and a button that chooses it."""
+    """The guarantee as the paper states it; which method has the smallest bound at this size, why, and a button that
+    chooses it."""
     found: Outlook = shown.theory
     _say_reach(shown)
-    if found.advice is None:
+    if found.advice is None or found.mu is None:
         return
+    st.caption(texts.renyi(found.mu))
     chosen = found.advice.choice
     with st.container(border=True):
         row = st.container(horizontal=True, vertical_alignment="center", gap="medium")
