@@ -68,6 +68,18 @@ def test_the_advice_is_taken_with_a_button(load: Load) -> None:
     assert link(again) == link(app) and lines(again, "Noise") == lines(app, "Noise")
 
 
+def test_the_advice_goes_with_the_clips_and_steps_that_it_is_about(load: Load) -> None:
+    """Batches that follow the moves fit no other clip; and no more steps than may be set, in whole epochs."""
+    odd = {"zeroth_clipping": "By the range of values", "zeroth_fresh_start": "false", "zeroth_concentration": "2"}
+    app = load(PAGE, zeroth_data="A number to predict, with outliers", zeroth_sphere_rows="200000", **odd)
+    app.number_input(key="zeroth_mu").set_value(10.0).run()
+    assert "No bound is known" in text(app)
+    app.button(key="zeroth_advised").click().run()
+    assert not app.exception and not app.error and "No bound is known" not in text(app)
+    length, steps = (app.number_input(key=f"zeroth_{name}").value for name in ("epoch_length", "iterations"))
+    assert steps % length == 0 and 20_000 - length < steps <= 20_000
+
+
 def test_every_method_plans_in_every_currency_or_says_why_not(load: Load) -> None:
     for currency in (ApproximateDP, ZeroConcentratedDP):
         app = all_methods(load(PAGE, zeroth_currency=currency.name))

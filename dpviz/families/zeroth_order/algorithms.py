@@ -113,7 +113,10 @@ class VarianceReduced(Conversion):
     @model_validator(mode="after")
     def _batches_follow_bounded_moves(self) -> Self:
         if self.follow_moves and self.clipping == "range":
-            raise ValueError("batches can follow the moves only where differences are clipped by the distance, at L")
+            raise ValueError(
+                "batches follow the moves only where differences are clipped at L. Clip by the Lipschitz constant, or "
+                "let batches be alike"
+            )
         return self
 
     @property

@@ -1,5 +1,6 @@
 """What theory says of the methods of an experiment before they run: their bounds, and which one is advised."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -65,10 +66,12 @@ def outlook(experiment: Experiment, plans: Mapping[str, Plan]) -> Outlook:
 
 def bound(method: Conversion, plan: Plan) -> Bound | None:
     """The bound on the stationarity of what a method returns (THEORY.md, 5). None where none is known: values have no
-    Lipschitz constant, are clipped at their range, or the learner keeps its last move."""
+    Lipschitz constant, are clipped at their range or below what it allows, or the learner keeps its last move."""
     facts = plan.facts
     assert isinstance(facts, ValueFacts)
     if not facts.exact or method.clipping == "range" or not method.fresh_start:
+        return None
+    if isinstance(method, VarianceReduced) and (method.concentration or math.inf) < math.sqrt(facts.d):
         return None
     layout = method.layout(facts)
     mu = planning.total_mu(plan.budget, facts)
@@ -76,7 +79,8 @@ def bound(method: Conversion, plan: Plan) -> Bound | None:
     where = layout.length, layout.epochs
     if not isinstance(method, VarianceReduced):
         return theory.naive_bound(setting, *where, layout.batch, layout.move)
-    variance = theory.mean_variance(method.sums, layout.length)
+    changes = method.changes(facts, layout)  # and their own noise: leaves that cost less than the most count as they do
+    variance = float(((method.factorisation(facts, layout).rms_error(changes) / changes.max()) ** 2).mean())
     return theory.reduced_bound(setting, *where, layout.first, layout.batch, layout.move, variance)
 
 

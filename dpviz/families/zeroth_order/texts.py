@@ -188,8 +188,8 @@ NOISE = (
     "fresh estimates have the same noise in every step."
 )
 PARTS = (
-    "What is promised of a random epoch's average, in three parts. From L on, every point is that good. With constants "
-    "of ours (Derivations, 5)."
+    "What is promised of a random epoch's average, in three parts, if the learner takes the steps that theory asks for "
+    "(g₀ = 1 plus the oracle's error). From L on, every point is that good. With constants of ours (Derivations, 5)."
 )
 
 SUMS = (

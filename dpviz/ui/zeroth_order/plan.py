@@ -102,10 +102,13 @@ def _apply(option: Option) -> None:
         "directions_per_row": None,
         "sums": option.sums if label == presets.PUBLISHED and option.sums else BY_NAME,
         "epoch_length": option.best.length,
-        "iterations": min(presets.MOST_STEPS, option.best.length * option.best.epochs),
+        "iterations": option.best.length * min(option.best.epochs, presets.MOST_STEPS // option.best.length),
         "travel": 1.0,
         "first_share": 0.5,
         "follow_moves": option.follows,
+        "clipping": "lipschitz",
+        "concentration": None,
+        "fresh_start": True,
     }
     Panel(PREFIX).write(settings)
 

@@ -1,6 +1,7 @@
 """What the page draws of plans and of runs, and what is known before a run."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
-from dpviz.families.zeroth_order import DirectionalDescent, Naive, VarianceReduced, figures, presets
-from dpviz.families.zeroth_order.outlook import distance, outlook, reduced_of, watched
+from dpviz.families.zeroth_order import DirectionalDescent, Naive, VarianceReduced, figures, presets, theory
+from dpviz.families.zeroth_order.outlook import distance, outlook, reduced_of, setting_of, watched
 from dpviz.families.zeroth_order.path import EVALUATIONS, NOISY_NORM, ROWS_USED
 from dpviz.plots.style import arm_styles
 from dpviz.plots.words import in_words
@@ -28,6 +29,7 @@ def test_an_outlook_has_a_bound_for_every_method_that_has_one() -> None:
     methods = {
         "range": VarianceReduced(clipping="range", iterations=32),
         "moving": Naive(fresh_start=False, iterations=32),
+        "narrow": VarianceReduced(concentration=2.0, iterations=32),
         "single": DirectionalDescent(descent_steps=32),
     }
     arms = tuple(Arm(label=label, algorithm=method) for label, method in methods.items())
@@ -36,6 +38,20 @@ def test_an_outlook_has_a_bound_for_every_method_that_has_one() -> None:
     assert not none.bounds and none.without == tuple(methods)
     jumps = DEFAULT.replaced(problem=Votes())
     assert not outlook(jumps, jumps.plans()).bounds, "no Lipschitz constant holds"
+
+
+@pytest.mark.parametrize("sums", ["tree", "optimal", "independent"])
+def test_a_bound_counts_the_noise_of_its_plan(sums: theory.Sums) -> None:
+    """With equal leaves or not, and with the clip of values that have a range."""
+    for share in (0.2, 0.5, 0.8):
+        method = VarianceReduced(sums=sums, first_share=share)
+        experiment = DEFAULT.replaced(arms=(Arm(label="A", algorithm=method),))
+        plan = experiment.plans()["A"]
+        found, layout = outlook(experiment, {"A": plan}).bounds["A"], method.layout(plan.facts)
+        quiet = replace(setting_of(plan.facts, math.inf), kind="iid")
+        least = theory.reduced_bound(quiet, 16, 40, layout.first, layout.batch, layout.move, 1.0)
+        noise = plan.facts.d * (plan.noise["prefix"] ** 2).mean()
+        assert found.error == pytest.approx(math.sqrt(least.error**2 + noise), rel=1e-9)
 
 
 def test_there_is_no_outlook_on_gaussian_noise_under_pure_epsilon() -> None:
