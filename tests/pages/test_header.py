@@ -7,8 +7,9 @@ import pytest
 
 from dpviz.families.accelerated import presets
 from dpviz.families.mirror_descent import presets as mirror_presets
+from dpviz.plots import run_figures
 from dpviz.ui.experiment import guarantee, hero, page
-from tests.pages.reading import Load, text
+from tests.pages.reading import Load, charts, run, text
 
 
 def test_the_readings_of_the_header_hold_for_every_method(load: Load) -> None:
@@ -100,3 +101,19 @@ def test_the_picture_of_a_run_that_was_asked_for_comes_before_all_controls(
     assert not app.exception and order == ["picture", "controls"]
     app.button(key="accel_stop").click().run()
     assert not app.exception and order[2:] == ["controls", "picture"]
+
+
+def test_the_curves_of_a_run_that_has_ended_are_not_drawn_anew_at_every_move(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = run(load("accelerated", accel_uniform_rows="500", accel_iterations="5", accel_replicates="2"))
+    before = charts(app)
+    monkeypatch.setattr(run_figures, "convergence", lambda *_, **__: pytest.fail("nothing of the run has changed"))
+    app.number_input(key="accel_epsilon").set_value(1.0).run()
+    assert not app.exception
+    curves = [alt for alt in before if " against steps" in alt]
+    assert len(curves) == 2 and all(charts(app)[alt] == before[alt] for alt in curves)
+    monkeypatch.undo()
+    app.selectbox(key="accel_axis").set_value("spent").run()
+    assert not app.exception and not any(alt in charts(app) for alt in curves)
+    assert any(" against privacy spent" in alt for alt in charts(app))

@@ -62,13 +62,13 @@ def _draw(panel: Panel, make: Drawn) -> None:
     if run is None:
         components.awaited(panel.key("hero"))
         return
-    paused = run.job.active and bool(st.session_state.get(panel.key("pause")))
-    of = run.job, results.diagnostics_shown(panel, run.experiment)
-    last, drawn = st.session_state.get(panel.key("picture"), (None, None))
-    # A picture that stands still is of the same run, and shows no more than may be seen now.
-    if not paused or drawn is None or last != of:
+    of, active = (run.job, results.diagnostics_shown(panel, run.experiment)), run.job.active
+    still = not active or bool(st.session_state.get(panel.key("pause")))
+    last, drawn, growing = st.session_state.get(panel.key("picture"), (None, None, True))
+    # A picture that stands still is of the same run, shows no more than may be seen now, and the end if there is one.
+    if not still or drawn is None or last != of or (growing and not active):
         drawn = make(run, of[1])
-        st.session_state[panel.key("picture")] = of, drawn
+        st.session_state[panel.key("picture")] = of, drawn, active
     if drawn is None:
         st.info(NOTHING)
         return

@@ -27,6 +27,7 @@ from dpviz.ui.tables import show_table
 
 AXES = {"steps": "Steps", "spent": "Privacy spent"}
 NO_OVERLAY = "none"
+KEPT = 12  # figures of a run
 ALL_BANDS = "A panel for each method, with its 10-90 % band; the others in grey."
 
 
@@ -146,7 +147,13 @@ def _curve(
         overlays={label: curve[: len(over[label])] if label in over else curve for label, curve in overlays.items()},
         overlay_name=overlay_name,
     )
-    figure = draw(bands="panels" if every_band else "best")
+    # All that it depends on beside the run, which has ended: who may be seen, and what the controls say.
+    what = (*trace.lanes, *trace.metrics), metric.name, axis, overlay_name if overlays else "", every_band
+    if what not in run.figures:
+        if len(run.figures) >= KEPT:
+            run.figures.clear()
+        run.figures[what] = draw(bands="panels" if every_band else "best")
+    figure = run.figures[what]
     compared = f" {options.remarks.get(overlay_name, '')}" if overlays else ""
     caption = f"{explain.spread(run.experiment.replicates)}{compared} {privacy(metric, trace, run.experiment)}"
     along = "steps" if axis == "steps" else title.lower() if axis != "spent" else "privacy spent"

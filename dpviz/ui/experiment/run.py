@@ -1,11 +1,12 @@
 """Run, Stop, progress and live charts of a background job; the state of the jobs of all pages."""
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.experiments import fitting, store
@@ -64,6 +65,7 @@ class Run:
     """A job with the plans that it executes, kept until the next one replaces it.
 
     tables : the uploaded tables that it ran on, which its results may need; they leave with it, or with the file.
+    figures : of its results, by what they show: a page is drawn again much more often than they change.
     """
 
     job: Job
@@ -71,6 +73,7 @@ class Run:
     page: str  # prefix of its keys
     title: str
     tables: dict[str, np.ndarray] = field(default_factory=dict)
+    figures: dict[Hashable, go.Figure] = field(default_factory=dict, repr=False)
 
     def abandon(self) -> None:
         """End it: its visitor has left."""
