@@ -1,4 +1,4 @@
-"""The methods by name, and experiments worth a click (Zhang, Tran, Cutkosky 2024; numbers: measured, THEORY.md)."""
+"""The methods by name, and experiments worth a click (Zhang, Tran, Cutkosky 2024; numbers: THEORY.md, section 7)."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
