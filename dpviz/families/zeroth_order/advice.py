@@ -1,5 +1,6 @@
 """Before a run: which oracle, directions and running sums have the smallest bound at this size, and why."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -47,6 +48,8 @@ class Advice:
     def why(self) -> str:
         """The reason, in sentences."""
         chosen, sums = self.choice, min((one for one in self.options if one.sums), key=lambda one: one.best.bound)
+        if math.isinf(chosen.best.bound):
+            return "There are too few rows for an epoch of two steps."
         words = [
             f"{chosen.count} {'orthonormal' if chosen.kind == 'orthonormal' else 'independent'} directions per row."
         ]

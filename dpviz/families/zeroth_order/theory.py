@@ -224,7 +224,7 @@ def best_reduced(setting: Setting, sums: Sums | Literal["published"], lengths: t
     table: Sums | Literal["published"] = "normalised" if sums in ("optimal", "normalised") else sums
     T = np.array(lengths)[:, None]
     variance = np.array([mean_variance(table, length) for length in lengths])[:, None]
-    K = np.unique(np.rint(np.geomspace(1, setting.n / 2, _EPOCHS)).astype(int))[None]
+    K = np.unique(np.rint(np.geomspace(1, max(1, setting.n / 2), _EPOCHS)).astype(int))[None]
     bound, first, batch = reduced_grid(setting, setting.n // K, K, T, variance)
     return _best(bound, T, K, first, batch)
 

@@ -47,6 +47,11 @@ def test_less_noise_in_running_sums_need_not_make_them_better() -> None:
     assert found.choice.sums is None and "average out" in found.why and "too short" not in found.why
 
 
+def test_of_a_handful_of_rows_nothing_is_promised() -> None:
+    assert "too few rows" in advice(replace(FACTS, n=1), GaussianDP(mu=1.0)).why
+    assert "promise nothing" in advice(replace(FACTS, n=2), GaussianDP(mu=1.0)).why
+
+
 def every_bound(setting: Setting) -> dict[tuple[object, ...], float]:
     """The best bound of each oracle with all directions and sums, of batches that follow the moves and others."""
     sums: tuple[Sums, ...] = ("tree", "square_root", "normalised", "honaker", "independent")
