@@ -108,7 +108,7 @@ def test_where_a_row_is() -> None:
 
 
 def test_rows_needed_are_those_of_the_planner_and_far_from_the_bare_rate() -> None:
-    """d = 10, δ = 0.2, L = F* = 1, ε = 0.3, μ = 1 (specification, section 5): within 3 %, they have two digits."""
+    """d = 10, δ = 0.2, L = F* = 1, ε = 0.3, μ = 1 (section 5): within 3 %, they have two digits."""
     figure, needed = figures.rows_needed(TEN, 0.3)
     expected = [2.6e6, 4.6e5, 1.1e6, 3.0e5]
     assert [needed[way.name] for way in complexity.WAYS] == pytest.approx(expected, rel=0.035)

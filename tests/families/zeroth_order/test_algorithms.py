@@ -316,7 +316,7 @@ ARMS: dict[str, Conversion] = {
     "naive, orthonormal": Naive(**BETTER),
     "following": VarianceReduced(**BETTER, sums="optimal", follow_moves=True),
 }
-# Mean of F over the ends of the epochs, over five data seeds (specification, section 9).
+# Mean of F over the ends of the epochs, over five data seeds, as specified.
 RANGES: dict[float, dict[str, tuple[float, float]]] = {
     0.3: {
         "published": (0.242, 0.248),

@@ -21,7 +21,7 @@ def test_mean_variances_are_those_of_the_factorisations(sums: complexity.Growing
 
 
 def test_rows_needed_with_a_small_budget() -> None:
-    """μ = 0.1 (specification, section 5); and more than 10¹¹ are said to be too many."""
+    """μ = 0.1 (section 5); and more than 10¹¹ are said to be too many."""
     found = [complexity.rows_needed(TEN, way, 0.3) for way in WAYS]
     assert found == pytest.approx([2.3e7, 3.3e6, 9.2e6, 2.9e6], rel=0.02)
     assert complexity.rows_needed(TEN, WAYS[0], 1e-3) == math.inf
