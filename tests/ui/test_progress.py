@@ -61,10 +61,16 @@ def test_nothing_is_said_to_be_kept_of_a_run_that_left_the_line() -> None:
 def test_who_waits_long_is_looked_at_less_often_than_who_runs() -> None:
     job = Job(TINY, {})
     run = Run(job, {}, "accel", "Accelerated gradient")
-    assert not run.waits and run.look == POLL
+    assert not run.waits and run.look() == POLL
     job.place = Waits(1)
-    assert run.waits and run.look == 4.0  # of 40 seconds
+    assert run.waits and run.look() == 4.0  # of 40 seconds
     job.place.expected_wait = 4000.0  # type: ignore[misc]
-    assert run.look == PATIENT[1]
+    assert run.look() == PATIENT[1]
     job.state = "running"
-    assert not run.waits and run.look == POLL
+    assert not run.waits and run.look() == run.look(took=0.01) == POLL
+
+
+def test_a_busy_server_is_asked_less_often() -> None:
+    """On one that needs 0.2 s for a look: as many looks as without others would take all of its time."""
+    run = Run(Job(TINY, {}), {}, "accel", "Accelerated gradient")
+    assert POLL < run.look(took=0.2) < run.look(took=5.0) == PATIENT[0]

@@ -1,6 +1,7 @@
 """Run, Stop, progress and live charts of a background job; the state of the jobs of all pages."""
 
 import os
+import time
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,13 +23,14 @@ from dpviz.ui.experiment import progress
 
 POLL = 0.25  # seconds between two looks at a running job
 PATIENT = 1.0, 5.0  # at least and at most between two at one that waits in line: each look costs its browser 0.2 s
+TIMES = 4.0  # a look took, that pass until the next
 LONG = 20.0  # seconds from which a run is announced with a warning
 AT_ONCE = 2.0  # seconds up to which a run on public data starts by itself
 FIRST_PICTURE = 0.12  # seconds that a page waits for a run that has just begun
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
 FOLLOW = "Public data run by themselves when the settings have settled, if that takes less than two seconds."
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # runs at the same time, unless the variable says otherwise
-_SUFFIX, _SHOWN, _PICTURED = "_job", "_shown", "_pictured"
+_SUFFIX, _SHOWN, _PICTURED, _LOOKED = "_job", "_shown", "_pictured", "_looked"
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,12 @@ class Run:
         """Whether it stands in line, and will for a while."""
         return (self.job.expected_wait or 0.0) > PATIENT[0]
 
-    @property
-    def look(self) -> float:
-        """Seconds from one look at it to the next: in line, a tenth of what it is expected to wait."""
-        return float(np.clip((self.job.expected_wait or 0.0) / 10, *PATIENT)) if self.waits else POLL
+    def look(self, took: float = 0.0) -> float:
+        """Seconds from one look at it to the next: in line, a tenth of what it is expected to wait; else longer the
+        longer the last one took, as on a server that many are looking at."""
+        if self.waits:
+            return float(np.clip((self.job.expected_wait or 0.0) / 10, *PATIENT))
+        return float(np.clip(TIMES * took, POLL, PATIENT[0]))
 
     @property
     def returns(self) -> bool:
@@ -257,14 +261,17 @@ def live(page: str, active: bool, draw: Callable[[], None]) -> None:
     active : what `bar` returned; when the run has ended since, the page is drawn again, so that Run is enabled.
     """
     now = current(page)
-    every = now.look if active and now is not None else None
-    waits = every is not None and every > POLL
+    took = st.session_state.get(page + _LOOKED, 0.0)
+    every = now.look(took) if active and now is not None else None
+    waits = now is not None and now.waits
     if active and now is not None and not waits and pictured(page) is None:
         now.job.wait_for_curves(FIRST_PICTURE)  # it computes while the page is drawn; the next look is far away
 
     @st.fragment(run_every=every)
     def poll(was_active: bool, waited: bool) -> None:
+        began = time.perf_counter()
         draw()
+        st.session_state[page + _LOOKED] = time.perf_counter() - began
         run = current(page)
         if run is None:
             _none_yet(visitors.here().lost.get(page + _SUFFIX))
@@ -306,7 +313,7 @@ def sidebar_status() -> None:
     if not active:
         return
 
-    @st.fragment(run_every=max(2.0, min(run.look for run in active)))
+    @st.fragment(run_every=max(2.0, min(run.look() for run in active)))
     def poll() -> None:
         for run in active:
             state = progress.active(run.job, run.done) if run.job.active else progress.ended(run.job, run.done)
