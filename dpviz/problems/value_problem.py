@@ -284,14 +284,15 @@ class ValueProblem(Problem):
         return found / (2 * r), {"clipped_share": beyond / (len(order) * d), "clipped_mass": mass}
 
     def _stationarity(self, x: np.ndarray, order: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """(R,) the least norm of a convex combination of gradients of the sample's mean at points within r of x: at
-        least the distance of 0 from their hull, so a bound from above. Gradients are central differences over r/10."""
-        (count, d), r = x.shape, self.facts.radius
+        """(R,) the least norm of a convex combination of gradients of the sample's mean within r of x: at least the
+        distance of 0 from their hull, so a bound from above. Gradients are central differences over r/10, around points
+        that are so much closer."""
+        (count, d), r, step = x.shape, self.facts.radius, self.facts.radius / 10
         normals = generator.standard_normal((POINTS, d))
-        lengths = r * generator.random(POINTS) ** (1 / d) / np.linalg.norm(normals, axis=1)
+        lengths = (r - step) * generator.random(POINTS) ** (1 / d) / np.linalg.norm(normals, axis=1)
         lengths[0] = 0.0
         points = (x[:, None] + lengths[:, None] * normals).reshape(-1, d)
-        gradients, step, eye = np.zeros((len(points), d)), r / 10, np.eye(d)
+        gradients, eye = np.zeros((len(points), d)), np.eye(d)
         for rows in self._blocks(len(order), len(points) * d * self.loss.count):
             z, y = self._rows[None, order[rows]], self._targets[None, order[rows]]
             here = self._arguments(z, points)

@@ -142,6 +142,16 @@ def test_the_smoothed_gradient_is_that_of_the_closed_form() -> None:
     assert flat["stationarity_bound"][0] < 1e-9, "0 is between the slopes on both sides of the kink"
 
 
+@pytest.mark.parametrize("offset", [0.1001, -0.1001])
+def test_stationarity_looks_no_farther_than_the_radius(offset: float) -> None:
+    """In one dimension, where points are spread up to the edge: a kink just beyond r."""
+    upload = UploadedTable(identity="d" * 32, n=1000, bounds=((0.0, 1.0),), names=("a",))
+    model = CappedRegression(data=upload, intercept=False, radius=0.1)
+    rows, targets = np.ones((1000, 1)), np.full((1000, 1), -offset)
+    problem = ValueProblem(model.facts(), model.cost(model.facts()), model.loss(), rows, targets)
+    assert problem.evaluate({"x": np.zeros((1, 1))})["stationarity_bound"][0] == pytest.approx(1.0, abs=1e-9)
+
+
 def _one_row(offset: float, radius: float) -> ValueProblem:
     """|⟨a, x⟩ - y| with ⟨a, 0⟩ - y = offset, the same for 5,000 rows."""
     model = PhaseRetrieval(rows=5000, dimension=10, radius=radius)

@@ -152,12 +152,17 @@ def constants(exact: bool, taken: Collection[str] = (), missing: str = "") -> st
     return said
 
 
+ALIKE = 1.05  # ratio of two ends up to which they are told as the same
+
+
 def finding(published: float, other: float, label: str) -> str:
     """How a simple method does beside the published algorithm, in a sentence."""
-    if other < published:
-        times = short(published / other, 2)
-        return f"“{label}”, which adds up nothing, ends {times} times lower than the published algorithm."
-    return f"“{label}” ends no lower than the published algorithm."
+    who = f"“{label}”, which adds up nothing,"
+    if other > ALIKE * published:
+        return f"{who} ends higher than the published algorithm."
+    if published <= ALIKE * other:
+        return f"{who} ends about as low as the published algorithm."
+    return f"{who} ends {short(published / other, 2)} times lower than the published algorithm."
 
 
 def clipped(share: float, mass: float, label: str) -> str:
@@ -194,7 +199,7 @@ PARTS = (
 
 SUMS = (
     "Noise in the running sums of an epoch, for every way to add them up, at your settings; and what estimating afresh "
-    "in every step would have. With independent noise it grows with t, with a tree as log² t."
+    "in every step would have. Its square grows with t if noise is independent, and with a tree as log² t."
 )
 WATCHED = (
     "What somebody has learned who watches the first t steps of an epoch only. Sums that are correlated give their "
@@ -209,15 +214,15 @@ NODES = (
     "never needed and never released (E6)."
 )
 CROSSOVER = (
-    "At equal rows and directions. Where a line is above 1, fresh estimates have less noise: as published the tree "
-    "needs epochs of 8,192 steps, the square root about 512, or 128 if batches follow the moves."
+    "At equal rows and directions, for moves of r/T. Where a line is above 1, fresh estimates have less noise: as "
+    "published the tree needs epochs of 8,192 steps, the square root about 512, or 128 if batches follow the moves."
 )
 MECHANISMS = (
     "Variance of the noise on a running sum, over the steps of an epoch, for changes of sensitivity 1 and μ = 1."
 )
 ROWS = (
-    "Rows that the bounds ask for, with their constants; the published rate alone leaves these out, and logarithms: it "
-    "is smaller by a factor of several hundred, and no number of rows to plan with. "
+    "Rows that the bounds ask for, with their constants. The published rate alone leaves these out, and logarithms: it "
+    "is no number of rows to plan with."
 )
 FREE = (
     "Above a line, the private term of the rate is the smaller one: privacy then costs no more than a constant factor "

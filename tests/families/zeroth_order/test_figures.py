@@ -9,7 +9,7 @@ import pytest
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
-from dpviz.families.zeroth_order import DirectionalDescent, Naive, VarianceReduced, figures, presets, theory
+from dpviz.families.zeroth_order import DirectionalDescent, Naive, VarianceReduced, figures, presets, texts, theory
 from dpviz.families.zeroth_order.outlook import distance, outlook, reduced_of, setting_of, watched
 from dpviz.families.zeroth_order.path import EVALUATIONS, NOISY_NORM, ROWS_USED
 from dpviz.plots.style import arm_styles
@@ -152,3 +152,9 @@ def test_an_estimate_of_the_gradient_has_its_own_error_as_a_band(trace: Trace) -
     low, high = (edge for edge in figure.data if edge.legendgroup == "Published" and not edge.name)
     assert low.y.tolist() == [-0.5, -0.5] and high.y.tolist() == [1.5, 1.5], "two errors of 0.5 on both sides"
     assert any("not private" in note.text for note in figure.layout.annotations)
+
+
+def test_a_simple_method_is_set_beside_the_published_one_in_words() -> None:
+    for other, said in ((0.01, "20 times lower"), (0.17, "1.2 times lower"), (0.196, "about as low"), (0.3, "higher")):
+        assert said in texts.finding(0.2, other, presets.FRESH)
+    assert "about as low" in texts.finding(0.0, 0.0, presets.FRESH)
