@@ -133,15 +133,13 @@ def bound_parts(bounds: Mapping[str, Bound], lipschitz: float, *, height: int = 
     each = [(one.travel, one.regret, one.oracle) for one in (bounds[name] for name in names)]
     traces = [_bars(names, np.array([parts[i] for parts in each]), *look) for i, look in enumerate(PARTS)]
     totals = [f"{name} {short(bounds[name].total)}" for name in bounds]
-    frame = style.layout(BOUND, "", notes=[f"in all: {', '.join(totals)}"], legend_entries=len(PARTS), height=height)
+    notes = [f"in all: {', '.join(totals)}", f"beyond the line at L = {short(lipschitz)} a bound says nothing"]
+    frame = style.layout(BOUND, "", notes=notes, legend_entries=len(PARTS), height=height)
     frame["xaxis"] |= {"rangemode": "tozero"}
     frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
     across = {"xref": "x", "yref": "paper"}
     line = {"color": style.PALETTE["spent"], "dash": "dashdot", "width": 1.5}
     frame["shapes"] = [across | {"type": "line", "x0": lipschitz, "x1": lipschitz, "y0": 0, "y1": 1, "line": line}]
-    words = {"text": f"L = {short(lipschitz)}: says nothing beyond", "font": {"size": style.SMALL}}
-    place = {"x": lipschitz, "y": 0, "xanchor": "left", "yanchor": "bottom", "xshift": 3, "showarrow": False}
-    frame["annotations"] += [across | words | place]
     return go.Figure({"data": traces, "layout": frame | {"barmode": "stack", "hovermode": "closest"}})
 
 

@@ -105,6 +105,7 @@ def test_the_parts_of_a_bound_are_stacked_beside_the_line_at_which_it_says_nothi
     total = sum(bars.x[list(bars.y).index(presets.PUBLISHED)] for bars in figure.data)
     assert total == pytest.approx(found.bounds[presets.PUBLISHED].total, rel=1e-5)
     assert figure.layout.barmode == "stack" and figure.layout.shapes[0].x0 == 1.0
+    assert "beyond the line at L = 1 a bound says nothing" in figure.layout.annotations[0].text
     assert "No bound is known" in in_words(figures.bound_parts({}, 1.0))
 
 
