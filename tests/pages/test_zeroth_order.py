@@ -2,13 +2,17 @@
 
 from urllib.parse import parse_qs
 
+import numpy as np
 import pytest
 
+from dpviz.datasets import UploadedTable
 from dpviz.experiments.preset import Preset
 from dpviz.families.zeroth_order import presets, texts
 from dpviz.privacy.budgets import ApproximateDP, PureDP, ZeroConcentratedDP
+from dpviz.problems.black_box import CappedRegression, ReluNetwork
 from dpviz.ui.experiment.run import AT_ONCE
 from dpviz.ui.zeroth_order import problem as controls
+from dpviz.ui.zeroth_order import released
 from dpviz.ui.zeroth_order.page import PAGE as PAGE_OF
 from tests.pages.reading import (
     Load,
@@ -178,5 +182,33 @@ def test_a_file_runs_by_click_and_hides_what_reads_it(load: Load) -> None:
     app = run(app)
     alts = " ".join(charts(app))
     assert "Norm of the noisy gradient" in alts and "Objective" not in alts and "Clipped" not in text(app)
+    model = table(app, "column")
+    trace = app.session_state["zeroth_job"].job.trace
+    np.testing.assert_allclose(model[presets.FRESH], trace.lanes[presets.FRESH].output["x"][0])
+    assert "What one run releases" in text(app) and model["column"].tolist()[-1] == "(constant)"
     app.toggle(key="zeroth_diagnostics").set_value(True).run()
     assert not app.exception and "Objective" in " ".join(charts(app)) and "Clipped" in text(app)
+
+
+def test_what_a_released_model_predicts_is_what_is_said_of_it() -> None:
+    """By hand, from declared ranges and the sentence, against the problem's own rows and loss."""
+    table = np.random.default_rng(0).uniform([0, 10, -2], [1, 30, 2], (40, 3))
+    ranges = {"bounds": ((0.0, 1.0), (10.0, 30.0)), "target_range": (-2.0, 2.0)}
+    upload = UploadedTable(identity="e" * 32, n=40, names=("a", "b"), **ranges)
+    inputs = np.column_stack([2 * table[:, 0] - 1, (table[:, 1] - 20) / 10, np.ones(40)])
+    linear = CappedRegression(data=upload, targets="unit", cap=2.0)
+    assert "all divided by 1.73205. The prediction is -2 + 4 × the output" in released.meaning(linear)
+    x = np.array([[0.3, -0.2, 0.5]])
+    found = linear.build({"e" * 32: table}).evaluate_cheap({"x": x})["objective"]
+    errors = (table[:, 2] - (-2 + 4 * inputs @ x[0] / np.sqrt(3))) / 4
+    assert found[0] == pytest.approx(np.abs(errors).mean(), rel=1e-9)
+    network = ReluNetwork(data=upload, units=3, divisor=1.0)
+    said = released.meaning(network)
+    assert "shortened to length 1" in said and "units 1 to 2 give less what the others give, by √3" in said
+    assert "The prediction is 0 + 2 × the output" in said
+    x = np.random.default_rng(1).standard_normal((1, 9))
+    rows = inputs / np.maximum(1, np.linalg.norm(inputs, axis=1, keepdims=True))
+    units = np.maximum(rows @ x.reshape(3, 3).T, 0)
+    errors = (table[:, 2] - 2 * (units[:, 0] + units[:, 1] - units[:, 2]) / np.sqrt(3)) / 2
+    found = network.build({"e" * 32: table}).evaluate_cheap({"x": x})["objective"]
+    assert found[0] == pytest.approx(np.abs(errors).mean(), rel=1e-9)

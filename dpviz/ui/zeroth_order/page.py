@@ -11,7 +11,7 @@ from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.experiment.results import Options
-from dpviz.ui.zeroth_order import closer_look, live, plan, problem, results
+from dpviz.ui.zeroth_order import closer_look, live, plan, problem, released, results
 
 
 def _options(shown: PlanView) -> Options:
@@ -58,6 +58,7 @@ PAGE = FamilyPage(
     picture=live.picture,
     number=live.number,
     options=_options,
+    summary=released.summary,
     extra=results.extra,
     verdict=results.verdict,
 )
