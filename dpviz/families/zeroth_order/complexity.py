@@ -35,7 +35,7 @@ class Way:
 
 WAYS: tuple[Way, ...] = (
     Way("as published", "iid", "published"),
-    Way("running sums, orthonormal, square root", "orthonormal", "square_root"),
+    Way("orthonormal, square root", "orthonormal", "square_root"),
     Way("naive, one direction", "iid", None, full=False),
     Way("naive, orthonormal", "orthonormal", None),
 )

@@ -26,6 +26,7 @@ CURVES: tuple[tuple[complexity.Growing, str, bool, ArmStyle], ...] = (
     ("square_root", "Square root, batches follow moves", True, ArmStyle(style.PALETTE["theory"], "solid")),
 )
 FREE = (STYLES[0], STYLES[3])
+_FINER = 10  # how much smaller than yours the smallest stationarity is
 LENGTHS: tuple[int, ...] = tuple(2**j for j in range(1, 16))
 
 
@@ -35,19 +36,20 @@ def rows_needed(setting: Setting, accuracy: float, *, height: int = style.HEIGHT
     where 10¹¹ rows are too few.
 
     setting : its n is drawn; its directions do not matter. accuracy : ε, marked. From ε = L on a bound says nothing:
-    the curves end there.
+    the curves end there, and begin at a tenth of `accuracy`.
     """
     lines, marks, needed = [], [], {}
+    finest = min(accuracy, setting.lipschitz) / _FINER
     for way, look in zip(WAYS, STYLES, strict=True):
         rows, bound = complexity.bounds(setting, way)
-        kept = bound < setting.lipschitz
+        kept = (bound < setting.lipschitz) & (bound > finest)
         kept &= np.append(bound[:-1] > bound[1:], True)  # more rows for nothing are none that are needed
         lines.append(Line(bound[kept][::-1], rows[kept][::-1], way.name, look))
         needed[way.name] = complexity.rows_needed(setting, way, accuracy)
         if needed[way.name] < math.inf:
             text = f"{way.name}: M = {short(needed[way.name], 2)} at ε = {short(accuracy)}"
             marks.append(Mark(accuracy, needed[way.name], text, look.color))
-    grid = np.geomspace(min(accuracy, *(line.x[0] for line in lines)), setting.lipschitz, 40)
+    grid = np.geomspace(finest, setting.lipschitz, 40)
     s = setting
     rate = [theory.published_rows(s.d, s.lipschitz, s.gap, 2 * s.radius, one, s.mu) for one in grid.tolist()]
     name = "published rate alone"

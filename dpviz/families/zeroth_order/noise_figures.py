@@ -82,7 +82,7 @@ class _Look:
     size: int
 
 
-_OTHER = _Look("other nodes", style.GREY, "line-ns", 1)
+_OTHER = _Look("other nodes", style.GREY, "triangle-up", 1)
 _ENTERED = _Look("the row enters", style.PALETTE["private"], "circle", 8)
 _SUMMED = _Look("summed for step t", style.PALETTE["spent"], "diamond", 9)
 _BOTH = _Look("both", style.PALETTE["second"], "square", 10)
@@ -129,6 +129,7 @@ def tree(layout: Layout, row: int, step: int, *, height: int = style.HEIGHT) -> 
     frame["yaxis"] |= {"tickvals": labelled, "ticktext": [f"{size:,}" for size in labelled], "minor": {}}
     frame["yaxis"] |= {"range": [-0.2, 1.15 * math.log10(sizes[-1]) + 0.3]}
     frame["xaxis"] |= {"range": [0.4, length + 0.6]}
+    frame["legend"] = frame["legend"] | {"itemsizing": "constant"}
     texts, shapes = turned([*([Turn(leaf, "row")] if found else []), Turn(step + 0.5, f"t = {step:,}")])
     for text in texts:  # that of a line far to the right stands on its left
         text |= {"xanchor": "right", "xshift": -3} if text["x"] > 0.8 * length else {}
