@@ -1,5 +1,6 @@
 """The page of zeroth-order optimisation: the plan before a run, the advice, presets, problems, files of its own."""
 
+import json
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -155,6 +156,15 @@ def test_pure_epsilon_leaves_the_looks_at_gaussian_noise_empty(load: Load) -> No
 def test_too_few_steps_are_told(load: Load) -> None:
     app = load(PAGE, zeroth_iterations="160")
     assert "Too few steps to get there" in said(app) and "1.43 from the start" in said(app)
+
+
+def test_four_methods_and_the_floor_are_in_the_live_picture(load: Load) -> None:
+    """On other pages three are: those that end lowest. Here the published one is what the others are compared with."""
+    app = run(load(PAGE, **SMALL, zeroth_references="true"))
+    (part,) = [part for part in app.get("bidi_component") if part.proto.id.endswith("zeroth_hero")]
+    drawn = json.loads(json.loads(part.proto.json)["figure"])["data"]
+    named = {name for trace in drawn if trace.get("name") for name in trace.get("meta") or [trace["name"]]}
+    assert {*presets.DEFAULT_METHODS, presets.REFERENCE} <= named
 
 
 def test_two_parameters_are_a_cloud_on_the_function_and_on_what_is_smoothed(load: Load) -> None:

@@ -9,13 +9,16 @@ from dpviz.experiments.preset import Preset
 from dpviz.families.accelerated import Nesterov, presets
 from dpviz.families.second_order import presets as second_order_presets
 from dpviz.families.second_order.constants import Constants, Ladder
+from dpviz.families.zeroth_order import presets as zeroth_order_presets
 from dpviz.privacy.budgets import NoPrivacy, ZeroConcentratedDP
+from dpviz.problems.black_box import PhaseRetrieval
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.nonconvex import RobustComponent
 from dpviz.ui.accelerated import problem as problem_controls
 from dpviz.ui.experiment import controls as experiment_controls
 from dpviz.ui.experiment.controls import Catalogue
 from dpviz.ui.second_order.page import PAGE as SECOND_ORDER
+from dpviz.ui.zeroth_order.page import PAGE as ZEROTH_ORDER
 
 CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.DEFAULT_METHODS, by_name=("schedule", "horizon"))
 
@@ -58,6 +61,19 @@ def test_settings_within_settings_are_taken_apart_and_put_together_again() -> No
     mixed = (arms[0], Arm(label="OPT-B", algorithm=second_order_presets.METHODS["OPT-B"]))
     with pytest.raises(ValueError, match="cannot express"):
         experiment_controls.settings_of(Experiment(problem=RobustComponent(), arms=mixed), catalogue)
+
+
+def test_a_number_that_labels_stand_for_is_empty_until_it_is_set() -> None:
+    labels = [zeroth_order_presets.NAIVE, zeroth_order_presets.FRESH]
+    catalogue = ZEROTH_ORDER.catalogue
+    for given in (None, 3):
+        own = {} if given is None else {"directions_per_row": given}
+        arms = zeroth_order_presets.arms(labels, **own)
+        found = experiment_controls.settings_of(Experiment(problem=PhaseRetrieval(), arms=arms), catalogue)
+        assert found["directions_per_row"] == given and found["directions"] == experiment_controls.BY_NAME
+        chosen = experiment_controls.Chosen(tuple(labels), False, {"directions_per_row": given})
+        counts = [arm.algorithm.model_dump()["directions_per_row"] for arm in chosen.arms(catalogue)]
+        assert counts == ([1, None] if given is None else [given, given]), "one direction, as many as parameters; or 3"
 
 
 def test_arms_that_the_controls_cannot_express_are_refused() -> None:
