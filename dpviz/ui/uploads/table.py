@@ -159,7 +159,7 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
             format_func=TARGETS.__getitem__,
             key=f"{upload.page}_upload_kind",
             persist_state="session",
-            help="A number is learned with the squared or the Huber loss, two classes with any loss.",
+            help="A number needs a loss that predicts numbers; two classes go with any loss.",
         )
     if target is None:
         or_number = ", or say that it is a number" if NUMBER in kinds else ""
@@ -169,7 +169,7 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
             title="No target column is chosen",
         )
     if kind == NUMBER:
-        right.caption("Declare its range below, with those of the features. It is mapped to [-1, 1].")
+        right.caption("Declare its range below, with those of the features.")
         return Target(target, None)
     if target not in candidates:
         fitting = f" Columns that fit: {', '.join(map(file.plain, candidates))}." if candidates else ""
@@ -184,10 +184,10 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
         key=f"{upload.page}_upload_positive",
         persist_state="session",
         accept_new_options=True,
-        help="Becomes the label +1; every other class becomes -1. Type one that is not in the list.",
+        help="Counts as yes, every other class as no. Type one that is not in the list.",
     )
     if positive is None or not positive.strip():
-        raise NotYet("It becomes the label +1; every other class becomes -1.", title="No positive class is chosen")
+        raise NotYet("It counts as yes, every other class as no.", title="No positive class is chosen")
     return Target(target, positive.strip())
 
 
