@@ -163,7 +163,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
                 "epochs": layout.epochs,
                 "first_batch": layout.first,
                 "batch_size": layout.batch,
-                "rows_used": layout.rows,
+                "rows_used": round(float(layout.sizes.sum())),
                 "longest_move": layout.move,
                 "directions": layout.directions,
                 "stationarity_radius": self.stationarity_radius(facts, layout),
