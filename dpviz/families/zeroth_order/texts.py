@@ -168,10 +168,10 @@ def finding(published: float, other: float, label: str) -> str:
 def clipped(share: float, mass: float, label: str) -> str:
     """How often, and how much, differences of values were clipped where a run ended."""
     if not share:
-        return "no difference of values at the end of any run. L holds there."
+        return "no difference of values over 2r at the end of any run: L holds there."
     return (
-        f"{short(100 * share, 2)} % of the differences of values at the end of “{label}”, which takes away "
-        f"{short(100 * mass, 2)} % of their sum."
+        f"{short(100 * share, 2)} % of the differences of values over 2r at the end of “{label}” are beyond L; to clip "
+        f"them there takes away {short(100 * mass, 2)} % of their sum."
     )
 
 
