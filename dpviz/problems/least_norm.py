@@ -2,11 +2,12 @@
 
 import numpy as np
 
-STEPS = 300
+STEPS, ROUNDING = 300, 1e-9
 
 
 def least_norm(vectors: np.ndarray) -> np.ndarray:
-    """(R,) norm of about the shortest convex combination of vectors (R, q, d): never below the least norm.
+    """(R,) norm of about the shortest convex combination of vectors (R, q, d): never below the least norm, and 0 where
+    nothing but rounding is left.
 
     Frank-Wolfe with pairwise steps: weight goes from the worst vector that has any to the best one, as far as helps
     (Lacoste-Julien and Jaggi 2015).
@@ -24,4 +25,5 @@ def least_norm(vectors: np.ndarray) -> np.ndarray:
         weights[every, worst] -= step
         if not (gain > 1e-12 * (1 + np.abs(slopes).max(axis=1))).any():
             break
-    return np.asarray(np.linalg.norm(np.matmul(weights[:, None], vectors)[:, 0], axis=1))
+    found = np.linalg.norm(np.matmul(weights[:, None], vectors)[:, 0], axis=1)
+    return np.where(found > ROUNDING * np.linalg.norm(vectors, axis=2).max(axis=1), found, 0.0)

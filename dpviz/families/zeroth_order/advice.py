@@ -50,9 +50,8 @@ class Advice:
         chosen, sums = self.choice, min((one for one in self.options if one.sums), key=lambda one: one.best.bound)
         if math.isinf(chosen.best.bound):
             return "There are too few rows for an epoch of two steps."
-        words = [
-            f"{chosen.count} {'orthonormal' if chosen.kind == 'orthonormal' else 'independent'} directions per row."
-        ]
+        kind = "orthonormal" if chosen.kind == "orthonormal" else "independent"
+        words = ["One direction per row." if chosen.count == 1 else f"{chosen.count} {kind} directions per row."]
         if chosen.sums is None and not self.exact:
             words.append("Values jump here, so changes of the gradient would be clipped away: estimate it afresh.")
         elif chosen.sums is None:

@@ -71,3 +71,7 @@ def test_nothing_that_can_be_chosen_has_a_smaller_bound_than_what_is_advised() -
         bounds = every_bound(Setting(n, d, 1.0, facts.radius, facts.gap, mu, "iid", d))
         least = min(bounds.values())
         assert math.isclose(advice(facts, GaussianDP(mu=mu)).choice.best.bound, least, rel_tol=1e-12), (n, d, mu)
+
+
+def test_one_direction_is_not_told_as_several() -> None:
+    assert advice(replace(FACTS, d=1), GaussianDP(mu=1.0)).why.startswith("One direction per row. ")
