@@ -164,9 +164,12 @@ def pictured(page: str) -> Run | None:
 
 
 def begun(page: str) -> bool:
-    """Whether the page is drawn because its Run was pressed, and its run is under way."""
+    """Whether the page is drawn because its Run was pressed, and has first curves to show; waits for them a little."""
     run = current(page)
-    return bool(st.session_state.get(f"{page}_run")) and run is not None and run.job.active
+    if run is None or not st.session_state.get(f"{page}_run") or not run.job.active or run.waits:
+        return False
+    run.job.wait_for_curves(FIRST_PICTURE)
+    return pictured(page) is run
 
 
 def bar(panel: Panel, title: str, ready: Ready | None) -> bool:
