@@ -7,6 +7,7 @@ import pytest
 
 from dpviz.families.zeroth_order import theory
 from dpviz.families.zeroth_order.theory import Setting, Sums, best_naive, best_reduced
+from dpviz.privacy.accounting.closed_forms import gdp_epsilon
 from dpviz.privacy.optimal_sums import optimal_mean
 from dpviz.problems.directions import Kind
 
@@ -184,3 +185,12 @@ def test_data_complexity_and_when_privacy_is_free() -> None:
     half = theory.published_rows(10, 1.0, 1.0, 0.1, 0.3, math.inf)
     assert theory.published_rows(10, 1.0, 1.0, 0.1, 0.3, mu) == pytest.approx(2 * half)
     assert theory.free_privacy(10, 1.0, 0.3, "orthonormal") == pytest.approx(mu / math.sqrt(10))
+
+
+def test_the_published_bound_says_nothing_at_fifty_thousand_rows() -> None:
+    """E12, at d = 10, F* = L, r = 0.1, μ = 1; of E13, how much less the exact ε is at δ = 10⁻⁵."""
+    setting = Setting(n=50_000, d=10, lipschitz=1.0, radius=0.1, gap=1.0, mu=1.0, kind="iid", count=10)
+    assert best_reduced(setting, "published").bound == pytest.approx(1.548, abs=1e-3)
+    for mu, less in ((3.0, 0.12), (0.3, 0.24)):
+        papers = mu**2 / 2 + mu * math.sqrt(2 * math.log(1e5))
+        assert 1 - gdp_epsilon(mu, 1e-5) / papers == pytest.approx(less, abs=5e-3)
