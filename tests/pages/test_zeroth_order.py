@@ -177,6 +177,8 @@ def test_clipped_votes_are_told_with_a_warning(load: Load) -> None:
     app = run(load(PAGE, zeroth_data="Up-votes and down-votes", zeroth_votes_rows="3000", **FEW))
     assert "Clipping changes the function" in said(app) and "Values may move faster than L" in said(app)
     assert "No bound is known" in text(app) and "is no promise here" in text(app)
+    assert "Advised at your size" in text(app) and "Smallest bound" not in text(app)
+    assert "These would hold if" in text(app)
 
 
 # ---------------------------------------------------------------------------------------------------- files of your own

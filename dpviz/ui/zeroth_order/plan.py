@@ -44,7 +44,8 @@ def verdict(shown: PlanView) -> None:
     chosen = found.advice.choice
     with st.container(border=True):
         row = st.container(horizontal=True, vertical_alignment="center", gap="medium")
-        row.markdown(f"**Smallest bound at your size: {named(chosen)}.** {found.advice.why}", width="stretch")
+        what = "Smallest bound" if found.facts.exact else "Advised"
+        row.markdown(f"**{what} at your size: {named(chosen)}.** {found.advice.why}", width="stretch")
         row.button(
             "Use these settings",
             key=f"{PREFIX}_advised",
@@ -87,9 +88,10 @@ def _options(found: Outlook) -> None:
         for option in found.advice.options
     ]
     show_table(rows, style=explain.readable, alt="Of every option: its smallest bound, and the epochs that have it")
+    only = "" if found.facts.exact else "These would hold if values moved by no more than L times the distance. "
     st.caption(
-        f"The smallest bound over all T and K. From L = {short(found.facts.lipschitz)} on a bound says nothing; runs "
-        f"may do much better than it. {SETTINGS_ONLY}"
+        f"The smallest bound over all T and K. {only}From L = {short(found.facts.lipschitz)} on a bound says nothing; "
+        f"runs may do much better than it. {SETTINGS_ONLY}"
     )
 
 
