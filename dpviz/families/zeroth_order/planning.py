@@ -93,13 +93,24 @@ def shared_out(n: int, length: int, epochs: int, share: float | None, follows: b
     batch = (rest + 1) // length - 1 if follows else rest // length
     if batch < 1:
         raise UserError(
-            f"Every row is used once, and {n:,} rows are too few for {length * epochs:,} steps. Take fewer steps, or "
-            "more rows.",
+            f"Every row is used once, and {n:,} rows are too few for {length * epochs:,} steps. Take "
+            f"{most_steps(n, length, share, follows):,} at most, or more rows.",
             title="Not enough rows",
         )
     if share is None:
         return batch, batch
     return per - (length * (batch + 1) - 1 if follows else (length - 1) * batch), batch
+
+
+def most_steps(n: int, length: int, share: float | None, follows: bool = False) -> int:
+    """For how many steps, in whole epochs of this length, rows suffice; if not for one epoch, for how many of one."""
+    kept = 1.0 if share is None else 1 - share
+    least = 2 * length - 1 if follows else length  # rows for the later steps of an epoch, as in `shared_out`
+    per = math.ceil(least / kept)
+    while int(per * kept) < least:  # rounding
+        per += 1
+    rest = int(n * kept)
+    return length * (n // per) or ((rest + 1) // 2 if follows else rest)
 
 
 def total_mu(budget: Budget, facts: ValueFacts) -> float:

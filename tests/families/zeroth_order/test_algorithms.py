@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
-from dpviz.families.zeroth_order import Naive, VarianceReduced, theory
+from dpviz.families.zeroth_order import Naive, VarianceReduced, planning, theory
 from dpviz.families.zeroth_order.conversion import Conversion
 from dpviz.families.zeroth_order.path import Path
 from dpviz.families.zeroth_order.planning import Layout
@@ -96,6 +96,20 @@ def test_what_does_not_fit_is_refused_with_a_sentence() -> None:
     with pytest.raises(UserError, match="no bounded range"):
         Naive(clipping="range").plan(MODEL.facts(), MU)
     assert "640 of 650 steps" in VarianceReduced(iterations=650).plan(MODEL.facts(), MU).notes[0]
+
+
+@pytest.mark.parametrize("follows", [False, True])
+@pytest.mark.parametrize("share", [None, 0.05, 0.5, 0.7, 0.95])
+def test_how_many_steps_fit_is_told(share: float | None, follows: bool) -> None:
+    """As many fit, and another epoch, or where one is too long already another step, does not."""
+    for n, length in ((20, 16), (300, 16), (299, 16), (1000, 3), (1000, 1024), (50_000, 2)):
+        most = planning.most_steps(n, length, share, follows)
+        fits = (length, most // length) if most >= length else (most, 1)
+        more = (length, most // length + 1) if most >= length else (most + 1, 1)
+        if most > 1:
+            assert min(planning.shared_out(n, *fits, share, follows)) >= 1
+        with pytest.raises(UserError, match=f"Take {most:,} at most" if most >= length else "at most"):
+            planning.shared_out(n, *more, share, follows)
 
 
 def test_notes_say_which_sums_or_oracle_would_be_better() -> None:
