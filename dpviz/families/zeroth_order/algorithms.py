@@ -162,10 +162,20 @@ class VarianceReduced(Conversion):
                 "Values may move faster than L times the distance here. Clipping bounds what a row can change, but "
                 "changes of the gradient are then underestimated: the naive oracle suffers less."
             )
-        if self.sums in ("tree", "honaker") and layout.length <= 16:
-            notes.append("With so few steps per epoch a tree has no less noise than sums of independent noise.")
+        changes = self.changes(facts, layout)[: layout.length]
+        if self.sums in ("tree", "honaker"):
+            own, plain = (
+                theory.factorisation(sums, layout.length).rms_error(changes).mean()
+                for sums in (self.sums, "independent")
+            )
+            if own >= plain:
+                notes.append("With so few steps per epoch a tree has no less noise than sums of independent noise.")
         if self.sums == "optimal" and layout.length > theory.OPTIMAL_LIVE:
-            notes.append("The optimal sums are replaced by the normalised square root, which is within 3 % of them.")
+            far = (
+                "far from them here: a row of the first step counts most. Give that step more rows, or take fewer steps"
+            )
+            near = far if changes[0] > changes[1] else "within 3 % of them"
+            notes.append(f"The optimal sums are replaced by the normalised square root, which is {near}.")
         return tuple(notes)
 
     def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:

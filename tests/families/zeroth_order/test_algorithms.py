@@ -118,7 +118,12 @@ def test_notes_say_which_sums_or_oracle_would_be_better() -> None:
     assert not any("naive oracle" in note for note in Naive().plan(votes, MU).notes)
     assert any("tree" in note for note in VarianceReduced().plan(MODEL.facts(), MU).notes)
     long = VarianceReduced(iterations=600, epoch_length=600, sums="optimal").plan(MODEL.facts(), MU)
-    assert any("normalised" in note for note in long.notes)
+    assert any("normalised" in note and "within 3 %" in note for note in long.notes)
+    few = VarianceReduced(iterations=600, epoch_length=600, sums="optimal", first_share=0.2).plan(MODEL.facts(), MU)
+    assert any("Give that step more rows" in note for note in few.notes)
+    for method in (VarianceReduced(sums="honaker"), VarianceReduced(epoch_length=32)):
+        plan, other = (one.plan(MODEL.facts(), MU) for one in (method, method.replaced(sums="independent")))
+        assert plan.noise["prefix"].mean() < other.noise["prefix"].mean() and not plan.notes
 
 
 def test_memory_counts_the_rows_of_all_leaves_and_time_the_values() -> None:
