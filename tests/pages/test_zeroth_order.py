@@ -216,7 +216,7 @@ def test_what_a_released_model_predicts_is_what_is_said_of_it() -> None:
     assert found[0] == pytest.approx(np.abs(errors).mean(), rel=1e-9)
     network = ReluNetwork(data=upload, units=3, divisor=1.0)
     said = released.meaning(network)
-    assert "shortened to length 1" in said and "units 1 to 2 give less what the others give, by √3" in said
+    assert "shortened to length 1" in said and "over units 1 to 2 less that over the others, divided by √3" in said
     assert "The prediction is 0 + 2 × the output" in said
     x = np.random.default_rng(1).standard_normal((1, 9))
     rows = inputs / np.maximum(1, np.linalg.norm(inputs, axis=1, keepdims=True))

@@ -25,6 +25,8 @@ def summary(panel: Panel, run: Run, trace: Trace) -> None:
         return
     model = _columns(problem)
     names = list(model["column"])
+    if "unit" in model:
+        names = [f"{name} (unit {unit})" for name, unit in zip(names, model["unit"], strict=True)]
     model = model.assign(**{label: lane.output["x"][0] for label, lane in lanes.items()})
     words = {label: _words(run.plans[label].iterations, lane.output["x"][0], names) for label, lane in lanes.items()}
     released_model.show(panel, run, words, model, meaning(problem))
@@ -63,10 +65,11 @@ def meaning(problem: TableModel) -> str:
     symmetric = problem.targets == "symmetric"
     output = "the sum of coefficient × input"
     if isinstance(problem, ReluNetwork):
-        positive = -(-problem.units // 2)
+        half = -(-problem.units // 2)
+        first = f"units 1 to {half}" if half > 1 else "unit 1"
         output = (
-            f"what the units {f'1 to {positive}' if positive > 1 else '1'} give less what the others give, by "
-            f"√{problem.units}; a unit gives {output} where that is positive, else 0"
+            f"the sum over {first} less that over the others, divided by √{problem.units}, each giving {output} where "
+            "that is positive, else 0"
         )
     if facts.target is None:
         return f"{inputs} Predict the positive class where the output is above {0 if symmetric else '½'}: {output}."
