@@ -250,6 +250,6 @@ def renyi(mu: float) -> str:
     """The guarantee of a run as the paper states it."""
     rho = short(mu**2 / 2)
     return (
-        f"The run is **μ-GDP with μ = {short(mu, 4)}**, exactly. The paper states what follows from that: (α, {rho} α)-"
-        f"Rényi DP for every α > 1, and calls our μ its ρ. In the unit of zCDP it is {rho}."
+        f"With Gaussian noise a run is **μ-GDP with μ = {short(mu, 4)}**, exactly. The paper states what follows: "
+        f"(α, {rho} α)-Rényi DP for every α > 1, and calls our μ its ρ. In the unit of zCDP it is {rho}."
     )
