@@ -184,5 +184,5 @@ def test_a_file_runs_by_click_only_and_its_run_is_never_shown_open_beside_other_
 
 def _drawn(app: AppTest) -> set[str]:
     """The names of the lines of the live picture."""
-    _, (figure, *_) = app.session_state["accel_picture"]
+    _, (figure, *_), _ = app.session_state["accel_picture"]
     return {trace.name for trace in figure.data if trace.name}

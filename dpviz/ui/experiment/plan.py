@@ -13,7 +13,6 @@ from dpviz.experiments.plan import Plan
 from dpviz.plots import plan_figures
 from dpviz.plots.style import ArmStyle, arm_styles
 from dpviz.ui import charts
-from dpviz.ui.experiment import guarantee
 from dpviz.ui.explain import SETTINGS_ONLY
 
 Drawing = tuple[str, go.Figure, str]  # heading, figure, caption: as the HTML export takes them
@@ -85,11 +84,9 @@ def refusals(refused: Mapping[str, UserError]) -> None:
 
 
 def notes(plans: Mapping[str, Plan]) -> None:
-    """What the plans warn of, once per sentence, with the methods that it is about; references among them go without
-    saying."""
+    """What the plans warn of, once per sentence, with the methods that it is about."""
     for note in dict.fromkeys(note for plan in plans.values() for note in plan.notes):
-        about = {label: plan for label, plan in plans.items() if note in plan.notes}
-        st.warning(note, title=", ".join(guarantee.private(about) or about))
+        st.warning(note, title=", ".join(label for label, plan in plans.items() if note in plan.notes))
 
 
 def draw(drawings: Shown, alts: Sequence[str], key: str) -> None:
