@@ -116,7 +116,7 @@ PRESETS: tuple[Preset, ...] = (
         ),
     ),
     Preset(
-        name="Robust regression: a fifth of the targets say nothing",
+        name="Robust regression: a fifth of the targets are wrong",
         source="dpviz",
         look_for="Errors count up to τ = 0.5, so outliers stop pulling, and the loss is not convex. Privacy lifts the "
         "floor: of the published algorithm by 8 %, with orthonormal directions by 2 to 3 %.",
@@ -178,7 +178,7 @@ PRESETS: tuple[Preset, ...] = (
         ),
     ),
     Preset(
-        name="Real data: doctor visits",
+        name="Doctor visits, from values only",
         source="dpviz; RAND Health Insurance Experiment",
         look_for="20,190 rows are few where each is used once. No method gets as low as 0.31, which is what “everybody "
         "sees a doctor” comes to, not even without privacy; noise costs the published algorithm most.",
