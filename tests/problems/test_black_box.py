@@ -162,12 +162,13 @@ def _one_row(offset: float, radius: float) -> ValueProblem:
 
 
 def test_the_least_norm_of_a_hull() -> None:
-    """Against non-negative least squares; 0 where 0 is inside; never longer than the shortest vector."""
+    """Against non-negative least squares, whose best direction is that of the hull (Wolfe 1976); 0 where 0 is inside;
+    never longer than the shortest vector."""
     generator = np.random.default_rng(3)
     vectors = generator.standard_normal((20, 8, 4)) + np.repeat([0.0, 1.5], 10)[:, None, None]
     found = least_norm(vectors)
     for one, length in zip(vectors, found, strict=True):
-        weights, _ = nnls(np.vstack([one.T, 1e4 * np.ones(8)]), np.append(np.zeros(4), 1e4))
+        weights, _ = nnls(np.vstack([one.T, np.ones(8)]), np.append(np.zeros(4), 1.0))
         assert length == pytest.approx(np.linalg.norm(weights / weights.sum() @ one), abs=1e-3)
     assert (found <= np.linalg.norm(vectors, axis=2).min(axis=1) + 1e-12).all()
     assert least_norm(np.array([[[1.0, 0.0], [-0.3, 0.0]]]))[0] == least_norm(np.zeros((1, 2, 3)))[0] == 0.0
