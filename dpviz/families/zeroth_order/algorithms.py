@@ -152,8 +152,12 @@ class VarianceReduced(Conversion):
 
     def factorisation(self, facts: ValueFacts, layout: Layout) -> Factorisation:
         """All epochs' running sums, as one."""
+        return restarted(self.epoch_sums(facts, layout), layout.epochs)
+
+    def epoch_sums(self, facts: ValueFacts, layout: Layout, sums: theory.Sums | None = None) -> Factorisation:
+        """The running sums of one epoch. sums : others in place of this method's own, on the same leaves."""
         first, later = self.changes(facts, layout)[:2]
-        return restarted(theory.factorisation(self.sums, layout.length, float(first / later)), layout.epochs)
+        return theory.factorisation(sums or self.sums, layout.length, float(first / later))
 
     def _notes(self, facts: ValueFacts, layout: Layout) -> tuple[str, ...]:
         notes = [*super()._notes(facts, layout)]

@@ -45,7 +45,7 @@ def running_sums(
     changes = method.changes(facts, layout)[: layout.length]
     lines = []
     for sums, (name, look) in SUMS.items():
-        deviations = theory.factorisation(sums, layout.length, float(changes[0] / changes[1])).rms_error(changes) / mu
+        deviations = method.epoch_sums(facts, layout, sums).rms_error(changes) / mu
         own = sums == method.sums
         lines.append(Line(steps, deviations, name, look, width=_OWN if own else 1.5))
     fresh = _fresh(method, facts) / mu

@@ -26,6 +26,7 @@ class Outlook:
     mu, advice : None where the budget buys no Gaussian noise.
     bounds : of every private method that has one. without : the private methods of which no bound is known.
     watched : (T,) per private method with epochs, the μ of what its first t steps release.
+    reach : how far a run with epochs may get from its start, at most; 0 if there is none.
     far : from the start to the nearest minimum, where that is known; no run with a shorter reach gets there.
     """
 
@@ -34,6 +35,7 @@ class Outlook:
     bounds: Mapping[str, Bound]
     without: tuple[str, ...]
     watched: Mapping[str, np.ndarray]
+    reach: float
     far: float | None
     advice: Advice | None
 
@@ -59,6 +61,7 @@ def outlook(experiment: Experiment, plans: Mapping[str, Plan]) -> Outlook:
         bounds,
         tuple(label for label in private if label not in bounds),
         {} if mu is None else {label: watched(method, facts, mu) for label, method in methods.items()},
+        max((plan.resolved.get("reach", 0.0) for plan in plans.values()), default=0.0),
         distance(experiment.problem),
         advised,
     )
@@ -98,8 +101,7 @@ def watched(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:
     if not isinstance(method, VarianceReduced):
         return np.full(layout.length, mu)
     changes = method.changes(facts, layout)[: layout.length]
-    sums = theory.factorisation(method.sums, layout.length, float(changes[0] / changes[1]))
-    seen = np.sqrt(np.cumsum((sums.encoder() * changes) ** 2, axis=0).max(axis=1))
+    seen = np.sqrt(np.cumsum((method.epoch_sums(facts, layout).encoder() * changes) ** 2, axis=0).max(axis=1))
     return np.asarray(mu * seen / seen[-1])
 
 

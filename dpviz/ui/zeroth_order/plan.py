@@ -69,9 +69,10 @@ def named(option: Option) -> str:
 def _say_reach(shown: PlanView) -> None:
     """Say if no run with epochs can get to a minimum, where it is known how far that is."""
     found: Outlook = shown.theory
-    reach = max((plan.resolved.get("reach", 0.0) for plan in shown.plans.values()), default=0.0)
-    if found.far is not None and 0 < reach < found.far:
-        st.warning(texts.NO_REACH.format(far=short(found.far), reach=short(reach)), title="Too few steps to get there")
+    if found.far is not None and 0 < found.reach < found.far:
+        st.warning(
+            texts.NO_REACH.format(far=short(found.far), reach=short(found.reach)), title="Too few steps to get there"
+        )
 
 
 def _options(found: Outlook) -> None:
@@ -160,8 +161,7 @@ def size_note(shown: PlanView) -> str:
     """Rows, parameters, and how far a run may get."""
     found: Outlook = shown.theory
     facts = found.facts
-    reach = max((plan.resolved.get("reach", 0.0) for plan in shown.plans.values()), default=0.0)
-    far = f" A run may get {short(reach)} from its start." if reach else ""
+    far = f" A run may get {short(found.reach)} from its start." if found.reach else ""
     return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{far}"
 
 
