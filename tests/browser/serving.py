@@ -54,7 +54,7 @@ def serve(*options: str, app: Path = ROOT / "app.py", port: int = 0) -> Iterator
             yield server
         finally:
             process.terminate()
-            process.wait(timeout=20)
+            process.wait(timeout=60)
 
 
 def _healthy(server: Server) -> bool:

@@ -32,7 +32,7 @@ def test_runs_of_closed_tabs_make_room_within_seconds(server: Server) -> None:
                     await (await leaving.enter_async_context(other)).press("Run")
             await sixth.press("Run")
             await sixth.until(lambda visitor: says(visitor, WAITING))
-            await sixth.until(lambda visitor: says(visitor, UNDER_WAY), 20.0)
+            await sixth.until(lambda visitor: says(visitor, UNDER_WAY), 60.0)
             await sixth.press("Stop")
 
     apart(visits())
