@@ -1,7 +1,7 @@
 """Experiments: a problem, the algorithms to compare on it, a budget; plans and runs them."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -211,8 +211,8 @@ class Experiment(Specification):
 
     def metrics(self) -> dict[str, Metric]:
         """What a run will record, by name, without running anything: what every arm records first, then the others."""
-        facts, diagnostics = self.problem.facts(), self.problem.problem_type().metrics
-        each = [recorded_metrics(diagnostics, facts, arm.algorithm) for arm in self.arms]
+        facts, problem = self.problem.facts(), self.problem.problem_type()
+        each = [recorded_metrics(problem, facts, arm.algorithm) for arm in self.arms]
         found = [metric for metrics in each for metric in metrics]
         return {metric.name: metric for metric in sorted(found, key=lambda metric: -found.count(metric))}
 
@@ -234,7 +234,7 @@ class Experiment(Specification):
         check_facts(problem, self.problem.facts())
         yield from between(problem.prepare(), before)  # once: arms that take turns would each begin it
         references = {label for label, plan in plans.items() if not plan.budget.private}
-        metrics = {arm.label: recorded_metrics(problem.metrics, problem.facts, arm.algorithm) for arm in self.arms}
+        metrics = {arm.label: recorded_metrics(type(problem), problem.facts, arm.algorithm) for arm in self.arms}
         trace = Trace(metrics, references, self.problem.public)
         for label, lane in trace.lanes.items():
             lane.currency = plans[label].currency
@@ -253,19 +253,22 @@ class Experiment(Specification):
                 run.close()
 
 
-def recorded_metrics(diagnostics: Sequence[Metric], facts: Facts, algorithm: AnyAlgorithm) -> tuple[Metric, ...]:
+def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorithm) -> tuple[Metric, ...]:
     """What a run records: the problem's diagnostics, those of secret iterates if there are any, and released series."""
-    first = min((metric.headline for metric in diagnostics if metric.headline), default=0)
-    hidden = (
-        replace(
-            metric,
-            name=INTERNAL + metric.name,
-            label=f"{metric.label}, internal iterate",
-            headline=metric.headline if metric.headline == first else 0,
+    diagnostics = problem.metrics
+    hidden = problem.internal_metrics
+    if hidden is None:
+        first = min((metric.headline for metric in diagnostics if metric.headline), default=0)
+        hidden = tuple(
+            replace(
+                metric,
+                label=f"{metric.label}, internal iterate",
+                headline=metric.headline if metric.headline == first else 0,
+            )
+            for metric in diagnostics
         )
-        for metric in (diagnostics if algorithm.has_internal(facts) else ())
-    )
-    return (*diagnostics, *hidden, *algorithm.metrics)
+    found = (replace(metric, name=INTERNAL + metric.name) for metric in hidden if algorithm.has_internal(facts))
+    return (*diagnostics, *found, *algorithm.metrics)
 
 
 BEFORE = Snapshot(-1, {})  # while the data are loaded

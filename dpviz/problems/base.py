@@ -188,6 +188,8 @@ class Problem(ABC):
     """Something to minimise, with its data. Immutable; shared by all arms of an experiment."""
 
     metrics: ClassVar[tuple[Metric, ...]] = ()
+    # What is recorded of the internal outputs of an algorithm that has any; None: the same.
+    internal_metrics: ClassVar[tuple[Metric, ...] | None] = None
     facts: Facts
 
     @abstractmethod

@@ -30,6 +30,12 @@ class Line(Problem):
         return {"duality_gap": np.abs(output["x"][:, 0] - 1), "objective": 2 * output["x"][:, 0]}
 
 
+class Ruled(Line):
+    """Of what is internal, something else is recorded."""
+
+    internal_metrics = (Metric("length", "Length of the ruler", headline=3),)
+
+
 class LineSpecification(ProblemSpecification):
     title = "Line"
     rows: int = 10
@@ -109,17 +115,19 @@ def test_an_arm_without_secrets_records_none() -> None:
 
 
 def test_secret_metrics_are_diagnostics_with_the_units_and_scales_of_the_others() -> None:
-    found = {metric.name: metric for metric in recorded_metrics(Line.metrics, Line(10).facts, Secretive())}
+    found = {metric.name: metric for metric in recorded_metrics(Line, Line(10).facts, Secretive())}
     assert list(found) == ["duality_gap", "objective", "internal_duality_gap", "internal_objective", "depth"]
     for name in ("duality_gap", "objective"):
         secret, shown = found[INTERNAL + name], found[name]
         assert (secret.unit, secret.scale) == (shown.unit, shown.scale)
         assert not secret.released and secret.label == f"{shown.label}, internal iterate"
-    assert [metric.name for metric in recorded_metrics(Line.metrics, Line(100).facts, Secretive())] == [
+    assert [metric.name for metric in recorded_metrics(Line, Line(100).facts, Secretive())] == [
         "duality_gap",
         "objective",
         "depth",
     ]
+    own = recorded_metrics(Ruled, Line(10).facts, Secretive())[-2]
+    assert (own.name, own.label, own.headline) == ("internal_length", "Length of the ruler", 3)
     frame = experiment().run().to_frame()
     released = frame.groupby("metric")["released"].unique().map(list)
     assert released.to_dict() == {name: [name == "depth"] for name in found}

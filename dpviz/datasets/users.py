@@ -1,0 +1,126 @@
+"""Uploaded tables in which a user has several rows, for guarantees that are to protect users.
+
+Two tables that must look alike differ in the rows of one user, who is replaced by another one. Who the users are, the
+names in the file, counts as public, like their number; what their rows say does not.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from dpviz.datasets.base import Dataset, DatasetFacts
+from dpviz.datasets.cells import classes
+from dpviz.datasets.limits import MAX_ROWS, shown
+from dpviz.datasets.upload import Name, Prepared, RowsRead, UploadedTable, check_columns, prepare
+from dpviz.errors import UserError
+from dpviz.specification import sentences
+
+MIN_USERS = 20
+
+
+@dataclass(frozen=True)
+class UserFacts(DatasetFacts):
+    """Facts of a table whose rows belong to users. users : their number."""
+
+    users: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class UserDataset(Dataset):
+    """A loaded table. users : (n,) whose each row is, 0 to facts.users - 1."""
+
+    users: np.ndarray
+
+
+class UserUpload(UploadedTable):
+    """An uploaded table whose rows belong to users.
+
+    user : the column that says whose a row is; rows where it is empty are one user's together. users : how many.
+    All else : as in `UploadedTable`.
+    """
+
+    kind: ClassVar[str] = "datasets.users.upload"
+    title: ClassVar[str] = "Uploaded table with users"
+    user: Name = "user"
+    users: int = Field(ge=MIN_USERS, le=MAX_ROWS)
+
+    def facts(self) -> UserFacts:
+        known = super().facts()
+        return UserFacts(known.n, known.bounds, known.names, known.blocks, known.target, self.users)
+
+    def rows(self, frame: pd.DataFrame) -> np.ndarray:
+        """As of `UploadedTable`, and in the last column whose each row is."""
+        table = super().rows(frame)
+        if count_users(table) != self.users:
+            raise UserError("Choose the file that these settings were made for.", title="This file has other users")
+        return table
+
+    def read(self, frame: pd.DataFrame) -> RowsRead:
+        read = super().read(frame)
+        check_columns(frame, (self.user,))
+        table = np.column_stack([read.table, _places(frame[self.user][read.kept])])
+        table.flags.writeable = False
+        return RowsRead(table, read.kept, read.notes)
+
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:  # type: ignore[override]
+        table = self.table(tables, len(self.bounds) + len(self.categories) + 2)
+        return (*super().raw_rows({self.identity: table[:, :-1]}), table[:, -1].copy())
+
+    def enforced(self, facts: DatasetFacts, *rows: np.ndarray) -> UserDataset:
+        """As of any table. A place that no user has becomes that of the nearest."""
+        found, places = super().enforced(facts, *rows[:-1]), np.nan_to_num(rows[-1])
+        users = np.clip(places, 0, self.users - 1).astype(np.int64)
+        users.flags.writeable = False
+        return UserDataset(found.features, found.labels, facts, users)
+
+
+def prepare_users(
+    frame: pd.DataFrame,
+    user: str,
+    target: str,
+    positive: str | None,
+    features: Sequence[str],
+    bounds: Mapping[str, tuple[float, float]],
+    **named: Any,
+) -> Prepared[UserUpload]:
+    """`prepare` for a table in which the column `user` says whose each row is; all else is handed on.
+
+    Raises UserError as `prepare` does, for a column that has another use, and for too few users.
+    """
+    check_columns(frame, (user,))
+    if user == target or user in features or user in named.get("categories", ()):
+        raise UserError(
+            "The column that names the user can be neither the target nor a feature. Choose another one.",
+            title=f"Column {shown(user)} has two uses",
+        )
+    plain = prepare(frame, target, positive, features, bounds, **named)
+    settings = {name: getattr(plain.specification, name) for name in UploadedTable.model_fields}
+    with sentences(UserUpload):
+        wide = UserUpload(**settings, user=user, users=MIN_USERS).read(frame)
+        count = count_users(wide.table)
+        if count < MIN_USERS:
+            raise UserError(
+                f"Column {shown(user)} names {count:,} of them, and {MIN_USERS} are needed: what one user has would "
+                "drown in noise, or everybody would see it.",
+                title="There are too few users",
+            )
+        specification = UserUpload(**settings, user=user, users=count)
+    return replace(Prepared(wide.table, specification), dropped=plain.dropped, notes=plain.notes)
+
+
+def count_users(table: np.ndarray) -> int:
+    """How many users the rows of an array of `UserUpload` have."""
+    return int(table[:, -1].max(initial=-1)) + 1
+
+
+def _places(column: pd.Series) -> np.ndarray:
+    """(n,) whose each row is, by the users' names in alphabetical order; without a name, after all others."""
+    codes, names = classes(column)
+    places = np.empty(len(names) + 1, dtype=np.int64)
+    places[np.argsort(names, kind="stable")] = np.arange(len(names))
+    places[-1] = len(names)
+    return places[codes]

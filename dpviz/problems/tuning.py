@@ -1,0 +1,357 @@
+"""Tuning on private validation data: every user has a loss at every setting, which one training of a model tells.
+
+Who is protected is a user of the validation data. The points that are evaluated are public; the losses there are kept
+by `Evaluations`, which a problem makes for a run and which let nothing out but Queries.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.pauses import Pace, Parts, finished, slices
+from dpviz.privacy.queries import Query
+from dpviz.problems.base import Cost, Facts, Metric, Problem, ProblemSpecification
+from dpviz.specification import choice, number
+
+# Measured as those in `base`: one multiplication and addition of a product of matrices, and what else happens to a
+# number of it.
+SECONDS_PER_PRODUCT, SECONDS_PER_NUMBER = 0.15e-9, 4e-9
+BLOCK = 400_000  # numbers of users' gradients that are looked at together
+
+
+@dataclass(frozen=True)
+class TuningFacts(Facts):
+    """Facts of a mean of n users' losses over a box.
+
+    n : users who are protected; d : what is tuned, in the coordinates of the box (logarithms of scales).
+    low, high : (d,) the box Θ. names : (d,) of what is tuned. logarithmic : (d,) whether a coordinate is the natural
+        logarithm of what is tuned.
+    loss_cap : M; for whoever releases losses a user's loss counts as one in [0, M].
+    training_seconds : declared, of one training with the losses of all users.
+    gradient_seconds : beside that, of the users' gradients; 0 where none are known.
+    start : (d,) where every run begins; () for a place that each replicate draws from the box.
+    observation_sd : standard deviation σ of the noise in every evaluation; shared : whether it is one draw for all.
+    """
+
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    names: tuple[str, ...] = ()
+    logarithmic: tuple[bool, ...] = ()
+    loss_cap: float = 4.0
+    training_seconds: float = 0.0
+    gradient_seconds: float = 0.0
+    start: tuple[float, ...] = ()
+    observation_sd: float = 0.0
+    shared: bool = False
+
+    @property
+    def has_gradients(self) -> bool:
+        """Whether the users' gradients are known, for methods that may ask for them."""
+        return self.gradient_seconds > 0
+
+    @property
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """(d,) lower and upper ends."""
+        return np.array(self.low), np.array(self.high)
+
+    def starting_points(self, public: Sequence[np.random.Generator]) -> np.ndarray:
+        """(R, d) where the replicates begin: the declared start, or drawn from the box by their public streams."""
+        low, high = self.box
+        if self.start:
+            return np.tile(np.array(self.start), (len(public), 1))
+        return np.array([generator.uniform(low, high) for generator in public])
+
+    def natural(self, points: np.ndarray) -> np.ndarray:
+        """(..., d) what is tuned, at points of the box."""
+        with np.errstate(over="ignore"):
+            return np.where(self.logarithmic, np.exp(points), points)
+
+    def gradient_sensitivity(self, clip: float) -> float:
+        """2B/n: of the mean of the users' gradients, each clipped to length B."""
+        return 2 * clip / self.n
+
+    @property
+    def loss_sensitivity(self) -> float:
+        """M/n: of the mean of the users' losses."""
+        return self.loss_cap / self.n
+
+
+def loss_cap(default: float) -> Any:
+    """The field M."""
+    return number(
+        default,
+        0.1,
+        1000.0,
+        label="Loss cap",
+        symbol="M",
+        scale="log",
+        help="For methods that release losses: a user's loss counts as M at most. Declare it without looking.",
+    )
+
+
+class TuningSpecification(ProblemSpecification):
+    """F(θ) = (1/n) Σ fᵢ(θ), fᵢ the loss of user i of the validation data for the model that was trained with θ."""
+
+    loss_cap: float = loss_cap(4.0)
+    observation_sd: float = number(
+        0.0,
+        0.0,
+        10.0,
+        label="Observation noise",
+        symbol="σ",
+        help="Standard deviation of the noise in every evaluation, such as that of a training that is itself private. "
+        "It buys no privacy for the validation users.",
+    )
+    observation: Literal["own", "shared"] = choice(
+        "own",
+        {"own": "Independent for every user, as published", "shared": "One draw for all users, as of one noisy model"},
+        label="Observation noise is",
+        help="What all users share does not average out over them.",
+    )
+    observation_seed: int = number(0, 0, 2**31 - 1, label="Seed of it", help="Another seed, other observation noise.")
+
+    @property
+    def unit(self) -> str:
+        return "one user of the validation data replaced"
+
+    @property
+    def not_protected(self) -> str:
+        """Who is not, in a sentence; "" where there is nobody."""
+        return (
+            "The training data are not protected: the models depend on them, and so does what is released. "
+            "Nor is a user who is in both."
+        )
+
+    @abstractmethod
+    def facts(self) -> TuningFacts:
+        """The public facts, from settings alone; loads nothing."""
+
+    @abstractmethod
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "TuningProblem":
+        """Load the data; a training is done when it is asked for."""
+
+    def cost(self, facts: Facts) -> Cost:
+        """One training for the losses at a point; diagnostics take one, too."""
+        assert isinstance(facts, TuningFacts)
+        training = facts.training_seconds + facts.n * SECONDS_PER_NUMBER
+        return Cost(
+            evaluation=training,
+            batch_row=training / facts.n,
+            diagnostic=training,
+            dear=facts.gradient_seconds,
+            table=8.0 * facts.n * facts.d,
+            replicate=16.0 * facts.n,
+        )
+
+
+class TuningProblem(Problem):
+    """Users' losses at settings of which any may be tried, one training each."""
+
+    # What is known of the gradient that a step was taken with, at the iterate before it.
+    internal_metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("gradient_norm", "Norm of the mean clipped gradient", scale="log", better=""),
+        Metric("clipped_share", "Share of the users' gradients that are clipped", headline=2),
+    )
+    metrics: ClassVar[tuple[Metric, ...]] = (Metric("objective", "Validation loss F(θ_t)", headline=1),)
+    facts: TuningFacts
+
+    def __init__(self, facts: TuningFacts, observation_seed: int = 0) -> None:
+        self.facts, self._observation_seed = facts, observation_seed
+
+    @abstractmethod
+    def _losses(self, points: np.ndarray) -> np.ndarray:
+        """(P, n) the users' losses, as found, at points (P, d) of the box: one training each."""
+
+    def _gradients(self, points: np.ndarray) -> np.ndarray:
+        """(P, n, d) the gradients of the users' losses, as found, at points (P, d). Where they are known."""
+        raise TypeError("the gradients of this problem are not known")
+
+    def _losses_in_parts(self, points: np.ndarray) -> Parts[np.ndarray]:
+        """`_losses`, with pauses where it takes long."""
+        found = np.empty((len(points), self.facts.n))
+        for part in slices(len(points), self.facts.training_seconds):
+            if part.start:
+                yield
+            found[part] = self._losses(points[part])
+        return found
+
+    def evaluations(self, replicates: int, window: int | None = None) -> "Evaluations":
+        """What R replicates of a run will evaluate. window : the most recent points that each keeps; None: all."""
+        return Evaluations(self, replicates, window)
+
+    # ------------------------------------------------------------------------------------------------------ diagnostics
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return finished(self.evaluate_in_parts(output, dear=True))
+
+    def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return finished(self.evaluate_in_parts(output, dear=False))
+
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+        """Of an output {"x": (R, d)} the objective. Of an internal one, which has also the mean clipped gradient that
+        was found at x before noise, "gradient" (R, d), and "clipped" (R,), what that was like."""
+        if "gradient" not in output:
+            losses = yield from self._losses_in_parts(output["x"])
+            return {"objective": finite(losses, self.facts.loss_cap).mean(axis=1), **self._compared(output["x"])}
+        found = {
+            "gradient_norm": np.linalg.norm(output["gradient"], axis=1),
+            "clipped_share": np.array(output["clipped"], dtype=float),
+        }
+        if dear and self.facts.has_gradients:
+            exact = yield from self._mean_gradients(output["x"])
+            found["gradient_error"] = np.linalg.norm(output["gradient"] - exact, axis=1)
+        return found
+
+    def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
+        """Further diagnostics (P,) of points (P, d), where something is known to compare with."""
+        return {}
+
+    def _mean_gradients(self, points: np.ndarray) -> Parts[np.ndarray]:
+        """(P, d) ∇F, nothing clipped."""
+        found = np.empty(points.shape)
+        for part in slices(len(points), self.facts.training_seconds + self.facts.gradient_seconds):
+            if part.start:
+                yield
+            found[part] = finite(self._gradients(points[part]), 0.0).mean(axis=1)
+        return found
+
+
+class GradientProblem(TuningProblem):
+    """A problem whose users' gradients are known."""
+
+    internal_metrics: ClassVar[tuple[Metric, ...]] = (
+        *TuningProblem.internal_metrics,
+        Metric("gradient_error", "Error of the mean clipped gradient", scale="log", cost="dear"),
+    )
+
+    @abstractmethod
+    def _gradients(self, points: np.ndarray) -> np.ndarray:
+        """(P, n, d) the gradients of the users' losses, as found, at points (P, d)."""
+
+
+class Evaluations:
+    """The points that the R replicates of a run have evaluated, public, and the losses there, which are not.
+
+    count : (R,) trainings so far; public. points : for each replicate the (N_r, d) that are kept, the oldest first.
+    clipped_share : (R,) share of the users whose gradient was clipped, the last time; a diagnostic.
+    """
+
+    def __init__(self, problem: TuningProblem, replicates: int, window: int | None = None) -> None:
+        facts = problem.facts
+        self._problem, self._facts, self._window = problem, facts, window
+        self.count = np.zeros(replicates, dtype=np.int64)
+        self.points = [np.empty((0, facts.d))] * replicates
+        self._losses = [np.empty((0, facts.n))] * replicates
+        self.clipped_share = np.zeros(replicates)
+        seeds = ((problem._observation_seed, r) for r in range(replicates))
+        self._noise = [np.random.default_rng(seed) for seed in seeds]
+
+    # ---------------------------------------------------------------------------------------------------- what is asked
+
+    def add_in_parts(self, points: Sequence[np.ndarray]) -> Parts[None]:
+        """Evaluate (b_r, d) further points for each replicate; b_r may be 0. With pauses where it takes long."""
+        found = yield from self._observed(points)
+        for r, (new, losses) in enumerate(zip(points, found, strict=True)):
+            if len(new):
+                self.points[r] = self._latest(np.concatenate([self.points[r], new]))
+                self._losses[r] = self._latest(np.concatenate([self._losses[r], losses]))
+
+    def gradient_in_parts(self, weights: Sequence[np.ndarray], clip: float) -> Parts[Query]:
+        """Mean of the users' gradients Yᵀ W, each clipped to length `clip`; (R, d), "l2". W must not depend on losses.
+
+        weights : for each replicate (N_r, d), one row per point that is kept; further rows, such as those that fill up
+            an array (R, N, d), do not count.
+        """
+        value, pace = np.zeros((len(self.count), self._facts.d)), Pace()
+        for r, (losses, every) in enumerate(zip(self._losses, weights, strict=True)):
+            w, clipped = np.ascontiguousarray(every[: len(losses)]), 0
+            for users in self._blocks():
+                size = users.stop - users.start
+                if pace.due(size * w.shape[1] * (SECONDS_PER_PRODUCT * len(w) + SECONDS_PER_NUMBER)):
+                    yield
+                with np.errstate(over="ignore", invalid="ignore"):
+                    rows = losses[:, users].T @ w
+                total, count = clipped_sum(rows, clip)
+                value[r] += total
+                clipped += count
+            self.clipped_share[r] = clipped / self._facts.n
+        return self._gradient_query(value, clip)
+
+    def exact_gradient_in_parts(self, x: np.ndarray, clip: float) -> Parts[Query]:
+        """The same of the users' true gradients at x (R, d), for methods that may ask for more than losses. It takes a
+        training; nothing is kept."""
+        value = np.zeros((len(x), self._facts.d))
+        for part in slices(len(x), self._facts.training_seconds + self._facts.gradient_seconds):
+            if part.start:
+                yield
+            for r, rows in enumerate(self._problem._gradients(x[part]), part.start):
+                value[r], clipped = clipped_sum(rows, clip)
+                self.clipped_share[r] = clipped / self._facts.n
+        self.count += 1
+        return self._gradient_query(value, clip)
+
+    def utilities_in_parts(self, points: np.ndarray) -> Parts[Query]:
+        """Minus the users' mean losses, each in [0, M], at points (R, k, d); (R, k), "range". Nothing is kept."""
+        value = yield from self._means(points)
+        return Query(-value, 2 * self._facts.loss_sensitivity, "range")
+
+    def mean_loss_in_parts(self, points: np.ndarray) -> Parts[Query]:
+        """The users' mean loss, each in [0, M], at one point (R, d) per replicate; (R, 1), "l2". Nothing is kept."""
+        value = yield from self._means(points[:, None])
+        return Query(value, self._facts.loss_sensitivity, "l2")
+
+    # -------------------------------------------------------------------------------------------------- how it is found
+
+    def _gradient_query(self, total: np.ndarray, clip: float) -> Query:
+        return Query(total / self._facts.n, self._facts.gradient_sensitivity(clip), "l2")
+
+    def _means(self, points: np.ndarray) -> Parts[np.ndarray]:
+        found = yield from self._observed(list(points))
+        return np.array([np.clip(losses, 0.0, self._facts.loss_cap).mean(axis=1) for losses in found])
+
+    def _observed(self, points: Sequence[np.ndarray]) -> Parts[list[np.ndarray]]:
+        """For each replicate (b_r, n) losses with observation noise, those that are no finite number at the cap."""
+        sizes = [len(new) for new in points]
+        losses = yield from self._problem._losses_in_parts(np.concatenate(points))
+        found = np.split(losses, np.cumsum(sizes)[:-1])
+        self.count += sizes
+        sigma, users = self._facts.observation_sd, 1 if self._facts.shared else self._facts.n
+        if sigma > 0:
+            pairs = zip(found, self._noise, strict=True)
+            found = [part + sigma * noise.standard_normal((len(part), users)) for part, noise in pairs]
+        return [finite(part, self._facts.loss_cap) for part in found]
+
+    def _latest(self, rows: np.ndarray) -> np.ndarray:
+        return rows if self._window is None else rows[-self._window :]
+
+    def _blocks(self) -> Iterator[slice]:
+        size = max(1, BLOCK // self._facts.d)
+        return (slice(start, min(start + size, self._facts.n)) for start in range(0, self._facts.n, size))
+
+
+def finite(values: np.ndarray, instead: float) -> np.ndarray:
+    """The values, with a number in place of those that are not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum()
+    if np.isfinite(total):  # the usual case: with a NaN or an infinity it would not be
+        return values
+    return np.where(np.isfinite(values), values, instead)
+
+
+def clipped_sum(rows: np.ndarray, clip: float) -> tuple[np.ndarray, int]:
+    """(d,) the sum of rows (n, d), each shortened to length `clip`, those with an entry that is no finite number left
+    out; and how many were shortened."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    if not np.isfinite(lengths.sum()):
+        rows = np.where(np.isfinite(rows).all(axis=1)[:, None], rows, 0.0)
+        largest = np.maximum(np.abs(rows).max(axis=1), 1e-300)
+        lengths = largest * np.linalg.norm(rows / largest[:, None], axis=1)
+    long = lengths > clip
+    factors = np.ones(len(rows))
+    factors[long] = clip / lengths[long]
+    return np.asarray(factors @ rows), int(np.count_nonzero(long))

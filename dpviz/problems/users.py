@@ -1,0 +1,83 @@
+"""Rows that belong to users: which train a model, which validate it, which features are used, means over a user."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpviz.datasets.base import Dataset, DatasetFacts, DatasetSpecification
+from dpviz.datasets.users import UserDataset, UserFacts
+from dpviz.pauses import Parts
+from dpviz.specification import number
+
+
+def user_count(facts: DatasetFacts) -> int:
+    """Users of a table; every row is one where nothing is said of users."""
+    return facts.users if isinstance(facts, UserFacts) else facts.n
+
+
+def most_features(default: int) -> Any:
+    """The field that says how many features a model takes."""
+    return number(
+        default,
+        1,
+        117,
+        label="Most features",
+        help="Of a table with more, so many are drawn at random: the number of parameters is what tuning pays for.",
+    )
+
+
+def chosen_features(p: int, most: int) -> np.ndarray:
+    """Which of p features are used: all, or `most` of them, the same whenever asked."""
+    if p <= most:
+        return np.arange(p)
+    return np.sort(np.random.default_rng(0).permutation(p)[:most])
+
+
+@dataclass(frozen=True, eq=False)
+class Users:
+    """n users and their rows. n : their number. places : (rows,) whose each row is; None: row i is user i's."""
+
+    n: int
+    places: np.ndarray | None = None
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        """(P, n, ...) the means over each user's rows of values (P, rows, ...); 0 of a user without rows."""
+        if self.places is None:
+            return values
+        order, counts = np.argsort(self.places, kind="stable"), np.bincount(self.places, minlength=self.n)
+        some = counts > 0
+        means = np.zeros((len(values), self.n, *values.shape[2:]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = np.add.reduceat(values[:, order], (np.cumsum(counts) - counts)[some], axis=1)
+            means[:, some] = sums / counts[some].reshape(-1, *[1] * (values.ndim - 2))
+        return means
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Features (rows, p), targets (rows,), and the users whose rows they are."""
+
+    features: np.ndarray
+    targets: np.ndarray
+    users: Users
+
+
+def loaded(data: DatasetSpecification, tables: Mapping[str, np.ndarray]) -> Parts[tuple[Dataset, np.ndarray]]:
+    """In parts: a data set, and whose each of its rows is (n,)."""
+    found = yield from data.load_in_parts(tables)
+    return found, found.users if isinstance(found, UserDataset) else np.arange(found.facts.n)
+
+
+def rows_of(features: np.ndarray, targets: np.ndarray, places: np.ndarray, chosen: np.ndarray) -> Rows:
+    """The rows of the chosen users, who are numbered in that order.
+
+    features (rows, p), targets (rows,), places (rows,) whose each row is, chosen (k,) different users.
+    """
+    numbers = np.full(max(int(places.max(initial=0)), int(chosen.max(initial=0))) + 1, -1)
+    numbers[chosen] = np.arange(len(chosen))
+    mine = numbers[places]
+    order = np.argsort(mine, kind="stable")[np.count_nonzero(mine < 0) :]
+    alone = np.array_equal(mine[order], np.arange(len(chosen)))  # one row each
+    return Rows(features[order], targets[order], Users(len(chosen), None if alone else mine[order]))
