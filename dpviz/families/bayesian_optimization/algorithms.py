@@ -1,0 +1,263 @@
+"""Descent on private validation losses: steps along noisy means of the users' clipped gradients, which are estimated
+from a few evaluations nearby (DP-GIBO: Sopa, Marusic, Avella-Medina, Cunningham 2025), or known (DP-GD)."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dpviz.errors import UserError
+from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
+from dpviz.experiments.plan import Plan
+from dpviz.families.bayesian_optimization import planning
+from dpviz.families.bayesian_optimization.batches import Batches, Placing
+from dpviz.families.bayesian_optimization.kernels import Surrogate
+from dpviz.families.bayesian_optimization.posterior import Evaluated
+from dpviz.pauses import Pace, Parts, between
+from dpviz.privacy import calibration
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.mechanisms import Mechanisms, noise_scale
+from dpviz.privacy.queries import Query
+from dpviz.problems.base import Cost, Metric, check_facts
+from dpviz.problems.tuning import Evaluations, TuningFacts, TuningProblem
+from dpviz.specification import choice, number
+
+TRAININGS = Metric("trainings", "Trainings so far", released=True, axis=True, better="lower", headline=3)
+NOISY_NORM = Metric("noisy_gradient_norm", "Norm of the noisy gradient ‖g̃_t‖", released=True, scale="log", better="")
+BATCH_SIZE = Metric("batch_size", "Evaluations in a step b_t", released=True, better="")
+UNEXPLAINED = Metric("unexplained", "Unexplained share of the gradient's variance α_t/P", released=True, scale="log")
+UNCERTAINTY = Metric(
+    "gradient_uncertainty", "Largest standard deviation of the gradient, per unit of a loss", released=True, scale="log"
+)
+
+
+class Descent(Algorithm[TuningProblem, TuningFacts]):
+    """θ ← Π(θ - η g̃), g̃ the noisy mean of the users' gradients, each clipped to length B."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, NOISY_NORM)
+    if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or a smaller clip."
+    iterations: int = number(30, 1, 200, label="Steps", symbol="T", scale="log", help="Noisy gradients released.")
+    clip: float = number(
+        0.5,
+        0.01,
+        10.0,
+        label="Clip",
+        symbol="B",
+        scale="log",
+        help="Longest gradient of one user that counts. Noise grows with it; what is longer is shortened.",
+    )
+    step_size: float = number(0.4, 0.01, 2.0, label="Step size", symbol="η", scale="log", help="Of every step.")
+    rule: Literal["adagrad", "sgd"] = choice(
+        "adagrad",
+        {"adagrad": "AdaGrad: each coordinate at its own pace", "sgd": "Plain steps"},
+        label="Steps are",
+        help="AdaGrad's first step moves every coordinate by η, whatever the gradient.",
+    )
+
+    @abstractmethod
+    def _trainings(self, facts: TuningFacts) -> float:
+        """About how many trainings a replicate needs."""
+
+    @abstractmethod
+    def _estimates(self, problem: TuningProblem, replicates: int) -> "Estimates":
+        """Who finds gradients."""
+
+    def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
+        steps = np.ones(self.iterations)
+        events = calibration.calibrated_events("gaussian", budget, steps, facts.n, facts.n, facts.released)
+        scales = [noise_scale(event, facts.gradient_sensitivity(self.clip)) for event in events]
+        return Plan.fixed(
+            facts,
+            budget,
+            events,
+            noise={"gradient": np.array(scales)},
+            resolved=self._resolved(facts),
+            notes=planning.warnings(facts, self.clip, scales[0]) + self._notes(facts),
+            step_size=self.step_size * steps,
+        )
+
+    def _resolved(self, facts: TuningFacts) -> Mapping[str, float]:
+        return {"expected_trainings": self._trainings(facts)}
+
+    def _notes(self, facts: TuningFacts) -> tuple[str, ...]:
+        return ()
+
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        assert isinstance(plan.facts, TuningFacts)
+        return planning.run_seconds(plan, replicates, cost, self._trainings(plan.facts))
+
+    def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        walk = Walk(problem.facts, mechanisms, self.rule)
+        estimates = self._estimates(problem, mechanisms.replicates)
+        latest = Snapshot(0, {"x": walk.x}, {NOISY_NORM.name: walk.norm, **estimates.released})
+        yield latest
+        for t, (event, step) in enumerate(zip(plan.events, plan.schedule["step_size"].tolist(), strict=True), 1):
+            query = yield from between(estimates.at(walk.x), latest)
+            walk.go(mechanisms.gaussian(query, event), step)
+            released = {NOISY_NORM.name: walk.norm, **estimates.released}
+            latest = Snapshot(t, {"x": walk.x}, released, status=divergence_status(walk.lost))
+            yield latest
+
+
+class Walk:
+    """Where the replicates are. x : (R, d) in the box. norm : (R,) of the last noisy gradient."""
+
+    def __init__(self, facts: TuningFacts, mechanisms: Mechanisms, rule: Literal["adagrad", "sgd"]) -> None:
+        self.low, self.high = facts.box
+        self.x, self._rule = facts.starting_points(mechanisms.public), rule
+        self.norm, self.lost = np.full(len(self.x), np.nan), np.zeros(len(self.x), dtype=bool)
+        self._squares = np.zeros_like(self.x)
+
+    def go(self, gradient: np.ndarray, step: float) -> None:
+        """A step along noisy gradients (R, d); who is lost stays where it is."""
+        self.lost = self.lost | ~(np.abs(gradient).max(axis=1) < DIVERGED)
+        gradient = np.where(self.lost[:, None], 0.0, gradient)
+        self.norm = np.linalg.norm(gradient, axis=1)
+        if self._rule == "adagrad":
+            self._squares = self._squares + gradient**2
+            gradient = gradient / (np.sqrt(self._squares) + 1e-8)
+        self.x = np.clip(self.x - step * gradient, self.low, self.high)
+
+
+class Estimates:
+    """Who finds the users' gradients at the replicates' iterates. released : its own series (R,)."""
+
+    def __init__(self, evaluations: Evaluations, clip: float) -> None:
+        self._evaluations, self._clip = evaluations, clip
+
+    @property
+    def released(self) -> dict[str, np.ndarray]:
+        """Functions of iterates, box and kernel."""
+        return {TRAININGS.name: self._evaluations.count.astype(float)}
+
+    def at(self, x: np.ndarray) -> Parts[Query]:
+        """The mean of the users' clipped gradients at x (R, d), with pauses. Here the exact ones, where they are
+        known."""
+        return (yield from self._evaluations.exact_gradient_in_parts(x, self._clip))
+
+
+class Posteriors(Estimates):
+    """Estimates from evaluations nearby: the same points and weights for all users, chosen without their losses."""
+
+    def __init__(self, evaluations: Evaluations, clip: float, batches: Batches) -> None:
+        super().__init__(evaluations, clip)
+        count, d = len(evaluations.count), len(batches.low)
+        self._batches = batches
+        self._known = [Evaluated(batches.surrogate, np.empty((0, d)))] * count
+        self._series = {name: np.full(count, np.nan) for name in (BATCH_SIZE.name, UNEXPLAINED.name, UNCERTAINTY.name)}
+
+    @property
+    def released(self) -> dict[str, np.ndarray]:
+        return {**super().released, **self._series}
+
+    def at(self, x: np.ndarray) -> Parts[Query]:
+        series = {name: np.empty(len(x)) for name in self._series}
+        points, weights, pace = [], [], Pace()
+        for r, theta in enumerate(x):
+            if pace.due(planning.choice_seconds(len(self._known[r].points), self._batches.most, len(theta))):
+                yield
+            trial = self._batches.chosen(self._known[r], theta)
+            self._known[r] = trial.made().latest(self._batches.window)
+            local = self._known[r].at(theta)
+            points.append(trial.points)
+            weights.append(local.weights)
+            series[BATCH_SIZE.name][r] = len(trial.points)
+            series[UNEXPLAINED.name][r] = local.unexplained
+            series[UNCERTAINTY.name][r] = local.largest
+        yield from self._evaluations.add_in_parts(points)
+        self._series = series
+        return (yield from self._evaluations.gradient_in_parts(weights, self._clip))
+
+
+class Gibo(Descent):
+    """DP-GIBO: every user's gradient is that of a Gaussian process through the losses nearby; points are added until
+    the process leaves at most a share ω of the gradient's variance unexplained. Without a budget it is GIBO."""
+
+    kind: ClassVar[str] = "families.bayesian_optimization.gibo"
+    title: ClassVar[str] = "DP-GIBO"
+    metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, BATCH_SIZE, UNEXPLAINED, UNCERTAINTY, NOISY_NORM)
+    bias_level: float = number(
+        0.02,
+        0.005,
+        0.95,
+        label="Bias level",
+        symbol="ω",
+        scale="log",
+        help="Share of the gradient's variance that a step may leave unexplained. Smaller = more trainings, less bias.",
+    )
+    batch_size: int | None = number(
+        None,
+        1,
+        400,
+        label="Evaluations per step",
+        symbol="b",
+        scale="log",
+        help="Empty: as many as the bias level asks for.",
+    )
+    surrogate: Surrogate = Surrogate()
+    placing: Placing = Placing()
+
+    @property
+    def look(self) -> tuple[int, int]:
+        return self.hue, int(self.batch_size is not None)
+
+    def batches(self, facts: TuningFacts) -> Batches:
+        """How batches are chosen on a problem with these facts."""
+        low, high = facts.box
+        return Batches(self.surrogate, self.placing, low, high, self.bias_level, self.batch_size)
+
+    def _trainings(self, facts: TuningFacts) -> float:
+        return planning.expected_trainings(self.batches(facts), self.iterations)
+
+    def _resolved(self, facts: TuningFacts) -> Mapping[str, float]:
+        batches = self.batches(facts)
+        return {
+            "first_batch": planning.first_batch(batches),
+            "window": batches.window,
+            **super()._resolved(facts),
+        }
+
+    def _notes(self, facts: TuningFacts) -> tuple[str, ...]:
+        return planning.surrogate_warnings(facts, self.batches(facts))
+
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        assert isinstance(plan.facts, TuningFacts)
+        algebra = planning.algebra_seconds(plan.facts, self.batches(plan.facts), self.iterations)
+        return super().estimated_seconds(plan, replicates, cost) + replicates * algebra
+
+    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        assert isinstance(plan.facts, TuningFacts)
+        return planning.run_bytes(plan.facts, replicates, cost, self.batches(plan.facts))
+
+    def _estimates(self, problem: TuningProblem, replicates: int) -> Estimates:
+        batches = self.batches(problem.facts)
+        return Posteriors(problem.evaluations(replicates, batches.window), self.clip, batches)
+
+
+class GradientDescent(Descent):
+    """DP-GD: the users' gradients are known, one training each step. For problems that have them."""
+
+    kind: ClassVar[str] = "families.bayesian_optimization.gradient_descent"
+    title: ClassVar[str] = "DP-GD: with exact gradients"
+    hue: ClassVar[int] = 3
+
+    def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
+        if not facts.has_gradients:
+            raise UserError(
+                "The gradients of this problem are not known. Choose a method that needs losses only.",
+                title="Algorithm and problem do not fit",
+            )
+        return super().plan(facts, budget)
+
+    def _trainings(self, facts: TuningFacts) -> float:
+        return float(self.iterations)
+
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        assert isinstance(plan.facts, TuningFacts)
+        gradients = self.iterations * plan.facts.gradient_seconds
+        return super().estimated_seconds(plan, replicates, cost) + replicates * gradients
+
+    def _estimates(self, problem: TuningProblem, replicates: int) -> Estimates:
+        return Estimates(problem.evaluations(replicates), self.clip)

@@ -1,0 +1,161 @@
+"""What DP-GIBO is compared with: private random search, and global Bayesian optimisation on noisy mean losses."""
+
+import math
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
+from dpviz.experiments.plan import Plan
+from dpviz.families.bayesian_optimization import planning
+from dpviz.families.bayesian_optimization.algorithms import TRAININGS
+from dpviz.families.bayesian_optimization.kernels import Matern
+from dpviz.families.bayesian_optimization.posterior import JITTER, solved
+from dpviz.pauses import between
+from dpviz.privacy import calibration
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import ExpMech
+from dpviz.privacy.mechanisms import Mechanisms, noise_scale
+from dpviz.problems.base import Cost, Metric, check_facts
+from dpviz.problems.tuning import TuningFacts, TuningProblem
+from dpviz.specification import number
+
+NOISY_LOSS = Metric("noisy_loss", "Noisy loss of the last evaluation", released=True, better="")
+
+
+class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
+    """N settings are drawn from the box, and one is chosen by the exponential mechanism on the users' mean losses.
+
+    The privacy cost does not depend on N. Losses are clipped to [0, M], so one user moves every mean by M/n at most,
+    up or down: a range of 2M/n.
+    """
+
+    kind: ClassVar[str] = "families.bayesian_optimization.random_search"
+    title: ClassVar[str] = "Private random search"
+    hue: ClassVar[int] = 1
+    metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS,)
+    candidates: int = number(
+        175, 1, 2000, label="Settings tried", symbol="N", scale="log", help="Drawn from the box; a training each."
+    )
+
+    def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
+        eta = calibration.calibrate_selections(budget, np.ones(1), prior=facts.released)
+        return Plan.fixed(facts, budget, (ExpMech(eta),), resolved={"selection_epsilon": eta} if eta < math.inf else {})
+
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        return planning.run_seconds(plan, replicates, cost, self.candidates)
+
+    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        facts = plan.facts
+        return replicates * (cost.replicate + 16.0 * self.candidates * (facts.n + facts.d))
+
+    def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        evaluations = problem.evaluations(mechanisms.replicates)
+        start = problem.facts.starting_points(mechanisms.public)
+        latest = Snapshot(0, {"x": start}, {TRAININGS.name: evaluations.count.astype(float)})
+        yield latest
+        low, high = problem.facts.box
+        shape = (self.candidates, problem.facts.d)
+        points = np.array([generator.uniform(low, high, shape) for generator in mechanisms.public])
+        query = yield from between(evaluations.utilities_in_parts(points), latest)
+        (event,) = plan.events
+        best = mechanisms.exponential(query, event)
+        x = np.take_along_axis(points, best[:, :, None], axis=1)[:, 0]
+        yield Snapshot(1, {"x": x}, {TRAININGS.name: evaluations.count.astype(float)})
+
+
+class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
+    """Bayesian optimisation of the whole box with an upper confidence bound (GP-UCB, Srinivas et al. 2010), on mean
+    losses that are each released with noise; all else follows from them.
+
+    Kusner et al. 2015 release the result only, and need that losses are draws of a Gaussian process for their privacy,
+    which nobody can check; here nothing is assumed (THEORY.md, section 8).
+    """
+
+    kind: ClassVar[str] = "families.bayesian_optimization.global_search"
+    title: ClassVar[str] = "Private global search (UCB)"
+    hue: ClassVar[int] = 2
+    metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, NOISY_LOSS)
+    if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or fewer trainings."
+    iterations: int = number(
+        175, 1, 1000, label="Trainings", symbol="N", scale="log", help="Each releases a noisy mean loss."
+    )
+    length_scale: float = number(
+        4.0, 0.1, 50.0, label="Length scale", symbol="ℓ", scale="log", help="Of the Matérn kernel on the whole box."
+    )
+    first: int = number(10, 1, 100, label="Random points first", scale="log", help="Before the process is asked.")
+    candidates: int = number(
+        1000, 10, 5000, label="Candidates", scale="log", help="In each step: half anywhere, half near the best so far."
+    )
+
+    def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
+        steps = np.ones(self.iterations)
+        events = calibration.calibrated_events("gaussian", budget, steps, facts.n, facts.n, facts.released)
+        scales = [noise_scale(event, facts.loss_sensitivity) for event in events]
+        return Plan.fixed(facts, budget, events, noise={"loss": np.array(scales)})
+
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        known = np.arange(self.iterations, dtype=float)
+        work = known**3 / 3 + self.candidates * (known**2 + known * (plan.facts.d + 20))
+        algebra = self.iterations * planning.SECONDS_PER_CALL + planning.SECONDS_PER_MULTIPLICATION * float(work.sum())
+        return planning.run_seconds(plan, replicates, cost, self.iterations) + replicates * algebra
+
+    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        facts = plan.facts
+        beside = 4 * self.candidates * (self.iterations + facts.d) + 4 * self.iterations**2
+        return replicates * (cost.replicate + 16.0 * facts.n + 8.0 * self.iterations * facts.d) + 8.0 * beside
+
+    def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        facts, count, every = problem.facts, mechanisms.replicates, mechanisms.public
+        low, high = facts.box
+        x, lost = facts.starting_points(every), np.zeros(count, dtype=bool)
+        points, values = np.empty((count, self.iterations, facts.d)), np.zeros((count, self.iterations))
+        evaluations = problem.evaluations(count)
+        latest = Snapshot(0, {"x": x}, {TRAININGS.name: np.zeros(count), NOISY_LOSS.name: np.full(count, np.nan)})
+        yield latest
+        surfaces = [Surface(self.length_scale, plan.noise["loss"][0]) for _ in range(count)]
+        for t, event in enumerate(plan.events):
+            for r, surface in enumerate(surfaces):
+                anywhere = every[r].uniform(low, high, (self.candidates, facts.d))
+                near = x[r] + 0.5 * every[r].standard_normal((self.candidates // 2, facts.d))
+                anywhere[: len(near)] = np.clip(near, low, high)
+                points[r, t] = anywhere[-1] if t < self.first else anywhere[surface.lowest(anywhere, t)]
+                yield latest
+            query = yield from between(evaluations.mean_loss_in_parts(points[:, t]), latest)
+            noisy = mechanisms.gaussian(query, event)[:, 0]
+            lost = lost | ~(np.abs(noisy) < DIVERGED)
+            values[:, t] = np.where(lost, 0.0, noisy)
+            x = x.copy()
+            for r in np.flatnonzero(~lost).tolist():
+                x[r] = points[r, surfaces[r].learned(points[r, : t + 1], values[r, : t + 1])]
+            released = {TRAININGS.name: evaluations.count.astype(float), NOISY_LOSS.name: values[:, t].copy()}
+            latest = Snapshot(t + 1, {"x": x}, released, status=divergence_status(lost))
+            yield latest
+
+
+class Surface:
+    """The posterior of the mean loss over the box, from noisy values that are released. noise : their standard
+    deviation."""
+
+    def __init__(self, length: float, noise: float) -> None:
+        self._kernel, self._noise = Matern(length), noise
+
+    def learned(self, points: np.ndarray, values: np.ndarray) -> int:
+        """Learn from values (N,) at points (N, d); the place of the point with the lowest posterior mean."""
+        scale = max(float(values.std()), 1e-12)
+        standard = (values - values.mean()) / scale
+        gram = self._kernel.gram(points, points)
+        noise = (self._noise / scale) ** 2 + JITTER * 1e4
+        self._points, self._factor = points, np.linalg.cholesky(gram + noise * np.eye(len(points)))
+        self._weights = solved(self._factor, solved(self._factor, standard[:, None]), transposed=True)[:, 0]
+        return int(np.argmin(gram @ self._weights))
+
+    def lowest(self, candidates: np.ndarray, t: int) -> int:
+        """The candidate (C, d) with the lowest mean less √β_t standard deviations."""
+        across = self._kernel.gram(self._points, candidates)
+        known = (solved(self._factor, across) ** 2).sum(axis=0)
+        beta = 0.4 * math.log(len(candidates) * t**2 * math.pi**2 / 0.6)
+        return int(np.argmin(self._weights @ across - np.sqrt(beta * np.maximum(1 - known, 0.0))))

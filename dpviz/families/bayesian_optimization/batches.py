@@ -1,0 +1,118 @@
+"""Which points to evaluate next, and how many: the fewest that explain enough of the gradient. Nothing here depends on
+a loss."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dpviz.families.bayesian_optimization import designs
+from dpviz.families.bayesian_optimization.kernels import Surrogate
+from dpviz.families.bayesian_optimization.posterior import Evaluated, Local, Trial
+from dpviz.specification import Specification, choice, number
+
+class Placing(Specification):
+    """How the points of a batch are chosen."""
+
+    kind: ClassVar[str] = "families.bayesian_optimization.placing"
+    design: Literal["adaptive", "central"] = choice(
+        "adaptive",
+        {"adaptive": "Where least is known", "central": "Central differences, every step"},
+        label="Points",
+        help="Along the directions in which the gradient is known least; or ± every coordinate, which needs no history "
+        "and most trainings.",
+    )
+    nearest: float = number(
+        0.2,
+        0.02,
+        1.0,
+        label="Smallest distance",
+        symbol="h",
+        unit="ℓ",
+        scale="log",
+        help="From the iterate. Nearer points know the slope better, until noise and rounding decide.",
+    )
+    least: int = number(0, 0, 50, label="Fewest per step", symbol="b_min", help="Also where nothing seems to be missing.")
+    repeats: int = number(
+        1, 1, 20, label="Repeats", symbol="m", scale="log", help="Of central differences, where noise asks for more."
+    )
+    window: float = number(
+        10.0,
+        2.0,
+        200.0,
+        label="Evaluations kept",
+        symbol="N/d",
+        unit="d",
+        scale="log",
+        help="The most recent ones, and one batch at least.",
+    )
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How to choose a batch.
+
+    low, high : (d,) the box. level : ω, the share of the gradient's variance that may stay unexplained. size : b, if it
+    is fixed instead.
+    """
+
+    surrogate: Surrogate
+    placing: Placing
+    low: np.ndarray
+    high: np.ndarray
+    level: float
+    size: int | None
+
+    @property
+    def most(self) -> int:
+        """Points of the largest batch."""
+        d = len(self.low)
+        if self.placing.design == "central":
+            return 2 * d
+        return self.size if self.size is not None else max(2 * d * self.placing.repeats, self.placing.least)
+
+    @property
+    def window(self) -> int:
+        """Evaluations that are kept: one batch at least, and of central differences no more than that."""
+        if self.placing.design == "central":
+            return self.most
+        return max(round(self.placing.window * len(self.low)), self.most)
+
+    def chosen(self, known: Evaluated, theta: np.ndarray) -> Trial:
+        """The next batch at theta (d,), as what would be known after it; it may be empty."""
+        local, d = known.at(theta), len(theta)
+        if self.placing.design == "central":
+            return self._placed(local, 2 * d, np.eye(d))
+        axes = _axes(local)
+        if self.size is not None:
+            return self._placed(local, self.size, axes)
+        if local.unexplained <= self.level:
+            return self._placed(local, self.placing.least, axes)
+        low, high = 0, 2 * d
+        found = self._placed(local, high, axes)
+        while found.unexplained > self.level and high < 2 * d * self.placing.repeats:
+            high += 2 * d
+            found = self._placed(local, high, axes)
+        if high > 2 * d:
+            return found
+        while high - low > 1:
+            middle = (low + high) // 2
+            trial = self._placed(local, middle, axes)
+            if trial.unexplained <= self.level:
+                high, found = middle, trial
+            else:
+                low = middle
+        return found if high >= self.placing.least else self._placed(local, self.placing.least, axes)
+
+    def _placed(self, local: Local, count: int, axes: np.ndarray) -> Trial:
+        """The closed-form design of `count` points along the axes (d, d), in columns."""
+        if not count:
+            return local.trial(np.empty((0, len(axes))))
+        noise, length = self.surrogate.relative_noise, self.surrogate.length_scale
+        moves = length * designs.offsets(count, len(axes), noise, self.placing.nearest) @ axes.T
+        return local.trial(designs.inside(local.theta, moves, self.low, self.high))
+
+
+def _axes(local: Local) -> np.ndarray:
+    """(d, d) orthonormal columns: where the gradient is known least, first."""
+    return np.linalg.eigh(local.covariance)[1][:, ::-1]

@@ -1,0 +1,99 @@
+"""Where to evaluate: designs in closed form, of which it is known in advance how much of the gradient's variance they
+explain (THEORY.md, section 4)."""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from scipy.linalg import helmert
+from scipy.optimize import minimize_scalar
+
+_LOWEST, _HIGHEST = -12.0, 1.0  # of ln u
+
+
+def explained(dimensions: int, u: float, noise: float) -> float:
+    """e_D(u, s): what a regular simplex in D dimensions explains of the gradient's variance along them, of D, for the
+    squared exponential. u : (distance from θ / ℓ)². noise : s, of one evaluation."""
+    many = dimensions + 1
+    return u * many * math.exp(-u) / (-math.expm1(-u * many / dimensions) + noise)
+
+
+@lru_cache(4096)
+def best_spread(dimensions: int, noise: float) -> float:
+    """u* = argmax e_D(u, s)."""
+    found = minimize_scalar(
+        lambda log_u: -explained(dimensions, math.exp(log_u), noise),
+        bounds=(_LOWEST, _HIGHEST),
+        method="bounded",
+        options={"xatol": 1e-9},
+    )
+    return math.exp(float(found.x))
+
+
+def groups(count: int, d: int) -> tuple[int, ...]:
+    """Dimensions of the simplices of a design of 2 to 2d points: one simplex up to d points, then all d dimensions in
+    parts as equal as possible."""
+    if count <= d:
+        return (count - 1,)
+    parts = count - d
+    return tuple(d // parts + (i < d % parts) for i in range(parts))
+
+
+def spread(dimensions: int, noise: float, least: float) -> float:
+    """u that is used: u*, but no nearer than `least` (distance / ℓ)."""
+    return max(best_spread(dimensions, noise), least**2)
+
+
+def unexplained(count: int, d: int, noise: float, least: float = 0.0) -> float:
+    """α/P that the closed-form design of `count` points leaves, without history, for the squared exponential.
+
+    noise : s. least : smallest distance / ℓ. Beyond 2d points, central differences are repeated.
+    """
+    if count == 1:
+        return 1 - math.exp(-1) / (1 + noise) / d
+    repeats = max(1, count // (2 * d))
+    sizes = groups(min(count, 2 * d), d)
+    each = {size: explained(size, spread(size, noise / repeats, least), noise / repeats) for size in set(sizes)}
+    return 1 - sum(each[size] for size in sizes) / d
+
+
+def smallest_batch(level: float, d: int, noise: float, least: float = 0.0, repeats: int = 1) -> int | None:
+    """The fewest points of a first step that leave at most `level`; None if `repeats` central designs are not enough."""
+    for count in (*range(1, 2 * d + 1), *(2 * d * m for m in range(2, repeats + 1))):
+        if unexplained(count, d, noise, least) <= level:
+            return count
+    return None
+
+
+@lru_cache(256)
+def simplex(dimensions: int) -> np.ndarray:
+    """(D + 1, D) unit vectors of which any two have the product -1/D."""
+    corners = math.sqrt((dimensions + 1) / dimensions) * helmert(dimensions + 1).T
+    corners.setflags(write=False)
+    return corners
+
+
+@lru_cache(1024)
+def offsets(count: int, d: int, noise: float, least: float) -> np.ndarray:
+    """(b, d) the design of `count` points around 0, in units of ℓ: its groups lie along consecutive axes. Beyond 2d
+    points b = 2dm, the central design m times."""
+    if count == 1:
+        found = np.eye(1, d)
+    else:
+        repeats = max(1, count // (2 * d))
+        sizes = groups(min(count, 2 * d), d)
+        found = np.zeros((sum(sizes) + len(sizes), d))
+        row, column = 0, 0
+        for size in sizes:
+            distance = math.sqrt(spread(size, noise / repeats, least))
+            found[row : row + size + 1, column : column + size] = distance * simplex(size)
+            row, column = row + size + 1, column + size
+        found = np.tile(found, (repeats, 1))
+    found.setflags(write=False)
+    return found
+
+
+def inside(theta: np.ndarray, moves: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Points θ + moves (b, d) in the box: a coordinate that would leave it goes the other way, and ends at the edge."""
+    points = theta + moves
+    return np.clip(np.where((points < low) | (points > high), theta - moves, points), low, high)

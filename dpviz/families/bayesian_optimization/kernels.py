@@ -1,0 +1,142 @@
+"""Kernels of unit amplitude with their derivatives, and what a method assumes of one user's loss (THEORY.md, section 2)."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dpviz.specification import Specification, choice, number
+
+ROOT_5 = math.sqrt(5.0)
+
+
+class Kernel(ABC):
+    """k(x, z), the covariance of one user's losses at two points, in units of their variance."""
+
+    @abstractmethod
+    def gram(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """k between points x (N, d) and z (M, d); (N, M)."""
+
+    @abstractmethod
+    def diagonal(self, x: np.ndarray) -> np.ndarray:
+        """k(x, x) of points (N, d); (N,)."""
+
+    @abstractmethod
+    def slopes(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """∇ₓ k(x, z_j) at one point x (d,) for points z (N, d); (N, d)."""
+
+    @abstractmethod
+    def prior(self, x: np.ndarray) -> np.ndarray:
+        """Covariance (d, d) of the gradient at x (d,) before anything is evaluated: ∇∇'k at (x, x)."""
+
+
+@dataclass(frozen=True)
+class SquaredExponential(Kernel):
+    """exp(-r²/2), r = ‖x - z‖/ℓ."""
+
+    length: float
+
+    def gram(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        return np.exp(-squares(x, z) / (2 * self.length**2))
+
+    def diagonal(self, x: np.ndarray) -> np.ndarray:
+        return np.ones(len(x))
+
+    def slopes(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        away = (z - x) / self.length**2
+        return away * self.gram(x[None], z)[0][:, None]
+
+    def prior(self, x: np.ndarray) -> np.ndarray:
+        return np.eye(len(x)) / self.length**2
+
+
+@dataclass(frozen=True)
+class Matern(Kernel):
+    """(1 + √5 r + 5r²/3) exp(-√5 r): Matérn's of smoothness 5/2."""
+
+    length: float
+
+    def gram(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        r = ROOT_5 * np.sqrt(squares(x, z)) / self.length
+        return (1 + r + r**2 / 3) * np.exp(-r)
+
+    def diagonal(self, x: np.ndarray) -> np.ndarray:
+        return np.ones(len(x))
+
+    def slopes(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        r = ROOT_5 * np.sqrt(squares(x[None], z)[0]) / self.length
+        return (z - x) * ((5 / 3) / self.length**2 * (1 + r) * np.exp(-r))[:, None]
+
+    def prior(self, x: np.ndarray) -> np.ndarray:
+        return np.eye(len(x)) * 5 / (3 * self.length**2)
+
+
+@dataclass(frozen=True)
+class Quadratic(Kernel):
+    """(1 + xᵀz)²: quadratic functions, known exactly after (d + 1)(d + 2)/2 evaluations. Not stationary."""
+
+    def gram(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        return (1 + x @ z.T) ** 2
+
+    def diagonal(self, x: np.ndarray) -> np.ndarray:
+        return (1 + (x**2).sum(axis=1)) ** 2
+
+    def slopes(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        return 2 * (1 + z @ x)[:, None] * z
+
+    def prior(self, x: np.ndarray) -> np.ndarray:
+        return 2 * (1 + x @ x) * np.eye(len(x)) + 2 * np.outer(x, x)
+
+
+def squares(x: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """‖x - z‖² between points (N, d) and (M, d); (N, M). From their middle, so that near points cancel less."""
+    middle = z.mean(axis=0) if len(z) else 0.0
+    x, z = x - middle, z - middle
+    lengths = np.einsum("ij,ij->i", x, x)[:, None] + np.einsum("ij,ij->i", z, z)
+    return np.maximum(lengths - 2 * (x @ z.T), 0.0)
+
+
+class Surrogate(Specification):
+    """A Gaussian process for the loss of one user, chosen before any loss is seen: privacy does not rest on it, but it
+    must not be fitted to the users' losses (THEORY.md, E3)."""
+
+    kind: ClassVar[str] = "families.bayesian_optimization.surrogate"
+    kernel: Literal["rbf", "matern", "quadratic"] = choice(
+        "rbf",
+        {"rbf": "Squared exponential", "matern": "Matérn 5/2: rougher", "quadratic": "Quadratic functions"},
+        label="Kernel",
+        help="What is assumed of a user's loss: how smooth it is.",
+    )
+    length_scale: float = number(
+        1.0,
+        0.1,
+        10.0,
+        label="Length scale",
+        symbol="ℓ",
+        scale="log",
+        help="Over which distance losses change, in the unit of the settings. Points are placed in proportion to it.",
+    )
+    relative_noise: float = number(
+        1e-6,
+        1e-10,
+        10.0,
+        label="Assumed noise",
+        symbol="s",
+        scale="log",
+        help="Variance of an observation's noise over that of a user's loss. Too small a value costs most.",
+    )
+    mean: Literal["constant", "zero"] = choice(
+        "constant",
+        {"constant": "Unknown constant", "zero": "Zero, as published"},
+        label="Mean of the process",
+        help="With an unknown constant, adding a number to all losses of a user changes nothing.",
+    )
+
+    @property
+    def covariance(self) -> Kernel:
+        """The kernel."""
+        if self.kernel == "quadratic":
+            return Quadratic()
+        return (SquaredExponential if self.kernel == "rbf" else Matern)(self.length_scale)

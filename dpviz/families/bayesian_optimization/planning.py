@@ -1,0 +1,101 @@
+"""What a run will ask for, known before it: batches, trainings, time and memory, and what to be warned of."""
+
+import math
+
+import numpy as np
+
+from dpviz.experiments.algorithm import SECONDS_PER_COORDINATE, SECONDS_PER_REPLICATE, SECONDS_PER_STEP
+from dpviz.experiments.plan import Plan
+from dpviz.families.bayesian_optimization import designs
+from dpviz.families.bayesian_optimization.batches import Batches
+from dpviz.numbers import short
+from dpviz.problems.base import Cost
+from dpviz.problems.tuning import TuningFacts
+
+LATER_SHARE = 0.6  # of the first batch, that later steps need on average
+SECONDS_PER_CALL, SECONDS_PER_MULTIPLICATION = 1e-4, 0.3e-9  # of one trial of a batch, and of its linear algebra
+
+
+def first_batch(batches: Batches) -> int:
+    """b₁, the points of the first step: those of the closed-form design that the bias level asks for."""
+    d, placing = len(batches.low), batches.placing
+    if placing.design == "central":
+        return 2 * d
+    if batches.size is not None:
+        return batches.size
+    noise = batches.surrogate.relative_noise
+    found = designs.smallest_batch(batches.level, d, noise, placing.nearest, placing.repeats)
+    return max(placing.least, 2 * d * placing.repeats if found is None else found)
+
+
+def expected_trainings(batches: Batches, steps: int) -> float:
+    """About how many trainings a replicate needs: later steps reuse the history."""
+    return float(_expected_batches(batches, steps).sum())
+
+
+def _expected_batches(batches: Batches, steps: int) -> np.ndarray:
+    """(T,) about how many points each step adds."""
+    first, fixed = first_batch(batches), batches.size is not None or batches.placing.design == "central"
+    found = np.full(steps, float(first) if fixed else max(LATER_SHARE * first, batches.placing.least))
+    found[0] = first
+    return found
+
+
+def choice_seconds(known: np.ndarray | int, batch: int, d: int) -> np.ndarray:
+    """About how long it takes to choose a batch of a replicate, with `known` evaluations."""
+    known = np.asarray(known, dtype=float)
+    trials, work = 3 + math.log2(d), (known + batch) ** 2 * (batch + 2 * d) + batch**3 / 3
+    return trials * (SECONDS_PER_CALL + SECONDS_PER_MULTIPLICATION * work) + SECONDS_PER_MULTIPLICATION * 10 * d**3
+
+
+def algebra_seconds(facts: TuningFacts, batches: Batches, steps: int) -> float:
+    """About how long all linear algebra of a replicate takes: choosing batches, factors, and the users' gradients."""
+    first = first_batch(batches)
+    known = np.minimum(np.cumsum(_expected_batches(batches, steps)), batches.window)
+    users = facts.n * facts.d * known
+    work = SECONDS_PER_MULTIPLICATION * (users + known**3 / 3 + 2 * known**2 * facts.d)
+    return float((choice_seconds(known, first, facts.d) + work).sum())
+
+
+def run_seconds(plan: Plan, replicates: int, cost: Cost, trainings: float) -> float:
+    """About how long trainings and steps take, for all replicates."""
+    each = SECONDS_PER_STEP + replicates * (SECONDS_PER_REPLICATE + plan.facts.d * SECONDS_PER_COORDINATE)
+    return replicates * trainings * cost.evaluation + plan.iterations * each
+
+
+def run_bytes(facts: TuningFacts, replicates: int, cost: Cost, batches: Batches) -> float:
+    """Losses and points that are kept, factors, and temporaries of one replicate."""
+    window, most = batches.window, batches.most
+    kept = window * (facts.n + facts.d + window)
+    beside = (window + most) * (facts.n + 6 * (window + most) + facts.d * most)
+    return replicates * (cost.replicate + 8.0 * (kept + most * facts.n)) + 8.0 * beside
+
+
+def warnings(facts: TuningFacts, clip: float, noise: float) -> tuple[str, ...]:
+    """What to be warned of by numbers that are public. noise : standard deviation per coordinate."""
+    total = noise * math.sqrt(facts.d)
+    if total <= clip / 2:
+        return ()
+    return (
+        f"The noise is about {short(total)} long in every step, and no gradient is longer than the clip, {short(clip)}: "
+        "most steps go nowhere. Take fewer steps, more users or a larger budget.",
+    )
+
+
+def surrogate_warnings(facts: TuningFacts, batches: Batches) -> tuple[str, ...]:
+    """What to be warned of in the surrogate's settings."""
+    found, surrogate = [], batches.surrogate
+    if surrogate.relative_noise < facts.observation_sd**2:
+        found.append(
+            f"The process assumes noise of variance {short(surrogate.relative_noise)} and observations have "
+            f"{short(facts.observation_sd**2)}, if a user's loss has variance 1. Assuming too little costs most: points "
+            "come too near, and noise is taken for slopes."
+        )
+    if batches.size is None and batches.placing.design != "central":
+        noise, nearest = surrogate.relative_noise, batches.placing.nearest
+        if designs.smallest_batch(batches.level, facts.d, noise, nearest, batches.placing.repeats) is None:
+            found.append(
+                f"No batch of {short(batches.most)} points leaves so little unexplained: every step will take "
+                "that many. Raise the bias level, or allow repeats."
+            )
+    return tuple(found)
