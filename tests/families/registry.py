@@ -29,6 +29,7 @@ from dpviz.privacy.ledger import SLACK, Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.problems.black_box import CappedRegression
+from dpviz.problems.direct_tuning import NormalLocation
 from dpviz.problems.group_loss import GroupLoss
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.marginals import MarginalQueries
@@ -36,7 +37,7 @@ from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
 from dpviz.problems.nonconvex import LogisticTukey, RobustComponent
 from dpviz.problems.quadratic import Quadratic
 from dpviz.problems.simplex_learning import LearningGame, SparseRegression
-from dpviz.specification import registered
+from dpviz.specification import Specification, registered
 from tests import refusals
 from tests.families.toys import TOYS, Cosine
 from tests.refusals import is_refusal
@@ -180,6 +181,7 @@ def _problems() -> tuple[Worlds, ...]:
         _uploads(RobustComponent(data=larger, start="random", start_seed=775), rocky, saddles),
         _uploads(LogisticTukey(data=larger, start="random", start_seed=775, regularisation=0.3), rocky, saddles),
         _uploads(CappedRegression(data=table, cap=2.0, radius=0.5, lipschitz=0.3), plain, labelled),
+        _uploads(NormalLocation(data=table), plain, labelled),
         _uploads(Cosine(data=table), plain, labelled),
     )
 
@@ -266,7 +268,8 @@ def length(cls: type[Algorithm]) -> str | None:
 
 
 def variants(cls: type[Algorithm]) -> Iterator[tuple[str, Algorithm]]:
-    """The defaults at T steps; every control at its ends; every two at their options and in the middle of ranges."""
+    """The defaults at T steps; every control at its ends; every two at their options and in the middle of ranges; the
+    options of what is set in a part of its own."""
     steps = length(cls)
     if steps is None:
         yield "default", cls()
@@ -283,6 +286,9 @@ def variants(cls: type[Algorithm]) -> Iterator[tuple[str, Algorithm]]:
         else:
             ends += [(control.name, control.type(value)) for value in (control.low, control.high)]
             inner.append((control.name, control.type((control.low + control.high) / 2)))
+    for name, part in dict(cls()).items():
+        for control in part.controls() if isinstance(part, Specification) else ():
+            ends += [(name, part.replaced(**{control.name: value})) for value in control.options or ()]
     for chosen in [(), *((one,) for one in (*ends, *inner)), *combinations(inner, 2)]:
         if len(dict(chosen)) == len(chosen):
             with suppress(ValidationError):  # some values need others

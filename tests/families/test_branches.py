@@ -47,8 +47,8 @@ def followed(seen: dict[CodeType, set[int]]) -> Iterator[None]:
 
 
 def is_pause(statement: ast.stmt) -> bool:
-    """Whether a statement only hands out the latest snapshot once more."""
-    return isinstance(statement, ast.Expr) and ast.unparse(statement) == "yield latest"
+    """Whether a statement only pauses, or hands out the latest snapshot once more."""
+    return isinstance(statement, ast.Expr) and ast.unparse(statement) in ("yield", "yield latest")
 
 
 @cache

@@ -216,16 +216,19 @@ def test_snapshots_have_the_promised_shape_and_hostile_data_cannot_break_them(cl
                 shapes = shapes or {name: value.shape for name, value in snapshot.output.items()}
                 assert {name: value.shape for name, value in snapshot.output.items()} == shapes
                 hidden = {name: value.shape for name, value in snapshot.internal.items()}
-                assert hidden == (shapes if has_internal else {})
+                own = problem.internal_metrics is not None  # then it records something else of what is internal
+                assert bool(hidden) == has_internal and (own or hidden in ({}, shapes))
                 for value in (*snapshot.output.values(), *snapshot.internal.values()):
                     assert value.dtype == np.float64 and len(value) == R and np.isfinite(value).all(), case.name
                 assert snapshot.active is None or (snapshot.active.shape, snapshot.active.dtype) == ((R,), bool)
                 assert snapshot.status is None or len(snapshot.status) == R
                 if snapshot.iteration == 0:
                     starts.add(tuple(np.concatenate([value.ravel() for value in snapshot.output.values()])))
-            for shown in (snapshot.output, snapshot.internal)[: 1 + has_internal]:
+            secret = problem.metrics if problem.internal_metrics is None else problem.internal_metrics
+            both = ((snapshot.output, problem.metrics), (snapshot.internal, secret))
+            for shown, metrics in both[: 1 + has_internal]:
                 diagnostics = problem.evaluate(shown)
-                assert set(diagnostics) == {metric.name for metric in problem.metrics}
+                assert set(diagnostics) == {metric.name for metric in metrics}
                 assert all(np.isfinite(v).all() and v.shape == (R,) for v in diagnostics.values()), case.name
         assert len(starts) == 1, "the starting point must not depend on the data"
 
@@ -271,8 +274,9 @@ def test_without_privacy_nothing_is_drawn_and_the_method_is_the_noise_free_one(
         # Of products with a noisy matrix, what noise there is decides how they are put together.
         rounding = 1e-9 if "hessian_products" in case.plan.resolved else 0.0
         assert all(same(one, two, rounding) for one, two in zip(redone, silent, strict=True)), case.name
-        # A certificate keeps its distance from the noise that there is.
-        steps = [name for name in case.plan.schedule if name.startswith(("step_size", "certificate"))]
+        # A certificate keeps its distance from the noise that there is, and a process is told how much that is.
+        told = ("step_size", "certificate", "assumed_noise")
+        steps = [name for name in case.plan.schedule if name.startswith(told)]
         if all(np.array_equal(case.plan.schedule[name], noisy.plan.schedule[name]) for name in steps):
             assert all(same(one, two, rounding) for one, two in zip(plain, silent, strict=True)), case.name
         compared += 1

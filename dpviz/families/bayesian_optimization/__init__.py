@@ -1,7 +1,8 @@
 """Private tuning: hyper-parameters are chosen on validation data of which no user shows (Sopa et al. 2025)."""
 
 from dpviz.families.bayesian_optimization.algorithms import Gibo, GradientDescent
+from dpviz.families.bayesian_optimization.baselines import GlobalSearch, RandomSearch
 from dpviz.families.bayesian_optimization.batches import Placing
 from dpviz.families.bayesian_optimization.kernels import Surrogate
 
-__all__ = ["Gibo", "GradientDescent", "Placing", "Surrogate"]
+__all__ = ["Gibo", "GlobalSearch", "GradientDescent", "Placing", "RandomSearch", "Surrogate"]

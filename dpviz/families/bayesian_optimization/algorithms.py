@@ -87,17 +87,26 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
         assert isinstance(plan.facts, TuningFacts)
         return planning.run_seconds(plan, replicates, cost, self._trainings(plan.facts))
 
+    def has_internal(self, facts: TuningFacts) -> bool:
+        return True
+
+    def record_seconds(self, plan: Plan, replicates: int, cost: Cost) -> tuple[float, float]:
+        """The internal output needs no further training but where exact gradients are compared with."""
+        dear = cost.dear and cost.evaluation + cost.dear
+        return replicates * cost.diagnostic + cost.reading, replicates * dear
+
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         walk = Walk(problem.facts, mechanisms, self.rule)
         estimates = self._estimates(problem, mechanisms.replicates)
-        latest = Snapshot(0, {"x": walk.x}, {NOISY_NORM.name: walk.norm, **estimates.released})
+        latest = Snapshot(0, {"x": walk.x}, {NOISY_NORM.name: walk.norm, **estimates.released}, estimates.seen(walk.x))
         yield latest
         for t, (event, step) in enumerate(zip(plan.events, plan.schedule["step_size"].tolist(), strict=True), 1):
             query = yield from between(estimates.at(walk.x), latest)
+            secret = estimates.seen(walk.x, query)
             walk.go(mechanisms.gaussian(query, event), step)
             released = {NOISY_NORM.name: walk.norm, **estimates.released}
-            latest = Snapshot(t, {"x": walk.x}, released, status=divergence_status(walk.lost))
+            latest = Snapshot(t, {"x": walk.x}, released, secret, status=divergence_status(walk.lost))
             yield latest
 
 
@@ -132,6 +141,12 @@ class Estimates:
         """Functions of iterates, box and kernel."""
         return {TRAININGS.name: self._evaluations.count.astype(float)}
 
+    def seen(self, x: np.ndarray, query: Query | None = None) -> dict[str, np.ndarray]:
+        """For diagnostics: x (R, d), the mean of the clipped gradients that was found there, and how many were
+        clipped."""
+        gradient = np.zeros_like(x) if query is None else query.value
+        return {"x": x, "gradient": gradient, "clipped": self._evaluations.clipped_share.copy()}
+
     def at(self, x: np.ndarray) -> Parts[Query]:
         """The mean of the users' clipped gradients at x (R, d), with pauses. Here the exact ones, where they are
         known."""
@@ -156,7 +171,8 @@ class Posteriors(Estimates):
         series = {name: np.empty(len(x)) for name in self._series}
         points, weights, pace = [], [], Pace()
         for r, theta in enumerate(x):
-            if pace.due(planning.choice_seconds(len(self._known[r].points), self._batches.most, len(theta))):
+            known = len(self._known[r].points)
+            if pace.due(float(planning.choice_seconds(known, self._batches.most, self._batches))):
                 yield
             trial = self._batches.chosen(self._known[r], theta)
             self._known[r] = trial.made().latest(self._batches.window)
@@ -190,7 +206,7 @@ class Gibo(Descent):
     batch_size: int | None = number(
         None,
         1,
-        400,
+        250,
         label="Evaluations per step",
         symbol="b",
         scale="log",

@@ -12,10 +12,10 @@ from dpviz.families.bayesian_optimization import planning
 from dpviz.families.bayesian_optimization.algorithms import TRAININGS
 from dpviz.families.bayesian_optimization.kernels import Matern
 from dpviz.families.bayesian_optimization.posterior import JITTER, solved
-from dpviz.pauses import between
+from dpviz.pauses import Pace, between
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import ExpMech
+from dpviz.privacy.events import ExpMech, Laplace
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.problems.base import Cost, Metric, check_facts
 from dpviz.problems.tuning import TuningFacts, TuningProblem
@@ -36,12 +36,14 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
     hue: ClassVar[int] = 1
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS,)
     candidates: int = number(
-        175, 1, 2000, label="Settings tried", symbol="N", scale="log", help="Drawn from the box; a training each."
+        175, 2, 2000, label="Settings tried", symbol="N", scale="log", help="Drawn from the box; a training each."
     )
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
+        if not budget.private:
+            return Plan.fixed(facts, budget, (Laplace(math.inf),))
         eta = calibration.calibrate_selections(budget, np.ones(1), prior=facts.released)
-        return Plan.fixed(facts, budget, (ExpMech(eta),), resolved={"selection_epsilon": eta} if eta < math.inf else {})
+        return Plan.fixed(facts, budget, (ExpMech(eta),), resolved={"selection_epsilon": eta})
 
     def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
         return planning.run_seconds(plan, replicates, cost, self.candidates)
@@ -61,8 +63,11 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
         points = np.array([generator.uniform(low, high, shape) for generator in mechanisms.public])
         query = yield from between(evaluations.utilities_in_parts(points), latest)
         (event,) = plan.events
-        best = mechanisms.exponential(query, event)
-        x = np.take_along_axis(points, best[:, :, None], axis=1)[:, 0]
+        if isinstance(event, Laplace):  # no privacy: the best of all
+            best = mechanisms.laplace(query._replace(norm="l1"), event).argmax(axis=1)
+        else:
+            best = mechanisms.exponential(query, event)[:, 0]
+        x = points[np.arange(len(points)), best]
         yield Snapshot(1, {"x": x}, {TRAININGS.name: evaluations.count.astype(float)})
 
 
@@ -94,13 +99,17 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
         steps = np.ones(self.iterations)
         events = calibration.calibrated_events("gaussian", budget, steps, facts.n, facts.n, facts.released)
         scales = [noise_scale(event, facts.loss_sensitivity) for event in events]
-        return Plan.fixed(facts, budget, events, noise={"loss": np.array(scales)})
+        noise = np.array(scales)
+        return Plan.fixed(facts, budget, events, noise={"loss": noise}, assumed_noise=noise)
 
     def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        known = np.arange(self.iterations, dtype=float)
-        work = known**3 / 3 + self.candidates * (known**2 + known * (plan.facts.d + 20))
-        algebra = self.iterations * planning.SECONDS_PER_CALL + planning.SECONDS_PER_MULTIPLICATION * float(work.sum())
+        work = sum(self._work(t, plan.facts.d) for t in range(self.iterations))
+        algebra = self.iterations * planning.SECONDS_PER_CALL + planning.SECONDS_PER_MULTIPLICATION * work
         return planning.run_seconds(plan, replicates, cost, self.iterations) + replicates * algebra
+
+    def _work(self, known: int, d: int) -> float:
+        """Multiplications of a step of a replicate with so many values known."""
+        return known**3 / 3 + self.candidates * (known**2 + known * (d + 20.0))
 
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
         facts = plan.facts
@@ -116,21 +125,22 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
         evaluations = problem.evaluations(count)
         latest = Snapshot(0, {"x": x}, {TRAININGS.name: np.zeros(count), NOISY_LOSS.name: np.full(count, np.nan)})
         yield latest
-        surfaces = [Surface(self.length_scale, plan.noise["loss"][0]) for _ in range(count)]
+        surfaces = [Surface(self.length_scale, float(plan.schedule["assumed_noise"][0])) for _ in range(count)]
+        pace = Pace()
         for t, event in enumerate(plan.events):
             for r, surface in enumerate(surfaces):
+                if pace.due(planning.SECONDS_PER_MULTIPLICATION * self._work(t, facts.d)):
+                    yield latest
                 anywhere = every[r].uniform(low, high, (self.candidates, facts.d))
                 near = x[r] + 0.5 * every[r].standard_normal((self.candidates // 2, facts.d))
                 anywhere[: len(near)] = np.clip(near, low, high)
                 points[r, t] = anywhere[-1] if t < self.first else anywhere[surface.lowest(anywhere, t)]
-                yield latest
             query = yield from between(evaluations.mean_loss_in_parts(points[:, t]), latest)
             noisy = mechanisms.gaussian(query, event)[:, 0]
             lost = lost | ~(np.abs(noisy) < DIVERGED)
             values[:, t] = np.where(lost, 0.0, noisy)
-            x = x.copy()
-            for r in np.flatnonzero(~lost).tolist():
-                x[r] = points[r, surfaces[r].learned(points[r, : t + 1], values[r, : t + 1])]
+            best = [surface.learned(points[r, : t + 1], values[r, : t + 1]) for r, surface in enumerate(surfaces)]
+            x = np.where(lost[:, None], x, points[np.arange(count), best])
             released = {TRAININGS.name: evaluations.count.astype(float), NOISY_LOSS.name: values[:, t].copy()}
             latest = Snapshot(t + 1, {"x": x}, released, status=divergence_status(lost))
             yield latest

@@ -11,6 +11,7 @@ from dpviz.families.bayesian_optimization.kernels import Surrogate
 from dpviz.families.bayesian_optimization.posterior import Evaluated, Local, Trial
 from dpviz.specification import Specification, choice, number
 
+
 class Placing(Specification):
     """How the points of a batch are chosen."""
 
@@ -32,7 +33,9 @@ class Placing(Specification):
         scale="log",
         help="From the iterate. Nearer points know the slope better, until noise and rounding decide.",
     )
-    least: int = number(0, 0, 50, label="Fewest per step", symbol="b_min", help="Also where nothing seems to be missing.")
+    least: int = number(
+        0, 0, 50, label="Fewest per step", symbol="b_min", help="Also where nothing seems to be missing."
+    )
     repeats: int = number(
         1, 1, 20, label="Repeats", symbol="m", scale="log", help="Of central differences, where noise asks for more."
     )
@@ -88,13 +91,11 @@ class Batches:
             return self._placed(local, self.size, axes)
         if local.unexplained <= self.level:
             return self._placed(local, self.placing.least, axes)
-        low, high = 0, 2 * d
-        found = self._placed(local, high, axes)
-        while found.unexplained > self.level and high < 2 * d * self.placing.repeats:
-            high += 2 * d
+        for high in range(2 * d, 2 * d * self.placing.repeats + 1, 2 * d):
             found = self._placed(local, high, axes)
-        if high > 2 * d:
-            return found
+            if found.unexplained <= self.level:
+                break
+        low = 0 if high == 2 * d else high - 1
         while high - low > 1:
             middle = (low + high) // 2
             trial = self._placed(local, middle, axes)

@@ -58,7 +58,7 @@ def unexplained(count: int, d: int, noise: float, least: float = 0.0) -> float:
 
 
 def smallest_batch(level: float, d: int, noise: float, least: float = 0.0, repeats: int = 1) -> int | None:
-    """The fewest points of a first step that leave at most `level`; None if `repeats` central designs are not enough."""
+    """The fewest points of a first step that leave at most `level`; None if `repeats` central designs leave more."""
     for count in (*range(1, 2 * d + 1), *(2 * d * m for m in range(2, repeats + 1))):
         if unexplained(count, d, noise, least) <= level:
             return count

@@ -1,4 +1,4 @@
-"""Kernels of unit amplitude with their derivatives, and what a method assumes of one user's loss (THEORY.md, section 2)."""
+"""Kernels of unit amplitude with their derivatives, and what is assumed of one user's loss (THEORY.md, section 2)."""
 
 import math
 from abc import ABC, abstractmethod

@@ -13,7 +13,8 @@ from dpviz.problems.base import Cost
 from dpviz.problems.tuning import TuningFacts
 
 LATER_SHARE = 0.6  # of the first batch, that later steps need on average
-SECONDS_PER_CALL, SECONDS_PER_MULTIPLICATION = 1e-4, 0.3e-9  # of one trial of a batch, and of its linear algebra
+# Of one trial of a batch, and of its linear algebra, measured as `problems.base` says.
+SECONDS_PER_CALL, SECONDS_PER_MULTIPLICATION = 1e-4, 0.06e-9
 
 
 def first_batch(batches: Batches) -> int:
@@ -41,10 +42,11 @@ def _expected_batches(batches: Batches, steps: int) -> np.ndarray:
     return found
 
 
-def choice_seconds(known: np.ndarray | int, batch: int, d: int) -> np.ndarray:
+def choice_seconds(known: np.ndarray | int, batch: int, batches: Batches) -> np.ndarray:
     """About how long it takes to choose a batch of a replicate, with `known` evaluations."""
-    known = np.asarray(known, dtype=float)
-    trials, work = 3 + math.log2(d), (known + batch) ** 2 * (batch + 2 * d) + batch**3 / 3
+    known, d = np.asarray(known, dtype=float), len(batches.low)
+    trials = 1.0 if batches.size is not None or batches.placing.design == "central" else 3 + math.log2(d)
+    work = known**2 * (batch + 2 * d) + 2 * known * batch**2 + batch**3
     return trials * (SECONDS_PER_CALL + SECONDS_PER_MULTIPLICATION * work) + SECONDS_PER_MULTIPLICATION * 10 * d**3
 
 
@@ -54,7 +56,7 @@ def algebra_seconds(facts: TuningFacts, batches: Batches, steps: int) -> float:
     known = np.minimum(np.cumsum(_expected_batches(batches, steps)), batches.window)
     users = facts.n * facts.d * known
     work = SECONDS_PER_MULTIPLICATION * (users + known**3 / 3 + 2 * known**2 * facts.d)
-    return float((choice_seconds(known, first, facts.d) + work).sum())
+    return float((choice_seconds(known, first, batches) + work).sum())
 
 
 def run_seconds(plan: Plan, replicates: int, cost: Cost, trainings: float) -> float:
@@ -77,8 +79,8 @@ def warnings(facts: TuningFacts, clip: float, noise: float) -> tuple[str, ...]:
     if total <= clip / 2:
         return ()
     return (
-        f"The noise is about {short(total)} long in every step, and no gradient is longer than the clip, {short(clip)}: "
-        "most steps go nowhere. Take fewer steps, more users or a larger budget.",
+        f"The noise is about {short(total)} long in every step, and no gradient is longer than the clip, "
+        f"{short(clip)}: most steps go nowhere. Take fewer steps, more users or a larger budget.",
     )
 
 
@@ -88,8 +90,8 @@ def surrogate_warnings(facts: TuningFacts, batches: Batches) -> tuple[str, ...]:
     if surrogate.relative_noise < facts.observation_sd**2:
         found.append(
             f"The process assumes noise of variance {short(surrogate.relative_noise)} and observations have "
-            f"{short(facts.observation_sd**2)}, if a user's loss has variance 1. Assuming too little costs most: points "
-            "come too near, and noise is taken for slopes."
+            f"{short(facts.observation_sd**2)}, if a user's loss has variance 1. Assuming too little costs most: "
+            "points come too near, and noise is taken for slopes."
         )
     if batches.size is None and batches.placing.design != "central":
         noise, nearest = surrogate.relative_noise, batches.placing.nearest

@@ -117,7 +117,8 @@ class Trial(Local):
         own = kernel.slopes(before.theta, self.points) - self._across.T @ before.slopes
         ones = 1 - self._across.T @ before.ones
         slopes = np.concatenate([before.slopes, solved(self._own, own)])
-        super().__init__(known, before.theta, slopes, np.concatenate([before.ones, solved(self._own, ones[:, None])[:, 0]]))
+        both = np.concatenate([before.ones, solved(self._own, ones[:, None])[:, 0]])
+        super().__init__(known, before.theta, slopes, both)
 
     def made(self) -> Evaluated:
         """The posterior after the evaluations: the factor grows, and is not computed again."""
