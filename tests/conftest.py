@@ -4,13 +4,17 @@ A browser on a machine that does other things may be late: what fails there is t
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dpviz import processes
+
 # Pages that run in the tests' own process compute there, too: nothing to start, and a test can look inside.
 os.environ["DPVIZ_WORKERS"] = "0"
 os.environ["DPVIZ_STORE"] = "off"  # what is tested is computed
+os.environ["DPVIZ_TRAINERS"] = "0"  # the other processors have tests of their own to run
 
 TESTS = Path(__file__).parent
 
@@ -32,3 +36,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
         elif item.get_closest_marker("slow") is None:
             item.add_marker("unit")
+
+
+@pytest.fixture(scope="module")
+def in_a_crowd() -> Iterator[None]:
+    """Children do not step back: beside other tests, which keep all processors busy, they would wait for minutes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "LOWEST", 0)
+        yield

@@ -111,6 +111,9 @@ def test_the_package_takes_its_dependencies_from_requirements_and_its_version_fr
     assert dpviz.__version__ in (ROOT / "CHANGELOG.md").read_text()
 
 
+NAMES = {"sklearn": "scikit-learn"}  # modules whose package is called otherwise
+
+
 @pytest.mark.slow
 def test_requirements_name_what_the_code_imports_and_nothing_else() -> None:
     modules = set().union(*map(imported, PRODUCT)) - set(sys.stdlib_module_names) - {"dpviz"}
@@ -118,7 +121,7 @@ def test_requirements_name_what_the_code_imports_and_nothing_else() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     optional = {Requirement(line).name for lines in extras.values() for line in lines}
     # pandas reads and writes Parquet through pyarrow, without an import of ours.
-    assert modules | {"pyarrow"} == declared | optional
+    assert {NAMES.get(module, module) for module in modules} | {"pyarrow"} == declared | optional
     for line in itertools.chain.from_iterable(extras.values()):
         assert Requirement(line) in requirements(ROOT / "tests" / "requirements.txt")
 

@@ -11,10 +11,11 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from dpviz.experiments.cells import OURS, TOO_LARGE, Cell, Heard, Outcome, Stopping, execute, numbered, seconds_left
-from dpviz.experiments.increments import extend, pack, unpack
+from dpviz.experiments.increments import extend
 from dpviz.experiments.line import Line
-from dpviz.experiments.processes import Child, Ended, Why
 from dpviz.experiments.trace import Trace
+from dpviz.messages import pack, unpack
+from dpviz.processes import Child, Ended, Why
 
 WORKER = "dpviz.experiments.worker"
 PATIENCE = 1.0  # seconds that a worker has to stop by itself

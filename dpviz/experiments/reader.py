@@ -22,8 +22,8 @@ from dpviz.datasets.arrow import frame_of
 from dpviz.datasets.files import read_columns
 from dpviz.datasets.limits import too_big, unreadable
 from dpviz.errors import UserError
-from dpviz.experiments.increments import pack, unpack
-from dpviz.experiments.processes import MEMORY, Child, Ended, Parent, Why, limited, resident
+from dpviz.messages import pack, unpack
+from dpviz.processes import MEMORY, Child, Ended, Parent, Why, limited, resident
 
 MODULE = "dpviz.experiments.reader"
 GROWN = 500e6  # bytes of memory from which the process is replaced after a file

@@ -10,9 +10,10 @@ import numpy as np
 
 from dpviz.experiments.cells import Cell, Outcome, execute
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.increments import Sender, ending, pack, unpack
-from dpviz.experiments.processes import Parent, limited, resident
+from dpviz.experiments.increments import Sender, ending
 from dpviz.experiments.trace import Trace
+from dpviz.messages import pack, unpack
+from dpviz.processes import Parent, limited, resident
 
 EVERY = 0.1  # seconds between two increments
 

@@ -347,10 +347,13 @@ def clipped_sum(rows: np.ndarray, clip: float) -> tuple[np.ndarray, int]:
     out; and how many were shortened."""
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    if not np.isfinite(lengths.sum()):
-        rows = np.where(np.isfinite(rows).all(axis=1)[:, None], rows, 0.0)
-        largest = np.maximum(np.abs(rows).max(axis=1), 1e-300)
-        lengths = largest * np.linalg.norm(rows / largest[:, None], axis=1)
+    odd = np.flatnonzero(~np.isfinite(lengths))
+    if len(odd):  # too long for its square, or no number; what is found of the others stays, to the last bit
+        rows = rows.copy()
+        rows[odd] = np.where(np.isfinite(rows[odd]).all(axis=1)[:, None], rows[odd], 0.0)
+        largest = np.maximum(np.abs(rows[odd]).max(axis=1), 1e-300)
+        with np.errstate(over="ignore"):
+            lengths[odd] = largest * np.linalg.norm(rows[odd] / largest[:, None], axis=1)
     long = lengths > clip
     factors = np.ones(len(rows))
     factors[long] = clip / lengths[long]

@@ -70,14 +70,23 @@ def loaded(data: DatasetSpecification, tables: Mapping[str, np.ndarray]) -> Part
     return found, found.users if isinstance(found, UserDataset) else np.arange(found.facts.n)
 
 
-def rows_of(features: np.ndarray, targets: np.ndarray, places: np.ndarray, chosen: np.ndarray) -> Rows:
+def rows_of(
+    features: np.ndarray, targets: np.ndarray, places: np.ndarray, chosen: np.ndarray, most: int | None = None
+) -> Rows:
     """The rows of the chosen users, who are numbered in that order.
 
-    features (rows, p), targets (rows,), places (rows,) whose each row is, chosen (k,) different users.
+    features (rows, p), targets (rows,), places (rows,) whose each row is, chosen (k,) different users. most : rows of a
+        user that count, spread over those that there are; None: all.
     """
     numbers = np.full(max(int(places.max(initial=0)), int(chosen.max(initial=0))) + 1, -1)
     numbers[chosen] = np.arange(len(chosen))
     mine = numbers[places]
     order = np.argsort(mine, kind="stable")[np.count_nonzero(mine < 0) :]
+    if most is not None:
+        counts = np.bincount(mine[order], minlength=len(chosen))
+        rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        each = np.repeat(counts, counts)
+        step = np.minimum(most, each)  # rank j is kept where ⌊j k/c⌋ takes a new value, k of c times
+        order = order[(rank == 0) | (rank * step // each > (rank - 1) * step // each)]
     alone = np.array_equal(mine[order], np.arange(len(chosen)))  # one row each
     return Rows(features[order], targets[order], Users(len(chosen), None if alone else mine[order]))

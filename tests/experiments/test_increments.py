@@ -10,10 +10,11 @@ import pytest
 from dpviz.experiments import increments, worker
 from dpviz.experiments.cells import TOO_LARGE, Cell, InThread, Outcome, execute
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.increments import Sender, extend, outcome_from_bytes, outcome_to_bytes, pack, unpack
+from dpviz.experiments.increments import Sender, extend, outcome_from_bytes, outcome_to_bytes
 from dpviz.experiments.trace import Lane, Trace
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.mirror_descent import BiasReduced
+from dpviz.messages import pack, unpack
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy
 from dpviz.problems.matrix_games import MatrixGame
 from dpviz.problems.quadratic import Quadratic

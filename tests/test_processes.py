@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from dpviz.experiments import processes
-from dpviz.experiments.processes import LOWEST, ROOT, Child, Ended, resident
+from dpviz import processes
+from dpviz.processes import LOWEST, ROOT, Child, Ended, resident
 from tests.waiting import until
 
-MODULE = "tests.experiments.child"
+MODULE = "tests.child"
 PATIENCE = 30.0  # seconds until a test gives up
 pytestmark = pytest.mark.usefixtures("in_a_crowd")
 
@@ -117,7 +117,7 @@ def test_a_child_can_be_killed_while_somebody_waits_for_it(mortal: Child) -> Non
 def test_a_child_ends_with_its_parent_and_not_by_an_interrupt() -> None:
     program = f"""
         import os, signal
-        from dpviz.experiments.processes import Child
+        from dpviz.processes import Child
         child = Child({MODULE!r})
         child.send([b"hello"])
         child.receive(30.0)

@@ -3,8 +3,8 @@
 import os
 import sys
 
-from dpviz.experiments import processes
-from dpviz.experiments.processes import Parent
+from dpviz import processes
+from dpviz.processes import Parent
 from tests.waiting import until
 
 

@@ -26,7 +26,7 @@ from typing import IO, Literal, NoReturn
 Why = Literal["time", "memory", "crash"]
 Pieces = Iterable[bytes | memoryview]
 
-ROOT = Path(__file__).resolve().parents[2]  # of the package, where a child finds it
+ROOT = Path(__file__).resolve().parents[1]  # of the package, where a child finds it
 LOWEST = 19  # niceness: pages come first
 MEMORY, TIME = 77, 78  # exit codes of a child that ended itself because it had reached a limit
 LATE = 1.0  # seconds beyond its limit that a run may take to end by itself

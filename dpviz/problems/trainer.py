@@ -1,0 +1,21 @@
+"""A process that trains for a run beside it. Started as `python -m dpviz.problems.trainer`, by `Trainers`."""
+
+from dpviz.messages import pack, unpack
+from dpviz.problems.learners import LEARNERS
+from dpviz.processes import Parent
+
+
+def main() -> None:
+    """Take a learner, then points, and answer with the losses there, until nobody asks any more."""
+    parent = Parent(lambda _: False)
+    messages = parent.messages()
+    parent.send(pack({"ready": True}, {}))
+    header, arrays = unpack(next(messages))
+    learner = LEARNERS[header["learner"]](arrays, **header["settings"])
+    for message in messages:
+        header, arrays = unpack(message)
+        parent.send(pack(header, {"losses": learner.losses(arrays["points"])}))
+
+
+if __name__ == "__main__":
+    main()
