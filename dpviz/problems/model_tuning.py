@@ -67,6 +67,10 @@ class ModelTuning(TuningSpecification):
     def box(self, names: tuple[str, ...]) -> list[tuple[str, float, float]]:
         """Name and range of every hyper-parameter, not of its logarithm, for features of these names."""
 
+    @abstractmethod
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "ModelProblem":
+        """Load and scale the rows."""
+
     def settings(self, deviation: float) -> dict[str, float]:
         """What the learner needs beside its rows. deviation : standard deviation of the training targets."""
         return {}
