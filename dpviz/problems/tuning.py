@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz.datasets.base import NO_TABLES
-from dpviz.pauses import Pace, Parts, finished, slices
+from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED
+from dpviz.pauses import LONGEST, Pace, Parts, finished, slices
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Cost, Facts, Metric, Problem, ProblemSpecification
 from dpviz.specification import choice, number
@@ -21,6 +21,7 @@ from dpviz.specification import choice, number
 # number of it.
 SECONDS_PER_PRODUCT, SECONDS_PER_NUMBER = 0.15e-9, 4e-9
 BLOCK = 400_000  # numbers of users' gradients that are looked at together
+LOSSES = 4_000_000  # numbers that are kept of losses of which only means are asked
 
 
 @dataclass(frozen=True)
@@ -138,12 +139,14 @@ class TuningSpecification(ProblemSpecification):
         """One training for the losses at a point; diagnostics take one, too."""
         assert isinstance(facts, TuningFacts)
         training = facts.training_seconds + facts.n * SECONDS_PER_NUMBER
+        gradients = 32.0 * facts.n * facts.d if facts.has_gradients else 0.0  # of one point, and how they are found
         return Cost(
             evaluation=training,
             batch_row=training / facts.n,
             diagnostic=training,
             dear=facts.gradient_seconds,
-            table=8.0 * facts.n * facts.d,
+            preparation=facts.n * facts.d * SECONDS_PER_LOADED,
+            table=24.0 * facts.n * facts.d + gradients,
             replicate=16.0 * facts.n,
         )
 
@@ -213,7 +216,7 @@ class TuningProblem(Problem):
     def _mean_gradients(self, points: np.ndarray) -> Parts[np.ndarray]:
         """(P, d) ∇F, nothing clipped."""
         found = np.empty(points.shape)
-        for part in slices(len(points), self.facts.training_seconds + self.facts.gradient_seconds):
+        for part in gradient_slices(len(points), self.facts):
             if part.start:
                 yield
             found[part] = finite(self._gradients(points[part]), 0.0).mean(axis=1)
@@ -285,7 +288,7 @@ class Evaluations:
         """The same of the users' true gradients at x (R, d), for methods that may ask for more than losses. It takes a
         training; nothing is kept."""
         value = np.zeros((len(x), self._facts.d))
-        for part in slices(len(x), self._facts.training_seconds + self._facts.gradient_seconds):
+        for part in gradient_slices(len(x), self._facts):
             if part.start:
                 yield
             for r, rows in enumerate(self._problem._gradients(x[part]), part.start):
@@ -310,8 +313,14 @@ class Evaluations:
         return Query(total / self._facts.n, self._facts.gradient_sensitivity(clip), "l2")
 
     def _means(self, points: np.ndarray) -> Parts[np.ndarray]:
-        found = yield from self._observed(list(points))
-        return np.array([np.clip(losses, 0.0, self._facts.loss_cap).mean(axis=1) for losses in found])
+        """(R, k) means over the users at points (R, k, d), of some points after the others."""
+        means, many = np.empty(points.shape[:2]), points.shape[1]
+        size = max(1, LOSSES // (len(points) * self._facts.n))
+        for start in range(0, many, size):
+            part = slice(start, min(start + size, many))
+            found = yield from self._observed(list(points[:, part]))
+            means[:, part] = [np.clip(losses, 0.0, self._facts.loss_cap).mean(axis=1) for losses in found]
+        return means
 
     def _observed(self, points: Sequence[np.ndarray]) -> Parts[list[np.ndarray]]:
         """For each replicate (b_r, n) losses with observation noise, those that are no finite number at the cap."""
@@ -331,6 +340,13 @@ class Evaluations:
     def _blocks(self) -> Iterator[slice]:
         size = max(1, BLOCK // self._facts.d)
         return (slice(start, min(start + size, self._facts.n)) for start in range(0, self._facts.n, size))
+
+
+def gradient_slices(count: int, facts: TuningFacts) -> Iterator[slice]:
+    """0..count in slices of points whose users' gradients (P, n, d) are found together: for a while, and within a
+    memory."""
+    seconds = facts.training_seconds + facts.gradient_seconds
+    return slices(count, max(seconds, LONGEST * facts.n * facts.d / LOSSES))
 
 
 def finite(values: np.ndarray, instead: float) -> np.ndarray:

@@ -64,3 +64,52 @@ def test_one_user_replaced_by_anything_moves_no_query_beyond_its_sensitivity() -
         losses[:, 0] = values
     one, two = (asked(losses)[0].value[0] for losses in opposite)
     assert np.linalg.norm(one - two) == pytest.approx(2 * clip / N, rel=1e-9)  # attained
+
+
+def test_users_change_places_and_the_mean_stays_and_others_stay_to_the_last_bit() -> None:
+    generator = np.random.default_rng(1)
+    losses, weights = generator.uniform(0, 5, (7, N)), generator.standard_normal((R, 7, D))
+    one = finished(evaluated(Given(losses)).gradient_in_parts(weights, 1.0)).value
+    order = generator.permutation(N)
+    two = finished(evaluated(Given(losses[:, order])).gradient_in_parts(weights, 1.0)).value
+    assert two == pytest.approx(one, rel=1e-12)
+    alone, hostile = np.zeros((7, N)), np.zeros((7, N))
+    alone[:, 3] = hostile[:, 3] = losses[:, 3]
+    hostile[:, 7], hostile[:, 9] = np.nan, [1e300, -1e300] * 3 + [np.inf]
+    rows = [evaluated(Given(given))._losses[0].T @ weights[0] for given in (alone, hostile)]
+    assert np.array_equal(rows[0][3], rows[1][3])
+
+
+def test_of_longer_arrays_the_rows_that_fill_up_do_not_count_and_old_points_leave() -> None:
+    generator = np.random.default_rng(2)
+    losses, weights = generator.uniform(0, 5, (7, N)), generator.standard_normal((R, 9, D))
+    found = evaluated(Given(losses), window=4)
+    assert [len(points) for points in found.points] == [4, 4] and found.count.tolist() == [7, 5]
+    value = finished(found.gradient_in_parts(weights, 1e9)).value
+    every = np.concatenate([losses, losses])  # what the box answers, one training after the other
+    for r, kept in enumerate((every[3:7], every[8:12])):
+        assert value[r] == pytest.approx((kept.T @ weights[r, :4]).mean(axis=0), rel=1e-12)
+    assert found.clipped_share.tolist() == [0.0, 0.0]
+
+
+def test_observation_noise_is_each_users_own_or_everybodys_and_the_same_for_a_replicate_whoever_else_runs() -> None:
+    zeros = np.zeros((40, N))
+    own, shared = (evaluated(Given(zeros, sd=0.5, shared=s), (40, 40))._losses for s in (False, True))
+    assert np.std(own) == pytest.approx(0.5, rel=0.06)  # 4 standard errors of 4000 draws: 4.5 %
+    assert np.ptp(shared[0], axis=1).max() == 0.0 and np.std(shared[0][:, 0]) == pytest.approx(0.5, rel=0.5)
+    assert not np.array_equal(own[0], own[1])
+    (alone,) = evaluated(Given(zeros, sd=0.5), (40,))._losses
+    assert np.array_equal(alone, own[0])
+
+
+def test_what_is_asked_is_counted_and_what_is_no_number_counts_as_the_cap() -> None:
+    losses = np.full((4, N), np.nan)
+    losses[0] = 1.0
+    problem = Given(losses, cap=2.0)
+    found = problem.evaluations(R)
+    points = np.zeros((R, 4, D))
+    utilities = finished(found.utilities_in_parts(points)).value
+    assert utilities.tolist() == [[-1.0, -2.0, -2.0, -2.0]] * R and found.count.tolist() == [4, 4]
+    assert finished(found.mean_loss_in_parts(points[:, 0])).value.tolist() == [[1.0], [2.0]]
+    assert found.count.tolist() == [5, 5] and [len(kept) for kept in found.points] == [0, 0]
+    assert problem.evaluate({"x": points[0]})["objective"].tolist() == [1.0, 2.0, 2.0, 2.0]

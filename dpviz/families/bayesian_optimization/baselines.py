@@ -18,7 +18,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import ExpMech, Laplace
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.problems.base import Cost, Metric, check_facts
-from dpviz.problems.tuning import TuningFacts, TuningProblem
+from dpviz.problems.tuning import LOSSES, TuningFacts, TuningProblem
 from dpviz.specification import number
 
 NOISY_LOSS = Metric("noisy_loss", "Noisy loss of the last evaluation", released=True, better="")
@@ -50,7 +50,9 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
 
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
         facts = plan.facts
-        return replicates * (cost.replicate + 16.0 * self.candidates * (facts.n + facts.d))
+        return replicates * (cost.replicate + 16.0 * self.candidates * facts.d) + 24.0 * max(
+            LOSSES, replicates * facts.n
+        )
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
