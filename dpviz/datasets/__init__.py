@@ -37,7 +37,9 @@ from dpviz.datasets.synthetic import (
     UniformLinear,
     UniformLogistic,
 )
+from dpviz.datasets.tuning import FactorDraws, NormalDraws, ProcessDraws, RegressionDraws
 from dpviz.datasets.upload import Prepared, Upload, UploadedTable, prepare
+from dpviz.datasets.users import UserUpload, prepare_users
 
 __all__ = [
     "BundledTable",
@@ -53,6 +55,7 @@ __all__ = [
     "DatasetFacts",
     "DatasetSpecification",
     "Detected",
+    "FactorDraws",
     "GroupedBundled",
     "GroupedLosses",
     "GroupedSigns",
@@ -60,16 +63,20 @@ __all__ = [
     "GroupedUpload",
     "HeavyTailed",
     "LatentGame",
+    "NormalDraws",
     "PaperLogistic",
     "Prepared",
     "PreparedCategories",
+    "ProcessDraws",
     "Reading",
+    "RegressionDraws",
     "Saddle",
     "SphereLinear",
     "UniformLinear",
     "UniformLogistic",
     "Upload",
     "UploadedTable",
+    "UserUpload",
     "data_file",
     "describe_columns",
     "detect_reading",
@@ -82,6 +89,7 @@ __all__ = [
     "prepare_categories",
     "prepare_covertype",
     "prepare_groups",
+    "prepare_users",
     "read_table",
     "suggest_categories",
     "suggested_bounds",

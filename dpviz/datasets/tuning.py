@@ -131,3 +131,6 @@ class FactorDraws(DatasetSpecification):
         x = 0.8 * own + 0.6 * factors[:, np.arange(self.dimension) % 10]
         target = 1.2 * np.sin(1.5 * x[:, 0]) + 0.8 * x[:, 1] * x[:, 2] + x[:, 3] - 0.8 * x[:, 4] + 0.6 * np.abs(x[:, 5])
         return x, target + self.noise * generator.standard_normal(self.rows)
+
+
+DRAWN = (NormalDraws, RegressionDraws, ProcessDraws, FactorDraws)  # whose rows are independent, in whatever order

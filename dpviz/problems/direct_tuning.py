@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.tuning import NormalDraws, RegressionDraws
 from dpviz.pauses import Parts, finished
-from dpviz.problems.base import Metric
+from dpviz.problems.base import Cost, Facts, Metric
 from dpviz.problems.tuning import (
     SECONDS_PER_NUMBER,
     SECONDS_PER_PRODUCT,
@@ -23,6 +23,8 @@ from dpviz.problems.tuning import (
 )
 from dpviz.problems.users import Rows, chosen_features, loaded, most_features, rows_of, user_count
 from dpviz.specification import number, switch
+
+ROUNDS, STEPS = 20, 10  # of the search for the minimiser of a table, with a pause after each round
 
 
 class DirectTuning(TuningSpecification):
@@ -172,6 +174,11 @@ class HuberRegression(DirectTuning):
         """c√2, which no user's gradient exceeds; inf without Mallows weights."""
         return self.corner * math.sqrt(2) if self.weighted else math.inf
 
+    def cost(self, facts: Facts) -> Cost:
+        cost = super().cost(facts)
+        searched = not isinstance(self.data, RegressionDraws)
+        return replace(cost, preparation=cost.preparation + searched * 60 * (cost.evaluation + cost.dear))
+
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Huber":
         return finished(self.build_in_parts(tables))
 
@@ -214,16 +221,25 @@ class Huber(GradientProblem):
         return self._users.means(pull[:, :, None] * self._rows)
 
     def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
-        best = self._minimiser if self._known is None else self._known
-        return {"distance": np.linalg.norm(points - best, axis=1)}
+        if self._known is None:
+            self._known = finished(self._minimised())
+        return {"distance": np.linalg.norm(points - self._known, axis=1)}
 
-    @cached_property
-    def _minimiser(self) -> np.ndarray:
-        """(d,) by L-BFGS, in the box."""
+    def prepare(self) -> Parts[None]:
+        if self._known is None:
+            self._known = yield from self._minimised()
+
+    def _minimised(self) -> Parts[np.ndarray]:
+        """(d,) the minimiser in the box, by L-BFGS, a few steps at a time."""
 
         def value(x: np.ndarray) -> tuple[float, np.ndarray]:
             return float(self._losses(x[None]).mean()), self._gradients(x[None])[0].mean(axis=0)
 
-        low, high = self.facts.box
-        found = minimize(value, np.zeros(self.facts.d), jac=True, method="L-BFGS-B", bounds=np.array([low, high]).T)
-        return np.asarray(found.x)
+        x, box = np.zeros(self.facts.d), np.array(self.facts.box).T
+        for _ in range(ROUNDS):
+            found = minimize(value, x, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": STEPS})
+            x = np.asarray(found.x)
+            if found.success:
+                break
+            yield
+        return x

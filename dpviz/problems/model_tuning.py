@@ -3,19 +3,20 @@
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
-from dpviz.datasets.tuning import FactorDraws, ProcessDraws
+from dpviz.datasets.tuning import DRAWN, FactorDraws, ProcessDraws
 from dpviz.pauses import Parts, finished
 from dpviz.problems.base import Cost, Facts
-from dpviz.problems.learners import LEARNERS, Learner, ProcessLearner, training_seconds
+from dpviz.problems.learners import LEARNERS, SECONDS_PER_FACTORED, Learner, ProcessLearner, training_seconds
 from dpviz.problems.trainers import Trainers
 from dpviz.problems.tuning import GradientProblem, TuningFacts, TuningProblem, TuningSpecification
 from dpviz.problems.users import Users, chosen_features, loaded, most_features, rows_of, user_count
-from dpviz.specification import choice, number, switch
+from dpviz.specification import choice, number
 
 ROWS_OF_A_USER = 20  # most that count of one user of the validation data
 FURTHEST = 5.0  # standard deviations of the training rows; features beyond are cut there
@@ -34,17 +35,14 @@ def _validation_users(default: int) -> Any:
 class ModelTuning(TuningSpecification):
     """A model that is trained on some users of a table and judged by the others.
 
-    Nothing is fitted to the validation users: features and targets are scaled by what the training rows say, unless
-    they come scaled, and the box is declared.
+    Who trains is chosen by a public seed; of drawn data, the first rows. Nothing is fitted to the validation users:
+    features and targets are scaled by what the training rows say, unless they come scaled, and the box is declared.
     """
 
     data: DatasetSpecification
     most_features: int = most_features(100)
     training_rows: int = _training_rows(300)
     validation_users: int = _validation_users(1000)
-    shuffled: bool = switch(
-        True, label="Draw the training users", help="At random, by a public seed. Off: the first ones of the table."
-    )
     declared_seconds: float | None = number(
         None,
         1e-5,
@@ -92,14 +90,27 @@ class ModelTuning(TuningSpecification):
         training = max(1, min(self.training_rows, users // 2))
         return training, min(self.validation_users, users - training)
 
+    @property
+    def order(self) -> np.ndarray:
+        """All users: who trains, then who validates, then who is not used."""
+        users = user_count(self.data.facts())
+        return np.arange(users) if isinstance(self.data, DRAWN) else np.random.default_rng(0).permutation(users)
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """At most: training rows, validation rows, features."""
+        known, (training, n) = self.data.facts(), self.split
+        alone = user_count(known) == known.n
+        rows = n if alone else min(known.n, n * ROWS_OF_A_USER)
+        return training if alone else self.training_rows, rows, len(self.chosen)
+
     def facts(self) -> TuningFacts:
         known = self.data.facts()
         names, low, high = zip(*self.box(tuple(known.names[j] for j in self.chosen)), strict=True)
         n, d = self.split[1], len(names)
         seconds = self.declared_seconds
         if seconds is None:
-            judged = n if user_count(known) == known.n else min(known.n, n * ROWS_OF_A_USER)
-            seconds = training_seconds(self.learner, self.training_rows, judged, len(self.chosen))
+            seconds = training_seconds(self.learner, *self.sizes)
         return TuningFacts(
             n=n,
             d=d,
@@ -119,27 +130,19 @@ class ModelTuning(TuningSpecification):
         return 0.0
 
     def cost(self, facts: Facts) -> Cost:
-        known, cost = self.data.facts(), super().cost(facts)
-        m, p = self.training_rows, len(self.chosen)
-        rows = m + facts.n * (1 if user_count(known) == known.n else ROWS_OF_A_USER)
-        table = 16.0 * known.n * known.d + 32.0 * rows * p
-        kernels = 8.0 * m * (2 * m + 2 * rows)  # at work, for one training at a time
-        preparation = known.n * known.d * SECONDS_PER_LOADED + self.data_seconds
-        named = {name: getattr(cost, name) for name in cost.__dataclass_fields__}
-        return Cost(**(named | {"table": table + kernels, "preparation": preparation}))
-
-    @property
-    def data_seconds(self) -> float:
-        """What drawing the data takes where that is more than the numbers of a table."""
-        return self.data.rows**3 * 0.1e-9 if isinstance(self.data, ProcessDraws) else 0.0
+        known, cost, (m, v, p) = self.data.facts(), super().cost(facts), self.sizes
+        table = 16.0 * known.n * known.d + 32.0 * (m + v) * p
+        kernels = 16.0 * m * (m + v) + 24.0 * v * p  # at work, for one training at a time, with gradients
+        drawn = known.n**3 * SECONDS_PER_FACTORED if isinstance(self.data, ProcessDraws) else 0.0
+        preparation = known.n * known.d * SECONDS_PER_LOADED + drawn
+        return replace(cost, table=cost.table + table + kernels, preparation=preparation)
 
     def trained(self, tables: Mapping[str, np.ndarray]) -> Parts[tuple[Learner, Users]]:
         """In parts: the learner with its rows, and whose the validation rows are."""
         data, places = yield from loaded(self.data, tables)
-        users = user_count(data.facts)
-        order = np.random.default_rng(0).permutation(users) if self.shuffled else np.arange(users)
         training, validation = self.split
         features = data.features[:, self.chosen]
+        order = self.order
         own = rows_of(features, data.labels, places, order[:training])
         theirs = rows_of(features, data.labels, places, order[training : training + validation], ROWS_OF_A_USER)
         some = np.linspace(0, len(own.targets) - 1, min(len(own.targets), self.training_rows)).round().astype(int)
@@ -172,9 +175,6 @@ class LengthScales(ModelTuning):
     data: DatasetSpecification = ProcessDraws()
     training_rows: int = _training_rows(200)
     validation_users: int = _validation_users(500)
-    shuffled: bool = switch(
-        False, label="Draw the training users", help="At random, by a public seed. Off: the first ones of the table."
-    )
     noise: float | None = number(
         None,
         1e-3,

@@ -8,6 +8,7 @@ import os
 import weakref
 from collections import deque
 from contextlib import suppress
+from itertools import count
 
 import numpy as np
 
@@ -53,38 +54,50 @@ class _Helper:
         self.child.send(pack({"number": number}, {"points": point}))
 
 
+class _Call:
+    """Points that somebody asks about: those that wait, and what has been found of the others."""
+
+    def __init__(self, points: np.ndarray, rows: int) -> None:
+        self.points, self.found = points, np.empty((len(points), rows))
+        self.waiting, self.missing = deque(range(len(points))), len(points)
+
+    def take(self, place: int, losses: np.ndarray) -> None:
+        """The losses (v,) at a point."""
+        self.found[place] = losses
+        self.missing -= 1
+
+
 class Trainers:
-    """Who trains: this process, and others beside it if a training takes `seconds` and that is long."""
+    """Who trains: this process, and others beside it if a training takes `seconds` and that is long.
+
+    Several may ask at a time, in turns: the arms of an experiment share the problem.
+    """
 
     def __init__(self, learner: Learner, seconds: float) -> None:
-        self._learner, self._seconds = learner, seconds
-        self.wanted = seconds >= SLOW and beside() > 0
+        self._learner, self.wanted = learner, seconds >= SLOW and beside() > 0
         self._helpers: list[_Helper] = []
-        self._started, self._number = False, 0
+        self._given: dict[int, tuple[_Call, int]] = {}  # what the others have, by its number: whose, and which point
+        self._started, self._numbers = False, count()
         weakref.finalize(self, _end, self._helpers)
 
     def losses_in_parts(self, points: np.ndarray) -> Parts[np.ndarray]:
         """(P, v) the losses of the validation rows at points (P, d), with a pause after each training."""
         if not self._started and len(points) > 1:
             self._start()
-        first = self._number
-        self._number += len(points)  # an answer to who has asked before, and has stopped, has a smaller number
-        found = np.empty((len(points), len(self._learner.arrays["z"])))
-        waiting, missing = deque(range(len(points))), set(range(len(points)))
-        while missing:
-            self._share_out(points, waiting, first)
-            if waiting:
-                place = waiting.popleft()
-                found[place] = self._learner.losses(points[place : place + 1])[0]
-                missing.remove(place)
-            for helper in list(self._helpers):
-                try:
-                    self._hear(helper, found, missing, first, 0.0 if waiting else LOOK)
-                except Ended:
-                    self._lose(helper, waiting, first)
-            if missing:
-                yield
-        return found
+        call = _Call(points, len(self._learner.arrays["z"]))
+        try:
+            while call.missing:
+                self._share_out(call)
+                if call.waiting:
+                    place = call.waiting.popleft()
+                    call.take(place, self._learner.losses(points[place : place + 1])[0])
+                for helper in list(self._helpers):
+                    self._hear(helper, 0.0 if call.waiting else LOOK)
+                if call.missing:
+                    yield
+        finally:  # who has stopped wants no answers
+            self._given = {number: asked for number, asked in self._given.items() if asked[0] is not call}
+        return call.found
 
     def _start(self) -> None:
         """Start the others. Where none can be, this process does everything."""
@@ -93,29 +106,35 @@ class Trainers:
             for _ in range(beside()):
                 self._helpers.append(_Helper())
 
-    def _share_out(self, points: np.ndarray, waiting: "deque[int]", first: int) -> None:
+    def _share_out(self, call: _Call) -> None:
         for helper in list(self._helpers):
             try:
-                while waiting and len(helper.busy) < AHEAD and helper.ready(self._learner):
-                    place = waiting.popleft()
-                    helper.take(first + place, points[place : place + 1])
+                while call.waiting and len(helper.busy) < AHEAD and helper.ready(self._learner):
+                    number, place = next(self._numbers), call.waiting.popleft()
+                    self._given[number] = call, place
+                    helper.take(number, call.points[place : place + 1])
             except Ended:
-                self._lose(helper, waiting, first)
+                self._lose(helper)
 
-    def _hear(self, helper: _Helper, found: np.ndarray, missing: set[int], first: int, seconds: float) -> None:
+    def _hear(self, helper: _Helper, seconds: float) -> None:
         """Take what a process has found, waiting for it so long if it has something to do."""
-        while helper.busy and (message := helper.child.receive(seconds)) is not None:
-            header, arrays = unpack(message)
-            helper.busy.discard(header["number"])
-            if header["number"] >= first:
-                found[header["number"] - first] = arrays["losses"][0]
-                missing.discard(header["number"] - first)
-            seconds = 0.0
+        try:
+            while helper.busy and (message := helper.child.receive(seconds)) is not None:
+                header, arrays = unpack(message)
+                helper.busy.discard(header["number"])
+                asked = self._given.pop(header["number"], None)
+                if asked is not None:
+                    asked[0].take(asked[1], arrays["losses"][0])
+                seconds = 0.0
+        except Ended:
+            self._lose(helper)
 
-    def _lose(self, helper: _Helper, waiting: "deque[int]", first: int) -> None:
+    def _lose(self, helper: _Helper) -> None:
         """A process has ended: what it had must be done by others."""
         self._helpers.remove(helper)
-        waiting.extend(sorted(number - first for number in helper.busy if number >= first))
+        for number in sorted(helper.busy & set(self._given)):
+            call, place = self._given.pop(number)
+            call.waiting.append(place)
 
 
 def _end(helpers: list[_Helper]) -> None:

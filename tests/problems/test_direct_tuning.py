@@ -70,7 +70,8 @@ def test_the_location_of_a_user_is_a_polynomial_of_known_norm() -> None:
 
 def test_the_minimiser_of_a_table_has_no_gradient() -> None:
     problem = BOXES[3].build()
-    best = problem._minimiser  # type: ignore[attr-defined]
+    finished(problem.prepare())
+    best = problem._known  # type: ignore[attr-defined]
     assert np.abs(problem._gradients(best[None]).mean(axis=1)).max() < 1e-4
     assert problem.evaluate({"x": best[None]})["distance"] == 0.0
 

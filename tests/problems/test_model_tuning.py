@@ -148,10 +148,8 @@ def test_a_replaced_user_of_an_upload_changes_the_own_loss_alone_and_no_fact() -
         whose = table[:, -1].astype(int) if isinstance(data, UserUpload) else np.arange(200)
         for box in boxes:
             assert isinstance(box, ModelTuning)
-            order, (training, validation) = np.arange(whose.max() + 1), box.split
-            order = np.random.default_rng(0).permutation(len(order)) if box.shuffled else order
-            user = 5
-            rows = whose == order[training + user]
+            (training, validation), user = box.split, 5
+            rows = whose == box.order[training + user]
             problem = box.build({data.identity: table})
             x = points(problem)
             before = problem._losses(x)
@@ -198,6 +196,9 @@ def test_who_trains_makes_no_difference(monkeypatch: pytest.MonkeyPatch, in_a_cr
     while not here or len(here) == len(x):  # until the other process has started, and has found something
         here.clear()
         assert np.array_equal(finished(problem._losses_in_parts(x)), expected)
+    one, two = (problem._losses_in_parts(part) for part in (x, x[::-1]))  # two arms in turns
+    next(one)
+    assert np.array_equal(finished(two), expected[::-1]) and np.array_equal(finished(one), expected)
     (helper,) = problem._trainers._helpers
     assert len(helper.busy) <= trainers.AHEAD
     parts = problem._losses_in_parts(x)
