@@ -196,7 +196,7 @@ class Gibo(Descent):
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, BATCH_SIZE, UNEXPLAINED, UNCERTAINTY, NOISY_NORM)
     bias_level: float = number(
         0.02,
-        0.005,
+        0.001,
         0.95,
         label="Bias level",
         symbol="ω",

@@ -160,7 +160,7 @@ class Surface:
         scale = max(float(values.std()), 1e-12)
         standard = (values - values.mean()) / scale
         gram = self._kernel.gram(points, points)
-        noise = (self._noise / scale) ** 2 + JITTER * 1e4
+        noise = (self._noise / scale) ** 2 + JITTER * 1e6
         self._points, self._factor = points, np.linalg.cholesky(gram + noise * np.eye(len(points)))
         self._weights = solved(self._factor, solved(self._factor, standard[:, None]), transposed=True)[:, 0]
         return int(np.argmin(gram @ self._weights))

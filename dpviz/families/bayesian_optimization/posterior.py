@@ -9,7 +9,7 @@ from scipy.linalg import lapack
 
 from dpviz.families.bayesian_optimization.kernels import Surrogate
 
-JITTER = 1e-10  # of the mean variance
+JITTER = 1e-12  # of the mean variance
 NOTHING_NEW = 1e-8  # of a point's variance: who knows it up to this much does not evaluate there
 
 
