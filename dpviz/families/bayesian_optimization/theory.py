@@ -1,4 +1,4 @@
-"""Formulas that are known before a run: noise, bias, error bounds, how many steps and users (THEORY.md, sections 5-7)."""
+"""Formulas that are known before a run: noise, bias, bounds, how many steps and users (THEORY.md, sections 5 to 8)."""
 
 import math
 from dataclasses import dataclass

@@ -66,7 +66,7 @@ def test_a_constant_in_a_users_losses_changes_nothing() -> None:
         < 1e-12
     )
     losses = generator.normal(size=(15, 3))
-    assert local.weights.T @ (losses + [7.0, -3.0, 0.5]) == pytest.approx(local.weights.T @ losses, abs=1e-8)
+    assert local.weights.T @ (losses + np.array([7.0, -3.0, 0.5])) == pytest.approx(local.weights.T @ losses, abs=1e-8)
     alone = Evaluated(Surrogate(), np.ones((1, 4))).at(np.zeros(4))
     assert np.abs(alone.weights).max() > 0.05  # one point: a constant could explain all of it
 

@@ -1,0 +1,250 @@
+"""DP-GIBO and what it is compared with: plans, points, and where runs get. Values: THEORY.md, sections 5 and 9."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+
+from dpviz.errors import UserError
+from dpviz.experiments.algorithm import Snapshot
+from dpviz.families.bayesian_optimization import (
+    Gibo,
+    GlobalSearch,
+    GradientDescent,
+    Placing,
+    RandomSearch,
+    Surrogate,
+)
+from dpviz.families.bayesian_optimization.advice import advice
+from dpviz.privacy.accounting import accountants, closed_forms
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP
+from dpviz.privacy.events import ExpMech, Gaussian, Laplace
+from dpviz.privacy.ledger import Ledger
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.queries import Query
+from dpviz.problems.direct_tuning import HuberRegression, NormalLocation
+from dpviz.problems.model_tuning import KernelMachine, LengthScales
+from dpviz.problems.tuning import Evaluations, TuningProblem
+from tests.families.bayesian_optimization.test_mutants import Waves
+from tests.families.spying import Spy
+
+MU = GaussianDP(mu=1.0)
+EXACT = Surrogate(kernel="quadratic", relative_noise=1e-10)
+
+
+def snapshots(method: Any, problem: TuningProblem, budget: Budget = MU, replicates: int = 8) -> Iterator[Snapshot]:
+    plan = method.plan(problem.facts, budget)
+    yield from method.run(problem, plan, Mechanisms(Ledger(plan.terms, replicates), 3))
+
+
+def last(
+    method: Any, problem: TuningProblem, budget: Budget = MU, replicates: int = 8
+) -> tuple[np.ndarray, np.ndarray]:
+    """Final objectives (R,) and trainings (R,)."""
+    *_, end = snapshots(method, problem, budget, replicates)
+    return problem.evaluate(end.output)["objective"], end.released["trainings"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- plans
+
+
+def test_the_plan_of_the_default() -> None:
+    facts = LengthScales().facts()
+    method = Gibo()
+    plan = method.plan(facts, MU)
+    assert set(plan.events) == {Gaussian(1 / math.sqrt(30))} and len(plan.events) == 30
+    assert plan.noise["gradient"] == pytest.approx(np.full(30, 0.010954451), rel=1e-7)
+    assert plan.spent("mu")[[1, 10]] == pytest.approx([0.182574, 0.577350], abs=1e-6)
+    assert [closed_forms.gdp_epsilon(mu, 1e-5) for mu in (0.182574, 0.577350)] == pytest.approx(
+        [0.656722, 2.341427], abs=2e-5
+    )
+    assert dict(plan.resolved) == {"first_batch": 11, "window": 100, "expected_trainings": pytest.approx(202.4)}
+    assert plan.notes == () and not plan.stops
+    approximate = method.plan(facts, ApproximateDP(epsilon=1.0, delta=1e-5))
+    assert accountants.total(approximate.events, "mu") == pytest.approx(0.268051, abs=1e-6)
+    with pytest.raises(UserError):
+        method.plan(facts, PureDP(epsilon=1.0))
+    (choice,) = RandomSearch().plan(facts, MU).events
+    assert isinstance(choice, ExpMech) and choice.eta == pytest.approx(1.613931, abs=4e-6)
+    assert RandomSearch().plan(facts, NoPrivacy()).events == (Laplace(math.inf),)
+    values = GlobalSearch().plan(facts, MU)
+    assert values.noise["loss"][0] == pytest.approx(4 * math.sqrt(175) / 500, rel=1e-9)
+
+
+def test_what_a_plan_warns_of() -> None:
+    facts = LengthScales(validation_users=20).facts()
+    (swamped,) = Gibo().plan(facts, MU).notes
+    assert swamped.startswith("The noise is about")
+    noisy = LengthScales(observation_sd=1.0).facts()
+    assert [note.partition(" ")[0] for note in Gibo().plan(noisy, MU).notes] == ["The"]
+    rough = Gibo(surrogate=Surrogate(relative_noise=0.1))
+    assert rough.plan(LengthScales().facts(), MU).notes[0].startswith("No batch of 20 points")
+    with pytest.raises(UserError, match="gradients"):
+        GradientDescent().plan(KernelMachine().facts(), MU)
+
+
+def test_the_advised_bias_level_follows_the_noise() -> None:
+    facts, method = LengthScales().facts(), Gibo()
+    found = [advice(facts, GaussianDP(mu=mu), method) for mu in (10.0, 1.0, 0.3, 0.1)]
+    assert [one.level for one in found] == pytest.approx([0.01, 0.01, 0.05333, 0.2], rel=1e-3)
+    assert [one.swamped for one in found] == [False, False, False, True]
+    bias = {row.level: (row.batch, row.bias, row.trainings) for row in found[2].rows}
+    assert bias[0.02] == (11, pytest.approx(0.5 * math.sqrt(0.02)), pytest.approx(202.4))
+    level = bias[found[2].level]
+    assert level[1] == pytest.approx(found[2].noise, rel=1e-9)
+    assert advice(facts, NoPrivacy(), method).level == 0.01
+    assert all("Python" not in one.why and len(one.why) > 50 for one in found)
+
+
+def test_estimates_of_time_grow_with_what_is_asked() -> None:
+    specification = LengthScales()
+    facts, cost = specification.facts(), specification.cost(specification.facts())
+
+    def seconds(method: Any) -> float:
+        return float(method.estimated_seconds(method.plan(facts, MU), 10, cost))
+
+    base = seconds(Gibo())
+    assert base > 10 * 202 * facts.training_seconds
+    assert seconds(Gibo(placing=Placing(design="central"))) > 2 * base > 2 * seconds(Gibo(batch_size=5))
+    assert seconds(GradientDescent()) < base and seconds(GlobalSearch()) > seconds(RandomSearch())
+    method = Gibo()
+    plan = method.plan(facts, MU)
+    assert method.estimated_bytes(plan, 10, cost) > 10 * 8 * 100 * facts.n
+
+
+# --------------------------------------------------------------------------------------------------------------- points
+
+
+def test_points_and_batches_are_the_same_whatever_the_losses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two problems, the same releases: bitwise the same evaluations."""
+    spy = Spy(monkeypatch, canned=True)
+    asked: list[list[np.ndarray]] = []
+    true = Evaluations.add_in_parts
+
+    def noted(self: Evaluations, points: Any) -> Any:
+        asked[-1] += [np.array(part) for part in points]
+        return (yield from true(self, points))
+
+    monkeypatch.setattr(Evaluations, "add_in_parts", noted)
+    for change in (None, lambda losses: 1e6 * losses, lambda losses: losses * np.nan):
+        asked.append([])
+        spy.clear()
+        list(snapshots(Gibo(iterations=5), Waves(change), replicates=2))
+    assert len(asked[0]) == 10 and len(asked[0][0]) > 0
+    for other in asked[1:]:
+        assert all(np.array_equal(one, two) for one, two in zip(asked[0], other, strict=True))
+
+
+def test_central_differences_and_fixed_batches_count_their_trainings() -> None:
+    for method, each in (
+        (Gibo(iterations=3, placing=Placing(design="central")), 4),
+        (Gibo(iterations=3, batch_size=3), 3),
+        (Gibo(iterations=3, placing=Placing(least=2), bias_level=0.95), 2),
+    ):
+        found = [snapshot.released for snapshot in snapshots(method, Waves(), replicates=2)]
+        assert found[-1]["trainings"].tolist() == [3 * each] * 2
+        assert [one["batch_size"].tolist() for one in found[1:]] == [[each] * 2] * 3
+
+
+@pytest.mark.slow
+def test_an_audit_finds_no_more_than_was_promised() -> None:
+    """A user whose gradient is ±Bv in each of T = 8 steps, n = 50: the sum of the noisy steps is the best test."""
+    draws, steps, clip, n = 50_000, 8, 0.5, 50
+    plan, sums = Gibo(iterations=steps).plan(Waves().facts, MU), []
+    for seed, sign in ((1, 1.0), (2, -1.0)):
+        source, total = Mechanisms(Ledger(plan.terms, 1), seed), np.zeros(draws)
+        for event in plan.events:
+            value = np.full((1, draws), sign * clip / n)  # what the clip leaves, of one user of n
+            total = total + source.gaussian(Query(value, 2 * clip / n, "l2"), event)[0]
+        sums.append(total)
+    threshold = np.quantile(sums[1], 0.95)
+    found = float(ndtri((sums[0] > threshold).mean()) - ndtri((sums[1] > threshold).mean()))
+    assert found == pytest.approx(1.0, abs=4 * 0.012)  # the error of ndtri of a share near ¼, of so many draws
+
+
+# ------------------------------------------------------------------------------------------------------- where they get
+
+
+def test_normal_location_takes_six_evaluations_and_ends_at_the_predicted_distance() -> None:
+    problem = NormalLocation().build()
+    settings: dict[str, Any] = {"iterations": 50, "clip": 5.0, "step_size": 0.2, "rule": "sgd", "bias_level": 0.005}
+    method = Gibo(**settings, surrogate=EXACT, placing=Placing(nearest=1.0))
+    for budget, sigma in ((GaussianDP(mu=0.2), 0.3536), (MU, 0.0707)):
+        steps = list(snapshots(method, problem, budget, 20))
+        assert steps[-1].released["trainings"].tolist() == [6.0] * 20
+        distances = np.array([problem.evaluate(step.output)["distance"] for step in steps[31:]])
+        expected = math.sqrt(2 * 0.2 * sigma**2 / (2 - 0.2))
+        # About 20 runs of 20 steps that forget by 0.8 each: 20 · 2 · 20/9 independent squares.
+        assert (distances**2).mean() == pytest.approx(expected**2, rel=4 * math.sqrt(2 / 89))
+    errors = problem.evaluate(steps[-1].internal)
+    assert errors["gradient_error"].max() < 1e-4 and errors["clipped_share"].max() < 0.01
+
+
+@pytest.mark.slow
+def test_robust_regression_lags_behind_exact_gradients_and_then_catches_up() -> None:
+    problem = HuberRegression().build()
+    settings: dict[str, Any] = {"iterations": 50, "clip": 1.902, "step_size": 1.0, "rule": "sgd"}
+    smooth = Surrogate(length_scale=2.0, mean="zero")
+    found = []
+    for method in (
+        Gibo(**settings, batch_size=4, surrogate=smooth, placing=Placing(window=12.0)),
+        GradientDescent(**settings),
+    ):
+        steps = list(snapshots(method, problem, MU, 20))
+        found.append([problem.evaluate(steps[t].output)["distance"].mean() for t in (5, 50)])
+    (early, late), (exact_early, exact_late) = found
+    assert early > exact_early + 0.02 and late < 0.2
+    assert late == pytest.approx(exact_late, rel=0.3)
+
+
+@pytest.mark.slow
+def test_default_losses_are_those_of_the_published_distribution() -> None:
+    """Means over 10 replicates within 4 standard errors, on both sides; so do the numbers of trainings."""
+    problem, count = LengthScales().build(), 10
+    for budget, loss, spread, trainings, wide in (
+        (NoPrivacy(), 0.0904, 0.0012, 113, 18),
+        (MU, 0.0913, 0.0014, 165, 17),
+        (GaussianDP(mu=0.1), 0.193, 0.062, 215, 14),
+    ):
+        losses, used = last(Gibo(), problem, budget, count)
+        assert losses.mean() == pytest.approx(
+            loss, abs=4 * math.hypot(spread / math.sqrt(20), losses.std() / math.sqrt(count))
+        )
+        assert used.mean() == pytest.approx(
+            trainings, abs=4 * math.hypot(wide / math.sqrt(20), used.std() / math.sqrt(count))
+        )
+    searched, tried = last(RandomSearch(), problem, MU, count)
+    assert searched.mean() == pytest.approx(
+        0.175, abs=4 * math.hypot(0.026 / math.sqrt(20), searched.std() / math.sqrt(count))
+    )
+    assert searched.mean() > 0.13 and tried.tolist() == [175.0] * count
+
+
+@pytest.mark.slow
+def test_a_larger_bias_level_takes_fewer_trainings_and_ends_higher() -> None:
+    problem = LengthScales().build()
+    found = [last(Gibo(bias_level=level), problem, MU, 10) for level in (0.5, 0.1, 0.02)]
+    losses, trainings = (np.array([part.mean() for part in parts]) for parts in zip(*found, strict=True))
+    assert (np.diff(losses) < 0).all() and (np.diff(trainings) > 0).all()
+    known, _ = last(GradientDescent(), problem, MU, 10)
+    assert known.mean() == pytest.approx(0.0918, abs=0.002)
+
+
+@pytest.mark.slow
+def test_global_search_suffers_most_from_noise() -> None:
+    problem = LengthScales().build()
+    means = [last(GlobalSearch(), problem, budget, 3)[0].mean() for budget in (NoPrivacy(), MU, GaussianDP(mu=0.1))]
+    assert means[0] < 0.1 < means[1] < 0.2 < means[2]
+
+
+@pytest.mark.slow
+def test_too_little_assumed_noise_is_worst() -> None:
+    problem = LengthScales(observation_sd=1.0).build()
+    found = []
+    for assumed in (1.0, 9.0, 0.01):
+        method = Gibo(batch_size=10, surrogate=Surrogate(relative_noise=assumed), placing=Placing(nearest=0.02))
+        found.append(last(method, problem, MU, 6)[0].mean())
+    assert found[2] > 1.2 * max(found[:2])
