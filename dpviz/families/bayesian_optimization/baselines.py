@@ -120,9 +120,9 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
-        facts, count, every = problem.facts, mechanisms.replicates, mechanisms.public
+        facts, count = problem.facts, mechanisms.replicates
         low, high = facts.box
-        x, lost = facts.starting_points(every), np.zeros(count, dtype=bool)
+        x, lost = facts.starting_points(mechanisms.public), np.zeros(count, dtype=bool)
         points, values = np.empty((count, self.iterations, facts.d)), np.zeros((count, self.iterations))
         evaluations = problem.evaluations(count)
         latest = Snapshot(0, {"x": x}, {TRAININGS.name: np.zeros(count), NOISY_LOSS.name: np.full(count, np.nan)})
@@ -133,8 +133,8 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
             for r, surface in enumerate(surfaces):
                 if pace.due(planning.SECONDS_PER_MULTIPLICATION * self._work(t, facts.d)):
                     yield latest
-                anywhere = every[r].uniform(low, high, (self.candidates, facts.d))
-                near = x[r] + 0.5 * every[r].standard_normal((self.candidates // 2, facts.d))
+                anywhere = mechanisms.public[r].uniform(low, high, (self.candidates, facts.d))
+                near = x[r] + 0.5 * mechanisms.public[r].standard_normal((self.candidates // 2, facts.d))
                 anywhere[: len(near)] = np.clip(near, low, high)
                 points[r, t] = anywhere[-1] if t < self.first else anywhere[surface.lowest(anywhere, t)]
             query = yield from between(evaluations.mean_loss_in_parts(points[:, t]), latest)

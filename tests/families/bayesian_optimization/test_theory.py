@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dpviz.families.bayesian_optimization import theory
+from dpviz.families.bayesian_optimization import Surrogate, theory
+from dpviz.families.bayesian_optimization.posterior import Evaluated
 from dpviz.families.bayesian_optimization.theory import Landscape
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting import closed_forms
@@ -54,9 +55,6 @@ def test_the_fewest_users() -> None:
 
 
 def test_bias_bounds_hold_for_functions_of_the_kernels_space_and_draws_of_the_process() -> None:
-    from dpviz.families.bayesian_optimization import Surrogate
-    from dpviz.families.bayesian_optimization.posterior import Evaluated
-
     generator, theta, worst = np.random.default_rng(1), np.zeros(3), 0.0
     surrogate = Surrogate(relative_noise=1e-10, mean="zero")
     kernel = surrogate.covariance
