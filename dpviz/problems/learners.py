@@ -19,8 +19,8 @@ MOST_STEPS = 100_000  # of a support vector machine, which at some settings woul
 # Measured as the constants of `problems.base`, at 100 to 1000 training and 300 to 9000 validation rows and 5 to 100
 # features: an entry of a kernel matrix, each product in it, each product of a factorisation, each entry that a support
 # vector machine looks at, and what every training takes.
-SECONDS_PER_ENTRY, SECONDS_PER_PRODUCT, SECONDS_PER_FACTORED, SECONDS_OF_A_TRAINING = 2.5e-9, 0.07e-9, 0.035e-9, 1e-4
-SECONDS_PER_MACHINE_ENTRY = 8e-8
+SECONDS_PER_ENTRY, SECONDS_PER_PRODUCT, SECONDS_PER_FACTORED, SECONDS_OF_A_TRAINING = 1.8e-9, 0.055e-9, 0.045e-9, 1e-4
+SECONDS_PER_MACHINE_ENTRY = 4.5e-8
 
 
 class Learner(ABC):

@@ -132,10 +132,13 @@ class ModelTuning(TuningSpecification):
     def cost(self, facts: Facts) -> Cost:
         known, cost, (m, v, p) = self.data.facts(), super().cost(facts), self.sizes
         table = 16.0 * known.n * known.d + 32.0 * (m + v) * p
-        kernels = 16.0 * m * (m + v) + 24.0 * v * p  # at work, for one training at a time, with gradients
-        drawn = known.n**3 * SECONDS_PER_FACTORED if isinstance(self.data, ProcessDraws) else 0.0
-        preparation = known.n * known.d * SECONDS_PER_LOADED + drawn
-        return replace(cost, table=cost.table + table + kernels, preparation=preparation)
+        kernels = 12.0 * m * (m + v) + 24.0 * v * p  # at work, for one training at a time, with gradients
+        drawn = known.n if isinstance(self.data, ProcessDraws) else 0  # rows and columns of its covariance
+        return replace(
+            cost,
+            table=cost.table + table + max(kernels, 24.0 * drawn**2),
+            preparation=known.n * known.d * SECONDS_PER_LOADED + drawn**3 * SECONDS_PER_FACTORED,
+        )
 
     def trained(self, tables: Mapping[str, np.ndarray]) -> Parts[tuple[Learner, Users]]:
         """In parts: the learner with its rows, and whose the validation rows are."""
@@ -199,7 +202,7 @@ class LengthScales(ModelTuning):
         return {"noise": (noise / deviation) ** 2}
 
     def gradient_seconds(self, training: float) -> float:
-        return 3 * training
+        return 1.2 * training
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "ProcessProblem":
         return finished(self.build_in_parts(tables))

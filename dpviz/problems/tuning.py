@@ -139,14 +139,14 @@ class TuningSpecification(ProblemSpecification):
         """One training for the losses at a point; diagnostics take one, too."""
         assert isinstance(facts, TuningFacts)
         training = facts.training_seconds + facts.n * SECONDS_PER_NUMBER
-        gradients = 32.0 * facts.n * facts.d if facts.has_gradients else 0.0  # of one point, and how they are found
+        gradients = 16.0 * facts.n * facts.d if facts.has_gradients else 0.0  # of one point
         return Cost(
             evaluation=training,
             batch_row=training / facts.n,
             diagnostic=training,
             dear=facts.gradient_seconds,
             preparation=facts.n * facts.d * SECONDS_PER_LOADED,
-            table=24.0 * facts.n * facts.d + gradients,
+            table=14.0 * facts.n * facts.d + gradients,
             replicate=16.0 * facts.n,
         )
 

@@ -50,9 +50,8 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
 
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
         facts = plan.facts
-        return replicates * (cost.replicate + 16.0 * self.candidates * facts.d) + 24.0 * max(
-            LOSSES, replicates * facts.n
-        )
+        losses = max(replicates * facts.n, min(LOSSES, replicates * self.candidates * facts.n))  # at a time
+        return replicates * (cost.replicate + 16.0 * self.candidates * facts.d) + 24.0 * losses
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
