@@ -46,6 +46,7 @@ REQUIRED = {
         "metric": "objective_gap",
     },
     "datasets.upload.table": {"identity": "a" * 32, "n": 30, "bounds": [[0, 1]], "names": ["a"]},
+    "datasets.users.upload": {"identity": "a" * 32, "n": 30, "bounds": [[0, 1]], "names": ["a"], "users": 20},
     "datasets.covertype.upload": {"identity": "a" * 32, "n": 30},
     "datasets.groups.upload": dict(identity="a" * 32, n=30, bounds=[[0, 1]], names=["a"], groups=["x"], shares=[1.0]),
     "datasets.categories.upload": {"identity": "a" * 32, "n": 30, "columns": [["a", ["x", "other"]]]},

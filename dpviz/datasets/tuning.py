@@ -27,7 +27,8 @@ def _facts(n: int, d: int, bound: float, target: tuple[float, float]) -> Dataset
 
 
 class NormalDraws(DatasetSpecification):
-    """Rows N(mean, I), to be located. The target, which is not looked at, is 0. Drawn from `default_rng(seed)`."""
+    """Rows N(mean, I), to be located. The target, at which nobody looks, is the first feature. Drawn from
+    `default_rng(seed)`."""
 
     kind: ClassVar[str] = "datasets.tuning.normal_draws"
     title: ClassVar[str] = "Normal rows"
@@ -38,11 +39,11 @@ class NormalDraws(DatasetSpecification):
     seed: int = _seed()
 
     def facts(self) -> DatasetFacts:
-        return _facts(self.rows, self.dimension, 10.0, (-1.0, 1.0))
+        return _facts(self.rows, self.dimension, 10.0, (-10.0, 10.0))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         features = self.mean + np.random.default_rng(self.seed).standard_normal((self.rows, self.dimension))
-        return features, np.zeros(self.rows)
+        return features, features[:, 0].copy()
 
 
 class RegressionDraws(DatasetSpecification):

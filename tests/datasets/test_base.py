@@ -15,20 +15,25 @@ from dpviz.datasets import (
     Dataset,
     DatasetFacts,
     DatasetSpecification,
+    FactorDraws,
     HeavyTailed,
+    NormalDraws,
     PaperLogistic,
+    ProcessDraws,
+    RegressionDraws,
     Saddle,
     SphereLinear,
     UniformLinear,
     UniformLogistic,
     UploadedTable,
+    UserUpload,
     enforce_bounds,
 )
 from dpviz.errors import UserError
 from dpviz.specification import Specification, registered
 
 TABLE = np.column_stack([np.linspace(-3.0, 3.0, 30), np.arange(30.0), np.tile([-1.0, 1.0], 15)])
-KEY, MIXED, FOREST = "a" * 32, "b" * 32, "c" * 32
+KEY, MIXED, FOREST, PEOPLE = "a" * 32, "b" * 32, "c" * 32, "d" * 32
 SPECIFICATIONS = [
     UniformLogistic(rows=700, dimension=3, seed=5),
     PaperLogistic(rows=600, dimension=4),
@@ -40,8 +45,13 @@ SPECIFICATIONS = [
     UniformLinear(rows=600, dimension=3),
     Saddle(rows=1000, dimension=3),
     SphereLinear(rows=1000, dimension=3),
+    NormalDraws(rows=200, dimension=3),
+    RegressionDraws(rows=200, dimension=3),
+    ProcessDraws(rows=150, dimension=3),
+    FactorDraws(rows=200, dimension=7),
     CovertypeLike(rows=1000),
     CovertypeUpload(identity=FOREST, n=30),
+    UserUpload(identity=PEOPLE, n=30, bounds=((-1.0, 1.0), (0.0, 10.0)), names=("a", "b"), users=20),
     UploadedTable(
         identity=MIXED,
         n=30,
@@ -54,6 +64,7 @@ SPECIFICATIONS = [
     UploadedTable(identity=KEY, n=30, bounds=((-1.0, 1.0), (0.0, 10.0)), names=("a", "b")),
 ]
 TABLES = {KEY: TABLE, MIXED: np.column_stack([TABLE[:, 0], np.arange(30) % 5, np.arange(30) % 4 - 1, TABLE[:, 0]])}
+TABLES[PEOPLE] = np.column_stack([TABLE, np.r_[np.arange(20.0), np.nan, np.inf, -5.0, 99.0, np.zeros(6)]])
 TABLES[FOREST] = np.column_stack([np.tile(TABLE[:, :2] * 1000, 27), TABLE[:, 2]])
 
 
@@ -99,6 +110,7 @@ def test_settings_survive_json(specification: DatasetSpecification) -> None:
 def test_only_uploads_are_not_public() -> None:
     assert [type(s).kind for s in SPECIFICATIONS if not s.public] == [
         "datasets.covertype.upload",
+        "datasets.users.upload",
         *["datasets.upload.table"] * 2,
     ]
 

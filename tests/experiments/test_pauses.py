@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from dpviz import pauses
-from dpviz.datasets import UniformLogistic, games
+from dpviz.datasets import BundledTable, NormalDraws, ProcessDraws, UniformLogistic, games
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
 from dpviz.errors import UserError
@@ -28,12 +28,15 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification
+from dpviz.problems.direct_tuning import Location, NormalLocation
 from dpviz.problems.group_loss import GroupLoss, GroupLossGame, LossMatrix, LossMatrixGame
 from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
 from dpviz.problems.marginals import MarginalQueries, Marginals
 from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.model_tuning import KernelMachine, LengthScales
 from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
 from dpviz.problems.simplex_learning import LearningGame, SparseRegression
+from dpviz.problems.tuning import TuningFacts
 from dpviz.specification import registered
 
 
@@ -235,6 +238,9 @@ LARGEST = [
     SparseRegression(rows=10_000, dimension=2_000),
     GroupLoss(data=GroupedSigns(rows=100_000), loss="logistic"),
     MarginalQueries(),
+    LengthScales(data=BundledTable(), training_rows=2000, validation_users=20_000),
+    KernelMachine(data=ProcessDraws(rows=3000, dimension=120), training_rows=2000),
+    NormalLocation(data=NormalDraws(rows=200_000, dimension=100)),
 ]
 
 
@@ -252,6 +258,8 @@ def test_the_largest_data_that_the_controls_allow_are_worked_on_with_a_pause_eve
         single = games._ENTRIES * (games.SECONDS_PER_SIGN + 200 * games.SECONDS_PER_PRODUCT)
     elif isinstance(problem, QuadraticGame):
         single = 200 * cost.diagnostic  # products with a matrix that was computed before the run
+    elif isinstance(facts, TuningFacts):  # one training after the other
+        single = cost.evaluation + cost.dear
     else:
         single = SHARES * max(cost.evaluation, cost.diagnostic)
     drawn = 200 * facts.d * planning.GameAlgorithm.beside.vertex  # a vertex for every replicate, at once
@@ -264,6 +272,7 @@ METERED = {  # what a step or a record is made of, by replicates: the first arra
     LossMatrixGame: ("gradients",),
     GroupLossGame: ("gradients", "group_losses"),
     LogisticProblem: ("_table_sum", "_batch_sum", "sums"),
+    Location: ("_losses", "_gradients"),
 }
 SHARES = 16  # an oracle of low bias is four gradients of three passes each; fewer than the replicates
 METER: list[int] = []  # replicates that were worked on since the last pause
@@ -274,6 +283,7 @@ PLAYED: list[ProblemSpecification] = [
     LossMatrix(data=GroupedLosses(rows=300)),
     GroupLoss(data=GroupedSigns(rows=300, dimension=4)),
     MarginalQueries(),
+    NormalLocation(data=NormalDraws(rows=100)),
 ]
 REPEATS = 24
 

@@ -9,13 +9,21 @@ from dpviz import families
 from dpviz.datasets import UniformLogistic
 from dpviz.datasets.games import LatentGame
 from dpviz.problems.base import Cost, ProblemSpecification
+from dpviz.problems.direct_tuning import HuberRegression, NormalLocation
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.matrix_games import MatrixGame, MeanProducts
+from dpviz.problems.model_tuning import KernelMachine, LengthScales
 from dpviz.problems.quadratic import Quadratic
 from dpviz.problems.quadratic_games import QuadraticGame
 from dpviz.specification import registered
 
 families.load_all()
+UNITS: dict[type, str] = {
+    LengthScales: "one user of the validation data replaced",
+    KernelMachine: "one user of the validation data replaced",
+    NormalLocation: "one user replaced",
+    HuberRegression: "one user replaced",
+}
 PROBLEMS = [cls for cls in registered(ProblemSpecification) if cls.__module__.startswith("dpviz.")]
 
 
@@ -26,7 +34,7 @@ def test_every_problem_says_whom_it_protects_and_what_it_costs(
     monkeypatch.setattr(kind, "build", None)  # from declared sizes: nothing is loaded
     problem = kind()
     cost = problem.cost(problem.facts())
-    assert problem.unit == "one row replaced"
+    assert problem.unit == UNITS.get(kind, "one row replaced")
     assert isinstance(cost, Cost) and cost == problem.cost(problem.facts())
     numbers = [value for value in vars(cost).values() if isinstance(value, float | int)]
     assert all(math.isfinite(value) and value >= 0 for value in numbers)

@@ -216,3 +216,22 @@ def test_who_trains_makes_no_difference(monkeypatch: pytest.MonkeyPatch, in_a_cr
     assert last.child.alive
     del again
     assert not last.child.alive
+
+
+@pytest.mark.slow
+def test_machines_predict_what_their_library_says_of_rows_that_are_finite() -> None:
+    from sklearn.svm import SVC, SVR
+
+    for box in (SMALL[1], SMALL[3]):
+        learner, _ = finished(box.trained({}))
+        point = points(box.build(), 1)[0]
+        inner, outer = learner._kernels(point[: learner.arrays["x"].shape[1]], float(point[-1]))
+        y, z = learner.arrays["y"], learner.arrays["z"]
+        cost = float(np.exp(point[-2]))
+        if box.learner == "svr":
+            machine = SVR(kernel="precomputed", C=cost, epsilon=float(np.exp(point[-3]))).fit(inner, y)
+            expected = (z - machine.predict(outer)) ** 2
+        else:
+            machine = SVC(kernel="precomputed", C=cost).fit(inner, y)
+            expected = np.maximum(0.0, 1 - z * machine.decision_function(outer))
+        assert learner.losses(point[None])[0] == pytest.approx(expected, rel=1e-9, abs=1e-12)
