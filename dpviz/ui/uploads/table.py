@@ -1,8 +1,9 @@
 """Choosing data with a target: generated, bundled, or a user's own file with declared ranges and categories."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from dpviz.datasets import (
     likely_positive,
     likely_target,
     prepare,
+    prepare_users,
     suggested_bounds,
     target_candidates,
     target_classes,
@@ -65,7 +67,7 @@ def generated(panel: Panel, source: str) -> Settings[DatasetSpecification]:
 
 def uploaded(page: str) -> tuple[UploadedTable | None, Mapping[str, np.ndarray]]:
     """The panel for a user's file; the data set and its table, or None as long as something is missing."""
-    return file.uploaded(page, File, _chosen)
+    return file.uploaded(page, File, choose)
 
 
 def from_data(page: str) -> tuple[str, ...]:
@@ -73,11 +75,15 @@ def from_data(page: str) -> tuple[str, ...]:
     return file.from_data(page)
 
 
-def _chosen(upload: File) -> Prepared[UploadedTable]:
-    """Target, features, ranges, categories and missing values: the table that they make. Raises UserError."""
+def choose(upload: File, user: str | None = None) -> Prepared[Any]:
+    """Target, features, ranges, categories and missing values: the table that they make. Raises UserError.
+
+    user : the column that says whose each row is; then the table is one of users.
+    """
     target, positive = choose_target(upload, tuple(TARGETS))
-    features = choose_features(upload, {target})
-    columns = _choose_categories(upload, {target, *features})
+    taken = {target} if user is None else {target, user}
+    features = choose_features(upload, taken)
+    columns = _choose_categories(upload, {*taken, *features})
     numeric = [target, *features] if positive is None else features
     bounds = declare_ranges(upload, numeric, positive is None)
     lists = categories.declare(upload, columns) if columns else {}
@@ -91,11 +97,23 @@ def _chosen(upload: File) -> Prepared[UploadedTable]:
         tuple(lists.items()),
         target_range,
         drop,
+        user,
     )
-    chosen = (upload.frame, target, positive, features, bounds, drop)
+    made_by: Callable[..., Prepared[Any]] = prepare if user is None else partial(prepare_users, user=user)
     prepared = upload.once(
         choice,
-        lambda name: prepare(*chosen, name, upload.reading, categories=lists, target_range=target_range),
+        lambda name: made_by(
+            upload.frame,
+            target=target,
+            positive=positive,
+            features=features,
+            bounds=bounds,
+            drop_missing=drop,
+            identity=name,
+            reading=upload.reading,
+            categories=lists,
+            target_range=target_range,
+        ),
     )
     made = f" from {len(features) + len(columns)} columns" if columns else ""
     file.ready(len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features{made}")
