@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.families.bayesian_optimization import designs
+from dpviz.families.bayesian_optimization.joint import polished
 from dpviz.families.bayesian_optimization.kernels import Surrogate
 from dpviz.families.bayesian_optimization.posterior import Evaluated, Local, Trial
 from dpviz.specification import Specification, choice, number
@@ -16,12 +17,16 @@ class Placing(Specification):
     """How the points of a batch are chosen."""
 
     kind: ClassVar[str] = "families.bayesian_optimization.placing"
-    design: Literal["adaptive", "central"] = choice(
+    design: Literal["adaptive", "joint", "central"] = choice(
         "adaptive",
-        {"adaptive": "Where least is known", "central": "Central differences, every step"},
+        {
+            "adaptive": "Where least is known",
+            "joint": "Where least is known, then moved together",
+            "central": "Central differences, every step",
+        },
         label="Points",
-        help="Along the directions in which the gradient is known least; or ± every coordinate, which needs no history "
-        "and most trainings.",
+        help="Along the directions in which the gradient is known least; moved together, somewhat fewer are enough, but "
+        "they rely on the process more; ± every coordinate needs no history and most trainings.",
     )
     nearest: float = number(
         0.2,
@@ -111,7 +116,8 @@ class Batches:
             return local.trial(np.empty((0, len(axes))))
         noise, length = self.surrogate.relative_noise, self.surrogate.length_scale
         moves = length * designs.offsets(count, len(axes), noise, self.placing.nearest) @ axes.T
-        return local.trial(designs.inside(local.theta, moves, self.low, self.high))
+        trial = local.trial(designs.inside(local.theta, moves, self.low, self.high))
+        return trial if self.placing.design != "joint" else polished(local, trial, self.low, self.high)
 
 
 def _axes(local: Local) -> np.ndarray:

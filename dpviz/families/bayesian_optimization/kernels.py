@@ -28,8 +28,12 @@ class Kernel(ABC):
         """∇ₓ k(x, z_j) at one point x (d,) for points z (N, d); (N, d)."""
 
     @abstractmethod
+    def mixed(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """∂²k(x, z)/∂x_a∂z_b at two points (d,); (d, d)."""
+
     def prior(self, x: np.ndarray) -> np.ndarray:
-        """Covariance (d, d) of the gradient at x (d,) before anything is evaluated: ∇∇'k at (x, x)."""
+        """Covariance (d, d) of the gradient at x (d,) before anything is evaluated."""
+        return self.mixed(x, x)
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,10 @@ class SquaredExponential(Kernel):
         away = (z - x) / self.length**2
         return away * self.gram(x[None], z)[0][:, None]
 
-    def prior(self, x: np.ndarray) -> np.ndarray:
-        return np.eye(len(x)) / self.length**2
+    def mixed(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        away = (x - z) / self.length**2
+        k = math.exp(-float(away @ (x - z)) / 2)
+        return k * (np.eye(len(x)) / self.length**2 - np.outer(away, away))
 
 
 @dataclass(frozen=True)
@@ -69,8 +75,11 @@ class Matern(Kernel):
         r = ROOT_5 * np.sqrt(squares(x[None], z)[0]) / self.length
         return (z - x) * ((5 / 3) / self.length**2 * (1 + r) * np.exp(-r))[:, None]
 
-    def prior(self, x: np.ndarray) -> np.ndarray:
-        return np.eye(len(x)) * 5 / (3 * self.length**2)
+    def mixed(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        away = x - z
+        r = ROOT_5 * math.sqrt(float(away @ away)) / self.length
+        inner = (1 + r) * np.eye(len(x)) - 5 * np.outer(away, away) / self.length**2
+        return 5 / (3 * self.length**2) * math.exp(-r) * inner
 
 
 @dataclass(frozen=True)
@@ -86,8 +95,8 @@ class Quadratic(Kernel):
     def slopes(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         return 2 * (1 + z @ x)[:, None] * z
 
-    def prior(self, x: np.ndarray) -> np.ndarray:
-        return 2 * (1 + x @ x) * np.eye(len(x)) + 2 * np.outer(x, x)
+    def mixed(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        return 2 * (1 + x @ z) * np.eye(len(x)) + 2 * np.outer(z, x)
 
 
 def squares(x: np.ndarray, z: np.ndarray) -> np.ndarray:

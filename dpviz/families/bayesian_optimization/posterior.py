@@ -120,6 +120,10 @@ class Trial(Local):
         both = np.concatenate([before.ones, solved(self._own, ones[:, None])[:, 0]])
         super().__init__(known, before.theta, slopes, both)
 
+    @cached_property
+    def weights(self) -> np.ndarray:
+        return self.made().at(self.theta).weights
+
     def made(self) -> Evaluated:
         """The posterior after the evaluations: the factor grows, and is not computed again."""
         old, count = len(self.known.points), len(self.points)
