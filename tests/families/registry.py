@@ -286,10 +286,11 @@ def variants(cls: type[Algorithm]) -> Iterator[tuple[str, Algorithm]]:
         else:
             ends += [(control.name, control.type(value)) for value in (control.low, control.high)]
             inner.append((control.name, control.type((control.low + control.high) / 2)))
+    parts: list[tuple[tuple[str, Any], ...]] = []  # in shorter runs: some take long to choose what they ask for
     for name, part in dict(cls()).items():
         for control in part.controls() if isinstance(part, Specification) else ():
-            ends += [(name, part.replaced(**{control.name: value})) for value in control.options or ()]
-    for chosen in [(), *((one,) for one in (*ends, *inner)), *combinations(inner, 2)]:
+            parts += [((name, part.replaced(**{control.name: value})), (steps, 4)) for value in control.options or ()]
+    for chosen in [(), *((one,) for one in (*ends, *inner)), *combinations(inner, 2), *parts]:
         if len(dict(chosen)) == len(chosen):
             with suppress(ValidationError):  # some values need others
                 name = " ".join(f"{name}={value}" for name, value in chosen) or "default"

@@ -25,8 +25,8 @@ class Placing(Specification):
             "central": "Central differences, every step",
         },
         label="Points",
-        help="Along the directions in which the gradient is known least; moved together, somewhat fewer are enough, but "
-        "they rely on the process more; ± every coordinate needs no history and most trainings.",
+        help="Along the directions in which the gradient is known least; moved together, somewhat fewer are enough, "
+        "but they rely on the process more; ± every coordinate needs no history and most trainings.",
     )
     nearest: float = number(
         0.2,
@@ -93,9 +93,20 @@ class Batches:
             return self._placed(local, 2 * d, np.eye(d))
         axes = _axes(local)
         if self.size is not None:
-            return self._placed(local, self.size, axes)
+            return self._moved(local, self._placed(local, self.size, axes))
         if local.unexplained <= self.level:
             return self._placed(local, self.placing.least, axes)
+        found = self._smallest(local, axes)
+        while self.placing.design == "joint" and len(found.points) > max(1, self.placing.least):
+            fewer = self._moved(local, self._placed(local, len(found.points) - 1, axes))
+            if fewer.unexplained > self.level:
+                break
+            found = fewer
+        return found
+
+    def _smallest(self, local: Local, axes: np.ndarray) -> Trial:
+        """The smallest batch that reaches the level, by bisection; the largest if none does."""
+        d = len(axes)
         for high in range(2 * d, 2 * d * self.placing.repeats + 1, 2 * d):
             found = self._placed(local, high, axes)
             if found.unexplained <= self.level:
@@ -110,14 +121,17 @@ class Batches:
                 low = middle
         return found if high >= self.placing.least else self._placed(local, self.placing.least, axes)
 
+    def _moved(self, local: Local, trial: Trial) -> Trial:
+        """The points of a trial moved together, if that is asked for."""
+        return polished(local, trial, self.low, self.high) if self.placing.design == "joint" else trial
+
     def _placed(self, local: Local, count: int, axes: np.ndarray) -> Trial:
         """The closed-form design of `count` points along the axes (d, d), in columns."""
         if not count:
             return local.trial(np.empty((0, len(axes))))
         noise, length = self.surrogate.relative_noise, self.surrogate.length_scale
         moves = length * designs.offsets(count, len(axes), noise, self.placing.nearest) @ axes.T
-        trial = local.trial(designs.inside(local.theta, moves, self.low, self.high))
-        return trial if self.placing.design != "joint" else polished(local, trial, self.low, self.high)
+        return local.trial(designs.inside(local.theta, moves, self.low, self.high))
 
 
 def _axes(local: Local) -> np.ndarray:

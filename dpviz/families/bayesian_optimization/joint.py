@@ -25,16 +25,13 @@ def polished(local: Local, trial: Trial, low: np.ndarray, high: np.ndarray) -> T
 
 
 def unexplained(local: Local, points: np.ndarray) -> tuple[float, np.ndarray]:
-    """α/P after evaluations at points (b, d), and its gradient (b d,). W minimises α over weights whose columns sum to 0
-    (or over all, with mean zero), so only D and K move: dα = -2 tr(Wᵀ dD) + tr(Wᵀ dK W)."""
-    trial = local.trial(points)
-    if len(trial.points) < len(points):  # some of them tell nothing new
-        return local.unexplained, np.zeros(points.size)
+    """α/P after evaluations at points (b, d), and its gradient (b d,). W minimises α over weights whose columns sum to
+    0 (or over all, with mean zero), so only D and K move: dα = -2 tr(Wᵀ dD) + tr(Wᵀ dK W)."""
+    trial, old = local.trial(points), len(local.known.points)
     kernel, weights = local.known.kernel, trial.weights
-    everywhere = np.concatenate([local.known.points, points])
-    old, pairs = len(local.known.points), weights @ weights[len(local.known.points) :].T
-    slope = np.empty_like(points)
-    for i, point in enumerate(points):
-        slope[i] = pairs[:, i] @ kernel.slopes(point, everywhere)
-        slope[i] -= kernel.mixed(local.theta, point).T @ weights[old + i]
+    everywhere, pairs = np.concatenate([local.known.points, trial.points]), weights @ weights[old:].T
+    slope = np.zeros_like(points)  # of a point that tells nothing new, and is left out, 0
+    for i, place in enumerate(trial.kept.tolist()):
+        slope[place] = pairs[:, i] @ kernel.slopes(points[place], everywhere)
+        slope[place] -= kernel.mixed(local.theta, points[place]).T @ weights[old + i]
     return trial.unexplained, 2 * slope.ravel() / local.prior

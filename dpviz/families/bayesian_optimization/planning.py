@@ -47,6 +47,8 @@ def choice_seconds(known: np.ndarray | int, batch: int, batches: Batches) -> np.
     known, d = np.asarray(known, dtype=float), len(batches.low)
     trials = 1.0 if batches.size is not None or batches.placing.design == "central" else 3 + math.log2(d)
     work = known**2 * (batch + 2 * d) + 2 * known * batch**2 + batch**3
+    if batches.placing.design == "joint":  # each polish tries some batches, and takes derivatives
+        trials += (1 + batch / 4) * 25 * (2 + batch / 8)
     return trials * (SECONDS_PER_CALL + SECONDS_PER_MULTIPLICATION * work) + SECONDS_PER_MULTIPLICATION * 10 * d**3
 
 

@@ -106,14 +106,17 @@ class Local:
 
 
 class Trial(Local):
-    """A local posterior with hypothetical evaluations; the large factor is put together only if they are made."""
+    """A local posterior with hypothetical evaluations; the large factor is put together only if they are made.
+
+    kept : (k,) which of the points that were proposed; the others tell nothing new. points : (k, d) those.
+    """
 
     def __init__(self, before: Local, points: np.ndarray) -> None:
         known, kernel = before.known, before.known.kernel
         self._across = solved(known.factor, kernel.gram(known.points, points))
         rest = kernel.gram(points, points) - self._across.T @ self._across
-        self._own, kept = factor_of_new(rest, known.noise(points), kernel.diagonal(points))
-        self.points, self._across = points[kept], self._across[:, kept]
+        self._own, self.kept = factor_of_new(rest, known.noise(points), kernel.diagonal(points))
+        self.points, self._across = points[self.kept], self._across[:, self.kept]
         own = kernel.slopes(before.theta, self.points) - self._across.T @ before.slopes
         ones = 1 - self._across.T @ before.ones
         slopes = np.concatenate([before.slopes, solved(self._own, own)])
