@@ -289,7 +289,8 @@ def variants(cls: type[Algorithm]) -> Iterator[tuple[str, Algorithm]]:
     parts: list[tuple[tuple[str, Any], ...]] = []  # in shorter runs: some take long to choose what they ask for
     for name, part in dict(cls()).items():
         for control in part.controls() if isinstance(part, Specification) else ():
-            parts += [((name, part.replaced(**{control.name: value})), (steps, 4)) for value in control.options or ()]
+            others = [value for value in control.options or () if value != control.default]
+            parts += [((name, part.replaced(**{control.name: value})), (steps, 4)) for value in others]
     for chosen in [(), *((one,) for one in (*ends, *inner)), *combinations(inner, 2), *parts]:
         if len(dict(chosen)) == len(chosen):
             with suppress(ValidationError):  # some values need others

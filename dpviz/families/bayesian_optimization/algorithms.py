@@ -230,7 +230,7 @@ class Gibo(Descent):
     def _resolved(self, facts: TuningFacts) -> Mapping[str, float]:
         batches = self.batches(facts)
         return {
-            "first_batch": planning.first_batch(batches),
+            "first_batch": batches.first(),
             "window": batches.window,
             **super()._resolved(facts),
         }

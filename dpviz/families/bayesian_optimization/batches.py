@@ -2,6 +2,7 @@
 a loss."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -86,6 +87,19 @@ class Batches:
             return self.most
         return max(round(self.placing.window * len(self.low)), self.most)
 
+    def first(self) -> int:
+        """b₁, the points of a first step in the middle of the box, before they are moved together."""
+        d, placing = len(self.low), self.placing
+        if placing.design == "central":
+            return 2 * d
+        if self.size is not None:
+            return self.size
+        if self.surrogate.kernel == "rbf":
+            noise = self.surrogate.relative_noise
+            found = designs.smallest_batch(self.level, d, noise, placing.nearest, placing.repeats)
+            return max(placing.least, 2 * d * placing.repeats if found is None else found)
+        return _first(self.surrogate, placing, tuple(self.low.tolist()), tuple(self.high.tolist()), self.level)
+
     def chosen(self, known: Evaluated, theta: np.ndarray) -> Trial:
         """The next batch at theta (d,), as what would be known after it; it may be empty."""
         local, d = known.at(theta), len(theta)
@@ -123,7 +137,8 @@ class Batches:
 
     def _moved(self, local: Local, trial: Trial) -> Trial:
         """The points of a trial moved together, if that is asked for."""
-        return polished(local, trial, self.low, self.high) if self.placing.design == "joint" else trial
+        wanted = self.placing.design == "joint" and len(trial.points) > 0
+        return polished(local, trial, self.low, self.high) if wanted else trial
 
     def _placed(self, local: Local, count: int, axes: np.ndarray) -> Trial:
         """The closed-form design of `count` points along the axes (d, d), in columns."""
@@ -132,6 +147,16 @@ class Batches:
         noise, length = self.surrogate.relative_noise, self.surrogate.length_scale
         moves = length * designs.offsets(count, len(axes), noise, self.placing.nearest) @ axes.T
         return local.trial(designs.inside(local.theta, moves, self.low, self.high))
+
+
+@lru_cache(64)
+def _first(
+    surrogate: Surrogate, placing: Placing, low: tuple[float, ...], high: tuple[float, ...], level: float
+) -> int:
+    """`Batches.first` of a kernel without closed form, by the posterior."""
+    batches = Batches(surrogate, placing, np.array(low), np.array(high), level, None)
+    local = Evaluated(surrogate, np.empty((0, len(low)))).at((batches.low + batches.high) / 2)
+    return len(batches._smallest(local, np.eye(len(low))).points)
 
 
 def _axes(local: Local) -> np.ndarray:

@@ -17,18 +17,6 @@ LATER_SHARE = 0.6  # of the first batch, that later steps need on average
 SECONDS_PER_CALL, SECONDS_PER_MULTIPLICATION = 1e-4, 0.06e-9
 
 
-def first_batch(batches: Batches) -> int:
-    """b₁, the points of the first step: those of the closed-form design that the bias level asks for."""
-    d, placing = len(batches.low), batches.placing
-    if placing.design == "central":
-        return 2 * d
-    if batches.size is not None:
-        return batches.size
-    noise = batches.surrogate.relative_noise
-    found = designs.smallest_batch(batches.level, d, noise, placing.nearest, placing.repeats)
-    return max(placing.least, 2 * d * placing.repeats if found is None else found)
-
-
 def expected_trainings(batches: Batches, steps: int) -> float:
     """About how many trainings a replicate needs: later steps reuse the history."""
     return float(_expected_batches(batches, steps).sum())
@@ -36,7 +24,7 @@ def expected_trainings(batches: Batches, steps: int) -> float:
 
 def _expected_batches(batches: Batches, steps: int) -> np.ndarray:
     """(T,) about how many points each step adds."""
-    first, fixed = first_batch(batches), batches.size is not None or batches.placing.design == "central"
+    first, fixed = batches.first(), batches.size is not None or batches.placing.design == "central"
     found = np.full(steps, float(first) if fixed else max(LATER_SHARE * first, batches.placing.least))
     found[0] = first
     return found
@@ -45,7 +33,9 @@ def _expected_batches(batches: Batches, steps: int) -> np.ndarray:
 def choice_seconds(known: np.ndarray | int, batch: int, batches: Batches) -> np.ndarray:
     """About how long it takes to choose a batch of a replicate, with `known` evaluations."""
     known, d = np.asarray(known, dtype=float), len(batches.low)
-    trials = 1.0 if batches.size is not None or batches.placing.design == "central" else 3 + math.log2(d)
+    trials = (
+        1.0 if batches.size is not None or batches.placing.design == "central" else 3 + math.log2(d) + batch / (2 * d)
+    )
     work = known**2 * (batch + 2 * d) + 2 * known * batch**2 + batch**3
     if batches.placing.design == "joint":  # each polish tries some batches, and takes derivatives
         trials += (1 + batch / 4) * 25 * (2 + batch / 8)
@@ -54,7 +44,7 @@ def choice_seconds(known: np.ndarray | int, batch: int, batches: Batches) -> np.
 
 def algebra_seconds(facts: TuningFacts, batches: Batches, steps: int) -> float:
     """About how long all linear algebra of a replicate takes: choosing batches, factors, and the users' gradients."""
-    first = first_batch(batches)
+    first = batches.first()
     known = np.minimum(np.cumsum(_expected_batches(batches, steps)), batches.window)
     users = facts.n * facts.d * known
     work = SECONDS_PER_MULTIPLICATION * (users + known**3 / 3 + 2 * known**2 * facts.d)

@@ -143,3 +143,14 @@ def test_moving_the_points_of_a_batch_together_saves_some() -> None:
             theta = theta + 0.4 * move / np.linalg.norm(move)
         found[design] = len(known.points)
     assert found["joint"] < 0.9 * found["adaptive"]
+
+
+def test_the_first_batch_is_known_before_a_run_for_every_kernel() -> None:
+    for kernel, level, expected in (("rbf", 0.02, 6), ("matern", 0.1, 6), ("matern", 0.01, 10), ("quadratic", 0.02, 6)):
+        surrogate = Surrogate(kernel=kernel)  # type: ignore[arg-type]
+        choose = Batches(surrogate, Placing(), np.full(5, -2.0), np.full(5, 2.0), level, None)
+        chosen = choose.chosen(Evaluated(surrogate, np.empty((0, 5))), np.zeros(5))
+        assert choose.first() == len(chosen.points) == expected
+    nothing = Batches(Surrogate(), Placing(design="joint"), np.zeros(2), np.ones(2), 0.02, 3)
+    everything = Evaluated(Surrogate(relative_noise=1e-10), np.empty((0, 2))).at(np.full(2, 0.5)).trial(np.eye(2))
+    assert len(nothing._moved(everything, everything.trial(np.empty((0, 2)))).points) == 0
