@@ -1,6 +1,6 @@
 """What DP-GIBO takes beside its trainings: choosing points and estimating the users' gradients, one replicate's step.
 
-Target: less than the trainings of the step, at 0.6 ms each and about six of them, in the default (d = 10, 100 evaluations
+Target: less than the trainings of the step, about six of 0.6 ms each in the default (d = 10, 100 evaluations
 kept, 500 users); more users cost one more product of matrices, and more evaluations their square.
 """
 

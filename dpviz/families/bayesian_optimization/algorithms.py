@@ -175,8 +175,8 @@ class Posteriors(Estimates):
             if pace.due(float(planning.choice_seconds(known, self._batches.most, self._batches))):
                 yield
             trial = self._batches.chosen(self._known[r], theta)
-            self._known[r] = trial.made().latest(self._batches.window)
-            local = self._known[r].at(theta)
+            self._known[r] = trial.known.latest(self._batches.window)
+            local = trial if self._known[r] is trial.known else self._known[r].at(theta)
             points.append(trial.points)
             weights.append(local.weights)
             series[BATCH_SIZE.name][r] = len(trial.points)

@@ -54,13 +54,18 @@ class Local:
     """
 
     def __init__(self, known: Evaluated, theta: np.ndarray, slopes: np.ndarray, ones: np.ndarray) -> None:
-        self.known, self.theta, self.slopes, self.ones = known, theta, slopes, ones
-        self._constant = known.surrogate.mean == "constant" and len(ones) > 1
+        self._known, self.theta, self.slopes, self.ones = known, theta, slopes, ones
+        self._kernel, self._constant = known.kernel, known.surrogate.mean == "constant" and len(ones) > 1
+
+    @property
+    def known(self) -> Evaluated:
+        """The evaluations that this rests on."""
+        return self._known
 
     @cached_property
     def prior(self) -> float:
         """P(θ), the trace of the gradient's covariance before any evaluation."""
-        return float(np.trace(self.known.kernel.prior(self.theta)))
+        return float(np.trace(self._kernel.prior(self.theta)))
 
     @cached_property
     def _pulled(self) -> tuple[np.ndarray, float]:
@@ -70,7 +75,7 @@ class Local:
     @cached_property
     def covariance(self) -> np.ndarray:
         """Σ (d, d) of a user's gradient, for unit amplitude."""
-        found = self.known.kernel.prior(self.theta) - self.slopes.T @ self.slopes
+        found = self._kernel.prior(self.theta) - self.slopes.T @ self.slopes
         if self._constant:
             along, size = self._pulled
             found += np.outer(along, along) / size
@@ -124,15 +129,13 @@ class Trial(Local):
         super().__init__(known, before.theta, slopes, both)
 
     @cached_property
-    def weights(self) -> np.ndarray:
-        return self.made().at(self.theta).weights
-
-    def made(self) -> Evaluated:
-        """The posterior after the evaluations: the factor grows, and is not computed again."""
-        old, count = len(self.known.points), len(self.points)
+    def known(self) -> Evaluated:
+        """What is known if the evaluations are made: the factor grows, and is not computed again."""
+        before = self._known
+        old, count = len(before.points), len(self.points)
         factor = np.zeros((old + count, old + count))
-        factor[:old, :old], factor[old:, :old], factor[old:, old:] = self.known.factor, self._across.T, self._own
-        return Evaluated(self.known.surrogate, np.concatenate([self.known.points, self.points]), factor)
+        factor[:old, :old], factor[old:, :old], factor[old:, old:] = before.factor, self._across.T, self._own
+        return Evaluated(before.surrogate, np.concatenate([before.points, self.points]), factor)
 
 
 def factor_of_new(rest: np.ndarray, noise: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -92,7 +92,7 @@ def test_the_smallest_batch_that_explains_enough_is_taken() -> None:
     nothing = Evaluated(Surrogate(), np.empty((0, 10)))
     first = choose.chosen(nothing, theta)
     assert len(first.points) == 11 and first.unexplained <= 0.02
-    known = first.made()
+    known = first.known
     assert len(choose.chosen(known, theta).points) == 0
     moved = theta.copy()
     moved[:3] += 0.15
@@ -139,7 +139,7 @@ def test_moving_the_points_of_a_batch_together_saves_some() -> None:
         for _ in range(6):
             trial = choose.chosen(known, theta)
             assert trial.unexplained <= 0.05
-            known, move = trial.made(), generator.normal(size=6)
+            known, move = trial.known, generator.normal(size=6)
             theta = theta + 0.4 * move / np.linalg.norm(move)
         found[design] = len(known.points)
     assert found["joint"] < 0.9 * found["adaptive"]

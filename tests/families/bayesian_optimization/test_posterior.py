@@ -76,7 +76,7 @@ def test_a_factor_that_grew_is_the_one_computed_at_once() -> None:
     known, theta = Evaluated(surrogate, NONE), np.full(4, 0.3)
     for size in (5, 0, 1, 9):
         trial = known.at(theta).trial(generator.normal(size=(size, 4)))
-        known = trial.made()
+        known = trial.known
         whole = Evaluated(surrogate, known.points)
         assert known.factor == pytest.approx(whole.factor, abs=1e-8)
         assert trial.unexplained == pytest.approx(whole.at(theta).unexplained, abs=1e-8)
@@ -91,8 +91,8 @@ def test_quadratic_functions_are_known_after_as_many_evaluations_as_they_have_co
     surrogate = Surrogate(kernel="quadratic", relative_noise=1e-10)
     trial = Evaluated(surrogate, NONE).at(np.zeros(4)).trial(generator.normal(size=(40, 4)))
     assert len(trial.points) == 15 == 5 * 6 // 2
-    assert trial.made().factor.shape == (15, 15)
-    again = trial.made().at(np.ones(4)).trial(generator.normal(size=(3, 4)))
+    assert trial.known.factor.shape == (15, 15)
+    again = trial.known.at(np.ones(4)).trial(generator.normal(size=(3, 4)))
     assert len(again.points) == 0 and again.unexplained < 1e-6
     twice = Evaluated(Surrogate(relative_noise=1e-10), NONE).at(np.zeros(4)).trial(np.ones((3, 4)))
     assert len(twice.points) == 1
