@@ -4,7 +4,7 @@ from dpviz.errors import UserError
 
 MIN_ROWS = 20
 MAX_ROWS = 1_000_000
-MAX_COLUMNS = 200
+MAX_COLUMNS = 400
 MAX_BYTES = 50 * 1024 * 1024
 MAX_TEXT_BYTES = 150_000_000  # of a .gz file when it is unpacked
 MAX_CELLS = 50_000_000  # of a Parquet file: a few compressed kilobytes can hold any number of equal values
