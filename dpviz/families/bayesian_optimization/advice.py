@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpviz.families.bayesian_optimization import designs, planning, theory
+from dpviz.families.bayesian_optimization import planning, theory
 from dpviz.families.bayesian_optimization.algorithms import Gibo
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
@@ -18,8 +18,8 @@ SHOWN = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)  # bias levels of the table
 
 @dataclass(frozen=True)
 class Row:
-    """A bias level with what it takes. batch : b₁, None where no batch reaches it. bias : planned, A√(ωP/d).
-    trainings : about, of the whole run."""
+    """A bias level with what it takes. batch : of the first step with the squared exponential, None where no batch
+    reaches it. bias : planned, A√(ωP/d). trainings : about, of the whole run."""
 
     level: float
     batch: int | None
@@ -62,9 +62,7 @@ def advice(facts: TuningFacts, budget: Budget, method: Gibo, amplitude: float = 
     rows = []
     for one in sorted({*SHOWN, method.bias_level, level}, reverse=True):
         batches = method.replaced(bias_level=one, batch_size=None).batches(facts)
-        placing = batches.placing
-        found = designs.smallest_batch(one, d, method.surrogate.relative_noise, placing.nearest, placing.repeats)
         bias = theory.bias_bound(amplitude, theory.planned_uncertainty(one, d, prior))
-        rows.append(Row(one, found, bias, planning.expected_trainings(batches, method.iterations)))
+        rows.append(Row(one, batches.closed_form(), bias, planning.expected_trainings(batches, method.iterations)))
     noise = sigma * math.sqrt(d)
     return Advice(level, noise, noise > method.clip / 2, tuple(rows))

@@ -221,8 +221,8 @@ class Gibo(Descent):
 
     def batches(self, facts: TuningFacts) -> Batches:
         """How batches are chosen on a problem with these facts."""
-        low, high = facts.box
-        return Batches(self.surrogate, self.placing, low, high, self.bias_level, self.batch_size)
+        surrogate = self.surrogate.observing(facts.observation_sd)
+        return Batches(surrogate, self.placing, *facts.box, self.bias_level, self.batch_size)
 
     def _trainings(self, facts: TuningFacts) -> float:
         return planning.expected_trainings(self.batches(facts), self.iterations)
@@ -232,6 +232,7 @@ class Gibo(Descent):
         return {
             "first_batch": batches.first(),
             "window": batches.window,
+            "relative_noise": batches.surrogate.noise,
             **super()._resolved(facts),
         }
 

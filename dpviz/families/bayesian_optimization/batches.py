@@ -95,10 +95,13 @@ class Batches:
         if self.size is not None:
             return self.size
         if self.surrogate.kernel == "rbf":
-            noise = self.surrogate.relative_noise
-            found = designs.smallest_batch(self.level, d, noise, placing.nearest, placing.repeats)
-            return max(placing.least, 2 * d * placing.repeats if found is None else found)
+            return max(placing.least, self.closed_form() or 2 * d * placing.repeats)
         return _first(self.surrogate, placing, tuple(self.low.tolist()), tuple(self.high.tolist()), self.level)
+
+    def closed_form(self) -> int | None:
+        """The points of a first step that reach the level with the squared exponential; None if none do."""
+        placing = self.placing
+        return designs.smallest_batch(self.level, len(self.low), self.surrogate.noise, placing.nearest, placing.repeats)
 
     def chosen(self, known: Evaluated, theta: np.ndarray) -> Trial:
         """The next batch at theta (d,), as what would be known after it; it may be empty."""
@@ -144,7 +147,7 @@ class Batches:
         """The closed-form design of `count` points along the axes (d, d), in columns."""
         if not count:
             return local.trial(np.empty((0, len(axes))))
-        noise, length = self.surrogate.relative_noise, self.surrogate.length_scale
+        noise, length = self.surrogate.noise, self.surrogate.length_scale
         moves = length * designs.offsets(count, len(axes), noise, self.placing.nearest) @ axes.T
         return local.trial(designs.inside(local.theta, moves, self.low, self.high))
 

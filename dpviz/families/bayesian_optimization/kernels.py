@@ -10,6 +10,7 @@ import numpy as np
 from dpviz.specification import Specification, choice, number
 
 ROOT_5 = math.sqrt(5.0)
+LEAST_NOISE = 1e-6  # relative, that is assumed where observations have none
 
 
 class Kernel(ABC):
@@ -127,14 +128,15 @@ class Surrogate(Specification):
         scale="log",
         help="Over which distance losses change, in the unit of the settings. Points are placed in proportion to it.",
     )
-    relative_noise: float = number(
-        1e-6,
+    relative_noise: float | None = number(
+        None,
         1e-10,
-        10.0,
+        100.0,
         label="Assumed noise",
         symbol="s",
         scale="log",
-        help="Variance of an observation's noise over that of a user's loss. Too small a value costs most.",
+        help="Variance of an observation's noise over that of a user's loss. Empty: what the problem declares, for "
+        "losses of variance 1. Too small a value costs most.",
     )
     mean: Literal["constant", "zero"] = choice(
         "constant",
@@ -142,6 +144,17 @@ class Surrogate(Specification):
         label="Mean of the process",
         help="With an unknown constant, adding a number to all losses of a user changes nothing.",
     )
+
+    @property
+    def noise(self) -> float:
+        """s; where nothing is said, next to nothing, for the sake of rounding."""
+        return LEAST_NOISE if self.relative_noise is None else self.relative_noise
+
+    def observing(self, deviation: float) -> "Surrogate":
+        """Itself with the noise that it assumes of observations with a declared standard deviation."""
+        if self.relative_noise is not None:
+            return self
+        return self.replaced(relative_noise=min(100.0, max(LEAST_NOISE, deviation**2)))
 
     @property
     def covariance(self) -> Kernel:

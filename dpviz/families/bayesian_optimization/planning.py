@@ -6,7 +6,6 @@ import numpy as np
 
 from dpviz.experiments.algorithm import SECONDS_PER_COORDINATE, SECONDS_PER_REPLICATE, SECONDS_PER_STEP
 from dpviz.experiments.plan import Plan
-from dpviz.families.bayesian_optimization import designs
 from dpviz.families.bayesian_optimization.batches import Batches
 from dpviz.numbers import short
 from dpviz.problems.base import Cost
@@ -79,17 +78,16 @@ def warnings(facts: TuningFacts, clip: float, noise: float) -> tuple[str, ...]:
 def surrogate_warnings(facts: TuningFacts, batches: Batches) -> tuple[str, ...]:
     """What to be warned of in the surrogate's settings."""
     found, surrogate = [], batches.surrogate
-    if surrogate.relative_noise < facts.observation_sd**2:
+    if surrogate.noise < facts.observation_sd**2:
         found.append(
-            f"The process assumes noise of variance {short(surrogate.relative_noise)} and observations have "
+            f"The process assumes noise of variance {short(surrogate.noise)} and observations have "
             f"{short(facts.observation_sd**2)}, if a user's loss has variance 1. Assuming too little costs most: "
             "points come too near, and noise is taken for slopes."
         )
-    if batches.size is None and batches.placing.design != "central":
-        noise, nearest = surrogate.relative_noise, batches.placing.nearest
-        if designs.smallest_batch(batches.level, facts.d, noise, nearest, batches.placing.repeats) is None:
-            found.append(
-                f"No batch of {short(batches.most)} points leaves so little unexplained: every step will take "
-                "that many. Raise the bias level, or allow repeats."
-            )
+    chosen = batches.size is None and batches.placing.design != "central"
+    if chosen and batches.closed_form() is None:
+        found.append(
+            f"No batch of {short(batches.most)} points leaves so little unexplained: every step will take that many. "
+            "Raise the bias level, or allow repeats."
+        )
     return tuple(found)

@@ -31,7 +31,7 @@ class Evaluated:
 
     def noise(self, points: np.ndarray) -> np.ndarray:
         """(N,) what is added to the variances at points (N, d): observation noise and jitter."""
-        return np.full(len(points), self.surrogate.relative_noise) + JITTER * self.kernel.diagonal(points)
+        return np.full(len(points), self.surrogate.noise) + JITTER * self.kernel.diagonal(points)
 
     def latest(self, count: int) -> "Evaluated":
         """Itself with the last `count` points only."""

@@ -61,7 +61,8 @@ def test_the_plan_of_the_default() -> None:
     assert [closed_forms.gdp_epsilon(mu, 1e-5) for mu in (0.182574, 0.577350)] == pytest.approx(
         [0.656722, 2.341427], abs=2e-5
     )
-    assert dict(plan.resolved) == {"first_batch": 11, "window": 100, "expected_trainings": pytest.approx(202.4)}
+    resolved = {"first_batch": 11, "window": 100, "relative_noise": 1e-6, "expected_trainings": 202.4}
+    assert dict(plan.resolved) == pytest.approx(resolved)
     assert plan.notes == () and not plan.stops
     approximate = method.plan(facts, ApproximateDP(epsilon=1.0, delta=1e-5))
     assert accountants.total(approximate.events, "mu") == pytest.approx(0.268051, abs=1e-6)
@@ -79,7 +80,9 @@ def test_what_a_plan_warns_of() -> None:
     (swamped,) = Gibo().plan(facts, MU).notes
     assert swamped.startswith("The noise is about")
     noisy = LengthScales(observation_sd=1.0).facts()
-    assert [note.partition(" ")[0] for note in Gibo().plan(noisy, MU).notes] == ["The"]
+    believed, fixed = Gibo(surrogate=Surrogate(relative_noise=0.1), batch_size=10), Gibo(batch_size=10)
+    assert [note[:19] for note in believed.plan(noisy, MU).notes] == ["The process assumes"]
+    assert fixed.plan(noisy, MU).notes == () and fixed.plan(noisy, MU).resolved["relative_noise"] == 1.0
     rough = Gibo(surrogate=Surrogate(relative_noise=0.1))
     assert rough.plan(LengthScales().facts(), MU).notes[0].startswith("No batch of 20 points")
     with pytest.raises(UserError, match="gradients"):
