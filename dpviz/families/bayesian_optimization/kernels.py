@@ -152,9 +152,8 @@ class Surrogate(Specification):
 
     def observing(self, deviation: float) -> "Surrogate":
         """Itself with the noise that it assumes of observations with a declared standard deviation."""
-        if self.relative_noise is not None:
-            return self
-        return self.replaced(relative_noise=min(100.0, max(LEAST_NOISE, deviation**2)))
+        declared = min(100.0, max(LEAST_NOISE, deviation**2))
+        return self.replaced(relative_noise=declared if self.relative_noise is None else self.relative_noise)
 
     @property
     def covariance(self) -> Kernel:
