@@ -69,6 +69,15 @@ FAMILIES: tuple[Entry, ...] = (
         question="You may only ask for values, never gradients: of a simulator, of votes, of somebody else's model. "
         "What does privacy cost, and which way to ask wastes the least of it?",
     ),
+    Entry(
+        name="bayesian_optimization",
+        icon=":material/model_training:",
+        title="Private tuning",
+        guarantee="μ-GDP exactly, and what follows of it: (ε, δ), ρ-zCDP; pure ε with random search. One user of the "
+        "validation data replaced.",
+        question="A model's settings are chosen on people's data. Each training costs time, each step privacy: how "
+        "much does a look cost, and when should you stop looking?",
+    ),
 )
 
 

@@ -13,6 +13,7 @@ TITLES = {
     "mirror_descent": "Private games",
     "second_order": "Second-order solutions",
     "zeroth_order": "Zeroth-order optimisation",
+    "bayesian_optimization": "Private tuning",
 }
 
 

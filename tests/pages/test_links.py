@@ -11,7 +11,7 @@ from dpviz.ui.mirror_descent import problem as game_controls
 
 Load = Callable[..., AppTest]
 GAMES = [("mirror_descent", {"mirror_problem": entry.title}) for entry in game_controls.PROBLEMS.values()]
-OTHERS = ("accelerated", "second_order", "zeroth_order", "budget_planner")
+OTHERS = ("accelerated", "second_order", "zeroth_order", "bayesian_optimization", "budget_planner")
 PAGES: list[tuple[str, dict[str, str]]] = [*((page, {}) for page in OTHERS), *GAMES]
 HOSTILE: list[str | list[str]] = [
     "nan",

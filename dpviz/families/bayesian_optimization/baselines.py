@@ -35,8 +35,8 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
     title: ClassVar[str] = "Private random search"
     hue: ClassVar[int] = 1
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS,)
-    candidates: int = number(
-        175, 2, 2000, label="Settings tried", symbol="N", scale="log", help="Drawn from the box; a training each."
+    trainings: int = number(
+        175, 2, 2000, label="Trainings", symbol="N", scale="log", help="Settings that are tried, a training each."
     )
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
@@ -46,12 +46,12 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
         return Plan.fixed(facts, budget, (ExpMech(eta),), resolved={"selection_epsilon": eta})
 
     def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        return planning.run_seconds(plan, replicates, cost, self.candidates)
+        return planning.run_seconds(plan, replicates, cost, self.trainings)
 
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
         facts = plan.facts
-        losses = max(replicates * facts.n, min(LOSSES, replicates * self.candidates * facts.n))  # at a time
-        return replicates * (cost.replicate + 16.0 * self.candidates * facts.d) + 24.0 * losses
+        losses = max(replicates * facts.n, min(LOSSES, replicates * self.trainings * facts.n))  # at a time
+        return replicates * (cost.replicate + 16.0 * self.trainings * facts.d) + 24.0 * losses
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
@@ -60,7 +60,7 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
         latest = Snapshot(0, {"x": start}, {TRAININGS.name: evaluations.count.astype(float)})
         yield latest
         low, high = problem.facts.box
-        shape = (self.candidates, problem.facts.d)
+        shape = (self.trainings, problem.facts.d)
         points = np.array([generator.uniform(low, high, shape) for generator in mechanisms.public])
         query = yield from between(evaluations.utilities_in_parts(points), latest)
         (event,) = plan.events
@@ -85,7 +85,7 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
     hue: ClassVar[int] = 2
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, NOISY_LOSS)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or fewer trainings."
-    iterations: int = number(
+    trainings: int = number(
         175, 1, 1000, label="Trainings", symbol="N", scale="log", help="Each releases a noisy mean loss."
     )
     length_scale: float = number(
@@ -97,16 +97,16 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
     )
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
-        steps = np.ones(self.iterations)
+        steps = np.ones(self.trainings)
         events = calibration.calibrated_events("gaussian", budget, steps, facts.n, facts.n, facts.released)
         scales = [noise_scale(event, facts.loss_sensitivity) for event in events]
         noise = np.array(scales)
         return Plan.fixed(facts, budget, events, noise={"loss": noise}, assumed_noise=noise)
 
     def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        work = sum(self._work(t, plan.facts.d) for t in range(self.iterations))
-        algebra = self.iterations * planning.SECONDS_PER_CALL + planning.SECONDS_PER_MULTIPLICATION * work
-        return planning.run_seconds(plan, replicates, cost, self.iterations) + replicates * algebra
+        work = sum(self._work(t, plan.facts.d) for t in range(self.trainings))
+        algebra = self.trainings * planning.SECONDS_PER_CALL + planning.SECONDS_PER_MULTIPLICATION * work
+        return planning.run_seconds(plan, replicates, cost, self.trainings) + replicates * algebra
 
     def _work(self, known: int, d: int) -> float:
         """Multiplications of a step of a replicate with so many values known."""
@@ -114,15 +114,15 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
 
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
         facts = plan.facts
-        beside = 4 * self.candidates * (self.iterations + facts.d) + 4 * self.iterations**2
-        return replicates * (cost.replicate + 16.0 * facts.n + 8.0 * self.iterations * facts.d) + 8.0 * beside
+        beside = 4 * self.candidates * (self.trainings + facts.d) + 4 * self.trainings**2
+        return replicates * (cost.replicate + 16.0 * facts.n + 8.0 * self.trainings * facts.d) + 8.0 * beside
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         facts, count = problem.facts, mechanisms.replicates
         low, high = facts.box
         x, lost = facts.starting_points(mechanisms.public), np.zeros(count, dtype=bool)
-        points, values = np.empty((count, self.iterations, facts.d)), np.zeros((count, self.iterations))
+        points, values = np.empty((count, self.trainings, facts.d)), np.zeros((count, self.trainings))
         evaluations = problem.evaluations(count)
         latest = Snapshot(0, {"x": x}, {TRAININGS.name: np.zeros(count), NOISY_LOSS.name: np.full(count, np.nan)})
         yield latest

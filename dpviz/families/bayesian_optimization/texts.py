@@ -1,0 +1,179 @@
+"""What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
+
+from collections.abc import Collection
+
+from dpviz.numbers import short
+
+TITLE = "Private tuning"
+QUESTION = "**Tune on private data: how much does each look cost, and when should you stop looking?**"
+
+WORDS = {
+    "DP-GIBO": "steps along noisy mean gradients, which a Gaussian process reads off a few trainings nearby",
+    "DP-GD": "the same steps with exact gradients, where the problem has them",
+    "Random search": "settings drawn anywhere, one of them chosen by the exponential mechanism",
+    "Global search": "Bayesian optimisation of the whole box on noisy mean losses, each of them paid for",
+}
+
+ABOUT = r"""
+**What is tuned, on what.** A model has settings: length-scales, regularisation. Each setting that you try costs a
+training. How good it is, is measured on *validation users*, and none of them may show in what you choose.
+
+**Two prices.** A *training* costs time and no privacy: points to try are chosen without looking at any loss. A *step*
+costs privacy and no time: it releases one noisy direction. So ask for as few steps as get you there, and in each for as
+many trainings as its noise is worth.
+
+**Gradients from losses.** No gradient is known. But all users are evaluated at the same few points $X$ near the current
+setting $\theta$, and a Gaussian process through user $i$'s losses $y_i$ has a slope there:
+$g_i=W^\top y_i$ with weights $W=K^{-1}\nabla k(X,\theta)$ that are the same for everybody. Each $g_i$ is shortened to
+length $B$, so one user moves the mean by at most $2B/n$, and Gaussian noise hides that. All $T$ steps together are
+$\mu$-GDP with $\sigma_\xi=2B\sqrt T/(n\mu)$ in each coordinate.
+
+**When to stop looking.** The process says how uncertain it is of the slope, without any loss: the trace of its
+covariance, a share of what it was before any training. The *bias level* $\omega$ is the share at which a step stops
+asking for points. Below the length of the noise $\sigma_\xi\sqrt d$ less bias cannot be seen any more: that is where
+the advice comes from.
+
+| | privacy is paid per | trainings | needs |
+|---|---|---|---|
+| DP-GIBO | step | few per step, more with more settings | losses |
+| DP-GD | step | one per step | gradients of every user |
+| Random search | run | any number | losses with a cap |
+| Global search | training | one per step | losses with a cap |
+
+**What is honest to say.** Where a few settings matter and the box is small, random search is close behind and much
+simpler; adding candidates does not help it once its own noise decides. Releasing every loss, as global search does, is
+the dear way to look. That the process is sure says nothing about the data: a bias level is a promise of the model.
+
+**References.** G. Sopa, J. Marusic, M. Avella-Medina, J. Cunningham: *Scalable differentially private Bayesian
+optimization*, arXiv 2502.06044 (2025). Without privacy: S. Müller, A. von Rohr, S. Trimpe: *Local policy search with
+Bayesian optimization*, NeurIPS 2021.
+"""
+
+NOT_COVERED = (
+    "Not covered: what you choose after looking at the users' losses (clip, steps, bias level, kernel, length-scales, "
+    "box, start), and several runs on the same users, which compose. Related methods that are not here: TuRBO and "
+    "SAASBO (no privacy), DP-HyPO (adaptive random stopping)."
+)
+
+ERRATA = (
+    (
+        "A bias level is a promise of the process (E1, E2)",
+        "Not of the data: along a run at ω = 0.05 the median error of the gradient was 95 % of its length. With old "
+        "points and a process that is too smooth, a run can be sure, wrong and at a standstill; noise helps it out.",
+    ),
+    (
+        "Users must not be coupled before the clip (E3)",
+        "Kernels fitted to the losses, or losses scaled by pooled means, as libraries do by default, let one user move "
+        "everybody: by 0.166 where 0.02 was promised. Here kernels are declared.",
+    ),
+    (
+        "Losses that are no numbers (E4)",
+        "They survive shortening, and reveal their user. Here such a user counts as 0.",
+    ),
+    (
+        "The paper's own example (E5)",
+        "Its polynomial kernel is not stationary, so its theorem does not cover it. It works because quadratics are "
+        "known after (d + 1)(d + 2)/2 trainings.",
+    ),
+    (
+        "Huber's gradient (E6)",
+        "It is bounded only with bounded or down-weighted rows. The clip makes privacy hold all the same.",
+    ),
+    (
+        "Points that are optimised harder (E7)",
+        "They can do worse: they are fewer and lean on the process more. 0.197 against 0.109 at ω = 0.1.",
+    ),
+    (
+        "Theorem 3.7 is linear in bias and noise (E8)",
+        "The same assumptions give their squares. Both bounds stand in the plan; the published constants are unknown.",
+    ),
+    (
+        "Rates and limits (E9, E10)",
+        "Noisy designs improve as b^(−2/3), not b^(−1/2); “no bias with d + 1 points” holds for points that touch.",
+    ),
+    (
+        "How bad global search is (E11, E14)",
+        "The lower bound cited is an upper bound of one algorithm. With ten settings global search is fine without "
+        "privacy; what breaks it is that every loss is released. The published private version rests on an assumption "
+        "that nobody can check, so no run here is called private on that ground.",
+    ),
+    (
+        "One noisy training is noise for all users (E12)",
+        "Theory has independent noise for every user, which averages out. A training that is itself private is one "
+        "noisy model for all: at σ = 0.1 runs end at 0.276 instead of 0.094. The switch is under “Noisy evaluations”.",
+    ),
+    (
+        "Published code (E13)",
+        "It used ℓ for ℓ² until October 2022 and floors negative covariances, among others. Nothing was copied.",
+    ),
+    (
+        "What is not paid for (E15)",
+        "Repeats, restarts and tuned clips, in the published plots. Here repeats are illustrations, and the page says "
+        "what publishing them would cost.",
+    ),
+    (
+        "AdaGrad's first step (E16)",
+        "It is η in every coordinate, whatever the gradient. On a plateau pure noise makes a run wander.",
+    ),
+    ("Random stopping", "A curve of the plan only: its guarantee needs that nobody counts the trainings."),
+)
+
+POINTS = (
+    "Points, weights and batch sizes follow from the settings released so far and the declared process. No loss is "
+    "looked at, so trainings are free of charge, and their number may be told."
+)
+COMPOSITION = (
+    "All users enter every step. T Gaussian releases are μ-GDP with μ² the sum of their squares, exactly; so is all "
+    "that follows from them. Random search is one choice by the exponential mechanism, however many settings are tried."
+)
+SCREEN = (
+    "The plan depends on your settings only. Of a run, settings, trainings, batch sizes and noisy gradients are "
+    "private at the budget shown, for one run. Losses, lengths of gradients, clipped shares and the curve of the "
+    "process are diagnostics: they read the users' data and are not private."
+)
+
+
+def constants(taken: Collection[str] = (), missing: str = "") -> str:
+    """What is declared; taken : "ranges", "categories", if an upload's panel took them from its file. missing : "fill"
+    or "drop"."""
+    said = (
+        "Box, clip, kernel, its length-scale and noise, the loss cap M and the time of a training are declared. Clips "
+        "hold for any data. Features are scaled by what the training rows say, never by the users'."
+    )
+    if taken:
+        said += f" The {' and '.join(taken)} were taken from the data: **not private**."
+    if missing == "drop":
+        said += " Rows with missing values were dropped: the number of users depends on the data, **not private**."
+    if missing == "fill":
+        said += " A missing value counts as the middle of its range."
+    return said
+
+
+BIAS = (
+    "The planned bias of a step's gradient, A√(ωP/d) with A = 0.5 declared for the mean loss, beside the length of its "
+    "noise, σ√d. Right of where they meet bias shows; left of it, trainings buy what drowns."
+)
+TRAININGS = (
+    "The first step's batch is known exactly, later ones are taken as 60 % of it: they reuse points. No training costs "
+    "privacy."
+)
+
+
+def beaten(gibo: float, other: float, label: str) -> str:
+    """How DP-GIBO ends beside a search, in a sentence."""
+    if other < 0.95 * gibo:
+        return f"**{label} ends lower here**, at {short(other)}."
+    if other < 1.05 * gibo:
+        return f"{label} ends about as low, at {short(other)}."
+    return f"{label} ends at {short(other)}, {short(other / gibo, 2)} times that."
+
+
+def clipped(share: float, label: str) -> str:
+    """How many users' gradients were clipped where a run ended."""
+    return f"{short(100 * share, 2)} % of the users' gradients in the last step of “{label}”."
+
+
+MUCH_CLIPPED = (
+    "Nearly all gradients are shortened: signal is lost, noise is not. Either the clip is too small, or points are so "
+    "near each other that noise is taken for slopes: assume more noise, or place points further away."
+)

@@ -1,0 +1,50 @@
+"""The page of private tuning, described."""
+
+from dataclasses import replace
+
+from dpviz.families import bayesian_optimization
+from dpviz.families.bayesian_optimization import presets, texts
+from dpviz.families.bayesian_optimization.algorithms import BATCH_SIZE
+from dpviz.families.bayesian_optimization.outlook import outlook
+from dpviz.ui.bayesian_optimization import live, plan, problem
+from dpviz.ui.experiment import results as page_results
+from dpviz.ui.experiment.controls import Catalogue, Group
+from dpviz.ui.experiment.page import FamilyPage
+from dpviz.ui.experiment.plan import PlanView
+from dpviz.ui.experiment.results import Options
+
+
+def _options(shown: PlanView) -> Options:
+    return replace(page_results.plain_options(shown), second=BATCH_SIZE.name)
+
+
+PAGE = FamilyPage(
+    prefix=plan.PREFIX,
+    package=bayesian_optimization,
+    texts=texts,
+    catalogue=Catalogue(presets.METHODS, presets.arms, presets.DEFAULT_METHODS, words=texts.WORDS),
+    presets=presets.PRESETS,
+    groups=(
+        Group("", ("bias_level", "iterations", "clip", "step_size", "rule")),
+        Group("What is assumed of a loss", ("surrogate",)),
+        Group("Which points", ("batch_size", "placing")),
+        Group("Random and global search", ("trainings", "length_scale", "first", "candidates")),
+    ),
+    references="GIBO: the same steps without noise, so without privacy.",
+    data_heading="What is tuned",
+    currency="gaussian",
+    at_first={"mu": 1.0, "replicates": presets.REPLICATES},
+    choose=problem.data,
+    build=problem.problem,
+    settings_of=problem.settings_of,
+    predict=outlook,
+    advice=plan.verdict,
+    noise=plan.noise,
+    drawings=plan.drawings,
+    alts=plan.ALTS,
+    note=plan.size_note,
+    assumptions=plan.assumptions,
+    picture=live.picture,
+    number=live.number,
+    options=_options,
+)

@@ -1,0 +1,89 @@
+"""The page of private tuning: the plan before a run, who is protected, the advice, presets, problems, own files."""
+
+from urllib.parse import parse_qs
+
+import pytest
+
+from dpviz.experiments.preset import Preset
+from dpviz.families.bayesian_optimization import presets, texts
+from dpviz.privacy.budgets import ApproximateDP, PureDP, ZeroConcentratedDP
+from dpviz.ui.bayesian_optimization import problem as controls
+from dpviz.ui.bayesian_optimization.page import PAGE as PAGE_OF
+from dpviz.ui.experiment.run import AT_ONCE
+from tests.pages.reading import Load, all_methods, charts, choose, lines, link, metrics, pictures, run, said, text
+
+PAGE = "bayesian_optimization"
+FEW = {"tuning_iterations": "4", "tuning_replicates": "2", "tuning_trainings": "6"}
+SMALL = FEW | {"tuning_model": "Normal location", "tuning_location_drawn_rows": "200"}
+DRAWN = len(PAGE_OF.alts)  # figures of the plan
+
+
+# ------------------------------------------------------------------------------------------------------------- the plan
+
+
+def test_the_plan_says_who_is_protected_and_when_to_stop_before_anything_runs(load: Load) -> None:
+    app = load(PAGE, tuning_references="true")
+    assert app.title[0].value == texts.TITLE and not app.error and pictures(app) == DRAWN
+    assert app.selectbox(key="tuning_preset").value == presets.PRESETS[0].name
+    assert presets.PRESETS[0].look_for in text(app) and "tuning_job" not in app.session_state
+    assert "One user of the validation data replaced" in text(app)
+    assert "The training data are not protected" in text(app)
+    assert "Stop looking at ω = 0.01." in text(app) and "DP-GIBO about 202" in text(app)
+    assert metrics(app)["Noise, first → last step"] == "0.011"
+
+
+def test_every_setting_of_every_method_has_a_control() -> None:
+    drawn = {name for group in PAGE_OF.groups for name in group.names}
+    assert drawn == set(PAGE_OF.catalogue.controls()) | set(PAGE_OF.catalogue.nested())
+
+
+def test_the_first_preset_runs_by_itself() -> None:
+    experiment = presets.PRESETS[0].experiment
+    assert experiment.estimated_seconds(experiment.plans()) < AT_ONCE
+
+
+def test_the_advised_bias_level_is_taken_with_a_button(load: Load) -> None:
+    app = load(PAGE, tuning_mu="0.3")
+    app.button(key="tuning_advised").click().run()
+    assert not app.exception and not app.error
+    assert app.number_input(key="tuning_bias_level").value == pytest.approx(0.0533)
+    assert app.button(key="tuning_advised").disabled and "tuning_bias_level=0.0533" in link(app)
+
+
+def test_every_method_plans_in_every_currency_or_says_why_not(load: Load) -> None:
+    for currency in (ApproximateDP, ZeroConcentratedDP):
+        app = all_methods(load(PAGE, tuning_currency=currency.name))
+        assert not app.error and "Left out" not in said(app)
+    pure = all_methods(load(PAGE, tuning_currency=PureDP.name))
+    assert not pure.exception and "Left out: DP-GIBO, DP-GD, Global search" in said(pure)
+    assert "buys no Gaussian noise" in text(pure).lower() or pictures(pure) == DRAWN
+
+
+@pytest.mark.parametrize("preset", presets.PRESETS[1:], ids=lambda preset: preset.name)
+def test_a_preset_sets_every_control_and_has_a_link(load: Load, preset: Preset) -> None:
+    app = load(PAGE)
+    app.selectbox(key="tuning_preset").set_value(preset.name).run()
+    assert not app.exception and app.selectbox(key="tuning_preset").value == preset.name
+    assert preset.look_for in text(app)
+    again = load(PAGE, **{"tuning_references": "true"} | parse_qs(link(app).partition("?")[2]))
+    assert again.selectbox(key="tuning_preset").value == preset.name and link(again) == link(app)
+
+
+@pytest.mark.parametrize("model", controls.MODELS)
+def test_every_model_plans_on_every_kind_of_data(load: Load, model: str) -> None:
+    app = load(PAGE)
+    choose(app, "model", model)
+    for source in (controls.DRAWN, *controls.GENERATORS):
+        choose(app, "data", source)
+        assert not app.error and pictures(app) == DRAWN, source
+
+
+# -------------------------------------------------------------------------------------------------------------- the run
+
+
+def test_a_run_says_who_ends_lowest_and_after_how_many_trainings(load: Load) -> None:
+    app = run(load(PAGE, **SMALL))
+    assert "Trainings of a run: " in text(app) and "Random search" in text(app)
+    choose(app, "axis", "trainings")
+    assert "against trainings so far" in " ".join(charts(app))
+    assert lines(app, "Validation loss")
