@@ -9,7 +9,7 @@ import numpy as np
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.families.bayesian_optimization import advice, designs, planning
+from dpviz.families.bayesian_optimization import advice, planning
 from dpviz.families.bayesian_optimization.advice import Advice
 from dpviz.families.bayesian_optimization.algorithms import Descent, Gibo
 from dpviz.privacy.accounting import accountants
@@ -78,9 +78,3 @@ def levels(found: Outlook) -> tuple[np.ndarray, np.ndarray]:
     middle = np.mean(facts.box, axis=0)
     prior = float(np.trace(method.surrogate.covariance.prior(middle)))
     return np.array(trainings), advice.AMPLITUDE * np.sqrt(LEVELS * prior / facts.d)
-
-
-def smallest_level(found: Outlook) -> float:
-    """The smallest bias level that a first step can reach with the method's batches; 1 where that is none."""
-    placing, noise = found.method.placing, found.method.surrogate.relative_noise
-    return designs.unexplained(2 * found.facts.d * placing.repeats, found.facts.d, noise, placing.nearest)

@@ -274,6 +274,6 @@ def test_many_settings_are_tuned_better_by_gradients_than_by_trying_as_many_at_r
         placing=Placing(window=2.0),
     )
     losses, trainings = last(method, problem, MU, 5)
-    searched, tried = last(RandomSearch(candidates=500), problem, MU, 5)
+    searched, tried = last(RandomSearch(trainings=500), problem, MU, 5)
     assert trainings.tolist() == tried.tolist() == [500.0] * 5
     assert np.median(losses) < np.median(searched) - 0.05 and losses.max() < searched.min()
