@@ -11,7 +11,9 @@ from dpviz.numbers import short
 from dpviz.problems.base import Cost
 from dpviz.problems.tuning import TuningFacts
 
-LATER_SHARE = 0.6  # of the first batch, that later steps need on average
+# Of the first batch, that later steps need on average: so much at a bias level of 0.02 or less, and less the more of
+# the gradient may stay unknown (THEORY.md, section 9).
+LATER_SHARE, LATER_LEVEL, LATER_POWER = 0.6, 0.02, 0.45
 # Of one trial of a batch, and of its linear algebra, measured as `problems.base` says.
 SECONDS_PER_CALL, SECONDS_PER_MULTIPLICATION = 1e-4, 0.06e-9
 
@@ -24,7 +26,8 @@ def expected_trainings(batches: Batches, steps: int) -> float:
 def _expected_batches(batches: Batches, steps: int) -> np.ndarray:
     """(T,) about how many points each step adds."""
     first, fixed = batches.first(), batches.size is not None or batches.placing.design == "central"
-    found = np.full(steps, float(first) if fixed else max(LATER_SHARE * first, batches.placing.least))
+    share = LATER_SHARE * min(1.0, (LATER_LEVEL / batches.level) ** LATER_POWER)
+    found = np.full(steps, float(first) if fixed else max(share * first, batches.placing.least))
     found[0] = first
     return found
 

@@ -95,6 +95,9 @@ def test_the_advised_bias_level_follows_the_noise() -> None:
     assert [one.level for one in found] == pytest.approx([0.01, 0.01, 0.05333, 0.2], rel=1e-3)
     assert [one.swamped for one in found] == [False, False, False, True]
     bias = {row.level: (row.batch, row.bias, row.trainings) for row in found[2].rows}
+    expected = [bias[one][2] for one in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)]
+    assert expected == pytest.approx([36, 72, 104, 138, 202, 294], abs=1)
+    assert all(0.6 < one / taken < 1.6 for one, taken in zip(expected, (24, 58, 89, 118, 166, 218), strict=True))
     assert bias[0.02] == (11, pytest.approx(0.5 * math.sqrt(0.02)), pytest.approx(202.4))
     level = bias[found[2].level]
     assert level[1] == pytest.approx(found[2].noise, rel=1e-9)
