@@ -10,7 +10,7 @@ from dpviz.privacy.budgets import ApproximateDP, PureDP, ZeroConcentratedDP
 from dpviz.ui.bayesian_optimization import problem as controls
 from dpviz.ui.bayesian_optimization.page import PAGE as PAGE_OF
 from dpviz.ui.experiment.run import AT_ONCE
-from tests.pages.reading import Load, all_methods, charts, choose, lines, link, metrics, pictures, run, said, text
+from tests.pages.reading import Load, all_methods, charts, choose, lines, link, metrics, pictures, run, said, table, text
 
 PAGE = "bayesian_optimization"
 FEW = {"tuning_iterations": "4", "tuning_replicates": "2", "tuning_trainings": "6"}
@@ -87,3 +87,16 @@ def test_a_run_says_who_ends_lowest_and_after_how_many_trainings(load: Load) -> 
     choose(app, "axis", "trainings")
     assert "against trainings so far" in " ".join(charts(app))
     assert lines(app, "Validation loss")
+
+
+def test_a_run_shows_signal_beside_noise_ways_the_process_and_what_it_releases(load: Load) -> None:
+    app = run(load(PAGE, tuning_scales_drawn_rows="150", tuning_scales_training_rows="60", **FEW))
+    alts = " ".join(charts(app))
+    assert "Length of the mean gradient" in alts and "a dot for every run" in alts
+    assert {"mean clipped gradient", "bias bound", "its true error"} <= lines(app, "Length of the mean gradient")
+    assert "What does the process see?" in text(app) and "**Clipped**" in text(app)
+    found = table(app, "At the edge")
+    assert len(found) == 10 and (found["From"] <= found["Value"]).all() and found["To"].iloc[0] == pytest.approx(20)
+    for key, value in (("tuning_path_0_10", 3), ("tuning_along_10", 4)):
+        app.selectbox(key=key).set_value(value).run()
+        assert not app.exception

@@ -2,21 +2,34 @@
 of a curve."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.results import quantiles
-from dpviz.experiments.trace import Trace
-from dpviz.families.bayesian_optimization.algorithms import TRAININGS
+from dpviz.experiments.trace import Lane, Trace
+from dpviz.families.bayesian_optimization.advice import AMPLITUDE
+from dpviz.families.bayesian_optimization.algorithms import NOISY_NORM, TRAININGS, UNCERTAINTY
+from dpviz.families.bayesian_optimization.along import Curve
 from dpviz.families.bayesian_optimization.outlook import LEVELS, Outlook, levels
 from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Limit, Line, Turn, line_figure, one_band
 from dpviz.plots.style import ArmStyle
+from dpviz.problems.tuning import TuningFacts
 
+SYMBOLS = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
 POINTS = 300  # along the axis of trainings
-BIAS, NOISE = ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["spent"], "dashdot")
+BIAS = ArmStyle(style.PALETTE["private"], "solid")
+# What a step's gradient is made of: series, word, look. Colour is never alone.
+PARTS = (
+    ("internal_gradient_norm", "mean clipped gradient", ArmStyle(style.PALETTE["theory"], "solid")),
+    (NOISY_NORM.name, "released, with noise", ArmStyle(style.GREY, "solid")),
+    (UNCERTAINTY.name, "bias bound", ArmStyle(style.PALETTE["private"], "dash")),
+    ("internal_gradient_error", "its true error", ArmStyle(style.PALETTE["second"], "longdash")),
+)
+TRUTH, EXPECTED = ArmStyle(style.GREY, "dash"), ArmStyle(style.PALETTE["private"], "solid")
 
 
 def by_trainings(
@@ -104,6 +117,114 @@ def trainings_by_level(found: Outlook, *, height: int = style.HEIGHT) -> go.Figu
         turns=turns,
         height=height,
     )
+
+
+# -------------------------------------------------------------------------------------------------------------- the run
+
+
+def signal_and_noise(trace: Trace, label: str, noise: float, *, height: int = style.HEIGHT) -> go.Figure:
+    """Of one DP-GIBO: how long the mean clipped gradient was in each step, the bound on its bias for a mean loss of
+    norm `AMPLITUDE`, its true error where gradients are known, and the length of the noise; medians over the runs.
+
+    noise : length of the noise of a step, σ√d. What of it reads the raw data is drawn if the trace has it.
+    """
+    lines = []
+    for name, word, look in PARTS:
+        steps, values = trace.series(label, name)
+        known = np.isfinite(values).all(axis=1) & (steps > 0) if len(values) else np.zeros(0, dtype=bool)
+        if known.any():
+            scale = AMPLITUDE if name == UNCERTAINTY.name else 1.0
+            lines.append(Line(steps[known], scale * np.median(values[known], axis=1), word, look, value=False))
+    return line_figure(
+        lines,
+        x_title="Step t",
+        y_title="Length in a step's gradient",
+        log_y=True,
+        limits=[Limit(noise, f"noise {short(noise)}")] if noise > 0 and lines else [],
+        if_empty="No step has been taken so far.",
+        not_private=any(name.startswith("internal_") for name in trace.lanes[label].values),
+        height=height,
+    )
+
+
+def paths(
+    lanes: Mapping[str, Lane],
+    styles: Mapping[str, ArmStyle],
+    facts: TuningFacts,
+    pair: tuple[int, int],
+    *,
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """Two of the settings, in their own units: where every run of every method is, and the way of the first of them;
+    the box is outlined."""
+    ends = facts.natural(np.array(facts.box))[:, pair]
+    logs = [facts.logarithmic[j] for j in pair]
+    x_title, y_title = (facts.names[j].capitalize() for j in pair)
+    frame = style.layout(
+        x_title, y_title, log_x=logs[0], log_y=logs[1], legend_entries=max(2, len(lanes)), height=height
+    )
+    traces: list[dict[str, Any]] = []
+    for number, (label, lane) in enumerate(lanes.items()):
+        ways, places = (facts.natural(points)[:, pair] for points in (np.array(lane.path["x"]), lane.output["x"]))
+        color, common = styles[label].color, {"type": "scatter", "legendgroup": label}
+        line = {"color": color, "width": 1.5, "dash": styles[label].dash}
+        name = f"{label}, way of the first run"
+        traces.append(common | _at(ways) | {"mode": "lines", "line": line, "name": name, "showlegend": False})
+        dots: dict[str, Any] = {"mode": "markers", "name": label}
+        marker = {"color": color, "symbol": SYMBOLS[number % len(SYMBOLS)], "size": 9, "opacity": 0.85}
+        hover = f"{label}: (%{{x:.3~r}}, %{{y:.3~r}})<extra></extra>"
+        traces.append(common | _at(places) | dots | {"marker": marker, "hovertemplate": hover})
+    for axis, log, (low, high) in zip(("xaxis", "yaxis"), logs, ends.T.tolist(), strict=True):
+        edges = np.log10([low, high]) if log else np.array([low, high])
+        room = 0.04 * (edges[1] - edges[0])
+        frame[axis] |= {"range": [float(edges[0] - room), float(edges[1] + room)]}
+    box = {"type": "rect", "xref": "x", "yref": "y", "line": {"color": style.GREY, "dash": "dot", "width": 1}}
+    frame["shapes"] += [box | dict(zip(("x0", "x1", "y0", "y1"), ends.T.ravel().tolist(), strict=True))]
+    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
+
+
+def _at(points: np.ndarray) -> dict[str, np.ndarray]:
+    return {"x": points[:, 0].astype(np.float32), "y": points[:, 1].astype(np.float32)}
+
+
+def process(curve: Curve, title: str, logarithmic: bool, *, height: int = style.HEIGHT) -> go.Figure:
+    """The mean loss along one setting, what the process expects of it with two standard deviations, and the points that
+    it rests on. Reads the raw data."""
+    at = np.exp(curve.places) if logarithmic else curve.places
+    spread = 2 * AMPLITUDE * curve.deviation
+    lines = [
+        Line(at, curve.mean, "the process", EXPECTED, curve.mean - spread, curve.mean + spread, value=False),
+        Line(at, curve.truth, "mean loss", TRUTH, value=False),
+    ]
+    here = float(np.exp(curve.here)) if logarithmic else curve.here
+    figure = line_figure(
+        lines,
+        x_title=title,
+        y_title="Validation loss",
+        log_y=False,
+        log_x=logarithmic,
+        turns=[Turn(here, "θ_t")],
+        not_private=True,
+        height=height,
+    )
+    queries = np.exp(curve.queries) if logarithmic else curve.queries
+    for chosen, name, symbol, color in (
+        (~curve.newest, "earlier points", "circle-open", style.GREY),
+        (curve.newest, "points of this step", "diamond", style.PALETTE["spent"]),
+    ):
+        if chosen.any():
+            figure.add_scatter(
+                x=queries[chosen].astype(np.float32),
+                y=curve.losses[chosen].astype(np.float32),
+                mode="markers",
+                name=name,
+                marker={"symbol": symbol, "color": color, "size": 7},
+                hovertemplate=f"{name}: %{{y:.3~r}}<extra></extra>",
+                showlegend=False,
+            )
+    drawn = np.concatenate([curve.truth, curve.losses])  # the band may be far wider
+    room = 0.25 * float(np.ptp(drawn)) + 1e-9
+    return figure.update_yaxes(range=[float(drawn.min()) - room, float(drawn.max()) + room])
 
 
 def nothing(why: str) -> go.Figure:

@@ -4,14 +4,19 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from dpviz.datasets import BundledTable
+from dpviz.datasets.tuning import ProcessDraws
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Expected, Preset
 from dpviz.families.bayesian_optimization.algorithms import Gibo, GradientDescent
 from dpviz.families.bayesian_optimization.baselines import GlobalSearch, RandomSearch
+from dpviz.families.bayesian_optimization.batches import Placing
+from dpviz.families.bayesian_optimization.kernels import Surrogate
 from dpviz.privacy.budgets import GaussianDP, NoPrivacy
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.model_tuning import LengthScales
+from dpviz.problems.direct_tuning import HuberRegression, NormalLocation
+from dpviz.problems.model_tuning import KernelMachine, LengthScales
 
 GIBO, EXACT, RANDOM, GLOBAL = "DP-GIBO", "DP-GD", "Random search", "Global search"
 METHODS: Mapping[str, AnyAlgorithm] = MappingProxyType(
@@ -65,5 +70,157 @@ PRESETS: tuple[Preset, ...] = (
         "0.0936.",
         experiment=_tuned(LengthScales()),
         expected=(_ends(GIBO, 0.087, 0.096), _ends(RANDOM, 0.13, 0.23)),
+    ),
+    Preset(
+        name="Section 4.1, privacy: almost none to spare",
+        source="Sopa et al. 2025, section 4.1; sizes are ours",
+        look_for="",
+        reported="",
+        experiment=_tuned(LengthScales(), mu=0.1, replicates=6, bias_level=0.2),
+    ),
+    Preset(
+        name="Section 4.1, bias: half of the slope may stay unknown",
+        source="Sopa et al. 2025, section 4.1; sizes are ours",
+        look_for="",
+        reported="",
+        experiment=_tuned(LengthScales(), replicates=6, bias_level=0.5, trainings=23),
+    ),
+    Preset(
+        name="Section 4.1, noise: evaluations that are noisy themselves",
+        source="Sopa et al. 2025, section 4.1; sizes are ours",
+        look_for="",
+        reported="",
+        experiment=_tuned(LengthScales(observation_sd=1.0), batch_size=10, placing=Placing(nearest=0.1), trainings=300),
+    ),
+    Preset(
+        name="Section 4.2: a hundred features, one length-scale each",
+        source="Sopa et al. 2025, section 4.2; drawn data in place of the CT slices",
+        look_for="",
+        reported="",
+        experiment=_tuned(
+            KernelMachine(model="ridge"),
+            replicates=1,
+            iterations=30,
+            clip=0.3,
+            step_size=0.5,
+            batch_size=20,
+            surrogate=Surrogate(length_scale=3.0),
+            placing=Placing(window=2.0),
+            trainings=600,
+        ),
+    ),
+    Preset(
+        name="Section 4.2 on real data: even and odd digits",
+        source="dpviz; Alpaydin and Kaynak 1998",
+        look_for="",
+        reported="",
+        experiment=_tuned(
+            KernelMachine(model="ridge", data=BundledTable(table="digits")),
+            replicates=1,
+            iterations=30,
+            clip=0.3,
+            step_size=0.5,
+            batch_size=20,
+            surrogate=Surrogate(length_scale=3.0),
+            placing=Placing(window=2.0),
+            trainings=600,
+        ),
+    ),
+    Preset(
+        name="Real data: a support vector machine tells cell nuclei",
+        source="dpviz; Wolberg, Street, Mangasarian 1995",
+        look_for="",
+        reported="",
+        experiment=_tuned(
+            KernelMachine(model="svc", data=BundledTable(table="breast_cancer")),
+            replicates=2,
+            iterations=20,
+            clip=0.3,
+            step_size=0.4,
+            batch_size=12,
+            surrogate=Surrogate(length_scale=2.0),
+            placing=Placing(window=3.0),
+            trainings=240,
+        ),
+    ),
+    Preset(
+        name="Section 4.3: six trainings in all",
+        source="Sopa et al. 2025, Figure 3; sizes are ours",
+        look_for="",
+        reported="",
+        experiment=_tuned(
+            NormalLocation(),
+            mu=0.2,
+            labels=(GIBO, EXACT),
+            replicates=20,
+            iterations=50,
+            clip=5.0,
+            step_size=0.2,
+            rule="sgd",
+            bias_level=0.001,
+            surrogate=Surrogate(kernel="quadratic", relative_noise=1e-10),
+            placing=Placing(nearest=1.0),
+        ),
+    ),
+    Preset(
+        name="Section 4.4: four losses in place of five slopes",
+        source="Sopa et al. 2025, Figure 4; sizes are ours",
+        look_for="",
+        reported="",
+        experiment=_tuned(
+            HuberRegression(),
+            labels=(GIBO, EXACT),
+            replicates=10,
+            iterations=50,
+            clip=1.902,
+            step_size=1.0,
+            rule="sgd",
+            batch_size=4,
+            surrogate=Surrogate(length_scale=2.0, mean="zero"),
+            placing=Placing(window=12.0),
+        ),
+    ),
+    Preset(
+        name="Section 4.5: noise taken for slopes",
+        source="Sopa et al. 2025, Figure 5; sizes are ours",
+        look_for="",
+        reported="",
+        experiment=_tuned(
+            LengthScales(observation_sd=1.0),
+            batch_size=10,
+            surrogate=Surrogate(relative_noise=0.01),
+            placing=Placing(nearest=0.02),
+            trainings=300,
+        ),
+    ),
+    Preset(
+        name="One noisy model for all users",
+        source="dpviz",
+        look_for="",
+        reported="",
+        experiment=_tuned(
+            LengthScales(observation_sd=0.1, observation="shared"),
+            batch_size=10,
+            placing=Placing(nearest=0.1),
+            trainings=300,
+        ),
+    ),
+    Preset(
+        name="A rougher process needs fewer trainings",
+        source="dpviz",
+        look_for="",
+        reported="",
+        experiment=_tuned(
+            LengthScales(), bias_level=0.1, surrogate=Surrogate(kernel="matern", length_scale=2.0), trainings=116
+        ),
+    ),
+    Preset(
+        name="Two length-scales: a cloud of runs on the loss",
+        source="Sopa et al. 2025, Figure 1; sizes are ours",
+        look_for="",
+        reported="",
+        experiment=_tuned(
+            LengthScales(data=ProcessDraws(dimension=2)), mu=0.3, replicates=10, iterations=20, trainings=60
+        ),
     ),
 )

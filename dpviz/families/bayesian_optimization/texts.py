@@ -177,3 +177,17 @@ MUCH_CLIPPED = (
     "Nearly all gradients are shortened: signal is lost, noise is not. Either the clip is too small, or points are so "
     "near each other that noise is taken for slopes: assume more noise, or place points further away."
 )
+
+SIGNAL = (
+    "Where the bound on the bias (for a mean loss of norm 0.5) is below the noise, further trainings buy nothing that "
+    "can be seen. Where the mean gradient is below the noise, steps are mostly noise."
+)
+PATHS = "A dot for every run, the way of the first one, and the edges of the box."
+PROCESS = (
+    "The mean loss through the first run's setting, with what the Gaussian process expects of it, two standard "
+    "deviations on both sides, and the points that it rests on, which lie beside the curve. Between points far away it "
+    "is often sure and wrong: the slope at θ_t is all that is used."
+)
+LANDSCAPE = (
+    "Contours of the mean validation loss; every dot is what one run would release, the line is the way of the first."
+)

@@ -1,22 +1,32 @@
 """What a visitor of the page sees first: the validation loss falling with every training."""
 
+import numpy as np
+import streamlit as st
+
 from dpviz.experiments.outcome import outcome
 from dpviz.experiments.trace import Trace
 from dpviz.families.bayesian_optimization import figures, presets, texts
 from dpviz.families.bayesian_optimization.algorithms import TRAININGS
 from dpviz.numbers import short
+from dpviz.plots.landscape import Cloud, Ground, contours
 from dpviz.plots.style import arm_styles
+from dpviz.problems.tuning import TuningFacts
 from dpviz.ui import explain
 from dpviz.ui.experiment import hero, results
 from dpviz.ui.experiment.run import Run
 
 LOSS = "objective"
+GROUND = 0.4  # seconds of trainings that the ground of two settings may take
+FEWEST, MOST = 9, 41  # points of it along each setting
 
 
 def picture(run: Run, diagnostics: bool) -> hero.Picture | None:
-    """Loss against trainings; without diagnostics what each method releases, by step."""
+    """A dot for every run on the loss of two settings; of more of them, loss against trainings; without diagnostics what
+    each method releases, by step."""
     if run.job.trace is None:
         return None
+    if diagnostics and has_ground(run):
+        return landscape(run, run.job.trace)
     trace = run.job.trace.visible(diagnostics)
     if LOSS not in trace.metrics:
         return hero.curves(run, diagnostics, most=len(presets.METHODS))
@@ -25,6 +35,47 @@ def picture(run: Run, diagnostics: bool) -> hero.Picture | None:
     privacy = results.privacy(metric, trace, run.experiment)
     caption = f"{metric.label} after so many trainings. {explain.spread(run.experiment.replicates)} {privacy}"
     return hero.Picture(figure, f"{metric.label} against trainings, one line per method", caption)
+
+
+def has_ground(run: Run) -> bool:
+    """Whether the loss can be drawn over all settings: of two, on public data, where trainings are quick."""
+    facts = facts_of(run)
+    return run.experiment.problem.public and facts.d == 2 and FEWEST**2 * facts.training_seconds < GROUND
+
+
+def facts_of(run: Run) -> TuningFacts:
+    """The facts that a run was planned from."""
+    facts = next(iter(run.plans.values())).facts
+    assert isinstance(facts, TuningFacts)
+    return facts
+
+
+def landscape(run: Run, trace: Trace) -> hero.Picture | None:
+    """Contours, and what every run of every method would release; None before the first step."""
+    clouds = {
+        label: Cloud(lane.output["x"], np.array(lane.path["x"]))
+        for label, lane in trace.lanes.items()
+        if "x" in lane.output and lane.path.get("x")
+    }
+    if not clouds:
+        return None
+    facts, looks = facts_of(run), arm_styles(run.experiment.arms)
+    across, up = (f"ln({name})" if log else name for name, log in zip(facts.names, facts.logarithmic, strict=True))
+    figure = contours(_ground(run.experiment.problem.to_json(), run), clouds, looks, (across, up), height=hero.HEIGHT)
+    caption = f"{texts.LANDSCAPE} **Not private**: it reads the validation losses."
+    return hero.Picture(figure, "Contours of the validation loss, with a dot for every run", caption)
+
+
+@st.cache_resource(max_entries=8, scope="session", show_spinner=False)
+def _ground(about: str, _run: Run) -> Ground:  # noqa: ARG001 (what the cache knows it by)
+    """The mean loss of a run, whose problem as JSON text is `about`, over both settings: as many points as are quick."""
+    facts = facts_of(_run)
+    points = int(np.clip(np.sqrt(GROUND / max(facts.training_seconds, 1e-9)), FEWEST, MOST))
+    low, high = facts.box
+    x, y = (np.linspace(low[j], high[j], points) for j in range(2))
+    places = np.stack([np.tile(x, points), np.repeat(y, points)], axis=1)
+    values = _run.problem.evaluate_cheap({"x": places})["objective"]
+    return Ground(x, y, values.reshape(points, points))
 
 
 def number(run: Run, trace: Trace) -> hero.Headline | None:

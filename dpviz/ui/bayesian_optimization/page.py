@@ -6,7 +6,7 @@ from dpviz.families import bayesian_optimization
 from dpviz.families.bayesian_optimization import presets, texts
 from dpviz.families.bayesian_optimization.algorithms import BATCH_SIZE
 from dpviz.families.bayesian_optimization.outlook import outlook
-from dpviz.ui.bayesian_optimization import live, plan, problem
+from dpviz.ui.bayesian_optimization import live, plan, problem, results
 from dpviz.ui.experiment import results as page_results
 from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
@@ -47,4 +47,6 @@ PAGE = FamilyPage(
     picture=live.picture,
     number=live.number,
     options=_options,
+    extra=results.extra,
+    verdict=results.verdict,
 )

@@ -1,0 +1,184 @@
+"""What a run of private tuning shows beyond curves: signal beside noise, where settings went, what the process saw."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import streamlit as st
+
+from dpviz.experiments.experiment import Arm
+from dpviz.experiments.trace import Lane, Trace
+from dpviz.families.bayesian_optimization import figures, texts
+from dpviz.families.bayesian_optimization.algorithms import Gibo
+from dpviz.families.bayesian_optimization.along import POINTS, Curve, along
+from dpviz.numbers import short
+from dpviz.plots.style import arm_styles
+from dpviz.problems.tuning import TuningFacts, TuningProblem
+from dpviz.ui import charts, explain
+from dpviz.ui.bayesian_optimization.live import facts_of
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment.plan import Shown
+from dpviz.ui.experiment.run import Run
+from dpviz.ui.tables import show_table
+
+MUCH = 0.9  # of the users' gradients that are clipped, from which on it is a warning
+AT_ONCE = 0.5  # seconds that a look at the process may take
+FIRST = 3  # step at which it is shown at first
+
+
+def extra(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+    """How long a step's gradient was beside its noise, the ways of two settings, the process along one of them, and
+    what a run would release; what was drawn."""
+    left, right = st.columns(2, gap="medium")
+    with left:
+        shown = _signal(panel, run, trace, diagnostics)
+    with right:
+        _paths(panel, run, trace)
+    arm = _gibo(run, trace)
+    if arm is None or run.job.active:
+        return shown
+    left, right = st.columns(2, gap="medium")
+    if diagnostics and _cheap(run, arm, trace.lanes[arm.label]):
+        with left:
+            _process(panel, run, trace, arm)
+    with right:
+        _incumbent(run, trace.lanes[arm.label], arm.label)
+    return shown
+
+
+def _gibo(run: Run, trace: Trace) -> Arm | None:
+    """The first private DP-GIBO that has taken a step."""
+    arms = (arm for arm in run.experiment.arms if isinstance(arm.algorithm, Gibo) and not arm.reference)
+    return next((arm for arm in arms if arm.label in trace.lanes and trace.lanes[arm.label].path.get("x")), None)
+
+
+def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+    """What a step's gradient is made of."""
+    arm = _gibo(run, trace)
+    if arm is None:
+        return []
+    plan, experiment = run.plans[arm.label], run.experiment
+    noise = float(np.sqrt(plan.facts.d) * plan.noise["gradient"][0])
+    figure = figures.signal_and_noise(trace, arm.label, noise)
+    heading = "Is less bias worth a training?"
+    privacy = (
+        explain.diagnostic(experiment.replicates, experiment.problem.public)
+        if diagnostics
+        else explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
+    )
+    caption = f"{arm.label}, medians. {texts.SIGNAL} {privacy}"
+    alt = "Length of the mean gradient, of its bias bound and of the noise in every step"
+    charts.show(figure, panel.key("chart_signal"), heading, alt, caption, "not private" if diagnostics else "private")
+    return [(heading, figure, caption)]
+
+
+@st.fragment
+def _paths(panel: Panel, run: Run, trace: Trace) -> None:
+    """Where two settings of the visitor's choice went."""
+    lanes: Mapping[str, Lane] = {
+        label: lane for label, lane in trace.lanes.items() if "x" in lane.output and lane.path.get("x")
+    }
+    facts, experiment = facts_of(run), run.experiment
+    if not lanes or facts.d < 2:
+        return
+    st.subheader("Where did the settings go?", anchor=False)
+    row = st.container(horizontal=True)
+    chosen = [_setting(row, panel, facts, f"path_{axis}", axis, title) for axis, title in enumerate(("Across", "Up"))]
+    figure = figures.paths(lanes, arm_styles(experiment.arms), facts, (chosen[0], chosen[1]))
+    charts.plain(
+        figure, panel.key("chart_paths"), "Two settings: a dot for every run, the way of the first, and the box"
+    )
+    said = explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
+    references = "" if all(lane.private for lane in lanes.values()) else f" {explain.REFERENCES}"
+    st.caption(f"{texts.PATHS} {said}{references}")
+
+
+def _setting(
+    place: st.delta_generator.DeltaGenerator, panel: Panel, facts: TuningFacts, name: str, at: int, title: str
+) -> int:
+    """Choose one of the settings; its number."""
+    key = panel.key(f"{name}_{facts.d}")
+    return place.selectbox(title, range(facts.d), index=at, key=key, format_func=lambda j: facts.names[j].capitalize())
+
+
+# ---------------------------------------------------------------------------------------------------------- the process
+
+
+def _cheap(run: Run, arm: Arm, lane: Lane) -> bool:
+    """Whether the process can be looked at: every step is recorded, and the trainings that it takes are quick."""
+    facts = facts_of(run)
+    assert isinstance(arm.algorithm, Gibo)
+    evaluations = POINTS + arm.algorithm.batches(facts).window
+    every = lane.iterations == list(range(len(lane.iterations))) and len(lane.iterations) > 1
+    return every and run.has_data and evaluations * facts.training_seconds < AT_ONCE
+
+
+@st.fragment
+def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
+    """The loss along one setting, as the process sees it at a step."""
+    facts, lane = facts_of(run), trace.lanes[arm.label]
+    last = lane.iterations[-1]
+    st.subheader("What does the process see?", anchor=False)
+    row = st.container(horizontal=True)
+    setting = _setting(row, panel, facts, "along", 0, "Along")
+    step = row.slider("Step t", 1, last, min(FIRST, last), key=panel.key(f"along_step_{last}")) if last > 1 else 1
+    found = _curve(run.experiment.to_json(), arm.label, step, setting, run, lane)
+    name = facts.names[setting].capitalize()
+    figure = figures.process(found, name, facts.logarithmic[setting])
+    charts.moving(figure, panel.key("chart_process"), f"The validation loss along one setting at step {step:,}")
+    st.caption(f"{texts.PROCESS} **Not private**: it reads the validation losses.")
+
+
+@st.cache_resource(max_entries=32, scope="session", show_spinner=False)
+def _curve(about: str, label: str, step: int, setting: int, _run: Run, _lane: Lane) -> Curve:  # noqa: ARG001 (its key)
+    """What the first run of a method saw at a step, along a setting."""
+    method = next(arm.algorithm for arm in _run.experiment.arms if arm.label == label)
+    problem = _run.problem
+    assert isinstance(method, Gibo) and isinstance(problem, TuningProblem)
+    return along(problem, method, np.array(_lane.path["x"][:step], dtype=float), setting)
+
+
+# ------------------------------------------------------------------------------------------------------------ incumbent
+
+
+def _incumbent(run: Run, lane: Lane, label: str) -> None:
+    """What one run would release: the settings where it ended, in their own units."""
+    facts = facts_of(run)
+    (low, high), x = facts.box, lane.output["x"][0]
+    natural, ends = facts.natural(x), facts.natural(np.array(facts.box))
+    edge = (x <= low) | (x >= high)
+    rows = [
+        {
+            "Setting": name.capitalize(),
+            "Value": float(natural[j]),
+            "From": float(ends[0, j]),
+            "To": float(ends[1, j]),
+            "At the edge": "yes" if edge[j] else "",
+        }
+        for j, name in enumerate(facts.names)
+    ]
+    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    head.subheader("What one run releases", anchor=False, width="stretch")
+    with head:
+        explain.private_badge()
+    show_table(rows, style=explain.readable, alt="The settings where the first run ended, and their ranges")
+    said = explain.released(run.experiment.budget, run.experiment.problem.unit, 1)
+    many = (
+        f" {int(edge.sum())} of {facts.d} are at an edge of the box: a wider one may do better." if edge.any() else ""
+    )
+    st.caption(f"{label}, the first run, after {lane.iterations[-1]:,} steps. {said}{many}")
+
+
+def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:
+    """How many gradients were clipped where the run ended, for who may see diagnostics."""
+    arm = _gibo(run, trace)
+    if not diagnostics or arm is None:
+        return
+    shares = trace.last(arm.label, "internal_clipped_share")
+    if not len(shares) or not np.isfinite(shares).all():
+        return
+    share = float(shares.mean())
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(f"**Clipped**: {texts.clipped(share, arm.label)}", width="content")
+        explain.diagnostic_badge()
+    if share > MUCH:
+        st.warning(texts.MUCH_CLIPPED, title=f"{short(100 * share, 2)} % of the gradients are clipped")
