@@ -10,7 +10,20 @@ from dpviz.privacy.budgets import ApproximateDP, PureDP, ZeroConcentratedDP
 from dpviz.ui.bayesian_optimization import problem as controls
 from dpviz.ui.bayesian_optimization.page import PAGE as PAGE_OF
 from dpviz.ui.experiment.run import AT_ONCE
-from tests.pages.reading import Load, all_methods, charts, choose, lines, link, metrics, pictures, run, said, table, text
+from tests.pages.reading import (
+    Load,
+    all_methods,
+    charts,
+    choose,
+    lines,
+    link,
+    metrics,
+    pictures,
+    run,
+    said,
+    table,
+    text,
+)
 
 PAGE = "bayesian_optimization"
 FEW = {"tuning_iterations": "4", "tuning_replicates": "2", "tuning_trainings": "6"}

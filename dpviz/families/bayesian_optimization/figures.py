@@ -77,15 +77,16 @@ def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.
 
 def bias_and_noise(found: Outlook, *, height: int = style.HEIGHT) -> go.Figure:
     """How long the planned bias of a step's gradient is against the bias level, beside its noise; below the point where
-    they meet, trainings buy what drowns in noise. The level that is set and the one advised are marked."""
+    they meet, trainings buy what drowns in noise. The level advised is marked."""
     if found.advice is None:
         return nothing("This budget buys no Gaussian noise, which DP-GIBO needs.")
     _, bias = levels(found)
     lines = [Line(LEVELS, bias, "bias", BIAS, value=False)]
     noise = found.advice.noise
     turns = [Turn(found.advice.level, f"advised {short(found.advice.level)}")]
-    if found.method.batch_size is None and abs(np.log(found.method.bias_level / found.advice.level)) > 0.1:
-        turns.append(Turn(found.method.bias_level, f"set {short(found.method.bias_level)}"))
+    notes = [] if noise > 0 else ["without privacy there is no noise"]
+    if found.method.batch_size is None:
+        notes.append(f"set: {short(found.method.bias_level)}")
     return line_figure(
         lines,
         x_title="Bias level ω",
@@ -94,7 +95,7 @@ def bias_and_noise(found: Outlook, *, height: int = style.HEIGHT) -> go.Figure:
         log_x=True,
         limits=[Limit(noise, f"noise {short(noise)}")] if noise > 0 else [],
         turns=turns,
-        notes=[] if noise > 0 else ["without privacy there is no noise"],
+        notes=notes,
         height=height,
     )
 

@@ -7,6 +7,7 @@ import numpy as np
 from dpviz.experiments.algorithm import SECONDS_PER_COORDINATE, SECONDS_PER_REPLICATE, SECONDS_PER_STEP
 from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization.batches import Batches
+from dpviz.families.bayesian_optimization.posterior import NOTHING_NEW
 from dpviz.numbers import short
 from dpviz.problems.base import Cost
 from dpviz.problems.tuning import TuningFacts
@@ -29,6 +30,9 @@ def _expected_batches(batches: Batches, steps: int) -> np.ndarray:
     share = LATER_SHARE * min(1.0, (LATER_LEVEL / batches.level) ** LATER_POWER)
     found = np.full(steps, float(first) if fixed else max(share * first, batches.placing.least))
     found[0] = first
+    surrogate, d = batches.surrogate, len(batches.low)
+    if surrogate.kernel == "quadratic" and surrogate.noise <= NOTHING_NEW:  # known exactly after so many evaluations
+        found = np.diff(np.minimum(np.cumsum(found), (d + 1) * (d + 2) / 2), prepend=0.0)
     return found
 
 
@@ -87,7 +91,7 @@ def surrogate_warnings(facts: TuningFacts, batches: Batches) -> tuple[str, ...]:
             f"{short(facts.observation_sd**2)}, if a user's loss has variance 1. Assuming too little costs most: "
             "points come too near, and noise is taken for slopes."
         )
-    chosen = batches.size is None and batches.placing.design != "central"
+    chosen = batches.size is None and batches.placing.design != "central" and surrogate.kernel != "quadratic"
     if chosen and batches.closed_form() is None:
         found.append(
             f"No batch of {short(batches.most)} points leaves so little unexplained: every step will take that many. "

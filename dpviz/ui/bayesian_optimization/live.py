@@ -21,8 +21,8 @@ FEWEST, MOST = 9, 41  # points of it along each setting
 
 
 def picture(run: Run, diagnostics: bool) -> hero.Picture | None:
-    """A dot for every run on the loss of two settings; of more of them, loss against trainings; without diagnostics what
-    each method releases, by step."""
+    """A dot for every run on the loss of two settings; of more of them, loss against trainings; without diagnostics
+    what each method releases, by step."""
     if run.job.trace is None:
         return None
     if diagnostics and has_ground(run):
@@ -68,7 +68,8 @@ def landscape(run: Run, trace: Trace) -> hero.Picture | None:
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False)
 def _ground(about: str, _run: Run) -> Ground:  # noqa: ARG001 (what the cache knows it by)
-    """The mean loss of a run, whose problem as JSON text is `about`, over both settings: as many points as are quick."""
+    """The mean loss of a run, whose problem as JSON text is `about`, over both settings: at points as many as are
+    quick."""
     facts = facts_of(_run)
     points = int(np.clip(np.sqrt(GROUND / max(facts.training_seconds, 1e-9)), FEWEST, MOST))
     low, high = facts.box

@@ -84,7 +84,7 @@ def _levels(found: Outlook) -> None:
 
 def noise(shown: PlanView) -> Drawing:
     """Bias beside noise."""
-    return "When is a look worth it?", figures.bias_and_noise(shown.theory), f"{texts.BIAS} {SETTINGS_ONLY}"
+    return "Bias beside noise", figures.bias_and_noise(shown.theory), f"{texts.BIAS} {SETTINGS_ONLY}"
 
 
 def drawings(shown: PlanView) -> Shown:
