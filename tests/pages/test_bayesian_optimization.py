@@ -113,3 +113,15 @@ def test_a_run_shows_signal_beside_noise_ways_the_process_and_what_it_releases(l
     for key, value in (("tuning_path_0_10", 3), ("tuning_along_10", 4)):
         app.selectbox(key=key).set_value(value).run()
         assert not app.exception
+
+
+def test_closer_looks_at_steps_users_and_other_ways(load: Load) -> None:
+    app = load(PAGE)
+    for tab, alt in (("Steps and users", "Three bounds"), ("Other ways to look", "Budget of each try")):
+        app.session_state["tuning_tabs"] = tab
+        app.run()
+        assert not app.exception and not app.error and alt in " ".join(charts(app))
+    assert "63 times the noise" in text(app) and "about 1" in text(app)
+    pure = load(PAGE, tuning_currency=PureDP.name)
+    pure.session_state["tuning_tabs"] = "Steps and users"
+    assert texts.NOT_GAUSSIAN in text(pure.run()) and not pure.exception

@@ -191,3 +191,34 @@ PROCESS = (
 LANDSCAPE = (
     "Contours of the mean validation loss; every dot is what one run would release, the line is the way of the first."
 )
+NOT_GAUSSIAN = "This is about Gaussian noise, which never gives pure ε. Choose another guarantee."
+ASSUMED = (
+    "What you assume of the mean loss near the minimum that a run approaches. Bounds rest on it; privacy and runs do "
+    "not. They are for plain steps of at most 1/L."
+)
+STEPS = (
+    "More steps get nearer, and each of them then gets less of the budget. The published bound is linear in bias and "
+    "noise, its constants are unknown and taken as 1 (E8)."
+)
+TOLD = "With quantiles of χ² where the paper bounds the length of Gaussian noise (Derivations, 5 and 6)."
+STOPPING = (
+    "How exact each try may be if only the best of K random tries is released, K is drawn at random and **nobody "
+    "learns it**. For who can count the trainings the promise does not hold, so there is no run of it here."
+)
+
+
+def values(factor: float, d: int, distance: float) -> str:
+    """What it would cost to release losses and take differences afterwards."""
+    return (
+        f"Two losses {short(2 * distance)} apart give a slope. If all {2 * d:,} losses of a step were released, each "
+        f"with its own noise, the slope would have **{short(factor, 2)} times the noise** of DP-GIBO in each setting: "
+        "a loss is as large as M, a user's slope only as long as B. This one number is why global search struggles."
+    )
+
+
+def everywhere(trainings: float, d: int) -> str:
+    """How many trainings search of the whole box is said to need."""
+    return (
+        f"Without noise, search of the whole box is said to need about {short(trainings, 2)} trainings for d = {d:,} "
+        "to come within 0.1: an illustration with constants 1, not a theorem (E11)."
+    )

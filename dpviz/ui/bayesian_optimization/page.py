@@ -6,7 +6,7 @@ from dpviz.families import bayesian_optimization
 from dpviz.families.bayesian_optimization import presets, texts
 from dpviz.families.bayesian_optimization.algorithms import BATCH_SIZE
 from dpviz.families.bayesian_optimization.outlook import outlook
-from dpviz.ui.bayesian_optimization import live, plan, problem, results
+from dpviz.ui.bayesian_optimization import closer_look, live, plan, problem, results
 from dpviz.ui.experiment import results as page_results
 from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
@@ -42,6 +42,7 @@ PAGE = FamilyPage(
     noise=plan.noise,
     drawings=plan.drawings,
     alts=plan.ALTS,
+    looks=closer_look.looks,
     note=plan.size_note,
     assumptions=plan.assumptions,
     picture=live.picture,

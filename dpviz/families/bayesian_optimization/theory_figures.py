@@ -1,0 +1,83 @@
+"""Figures of what theory promises: the bound for every number of steps, and how much noise random stopping costs."""
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dpviz.families.bayesian_optimization import theory
+from dpviz.families.bayesian_optimization.theory import Landscape
+from dpviz.numbers import short
+from dpviz.plots import style
+from dpviz.plots.lines import Limit, Line, Turn, line_figure
+from dpviz.plots.style import ArmStyle
+
+STEPS = np.unique(np.geomspace(1, 200, 60).round().astype(int))
+TRIES = np.geomspace(2, 1000, 25)
+FAILURE = 0.05
+BOUNDS = (
+    ("in the mean", ArmStyle(style.PALETTE["private"], "solid")),
+    ("in 95 % of runs", ArmStyle(style.PALETTE["theory"], "dash")),
+    ("as published", ArmStyle(style.GREY, "dot")),
+)
+STOPPING: tuple[tuple[theory.Stopping, str, ArmStyle], ...] = (
+    ("logarithmic", "logarithmic law (η = 0)", ArmStyle(style.PALETTE["private"], "solid")),
+    ("geometric", "geometric law (η = 1)", ArmStyle(style.PALETTE["theory"], "dash")),
+)
+NAIVE = ("every try released", ArmStyle(style.GREY, "dot"))
+
+
+def bound_by_steps(
+    landscape: Landscape,
+    step: float,
+    clip: float,
+    n: int,
+    mu: float,
+    d: int,
+    bias: float,
+    steps: int,
+    *,
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """Bounds on the loss above the minimum after T plain steps, against T: each with the noise that T steps need. T* is
+    where the one in the mean is smallest. steps : T as it is set."""
+    ends = []
+    for count in STEPS.tolist():
+        found = theory.bounds(landscape, step, 2 * clip * np.sqrt(count) / (n * mu), bias, clip, d, count, FAILURE)
+        ends.append((found.expected[-1], found.likely[-1], found.published[-1]))
+    lines = [Line(STEPS, curve, *look, value=False) for curve, look in zip(np.array(ends).T, BOUNDS, strict=True)]
+    best = theory.best_steps(landscape, step, clip, n, mu, d)
+    return line_figure(
+        lines,
+        x_title="Steps T",
+        y_title="Loss above the minimum, at most",
+        log_y=True,
+        log_x=True,
+        turns=[Turn(best, f"T* = {short(best)}")] if STEPS[0] <= best <= STEPS[-1] else [],
+        limits=[Limit(landscape.gap, "at the start")],
+        notes=[f"set: T = {steps:,}"],
+        height=height,
+    )
+
+
+def random_stopping(mu: float, delta: float, *, height: int = style.HEIGHT) -> go.Figure:
+    """μ₀ of each try, if the best of K tries is released and K is secret, against the mean of K; and if every try were
+    released. All with the (ε, δ) of μ."""
+    lines = [
+        Line(
+            TRIES,
+            np.array([theory.stopped_mu(law, tries, mu, delta) for tries in TRIES.tolist()]),
+            name,
+            look,
+            value=False,
+        )
+        for law, name, look in STOPPING
+    ]
+    lines.append(Line(TRIES, mu / np.sqrt(TRIES), *NAIVE, value=False))
+    return line_figure(
+        lines,
+        x_title="Mean number of tries E K",
+        y_title="μ₀ of each try",
+        log_y=True,
+        log_x=True,
+        limits=[Limit(mu, f"one try: μ = {short(mu)}")],
+        height=height,
+    )
