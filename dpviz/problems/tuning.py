@@ -239,13 +239,14 @@ class GradientProblem(TuningProblem):
 class Evaluations:
     """The points that the R replicates of a run have evaluated, public, and the losses there, which are not.
 
-    count : (R,) trainings so far; public. points : for each replicate the (N_r, d) that are kept, the oldest first.
+    facts : of the problem. count : (R,) trainings so far; public. points : for each replicate the (N_r, d) that are
+        kept, the oldest first.
     clipped_share : (R,) share of the users whose gradient was clipped, the last time; a diagnostic.
     """
 
     def __init__(self, problem: TuningProblem, replicates: int, window: int | None = None) -> None:
         facts = problem.facts
-        self._problem, self._facts, self._window = problem, facts, window
+        self._problem, self.facts, self._window = problem, facts, window
         self.count = np.zeros(replicates, dtype=np.int64)
         self.points = [np.empty((0, facts.d))] * replicates
         self._losses = [np.empty((0, facts.n))] * replicates
@@ -269,7 +270,7 @@ class Evaluations:
         weights : for each replicate (N_r, d), one row per point that is kept; further rows, such as those that fill up
             an array (R, N, d), do not count.
         """
-        value, pace = np.zeros((len(self.count), self._facts.d)), Pace()
+        value, pace = np.zeros((len(self.count), self.facts.d)), Pace()
         for r, (losses, every) in enumerate(zip(self._losses, weights, strict=True)):
             w, clipped = np.ascontiguousarray(every[: len(losses)]), 0
             for users in self._blocks():
@@ -281,45 +282,45 @@ class Evaluations:
                 total, count = clipped_sum(rows, clip)
                 value[r] += total
                 clipped += count
-            self.clipped_share[r] = clipped / self._facts.n
+            self.clipped_share[r] = clipped / self.facts.n
         return self._gradient_query(value, clip)
 
     def exact_gradient_in_parts(self, x: np.ndarray, clip: float) -> Parts[Query]:
         """The same of the users' true gradients at x (R, d), for methods that may ask for more than losses. It takes a
         training; nothing is kept."""
-        value = np.zeros((len(x), self._facts.d))
-        for part in gradient_slices(len(x), self._facts):
+        value = np.zeros((len(x), self.facts.d))
+        for part in gradient_slices(len(x), self.facts):
             if part.start:
                 yield
             for r, rows in enumerate(self._problem._gradients(x[part]), part.start):
                 value[r], clipped = clipped_sum(rows, clip)
-                self.clipped_share[r] = clipped / self._facts.n
+                self.clipped_share[r] = clipped / self.facts.n
         self.count += 1
         return self._gradient_query(value, clip)
 
     def utilities_in_parts(self, points: np.ndarray) -> Parts[Query]:
         """Minus the users' mean losses, each in [0, M], at points (R, k, d); (R, k), "range". Nothing is kept."""
         value = yield from self._means(points)
-        return Query(-value, 2 * self._facts.loss_sensitivity, "range")
+        return Query(-value, 2 * self.facts.loss_sensitivity, "range")
 
     def mean_loss_in_parts(self, points: np.ndarray) -> Parts[Query]:
         """The users' mean loss, each in [0, M], at one point (R, d) per replicate; (R, 1), "l2". Nothing is kept."""
         value = yield from self._means(points[:, None])
-        return Query(value, self._facts.loss_sensitivity, "l2")
+        return Query(value, self.facts.loss_sensitivity, "l2")
 
     # -------------------------------------------------------------------------------------------------- how it is found
 
     def _gradient_query(self, total: np.ndarray, clip: float) -> Query:
-        return Query(total / self._facts.n, self._facts.gradient_sensitivity(clip), "l2")
+        return Query(total / self.facts.n, self.facts.gradient_sensitivity(clip), "l2")
 
     def _means(self, points: np.ndarray) -> Parts[np.ndarray]:
         """(R, k) means over the users at points (R, k, d), of some points after the others."""
         means, many = np.empty(points.shape[:2]), points.shape[1]
-        size = max(1, LOSSES // (len(points) * self._facts.n))
+        size = max(1, LOSSES // (len(points) * self.facts.n))
         for start in range(0, many, size):
             part = slice(start, min(start + size, many))
             found = yield from self._observed(list(points[:, part]))
-            means[:, part] = [np.clip(losses, 0.0, self._facts.loss_cap).mean(axis=1) for losses in found]
+            means[:, part] = [np.clip(losses, 0.0, self.facts.loss_cap).mean(axis=1) for losses in found]
         return means
 
     def _observed(self, points: Sequence[np.ndarray]) -> Parts[list[np.ndarray]]:
@@ -328,18 +329,18 @@ class Evaluations:
         losses = yield from self._problem._losses_in_parts(np.concatenate(points))
         found = np.split(losses, np.cumsum(sizes)[:-1])
         self.count += sizes
-        sigma, users = self._facts.observation_sd, 1 if self._facts.shared else self._facts.n
+        sigma, users = self.facts.observation_sd, 1 if self.facts.shared else self.facts.n
         if sigma > 0:
             pairs = zip(found, self._noise, strict=True)
             found = [part + sigma * noise.standard_normal((len(part), users)) for part, noise in pairs]
-        return [finite(part, self._facts.loss_cap) for part in found]
+        return [finite(part, self.facts.loss_cap) for part in found]
 
     def _latest(self, rows: np.ndarray) -> np.ndarray:
         return rows if self._window is None else rows[-self._window :]
 
     def _blocks(self) -> Iterator[slice]:
-        size = max(1, BLOCK // self._facts.d)
-        return (slice(start, min(start + size, self._facts.n)) for start in range(0, self._facts.n, size))
+        size = max(1, BLOCK // self.facts.d)
+        return (slice(start, min(start + size, self.facts.n)) for start in range(0, self.facts.n, size))
 
 
 def gradient_slices(count: int, facts: TuningFacts) -> Iterator[slice]:

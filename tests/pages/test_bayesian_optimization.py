@@ -24,6 +24,7 @@ from tests.pages.reading import (
     table,
     text,
 )
+from tests.pages.test_mirror_uploads import people
 
 PAGE = "bayesian_optimization"
 FEW = {"tuning_iterations": "4", "tuning_replicates": "2", "tuning_trainings": "6"}
@@ -97,8 +98,9 @@ def test_every_model_plans_on_every_kind_of_data(load: Load, model: str) -> None
 def test_a_run_says_who_ends_lowest_and_after_how_many_trainings(load: Load) -> None:
     app = run(load(PAGE, **SMALL))
     assert "Trainings of a run: " in text(app) and "Random search" in text(app)
-    choose(app, "axis", "trainings")
-    assert "against trainings so far" in " ".join(charts(app))
+    for axis, words in (("trainings", "trainings so far"), ("training_time", "time of the trainings")):
+        choose(app, "axis", axis)
+        assert f"against {words}" in " ".join(charts(app))
     assert lines(app, "Validation loss")
 
 
@@ -125,3 +127,29 @@ def test_closer_looks_at_steps_users_and_other_ways(load: Load) -> None:
     pure = load(PAGE, tuning_currency=PureDP.name)
     pure.session_state["tuning_tabs"] = "Steps and users"
     assert texts.NOT_GAUSSIAN in text(pure.run()) and not pure.exception
+
+
+def test_two_settings_are_a_cloud_on_the_loss(load: Load) -> None:
+    app = run(load(PAGE, **SMALL))
+    _, (figure, alt, caption) = app.session_state["tuning_picture"]
+    assert "Contours of the validation loss" in alt and "Not private" in caption
+    assert {"DP-GIBO", "Random search"} <= {trace.name for trace in figure.data}
+
+
+# ---------------------------------------------------------------------------------------------------- files of your own
+
+
+def test_a_file_runs_by_click_protects_users_and_hides_what_reads_them(load: Load) -> None:
+    app = load(PAGE, tuning_data="Your own file", tuning_model="Kernel machine", tuning_follow="true", **FEW)
+    app.file_uploader[0].upload("mine.csv", people(), "text/csv")
+    app.run()
+    app.button(key="tuning_users_upload_fill").click().run()
+    assert not app.exception and not app.error and "tuning_job" not in app.session_state
+    assert "taken from the data: **not private**" in text(app)
+    app = run(app)
+    alts = " ".join(charts(app))
+    assert "Evaluations in a step" in alts and "Validation loss" not in alts and "Clipped" not in text(app)
+    assert "mean clipped gradient" not in lines(app, "Length of the mean gradient")
+    assert "does the process see" not in text(app) and len(table(app, "At the edge"))
+    app.toggle(key="tuning_diagnostics").set_value(True).run()
+    assert not app.exception and "Validation loss" in " ".join(charts(app)) and "Clipped" in text(app)

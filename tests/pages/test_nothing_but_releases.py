@@ -27,7 +27,12 @@ from tests.pages.test_mirror_uploads import upload as mirror_upload
 
 Page = dict[str, object]
 RANGES = {0: {"lowest": 0.0, "highest": 100.0}, 1: {"lowest": 0.0, "highest": 9000.0}}
-PREFIX = {"accelerated": "accel", "second_order": "second", "zeroth_order": "zeroth"}
+PREFIX = {
+    "accelerated": "accel",
+    "second_order": "second",
+    "zeroth_order": "zeroth",
+    "bayesian_optimization": "tuning",
+}
 SHARES = {"groups": {"north": 0.25, "south": 0.5}, "losses": {"a": 0.5, "b": 0.4}}
 
 
@@ -103,7 +108,7 @@ def shown(app: AppTest, files: dict[str, tuple[str, Callable[[], bytes]]]) -> Pa
     page |= {f"table {place}": frame.value.to_csv() for place, frame in enumerate(app.dataframe)}
     page |= {f"chart {alt}": chart for alt, chart in charts(app).items()}
     page |= {f"number {place}": (card.label, card.value, card.delta) for place, card in enumerate(app.metric)}
-    for name in ("accel_picture", "mirror_picture", "second_picture"):  # none before the first run
+    for name in ("accel_picture", "mirror_picture", "second_picture", "tuning_picture"):  # none before the first run
         if name in app.session_state and (picture := app.session_state[name][1]) is not None:
             page["live picture"] = (picture[0].to_json(), *picture[1:])
     return page | {f"file {key}": (name, data()) for key, (name, data) in files.items()}

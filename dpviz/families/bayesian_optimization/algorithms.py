@@ -24,6 +24,7 @@ from dpviz.problems.tuning import Evaluations, TuningFacts, TuningProblem
 from dpviz.specification import choice, number
 
 TRAININGS = Metric("trainings", "Trainings so far", released=True, axis=True, better="lower", headline=3)
+SECONDS = Metric("training_time", "Time of the trainings, declared [s]", released=True, axis=True, better="lower")
 NOISY_NORM = Metric("noisy_gradient_norm", "Norm of the noisy gradient ‖g̃_t‖", released=True, scale="log", better="")
 BATCH_SIZE = Metric("batch_size", "Evaluations in a step b_t", released=True, better="")
 UNEXPLAINED = Metric("unexplained", "Unexplained share of the gradient's variance α_t/P", released=True, scale="log")
@@ -35,7 +36,7 @@ UNCERTAINTY = Metric(
 class Descent(Algorithm[TuningProblem, TuningFacts]):
     """θ ← Π(θ - η g̃), g̃ the noisy mean of the users' gradients, each clipped to length B."""
 
-    metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, NOISY_NORM)
+    metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, NOISY_NORM)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or a smaller clip."
     iterations: int = number(30, 1, 200, label="Steps", symbol="T", scale="log", help="Noisy gradients released.")
     clip: float = number(
@@ -130,6 +131,12 @@ class Walk:
         self.x = np.clip(self.x - step * gradient, self.low, self.high)
 
 
+def taken(evaluations: Evaluations) -> dict[str, np.ndarray]:
+    """(R,) the trainings so far, and how long they take by what is declared."""
+    count = evaluations.count.astype(float)
+    return {TRAININGS.name: count, SECONDS.name: count * evaluations.facts.training_seconds}
+
+
 class Estimates:
     """Who finds the users' gradients at the replicates' iterates. released : its own series (R,)."""
 
@@ -139,7 +146,7 @@ class Estimates:
     @property
     def released(self) -> dict[str, np.ndarray]:
         """Functions of iterates, box and kernel."""
-        return {TRAININGS.name: self._evaluations.count.astype(float)}
+        return taken(self._evaluations)
 
     def seen(self, x: np.ndarray, query: Query | None = None) -> dict[str, np.ndarray]:
         """For diagnostics: x (R, d), the mean of the clipped gradients that was found there, and how many were
@@ -193,7 +200,7 @@ class Gibo(Descent):
 
     kind: ClassVar[str] = "families.bayesian_optimization.gibo"
     title: ClassVar[str] = "DP-GIBO"
-    metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, BATCH_SIZE, UNEXPLAINED, UNCERTAINTY, NOISY_NORM)
+    metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, BATCH_SIZE, UNEXPLAINED, UNCERTAINTY, NOISY_NORM)
     bias_level: float = number(
         0.02,
         0.001,

@@ -9,7 +9,7 @@ import numpy as np
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization import planning
-from dpviz.families.bayesian_optimization.algorithms import TRAININGS
+from dpviz.families.bayesian_optimization.algorithms import SECONDS, TRAININGS, taken
 from dpviz.families.bayesian_optimization.kernels import Matern
 from dpviz.families.bayesian_optimization.posterior import JITTER, solved
 from dpviz.pauses import Pace, between
@@ -34,7 +34,7 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
     kind: ClassVar[str] = "families.bayesian_optimization.random_search"
     title: ClassVar[str] = "Private random search"
     hue: ClassVar[int] = 1
-    metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS,)
+    metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS)
     trainings: int = number(
         175, 2, 2000, label="Trainings", symbol="N", scale="log", help="Settings that are tried, a training each."
     )
@@ -57,7 +57,7 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
         check_facts(problem, plan.facts)
         evaluations = problem.evaluations(mechanisms.replicates)
         start = problem.facts.starting_points(mechanisms.public)
-        latest = Snapshot(0, {"x": start}, {TRAININGS.name: evaluations.count.astype(float)})
+        latest = Snapshot(0, {"x": start}, taken(evaluations))
         yield latest
         low, high = problem.facts.box
         shape = (self.trainings, problem.facts.d)
@@ -69,7 +69,7 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
         else:
             best = mechanisms.exponential(query, event)[:, 0]
         x = points[np.arange(len(points)), best]
-        yield Snapshot(1, {"x": x}, {TRAININGS.name: evaluations.count.astype(float)})
+        yield Snapshot(1, {"x": x}, taken(evaluations))
 
 
 class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
@@ -83,7 +83,7 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
     kind: ClassVar[str] = "families.bayesian_optimization.global_search"
     title: ClassVar[str] = "Private global search (UCB)"
     hue: ClassVar[int] = 2
-    metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, NOISY_LOSS)
+    metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, NOISY_LOSS)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or fewer trainings."
     trainings: int = number(
         175, 1, 1000, label="Trainings", symbol="N", scale="log", help="Each releases a noisy mean loss."
@@ -124,7 +124,7 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
         x, lost = facts.starting_points(mechanisms.public), np.zeros(count, dtype=bool)
         points, values = np.empty((count, self.trainings, facts.d)), np.zeros((count, self.trainings))
         evaluations = problem.evaluations(count)
-        latest = Snapshot(0, {"x": x}, {TRAININGS.name: np.zeros(count), NOISY_LOSS.name: np.full(count, np.nan)})
+        latest = Snapshot(0, {"x": x}, {**taken(evaluations), NOISY_LOSS.name: np.full(count, np.nan)})
         yield latest
         surfaces = [Surface(self.length_scale, float(plan.schedule["assumed_noise"][0])) for _ in range(count)]
         pace = Pace()
@@ -142,7 +142,7 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
             values[:, t] = np.where(lost, 0.0, noisy)
             best = [surface.learned(points[r, : t + 1], values[r, : t + 1]) for r, surface in enumerate(surfaces)]
             x = np.where(lost[:, None], x, points[np.arange(count), best])
-            released = {TRAININGS.name: evaluations.count.astype(float), NOISY_LOSS.name: values[:, t].copy()}
+            released = {**taken(evaluations), NOISY_LOSS.name: values[:, t].copy()}
             latest = Snapshot(t + 1, {"x": x}, released, status=divergence_status(lost))
             yield latest
 

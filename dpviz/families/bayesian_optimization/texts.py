@@ -159,13 +159,9 @@ TRAININGS = (
 )
 
 
-def beaten(gibo: float, other: float, label: str) -> str:
-    """How DP-GIBO ends beside a search, in a sentence."""
-    if other < 0.95 * gibo:
-        return f"**{label} ends lower here**, at {short(other)}."
-    if other < 1.05 * gibo:
-        return f"{label} ends about as low, at {short(other)}."
-    return f"{label} ends at {short(other)}, {short(other / gibo, 2)} times that."
+def beaten(label: str, end: float) -> str:
+    """A search that ends no higher than DP-GIBO, in a sentence."""
+    return f"**{label} does as well here or better**, at {short(end)}, and is simpler."
 
 
 def clipped(share: float, label: str) -> str:

@@ -22,7 +22,7 @@ _ASSUMED = Control("", "", "", 1.0, float, 0.01, 100.0, scale="log")
 ASSUMED = (
     replace(_ASSUMED, name="smoothness", label="Smoothness", symbol="L", default=2.0, help="Largest curvature there."),
     replace(_ASSUMED, name="convexity", label="Convexity", symbol="m", default=0.2, help="Least curvature there."),
-    replace(_ASSUMED, name="gap", label="Loss at the start", symbol="Δ₀", help="Above the minimum."),
+    replace(_ASSUMED, name="gap", label="Gap", symbol="Δ₀", help="Loss at the start above the minimum."),
     replace(_ASSUMED, name="radius", label="Radius", symbol="R", help="Of the ball around the minimum that is meant."),
 )
 
@@ -83,7 +83,7 @@ def _told(found: Outlook, landscape: Landscape, step: float, bias: float) -> Non
         "Where plain steps end up, per setting": math.sqrt(theory.noise_floor(step, landscape.smoothness, noise)),
         "Bias that is planned": bias,
     }
-    table = [{"": name, "Value": float(value)} for name, value in rows.items()]
+    table = [{"What": name, "Value": float(value)} for name, value in rows.items()]
     show_table(table, style=explain.readable, alt="What the bounds say at these settings")
     st.caption(f"{texts.TOLD} {SETTINGS_ONLY}")
 

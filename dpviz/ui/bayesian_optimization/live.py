@@ -17,6 +17,7 @@ from dpviz.ui.experiment.run import Run
 
 LOSS = "objective"
 GROUND = 0.4  # seconds of trainings that the ground of two settings may take
+ALIKE = 1.05  # ratio of two ends up to which a search does as well
 FEWEST, MOST = 9, 41  # points of it along each setting
 
 
@@ -90,6 +91,6 @@ def number(run: Run, trace: Trace) -> hero.Headline | None:
     taken = [f"{label} {short(float(count.mean()))}" for label, count in trainings.items() if len(count)]
     words.append(f"Trainings of a run: {', '.join(taken)}.")
     if presets.GIBO in ends:
-        searches = [label for label in (presets.RANDOM, presets.GLOBAL) if label in ends]
-        words += [texts.beaten(ends[presets.GIBO], ends[label], label) for label in searches]
+        searches = {label: ends[label] for label in (presets.RANDOM, presets.GLOBAL) if label in ends}
+        words += [texts.beaten(label, end) for label, end in searches.items() if end < ALIKE * ends[presets.GIBO]]
     return told._replace(sentence=" ".join(words))
