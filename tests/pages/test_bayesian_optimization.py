@@ -119,7 +119,11 @@ def test_a_run_shows_signal_beside_noise_ways_the_process_and_what_it_releases(l
 
 def test_closer_looks_at_steps_users_and_other_ways(load: Load) -> None:
     app = load(PAGE)
-    for tab, alt in (("Steps and users", "Three bounds"), ("Other ways to look", "Budget of each try")):
+    for tab, alt in (
+        ("Privacy", "Lowest possible rate"),
+        ("Steps and users", "Three bounds"),
+        ("Other ways to look", "Budget of each try"),
+    ):
         app.session_state["tuning_tabs"] = tab
         app.run()
         assert not app.exception and not app.error and alt in " ".join(charts(app))

@@ -159,9 +159,9 @@ TRAININGS = (
 )
 
 
-def beaten(label: str, end: float) -> str:
+def beaten(label: str, better: bool) -> str:
     """A search that ends no higher than DP-GIBO, in a sentence."""
-    return f"**{label} does as well here or better**, at {short(end)}, and is simpler."
+    return f"**{label} {'wins here' if better else 'does as well here'}**, and is simpler."
 
 
 def clipped(share: float, label: str) -> str:
@@ -218,3 +218,13 @@ def everywhere(trainings: float, d: int) -> str:
         f"Without noise, search of the whole box is said to need about {short(trainings, 2)} trainings for d = {d:,} "
         "to come within 0.1: an illustration with constants 1, not a theorem (E11)."
     )
+
+
+EPSILON = (
+    "What the steps so far have told, all of them together, exactly: costs of Gaussian steps add up as squares of μ, "
+    "so half of the steps tell more than half of ε. Random search tells all at once."
+)
+ATTACKS = (
+    "No test of whether one user was replaced lies below its curve, whatever else the attacker knows. Random search is "
+    "a choice among few settings, so tests of it are weaker than its μ allows."
+)

@@ -1,14 +1,21 @@
-"""Figures of what theory promises: the bound for every number of steps, and how much noise random stopping costs."""
+"""Figures of what theory promises: the bound for every number of steps, what an attacker can do with what is released,
+and how much noise random stopping costs."""
+
+from collections.abc import Mapping
 
 import numpy as np
 import plotly.graph_objects as go
 
+from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization import theory
 from dpviz.families.bayesian_optimization.theory import Landscape
 from dpviz.numbers import short
 from dpviz.plots import style
+from dpviz.plots.guarantee_figures import RATES
 from dpviz.plots.lines import Limit, Line, Turn, line_figure
 from dpviz.plots.style import ArmStyle
+from dpviz.privacy import tradeoffs
+from dpviz.privacy.accounting.closed_forms import gdp_epsilon
 
 STEPS = np.unique(np.geomspace(1, 200, 60).round().astype(int))
 TRIES = np.geomspace(2, 1000, 25)
@@ -79,5 +86,47 @@ def random_stopping(mu: float, delta: float, *, height: int = style.HEIGHT) -> g
         log_y=True,
         log_x=True,
         limits=[Limit(mu, f"one try: μ = {short(mu)}")],
+        height=height,
+    )
+
+
+def epsilon_by_step(
+    plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], delta: float, *, height: int = style.HEIGHT
+) -> go.Figure:
+    """ε at δ of what a run has released after each step, exactly, from the μ of so many steps. One line per private
+    method."""
+    lines = []
+    for label, plan in plans.items():
+        spent = plan.spent("mu") if plan.private else np.array([np.inf])
+        if np.isfinite(spent[-1]):
+            epsilons = np.array([gdp_epsilon(mu, delta) for mu in spent.tolist()])
+            lines.append(Line(np.arange(len(spent)), epsilons, label, styles[label]))
+    return line_figure(
+        lines,
+        x_title="Step t",
+        y_title=f"ε at δ = {short(delta)}",
+        log_y=False,
+        from_zero=True,
+        if_empty="No method has a finite μ.",
+        height=height,
+    )
+
+
+def attacks(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT) -> go.Figure:
+    """Smallest rate of missed users against the rate of false alarms, of the best attacker on a whole run of each
+    private method; the diagonal is guessing."""
+    lines = [Line(RATES, 1 - RATES, "guessing", ArmStyle(style.GREY, "dot"), width=1.5)]
+    lines += [
+        Line(RATES, tradeoffs.tradeoff(plan.events, RATES), label, styles[label])
+        for label, plan in plans.items()
+        if plan.private
+    ]
+    return line_figure(
+        lines,
+        x_title="False positive rate",
+        y_title="False negative rate",
+        log_y=False,
+        from_zero=True,
+        labels=False,  # all end in the same corner
         height=height,
     )

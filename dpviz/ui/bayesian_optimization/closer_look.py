@@ -30,9 +30,31 @@ ASSUMED = (
 def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[], None]]:
     """The closer looks, by the title of their tab."""
     return {
+        "Privacy": lambda: _privacy(panel, shown, delta),
         "Steps and users": lambda: _steps(panel, shown),
         "Other ways to look": lambda: _others(panel, shown, delta),
     }
+
+
+def _privacy(panel: Panel, shown: PlanView, delta: float) -> None:
+    """ε after each step, and what an attacker can do with all that a run releases."""
+    left, right = st.columns(2, gap="medium")
+    with left:
+        charts.show(
+            theory_figures.epsilon_by_step(shown.plans, shown.styles, delta),
+            panel.key("chart_epsilon"),
+            "ε after each step",
+            "ε at δ of what a run has released after each step, one line per method",
+            f"{texts.EPSILON} {SETTINGS_ONLY}",
+        )
+    with right:
+        charts.show(
+            theory_figures.attacks(shown.plans, shown.styles),
+            panel.key("chart_attacks"),
+            "What an attacker can do",
+            "Lowest possible rate of missed users against the rate of false alarms, one line per method",
+            f"{texts.ATTACKS} {SETTINGS_ONLY}",
+        )
 
 
 def _steps(panel: Panel, shown: PlanView) -> None:

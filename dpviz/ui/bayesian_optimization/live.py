@@ -92,5 +92,9 @@ def number(run: Run, trace: Trace) -> hero.Headline | None:
     words.append(f"Trainings of a run: {', '.join(taken)}.")
     if presets.GIBO in ends:
         searches = {label: ends[label] for label in (presets.RANDOM, presets.GLOBAL) if label in ends}
-        words += [texts.beaten(label, end) for label, end in searches.items() if end < ALIKE * ends[presets.GIBO]]
+        words += [
+            texts.beaten(label, end < ends[presets.GIBO])
+            for label, end in searches.items()
+            if end < ALIKE * ends[presets.GIBO]
+        ]
     return told._replace(sentence=" ".join(words))

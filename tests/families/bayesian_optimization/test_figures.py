@@ -1,0 +1,90 @@
+"""Figures of private tuning, and the curve that the process sees."""
+
+import numpy as np
+import pytest
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.trace import Trace
+from dpviz.families.bayesian_optimization import figures, presets, theory_figures
+from dpviz.families.bayesian_optimization.algorithms import Gibo
+from dpviz.families.bayesian_optimization.along import along, known_after
+from dpviz.families.bayesian_optimization.batches import Placing
+from dpviz.families.bayesian_optimization.kernels import Surrogate
+from dpviz.families.bayesian_optimization.outlook import LEVELS, outlook
+from dpviz.plots.style import arm_styles
+from dpviz.privacy.budgets import GaussianDP, PureDP
+from dpviz.problems.direct_tuning import NormalLocation
+
+SMALL = NormalLocation(start=None)
+
+
+@pytest.fixture(scope="module")
+def experiment() -> Experiment:
+    arms = presets.arms((presets.GIBO, presets.RANDOM), iterations=5, trainings=30)
+    return Experiment(problem=SMALL, arms=arms, budget=GaussianDP(mu=1.0), replicates=3)
+
+
+@pytest.fixture(scope="module")
+def trace(experiment: Experiment) -> Trace:
+    return experiment.run()
+
+
+def test_losses_against_trainings_are_those_that_were_current_then(experiment: Experiment, trace: Trace) -> None:
+    found = figures.stepped(trace, presets.GIBO, "objective")
+    assert found is not None
+    at, values = found
+    losses, trainings = (trace.series(presets.GIBO, name)[1] for name in ("objective", "trainings"))
+    for r in range(3):
+        for place, count in enumerate(at.tolist()):
+            done = np.flatnonzero(trainings[:, r] <= count)[-1]
+            assert values[place, r] == losses[done, r]
+    at, values = figures.stepped(trace, presets.RANDOM, "objective") or (np.empty(0), np.empty(0))
+    assert (values[at < 30] == values[0]).all() and at[-1] == 30
+    assert values[-1] == pytest.approx(trace.last(presets.RANDOM, "objective"))
+    figure = figures.by_trainings(trace, "objective", arm_styles(experiment.arms))
+    assert {presets.GIBO, presets.RANDOM} <= {line.name for line in figure.data}
+
+
+def test_points_that_are_found_again_are_those_of_the_run(trace: Trace) -> None:
+    """As many at every step as the run had, of its first replicate: they follow from where it was."""
+    way = np.array(trace.lanes[presets.GIBO].path["x"][:-1], dtype=float)
+    new = [count for _, count in known_after(Gibo(iterations=5), SMALL.facts(), way)]
+    assert new == trace.series(presets.GIBO, "batch_size")[1][1:, 0].tolist()
+
+
+def test_a_process_of_quadratic_functions_knows_a_quadratic_loss() -> None:
+    exact = Surrogate(kernel="quadratic", relative_noise=1e-10)
+    method = Gibo(surrogate=exact, bias_level=0.001, placing=Placing(nearest=1.0))
+    way = np.array([[-3.0, -3.0], [-1.0, 0.0], [0.5, 1.0]])
+    curve = along(SMALL.build(), method, way, 1)
+    assert curve.mean == pytest.approx(curve.truth, abs=1e-3) and curve.deviation.max() < 0.1
+    assert curve.here == 1.0 and len(curve.queries) <= 6
+    rough = along(SMALL.build(), Gibo(), way, 1)
+    near = np.abs(rough.places - 1.0) < 0.2
+    assert rough.deviation[near].max() < 0.1 < rough.deviation.max() and rough.newest.any()
+
+
+def test_bias_meets_the_noise_at_the_advised_level(experiment: Experiment) -> None:
+    shown = experiment.replaced(budget=GaussianDP(mu=0.02))
+    found = outlook(shown, shown.plans())
+    assert found.advice is not None
+    (bias,) = [line for line in figures.bias_and_noise(found).data if line.name == "bias"]
+    level = found.advice.level
+    assert 0.01 < level < 0.2
+    at = float(np.exp(np.interp(np.log(level), np.log(LEVELS), np.log(np.array(bias.y, dtype=float)))))
+    assert at == pytest.approx(found.advice.noise, rel=0.01)
+    pure = shown.replaced(budget=PureDP(epsilon=1.0)).planned()
+    assert pure.experiment is not None
+    nothing = figures.bias_and_noise(outlook(pure.experiment, pure.plans))
+    assert not nothing.data and "no Gaussian noise" in nothing.layout.annotations[0].text
+
+
+def test_readings_and_attacks_of_every_method(experiment: Experiment) -> None:
+    plans, styles = experiment.plans(), arm_styles(experiment.arms)
+    epsilon = {line.name: line.y for line in theory_figures.epsilon_by_step(plans, styles, 1e-5).data}
+    assert epsilon[presets.GIBO][-1] == pytest.approx(4.377178, rel=1e-5)
+    gibo, random = (
+        next(line.y for line in theory_figures.attacks(plans, styles).data if line.name == label)
+        for label in (presets.GIBO, presets.RANDOM)
+    )
+    assert (np.array(random) >= np.array(gibo) - 1e-6).all()
