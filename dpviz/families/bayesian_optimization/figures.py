@@ -12,7 +12,7 @@ from dpviz.experiments.trace import Lane, Trace
 from dpviz.families.bayesian_optimization.advice import AMPLITUDE
 from dpviz.families.bayesian_optimization.algorithms import NOISY_NORM, TRAININGS, UNCERTAINTY
 from dpviz.families.bayesian_optimization.along import Curve
-from dpviz.families.bayesian_optimization.outlook import LEVELS, Outlook, levels
+from dpviz.families.bayesian_optimization.outlook import LEVELS, Outlook, biases, expected
 from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Limit, Line, Turn, line_figure, one_band
@@ -80,8 +80,7 @@ def bias_and_noise(found: Outlook, *, height: int = style.HEIGHT) -> go.Figure:
     they meet, trainings buy what drowns in noise. The level advised is marked."""
     if found.advice is None:
         return nothing("This budget buys no Gaussian noise, which DP-GIBO needs.")
-    _, bias = levels(found)
-    lines = [Line(LEVELS, bias, "bias", BIAS, value=False)]
+    lines = [Line(LEVELS, biases(found), "bias", BIAS, value=False)]
     noise = found.advice.noise
     turns = [Turn(found.advice.level, f"advised {short(found.advice.level)}")]
     notes = [] if noise > 0 else ["without privacy there is no noise"]
@@ -102,13 +101,13 @@ def bias_and_noise(found: Outlook, *, height: int = style.HEIGHT) -> go.Figure:
 
 def trainings_by_level(found: Outlook, *, height: int = style.HEIGHT) -> go.Figure:
     """About how many trainings a run takes against the bias level; and what the other methods take."""
-    trainings, _ = levels(found)
+    levels = LEVELS[::3]
     others = [
         Limit(count, f"{label} {short(count)}") for label, count in found.trainings.items() if label != found.label
     ]
     turns = [] if found.advice is None else [Turn(found.advice.level, f"advised {short(found.advice.level)}")]
     return line_figure(
-        [Line(LEVELS, trainings, found.label, BIAS, value=False)],
+        [Line(levels, expected(found, levels), found.label, BIAS, value=False)],
         x_title="Bias level ω",
         y_title="Trainings of a run, about",
         log_y=False,

@@ -228,3 +228,4 @@ ATTACKS = (
     "No test of whether one user was replaced lies below its curve, whatever else the attacker knows. Random search is "
     "a choice among few settings, so tests of it are weaker than its μ allows."
 )
+FIXED = "Your steps have a fixed number of evaluations, so no bias level is asked for now."

@@ -1,6 +1,7 @@
 """The plan of private tuning: who is protected, when to stop looking, and what that takes."""
 
 from collections.abc import Collection
+from typing import Any
 
 import streamlit as st
 
@@ -48,14 +49,16 @@ def verdict(shown: PlanView) -> None:
     with st.container(border=True):
         row = st.container(horizontal=True, vertical_alignment="center", gap="medium")
         level = found.advice.level
-        row.markdown(f"**Stop looking at ω = {short(level)}.** {found.advice.why}", width="stretch")
+        fixed = found.method.batch_size is not None or found.method.placing.design == "central"
+        said = f" {texts.FIXED}" if fixed else ""
+        row.markdown(f"**Stop looking at ω = {short(level)}.** {found.advice.why}{said}", width="stretch")
         row.button(
             "Use this bias level",
             key=f"{PREFIX}_advised",
             icon=":material/tune:",
             on_click=_apply,
             args=(level,),
-            disabled=found.method.bias_level == float(short(level)) and found.method.batch_size is None,
+            disabled=found.method.bias_level == float(short(level)) and not fixed,
             help="Sets the bias level, and leaves the number of evaluations per step to it.",
         )
         with st.expander("Every bias level, in numbers"):
@@ -63,7 +66,10 @@ def verdict(shown: PlanView) -> None:
 
 
 def _apply(level: float) -> None:
-    Panel(PREFIX).write({"bias_level": float(short(level)), "batch_size": None})
+    settings: dict[str, Any] = {"bias_level": float(short(level)), "batch_size": None}
+    if st.session_state.get(f"{PREFIX}_placing_design") == "central":
+        settings["placing_design"] = "adaptive"
+    Panel(PREFIX).write(settings)
 
 
 def _levels(found: Outlook) -> None:

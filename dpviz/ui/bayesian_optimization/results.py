@@ -37,11 +37,11 @@ def extra(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
     if arm is None or run.job.active:
         return shown
     left, right = st.columns(2, gap="medium")
-    if diagnostics and _cheap(run, arm, trace.lanes[arm.label]):
-        with left:
-            _process(panel, run, trace, arm)
-    with right:
+    with left:
         _incumbent(run, trace.lanes[arm.label], arm.label)
+    if diagnostics and _cheap(run, arm, trace.lanes[arm.label]):
+        with right:
+            _process(panel, run, trace, arm)
     return shown
 
 
