@@ -135,7 +135,7 @@ def test_closer_looks_at_steps_users_and_other_ways(load: Load) -> None:
 
 def test_two_settings_are_a_cloud_on_the_loss(load: Load) -> None:
     app = run(load(PAGE, **SMALL))
-    _, (figure, alt, caption) = app.session_state["tuning_picture"]
+    figure, alt, caption = app.session_state["tuning_picture"][1]
     assert "Contours of the validation loss" in alt and "Not private" in caption
     assert {"DP-GIBO", "Random search"} <= {trace.name for trace in figure.data}
 
