@@ -154,8 +154,8 @@ BIAS = (
     "noise, σ√d. Right of where they meet bias shows; left of it, trainings buy what drowns."
 )
 TRAININGS = (
-    "The first step's batch is known exactly, later ones are taken as 60 % of it: they reuse points. No training costs "
-    "privacy."
+    "The first step's batch is known exactly, later ones are taken as 60 % of it or less: they reuse points. No "
+    "training costs privacy."
 )
 
 
@@ -222,7 +222,8 @@ def everywhere(trainings: float, d: int) -> str:
 
 EPSILON = (
     "What the steps so far have told, all of them together, exactly: costs of Gaussian steps add up as squares of μ, "
-    "so half of the steps tell more than half of ε. Random search tells all at once."
+    "so half of the steps tell more than half of ε. Random search tells all at once, and its ε is smaller: a "
+    "choice among few settings tells less than Gaussian noise of the same μ could."
 )
 ATTACKS = (
     "No test of whether one user was replaced lies below its curve, whatever else the attacker knows. Random search is "

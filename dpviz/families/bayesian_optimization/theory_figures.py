@@ -15,7 +15,9 @@ from dpviz.plots.guarantee_figures import RATES
 from dpviz.plots.lines import Limit, Line, Turn, line_figure
 from dpviz.plots.style import ArmStyle
 from dpviz.privacy import tradeoffs
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon
+from dpviz.privacy.events import Gaussian
 
 STEPS = np.unique(np.geomspace(1, 200, 60).round().astype(int))
 TRIES = np.geomspace(2, 1000, 25)
@@ -93,23 +95,29 @@ def random_stopping(mu: float, delta: float, *, height: int = style.HEIGHT) -> g
 def epsilon_by_step(
     plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], delta: float, *, height: int = style.HEIGHT
 ) -> go.Figure:
-    """ε at δ of what a run has released after each step, exactly, from the μ of so many steps. One line per private
-    method."""
+    """ε at δ of what a run has released after each step: of Gaussian noise exactly, from the μ of so many steps; of a
+    choice by the tightest accountant. One line per private method."""
     lines = []
     for label, plan in plans.items():
-        spent = plan.spent("mu") if plan.private else np.array([np.inf])
-        if np.isfinite(spent[-1]):
-            epsilons = np.array([gdp_epsilon(mu, delta) for mu in spent.tolist()])
-            lines.append(Line(np.arange(len(spent)), epsilons, label, styles[label]))
+        if plan.private:
+            epsilons = _epsilons(plan, delta)
+            lines.append(Line(np.arange(len(epsilons)), epsilons, label, styles[label]))
     return line_figure(
         lines,
         x_title="Step t",
         y_title=f"ε at δ = {short(delta)}",
         log_y=False,
         from_zero=True,
-        if_empty="No method has a finite μ.",
         height=height,
     )
+
+
+def _epsilons(plan: Plan, delta: float) -> np.ndarray:
+    """(T+1,) ε at δ after each step."""
+    if all(isinstance(event, Gaussian) for event in plan.events):
+        return np.array([gdp_epsilon(mu, delta) for mu in plan.spent("mu").tolist()])
+    steps = range(plan.iterations + 1)
+    return np.array([accountants.tightest(plan.charged(t), delta).epsilon if t else 0.0 for t in steps])
 
 
 def attacks(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT) -> go.Figure:

@@ -83,6 +83,7 @@ def test_readings_and_attacks_of_every_method(experiment: Experiment) -> None:
     plans, styles = experiment.plans(), arm_styles(experiment.arms)
     epsilon = {line.name: line.y for line in theory_figures.epsilon_by_step(plans, styles, 1e-5).data}
     assert epsilon[presets.GIBO][-1] == pytest.approx(4.377178, rel=1e-5)
+    assert 1.5 < epsilon[presets.RANDOM][-1] < 1.613931 * (1 + 1e-5)  # of one choice, whose pure ε this is
     gibo, random = (
         next(line.y for line in theory_figures.attacks(plans, styles).data if line.name == label)
         for label in (presets.GIBO, presets.RANDOM)
