@@ -62,7 +62,7 @@ def _ends(label: str, low: float, high: float, metric: str = "objective") -> Exp
 PRESETS: tuple[Preset, ...] = (
     Preset(
         name="Start here: ten length-scales of a Gaussian process",
-        source="Sopa et al. 2025, section 4.1; sizes are ours",
+        source="Sopa et al. 2025, Figure 2; sizes are ours",
         look_for="At μ = 1 private tuning ends where tuning without privacy does, with half more trainings: noise "
         "keeps it moving, and every move asks for new points. Random search with as many trainings stays far above.",
         reported="The paper shows curves without numbers at hand. Mean final loss of 20 runs here: 0.0904 without "
@@ -72,8 +72,8 @@ PRESETS: tuple[Preset, ...] = (
         expected=(_ends(GIBO, 0.087, 0.096), _ends(RANDOM, 0.13, 0.23)),
     ),
     Preset(
-        name="Section 4.1, privacy: almost none to spare",
-        source="Sopa et al. 2025, section 4.1; sizes are ours",
+        name="Figure 2, privacy: almost none to spare",
+        source="Sopa et al. 2025, Figure 2; sizes are ours",
         look_for="Noise is now about as long as the longest gradient, and the advice is to leave a fifth of the slope "
         "unexplained: a third of the trainings, for a quarter more loss. Random search, whose only noise is in its "
         "choice, is not far behind, and single runs of both vary widely.",
@@ -83,8 +83,8 @@ PRESETS: tuple[Preset, ...] = (
         expected=(_ends(GIBO, 0.12, 0.3), _ends(RANDOM, 0.18, 0.36)),
     ),
     Preset(
-        name="Section 4.1, bias: half of the slope may stay unknown",
-        source="Sopa et al. 2025, section 4.1; sizes are ours",
+        name="Figure 2, bias: half of the slope may stay unknown",
+        source="Sopa et al. 2025, Figure 2; sizes are ours",
         look_for="A run takes about 24 trainings and stops short of what the budget allows: bias decides, not noise, "
         "and GIBO without privacy ends little lower. Vary the bias level in the tab “Sweep” to see where the gain "
         "ends.",
@@ -95,8 +95,8 @@ PRESETS: tuple[Preset, ...] = (
         expected=(_ends(GIBO, 0.13, 0.26), _ends(RANDOM, 0.2, 0.32)),
     ),
     Preset(
-        name="Section 4.1, noise: evaluations that are noisy themselves",
-        source="Sopa et al. 2025, section 4.1; sizes are ours",
+        name="Figure 2, noise: evaluations that are noisy themselves",
+        source="Sopa et al. 2025, Figure 2; sizes are ours",
         look_for="Every loss of every user is off by 1, ten times what there is to find, and the mean over 500 users "
         "still shows the way. It takes more trainings, and buys no privacy.",
         reported="Mean final loss at μ = 1, ten points per step, for σ = 0, 0.01, 0.1, 0.3, 1, 3: 0.090, 0.090, "
@@ -107,8 +107,8 @@ PRESETS: tuple[Preset, ...] = (
         expected=(_ends(GIBO, 0.088, 0.12), _ends(RANDOM, 0.14, 0.2)),
     ),
     Preset(
-        name="Section 4.2: a hundred features, one length-scale each",
-        source="Sopa et al. 2025, section 4.2; drawn data in place of the CT slices",
+        name="Figure 2, right: a hundred features, one length-scale each",
+        source="Sopa et al. 2025, Figure 2; drawn data in place of the CT slices",
         look_for="103 settings, seven features that matter. Steps along gradients find these; random search with as "
         "many trainings gets half as far. Choose feature_4, which matters, and feature_51, which does not, under "
         "“Where did the settings go?”.",
@@ -130,7 +130,7 @@ PRESETS: tuple[Preset, ...] = (
         expected=(_ends(GIBO, 0.13, 0.37), _ends(RANDOM, 0.37, 0.5)),
     ),
     Preset(
-        name="Section 4.2 on real data: even and odd digits",
+        name="Figure 2, right, on real data: even and odd digits",
         source="dpviz; Alpaydin and Kaynak 1998",
         look_for="64 pixels, 67 settings. In the median DP-GIBO ends a quarter lower, but a single run may not: many "
         "settings are good here, and random search is close behind. The gap is large only where many coordinates must "
@@ -171,7 +171,7 @@ PRESETS: tuple[Preset, ...] = (
         expected=(_ends(GIBO, 0.06, 0.11), _ends(RANDOM, 0.06, 0.11)),
     ),
     Preset(
-        name="Section 4.3: six trainings in all",
+        name="Figure 3: six trainings in all",
         source="Sopa et al. 2025, Figure 3; sizes are ours",
         look_for="A quadratic loss in two settings is known exactly after six evaluations: from then on every "
         "gradient is free, and nothing but privacy costs anything. DP-GD pays a training in every step for the same "
@@ -199,7 +199,7 @@ PRESETS: tuple[Preset, ...] = (
         ),
     ),
     Preset(
-        name="Section 4.4: four losses in place of five slopes",
+        name="Figure 4: four losses in place of five slopes",
         source="Sopa et al. 2025, Figure 4; sizes are ours",
         look_for="Robust regression, whose gradients are known. Four evaluations per step are fewer than the five "
         "coefficients, so DP-GIBO lags at first; after twenty steps noise decides, and both are alike.",
@@ -220,7 +220,7 @@ PRESETS: tuple[Preset, ...] = (
         expected=(_ends(GIBO, 0.09, 0.2, "distance"), _ends(EXACT, 0.08, 0.19, "distance")),
     ),
     Preset(
-        name="Section 4.5: noise taken for slopes",
+        name="Figure 5: noise taken for slopes",
         source="Sopa et al. 2025, Figure 5; sizes are ours",
         look_for="The process believes that losses are ten times more exact than they are. It puts points too near "
         "each other, takes noise for slopes, and every gradient is clipped. Assume 1 instead, or leave the field "
@@ -267,7 +267,7 @@ PRESETS: tuple[Preset, ...] = (
         expected=(_ends(GIBO, 0.088, 0.097), _ends(RANDOM, 0.12, 0.18)),
     ),
     Preset(
-        name="Two length-scales: a cloud of runs on the loss",
+        name="Figure 1: two length-scales, a cloud of runs on the loss",
         source="Sopa et al. 2025, Figure 1; sizes are ours",
         look_for="Two settings can be seen whole. Private runs gather in the valley after sixteen trainings, those "
         "without privacy a little closer; the best of 30 random settings, chosen in private, lies anywhere in its "

@@ -31,7 +31,7 @@ PAGE = FamilyPage(
         Group("Random and global search", ("trainings", "length_scale", "first", "candidates")),
     ),
     references="GIBO: the same steps without noise, so without privacy.",
-    data_heading="What is tuned",
+    data_heading="Model and data",
     currency="gaussian",
     at_first={"mu": 1.0, "replicates": presets.REPLICATES},
     choose=problem.data,
