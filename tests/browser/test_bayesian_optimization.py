@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import PICTURE, Visit, chart, done, ready
@@ -25,6 +26,7 @@ def test_loss_falls_with_every_training_and_the_advice_is_one_click(visit: Visit
     ready(page)
 
 
+@pytest.mark.slow
 def test_runs_are_a_cloud_on_the_loss_of_two_settings(visit: Visit) -> None:
     page = visit(f"/bayesian_optimization?{FEW}&tuning_model=Normal+location&tuning_references=false")
     done(page)

@@ -73,7 +73,14 @@ def test_every_method_plans_in_every_currency_or_says_why_not(load: Load) -> Non
     assert "buys no Gaussian noise" in text(pure).lower() or pictures(pure) == DRAWN
 
 
-@pytest.mark.parametrize("preset", presets.PRESETS[1:], ids=lambda preset: preset.name)
+QUICK, OTHERS = presets.PRESETS[7:9], (*presets.PRESETS[1:7], *presets.PRESETS[9:])  # Figures 3 and 4
+
+
+@pytest.mark.parametrize(
+    "preset",
+    [*QUICK, *(pytest.param(preset, marks=pytest.mark.slow) for preset in OTHERS)],
+    ids=lambda preset: preset.name,
+)
 def test_a_preset_sets_every_control_and_has_a_link(load: Load, preset: Preset) -> None:
     app = load(PAGE)
     app.selectbox(key="tuning_preset").set_value(preset.name).run()
