@@ -27,12 +27,14 @@ def expected_trainings(batches: Batches, steps: int) -> float:
 def _expected_batches(batches: Batches, steps: int) -> np.ndarray:
     """(T,) about how many points each step adds."""
     first, fixed = batches.first(), batches.size is not None or batches.placing.design == "central"
+    fixed = fixed or batches.closed_form() is None  # what no batch reaches at first, later ones hardly do
     share = LATER_SHARE * min(1.0, (LATER_LEVEL / batches.level) ** LATER_POWER)
     found = np.full(steps, float(first) if fixed else max(share * first, batches.placing.least))
     found[0] = first
     surrogate, d = batches.surrogate, len(batches.low)
-    if surrogate.kernel == "quadratic" and surrogate.noise <= NOTHING_NEW:  # known exactly after so many evaluations
-        found = np.diff(np.minimum(np.cumsum(found), (d + 1) * (d + 2) / 2), prepend=0.0)
+    coefficients = (d + 1) * (d + 2) / 2  # of a quadratic function, which so many evaluations tell exactly
+    if surrogate.kernel == "quadratic" and surrogate.noise <= NOTHING_NEW and batches.window >= coefficients:
+        found = np.diff(np.minimum(np.cumsum(found), coefficients), prepend=0.0)
     return found
 
 

@@ -114,8 +114,8 @@ PRESETS: tuple[Preset, ...] = (
         "“Where did the settings go?”.",
         reported="Five runs, 600 trainings each: 0.14 to 0.37, median 0.20; random search 0.38 to 0.48, median 0.43; "
         "without privacy 0.116. With support vector regression, as in the paper, 0.22 and 0.43. The paper has CT "
-        "slices (UCI): choose “Your own file”, target “reference”, user “patientId”. It protects single slices, but "
-        "fewer than 100 people are behind them.",
+        "slices (UCI): pack the file as .gz, choose “Your own file”, target “reference”, user “patientId”. The paper "
+        "protects single slices, but fewer than 100 people are behind them.",
         experiment=_tuned(
             KernelMachine(model="ridge"),
             replicates=1,

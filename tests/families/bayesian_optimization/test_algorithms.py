@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+from dpviz.datasets.tuning import NormalDraws
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.families.bayesian_optimization import (
@@ -103,6 +104,22 @@ def test_the_advised_bias_level_follows_the_noise() -> None:
     assert level[1] == pytest.approx(found[2].noise, rel=1e-9)
     assert advice(facts, NoPrivacy(), method).level == 0.01
     assert all("Python" not in one.why and len(one.why) > 50 for one in found)
+
+
+@pytest.mark.parametrize(
+    ("method", "d"),
+    [
+        (Gibo(bias_level=0.1, surrogate=Surrogate(relative_noise=1.0)), 3),  # no batch is enough, at no step
+        (Gibo(bias_level=0.1, surrogate=Surrogate(kernel="matern", relative_noise=1.0)), 3),
+        (Gibo(surrogate=EXACT, placing=Placing(window=2.0)), 5),  # old evaluations leave before all 21 are there
+    ],
+    ids=["noise", "noise and a rougher process", "a short memory"],
+)
+def test_as_many_trainings_are_expected_as_are_taken_where_history_does_not_help(method: Gibo, d: int) -> None:
+    problem = NormalLocation(data=NormalDraws(rows=100, dimension=d)).build()
+    expected = method.plan(problem.facts, MU).resolved["expected_trainings"]
+    taken = float(last(method, problem, replicates=2)[1].mean())
+    assert 0.4 < expected / taken < 2.5, (expected, taken)
 
 
 def test_estimates_of_time_grow_with_what_is_asked() -> None:
