@@ -64,6 +64,11 @@ def test_the_advised_bias_level_is_taken_with_a_button(load: Load) -> None:
     assert app.button(key="tuning_advised").disabled and "tuning_bias_level=0.0533" in link(app)
 
 
+def test_bias_levels_that_no_batch_reaches_are_told_so_in_the_table(load: Load) -> None:
+    found = table(load(PAGE, tuning_observation_sd="0.1"), "First batch b₁")["First batch b₁"]
+    assert {type(value) for value in found} == {str} and found.iloc[-1] == "more than there are" != found.iloc[0]
+
+
 def test_every_method_plans_in_every_currency_or_says_why_not(load: Load) -> None:
     for currency in (ApproximateDP, ZeroConcentratedDP):
         app = all_methods(load(PAGE, tuning_currency=currency.name))
@@ -117,8 +122,11 @@ def test_a_run_shows_signal_beside_noise_ways_the_process_and_what_it_releases(l
     assert "Length of the mean gradient" in alts and "a dot for every run" in alts
     assert {"mean clipped gradient", "bias bound", "its true error"} <= lines(app, "Length of the mean gradient")
     assert "What does the process see?" in text(app) and "**Clipped**" in text(app)
-    found = table(app, "At the edge")
-    assert len(found) == 10 and (found["From"] <= found["Value"]).all() and found["To"].iloc[0] == pytest.approx(20)
+    found = table(app, "from")
+    assert len(found) == 10 and found["to"].iloc[0] == pytest.approx(20)
+    assert all((found["from"] <= found[one] * (1 + 1e-9)).all() for one in ("DP-GIBO", "Random search"))
+    assert presets.REFERENCE not in found and "**Random search**: after 6 trainings" in text(app)
+    assert "Not protected" in text(app) and app.get("download_button")
     for key, value in (("tuning_path_0_10", 3), ("tuning_along_10", 4)):
         app.selectbox(key=key).set_value(value).run()
         assert not app.exception
@@ -140,8 +148,13 @@ def test_closer_looks_at_steps_users_and_other_ways(load: Load) -> None:
     assert texts.NOT_GAUSSIAN in text(pure.run()) and not pure.exception
 
 
-def test_two_settings_are_a_cloud_on_the_loss(load: Load) -> None:
-    app = run(load(PAGE, **SMALL))
+def test_two_settings_are_a_cloud_on_the_loss_and_without_gibo_there_is_a_release_too(load: Load) -> None:
+    app = load(PAGE, **SMALL)
+    app.pills[0].set_value([presets.RANDOM]).run()
+    found = table(run(app), "from")
+    assert presets.RANDOM in found and presets.GIBO not in found
+    app.pills[0].set_value([presets.GIBO, presets.RANDOM]).run()
+    app = run(app)
     figure, alt, caption = app.session_state["tuning_picture"][1]
     assert "Contours of the validation loss" in alt and "Not private" in caption
     assert {"DP-GIBO", "Random search"} <= {trace.name for trace in figure.data}
@@ -161,6 +174,6 @@ def test_a_file_runs_by_click_protects_users_and_hides_what_reads_them(load: Loa
     alts = " ".join(charts(app))
     assert "Evaluations in a step" in alts and "Validation loss" not in alts and "Clipped" not in text(app)
     assert "mean clipped gradient" not in lines(app, "Length of the mean gradient")
-    assert "does the process see" not in text(app) and len(table(app, "At the edge"))
+    assert "does the process see" not in text(app) and len(table(app, "from"))
     app.toggle(key="tuning_diagnostics").set_value(True).run()
     assert not app.exception and "Validation loss" in " ".join(charts(app)) and "Clipped" in text(app)

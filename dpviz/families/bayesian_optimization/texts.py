@@ -178,6 +178,7 @@ SIGNAL = (
     "Where the bound on the bias (for a mean loss of norm 0.5) is below the noise, further trainings buy nothing that "
     "can be seen. Where the mean gradient is below the noise, steps are mostly noise."
 )
+RELEASED = "In the settings' own units; from and to are the ends of the box."
 PATHS = "A dot for every run, the way of the first one, and the edges of the box."
 PROCESS = (
     "The mean loss through the first run's setting, with what the Gaussian process expects of it, two standard "

@@ -77,7 +77,7 @@ def _levels(found: Outlook) -> None:
     rows = [
         {
             "Bias level ω": row.level,
-            "First batch b₁": "more than there are" if row.batch is None else row.batch,
+            "First batch b₁": "more than there are" if row.batch is None else str(row.batch),  # a column has one type
             "Planned bias": row.bias,
             "Noise": found.advice.noise,
             "Trainings of a run, about": row.trainings,

@@ -3,22 +3,23 @@
 from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.trace import Lane, Trace
 from dpviz.families.bayesian_optimization import figures, texts
-from dpviz.families.bayesian_optimization.algorithms import Gibo
+from dpviz.families.bayesian_optimization.algorithms import TRAININGS, Gibo
 from dpviz.families.bayesian_optimization.along import POINTS, Curve, along
 from dpviz.numbers import short
 from dpviz.plots.style import arm_styles
-from dpviz.problems.tuning import TuningFacts, TuningProblem
+from dpviz.problems.tuning import TuningFacts, TuningProblem, TuningSpecification
 from dpviz.ui import charts, explain
 from dpviz.ui.bayesian_optimization.live import facts_of
 from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.tables import show_table
 
 MUCH = 0.9  # of the users' gradients that are clipped, from which on it is a warning
 AT_ONCE = 0.5  # seconds that a look at the process may take
@@ -33,13 +34,13 @@ def extra(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
         shown = _signal(panel, run, trace, diagnostics)
     with right:
         _paths(panel, run, trace)
-    arm = _gibo(run, trace)
-    if arm is None or run.job.active:
+    if run.job.active:
         return shown
+    arm = _gibo(run, trace)
     left, right = st.columns(2, gap="medium")
     with left:
-        _incumbent(run, trace.lanes[arm.label], arm.label)
-    if diagnostics and _cheap(run, arm, trace.lanes[arm.label]):
+        _incumbent(panel, run, trace)
+    if arm is not None and diagnostics and _cheap(run, arm, trace.lanes[arm.label]):
         with right:
             _process(panel, run, trace, arm)
     return shown
@@ -140,32 +141,27 @@ def _curve(about: str, label: str, step: int, setting: int, _run: Run, _lane: La
 # ------------------------------------------------------------------------------------------------------------ incumbent
 
 
-def _incumbent(run: Run, lane: Lane, label: str) -> None:
-    """What one run would release: the settings where it ended, in their own units."""
-    facts = facts_of(run)
-    (low, high), x = facts.box, lane.output["x"][0]
-    natural, ends = facts.natural(x), facts.natural(np.array(facts.box))
-    edge = (x <= low) | (x >= high)
-    rows = [
-        {
-            "Setting": name.capitalize(),
-            "Value": float(natural[j]),
-            "From": float(ends[0, j]),
-            "To": float(ends[1, j]),
-            "At the edge": "yes" if edge[j] else "",
-        }
-        for j, name in enumerate(facts.names)
-    ]
-    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    head.subheader("What one run releases", anchor=False, width="stretch")
-    with head:
-        explain.private_badge()
-    show_table(rows, style=explain.readable, alt="The settings where the first run ended, and their ranges")
-    said = explain.released(run.experiment.budget, run.experiment.problem.unit, 1)
-    many = (
-        f" {int(edge.sum())} of {facts.d} are at an edge of the box: a wider one may do better." if edge.any() else ""
-    )
-    st.caption(f"{label}, the first run, after {lane.iterations[-1]:,} steps. {said}{many}")
+def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
+    """What one run of each private method would release: the settings where it ended, in their own units."""
+    facts, problem = facts_of(run), run.experiment.problem
+    assert isinstance(problem, TuningSpecification)
+    lanes = {label: lane for label, lane in trace.lanes.items() if lane.private and lane.output}
+    if not lanes:
+        return
+    low, high = facts.natural(np.array(facts.box))
+    model = pd.DataFrame({"setting": [name.capitalize() for name in facts.names], "from": low, "to": high})
+    model = model.assign(**{label: facts.natural(lane.output["x"][0]) for label, lane in lanes.items()})
+    words = {label: _ended(facts, lane) for label, lane in lanes.items()}
+    meaning = f"{texts.RELEASED} {problem.not_protected}".strip()
+    released_model.show(panel, run, words, model, meaning, digits="%.4g")
+
+
+def _ended(facts: TuningFacts, lane: Lane) -> str:
+    """Where the first run of a method ended, and after what."""
+    x, trainings = lane.output["x"][0], lane.values[TRAININGS.name][-1][0]
+    edge = int(np.count_nonzero((x <= facts.box[0]) | (x >= facts.box[1])))
+    wider = f"; {edge} of {facts.d} settings at an edge of the box: a wider one may do better" if edge else ""
+    return f"after {short(float(trainings), 6)} trainings{wider}."
 
 
 def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:

@@ -22,11 +22,13 @@ def show(
     model: pd.DataFrame,
     meaning: str,
     weights: pd.DataFrame | None = None,
+    digits: str = "%.3f",
 ) -> None:
     """The models of the first run of each private method.
 
     words : a sentence for each method, as Markdown. model : a row for each coefficient, a column for each method, and
     more that says what a row is; meaning : how to read it. weights : the same of the other player, if there is one.
+    digits : how numbers are shown; the file has all of them.
     """
     privacy = explain.released(run.experiment.budget, run.experiment.problem.unit, 1)
     head = st.container(horizontal=True, vertical_alignment="center", gap="small")
@@ -45,7 +47,7 @@ def show(
             on_click="ignore",
         )
     st.markdown("\n".join(f"- **{label}**: {sentence}" for label, sentence in words.items()))
-    numbers = {label: st.column_config.NumberColumn(format="%.3f") for label in words}
+    numbers = {label: st.column_config.NumberColumn(format=digits) for label in words}
     show_table(model, column_config=numbers, alt="Released coefficients, one column per method")
     if weights is not None:
         show_table(weights, column_config=numbers, alt="Released weights of the groups")
