@@ -104,13 +104,16 @@ class ModelTuning(TuningSpecification):
         rows = n if alone else min(known.n, n * ROWS_OF_A_USER)
         return training if alone else self.training_rows, rows, len(self.chosen)
 
+    @property
+    def suggested_seconds(self) -> float:
+        """About how long a training takes, by its sizes."""
+        return training_seconds(self.learner, *self.sizes)
+
     def facts(self) -> TuningFacts:
         known = self.data.facts()
         names, low, high = zip(*self.box(tuple(known.names[j] for j in self.chosen)), strict=True)
         n, d = self.split[1], len(names)
-        seconds = self.declared_seconds
-        if seconds is None:
-            seconds = training_seconds(self.learner, *self.sizes)
+        seconds = self.suggested_seconds if self.declared_seconds is None else self.declared_seconds
         return TuningFacts(
             n=n,
             d=d,

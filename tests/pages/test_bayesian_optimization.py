@@ -1,12 +1,18 @@
 """The page of private tuning: the plan before a run, who is protected, the advice, presets, problems, own files."""
 
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 
+from dpviz.datasets.tuning import ProcessDraws
+from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Preset
-from dpviz.families.bayesian_optimization import presets, texts
-from dpviz.privacy.budgets import ApproximateDP, PureDP, ZeroConcentratedDP
+from dpviz.families.bayesian_optimization import Gibo, Placing, presets, texts
+from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.problems.model_tuning import LengthScales
+from dpviz.ui.bayesian_optimization import live, results
 from dpviz.ui.bayesian_optimization import problem as controls
 from dpviz.ui.bayesian_optimization.page import PAGE as PAGE_OF
 from dpviz.ui.experiment.run import AT_ONCE
@@ -158,6 +164,21 @@ def test_two_settings_are_a_cloud_on_the_loss_and_without_gibo_there_is_a_releas
     figure, alt, caption = app.session_state["tuning_picture"][1]
     assert "Contours of the validation loss" in alt and "Not private" in caption
     assert {"DP-GIBO", "Random search"} <= {trace.name for trace in figure.data}
+
+
+@pytest.mark.parametrize(("rows", "declared", "looks"), [(50, 1e-4, True), (50, 8e-3, False), (2000, 1e-5, False)])
+def test_the_page_itself_trains_only_what_is_quick_whatever_is_declared(
+    rows: int, declared: float, looks: bool
+) -> None:
+    """Two settings, so that there is a ground; few evaluations are kept, so that a look at the process takes few."""
+    data = ProcessDraws(rows=3000 if rows > 50 else 100, dimension=2)
+    problem = LengthScales(data=data, training_rows=rows, declared_seconds=declared)
+    arm = Arm(label="A", algorithm=Gibo(placing=Placing(window=2.0)))
+    experiment = Experiment(problem=problem, arms=(arm,), budget=GaussianDP(mu=1.0))
+    run: Any = SimpleNamespace(experiment=experiment, plans=experiment.plans(), has_data=True)
+    lane: Any = SimpleNamespace(iterations=[0, 1, 2])
+    assert results._cheap(run, arm, lane) is looks
+    assert live.has_ground(run) is (rows <= 50 and declared < 4e-3)
 
 
 # ---------------------------------------------------------------------------------------------------- files of your own

@@ -13,9 +13,10 @@ from dpviz.families.bayesian_optimization.algorithms import TRAININGS, Gibo
 from dpviz.families.bayesian_optimization.along import POINTS, Curve, along
 from dpviz.numbers import short
 from dpviz.plots.style import arm_styles
+from dpviz.problems.trainers import SLOW
 from dpviz.problems.tuning import TuningFacts, TuningProblem, TuningSpecification
 from dpviz.ui import charts, explain
-from dpviz.ui.bayesian_optimization.live import facts_of
+from dpviz.ui.bayesian_optimization.live import facts_of, seconds_of
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.plan import Shown
@@ -106,11 +107,10 @@ def _setting(
 
 def _cheap(run: Run, arm: Arm, lane: Lane) -> bool:
     """Whether the process can be looked at: every step is recorded, and the trainings that it takes are quick."""
-    facts = facts_of(run)
     assert isinstance(arm.algorithm, Gibo)
-    evaluations = POINTS + arm.algorithm.batches(facts).window
+    seconds, evaluations = seconds_of(run), POINTS + arm.algorithm.batches(facts_of(run)).window
     every = lane.iterations == list(range(len(lane.iterations))) and len(lane.iterations) > 1
-    return every and run.has_data and evaluations * facts.training_seconds < AT_ONCE
+    return every and run.has_data and evaluations * seconds < AT_ONCE and seconds < SLOW  # without further processes
 
 
 @st.fragment
