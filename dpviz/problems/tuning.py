@@ -198,8 +198,8 @@ class TuningProblem(Problem):
         """Of an output {"x": (R, d)} the objective. Of an internal one, which has also the mean clipped gradient that
         was found at x before noise, "gradient" (R, d), and "clipped" (R,), what that was like."""
         if "gradient" not in output:
-            losses = yield from self._losses_in_parts(output["x"])
-            return {"objective": finite(losses, self.facts.loss_cap).mean(axis=1), **self._compared(output["x"])}
+            objective = yield from self._mean_losses(output["x"])
+            return {"objective": objective, **self._compared(output["x"])}
         found = {
             "gradient_norm": np.linalg.norm(output["gradient"], axis=1),
             "clipped_share": np.array(output["clipped"], dtype=float),
@@ -212,6 +212,14 @@ class TuningProblem(Problem):
     def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
         """Further diagnostics (P,) of points (P, d), where something is known to compare with."""
         return {}
+
+    def _mean_losses(self, points: np.ndarray) -> Parts[np.ndarray]:
+        """(P,) F, the losses of some points after the others: there may be many, as of the ground of two settings."""
+        found, size = np.empty(len(points)), max(1, LOSSES // self.facts.n)
+        for start in range(0, len(points), size):
+            losses = yield from self._losses_in_parts(points[start : start + size])
+            found[start : start + size] = finite(losses, self.facts.loss_cap).mean(axis=1)
+        return found
 
     def _mean_gradients(self, points: np.ndarray) -> Parts[np.ndarray]:
         """(P, d) ∇F, nothing clipped."""

@@ -1,9 +1,12 @@
 """Tuning on validation users: what is asked keeps to its sensitivity, whoever is replaced by whatever."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from dpviz.pauses import finished
+from dpviz.problems import tuning
 from dpviz.problems.tuning import Evaluations, TuningFacts, TuningProblem
 
 R, N, D = 2, 50, 3
@@ -113,3 +116,17 @@ def test_what_is_asked_is_counted_and_what_is_no_number_counts_as_the_cap() -> N
     assert finished(found.mean_loss_in_parts(points[:, 0])).value.tolist() == [[1.0], [2.0]]
     assert found.count.tolist() == [5, 5] and [len(kept) for kept in found.points] == [0, 0]
     assert problem.evaluate({"x": points[0]})["objective"].tolist() == [1.0, 2.0, 2.0, 2.0]
+
+
+def test_the_mean_losses_of_many_points_are_found_without_keeping_all_losses(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Given(np.random.default_rng(0).standard_normal((1, N)))
+    sizes: list[int] = []
+
+    def spied(points: np.ndarray, true: Any = problem._losses) -> Any:
+        sizes.append(len(points))
+        return true(points)
+
+    monkeypatch.setattr(problem, "_losses", spied)
+    monkeypatch.setattr(tuning, "LOSSES", 3 * N)
+    found = problem.evaluate({"x": np.zeros((7, D))})["objective"]
+    assert sizes == [3, 3, 1] and found == pytest.approx(np.full(7, problem._given.mean()), rel=1e-12)
