@@ -143,6 +143,11 @@ class Specification(BaseModel):
         with sentences(cls):
             return cls.model_validate(value)
 
+    def to_python(self) -> str:
+        """The call that makes it, with every field; the classes that it names are to be imported."""
+        fields = (f"{name}={_python(getattr(self, name))}" for name in type(self).model_fields)
+        return f"{type(self).__name__}({', '.join(fields)})"
+
     def content_hash(self) -> str:
         """SHA-256 of the canonical text, in hexadecimal."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
@@ -245,6 +250,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return value
+
+
+def _python(value: Any) -> str:
+    if isinstance(value, Specification):
+        return value.to_python()
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_python, value))}{',' * (len(value) == 1)})"
+    return repr(value)
 
 
 def _control(name: str, field: FieldInfo) -> Control:

@@ -8,6 +8,7 @@ from dpviz import privacy
 from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.ui import downloads, explain
 from dpviz.ui.budget_planner import accuracy as planner_accuracy
+from dpviz.ui.budget_planner import analyses as planner_analyses
 from dpviz.ui.budget_planner import split as planner_split
 from dpviz.ui.budget_planner import tabs as planner_tabs
 from dpviz.ui.budget_planner import view as planner_view
@@ -54,7 +55,10 @@ if budget is not None and means is not None:
             drawn += planner_view.attack_chart(budget, means)
     with buys:
         st.header("What it buys", anchor=False)
-        st.caption("The first four: T means of clipped rows share the budget evenly, as in most private algorithms.")
+        st.caption(
+            "The first four: T means of clipped rows share the budget evenly, as in most private algorithms. **Your "
+            "analyses**: counts, sums, means, histograms and quantiles that you want to publish."
+        )
         chosen, asked_budget = means, budget
         looks: dict[str, Callable[[], Shown]] = {
             "Noise": lambda: planner_tabs.noise(chosen, asked_budget),
@@ -66,6 +70,7 @@ if budget is not None and means is not None:
         set_here: dict[str, Callable[[bool], Shown]] = {
             "Start from the accuracy": lambda is_open: planner_accuracy.view(panel, delta, is_open),
             "Split a budget": lambda is_open: planner_split.view(panel, asked_budget, delta, is_open),
+            "Your analyses": lambda is_open: planner_analyses.view(panel, chosen, asked_budget, delta, is_open),
         }
         names = [*looks, *set_here]
         tabs = dict(zip(names, st.tabs(names, key=panel.key("tabs"), bind="query-params"), strict=True))

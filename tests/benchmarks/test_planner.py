@@ -24,7 +24,15 @@ from dpviz.ui.budget_planner.tabs import TARGET
 from dpviz.ui.budget_planner.view import ALL_CURRENCIES
 
 STEP = itertools.count(1)  # budgets that no cache has seen
-TABS = ("Noise", "A given noise", "Rows", "What accounting saves", "Start from the accuracy", "Split a budget")
+TABS = (
+    "Noise",
+    "A given noise",
+    "Rows",
+    "What accounting saves",
+    "Start from the accuracy",
+    "Split a budget",
+    "Your analyses",
+)
 CURRENCIES = {
     "Pure ε": ("epsilon", 1.0),
     "(ε, δ)": ("epsilon", 1.0),

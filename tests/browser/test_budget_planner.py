@@ -10,7 +10,15 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import SCREENSHOTS, Visit, part, ready, shared_link
 
-TABS = ("Noise", "A given noise", "Rows", "What accounting saves", "Start from the accuracy", "Split a budget")
+TABS = (
+    "Noise",
+    "A given noise",
+    "Rows",
+    "What accounting saves",
+    "Start from the accuracy",
+    "Split a budget",
+    "Your analyses",
+)
 READ = ("Pure ε", "ε at δ = 10⁻⁶", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")
 
 

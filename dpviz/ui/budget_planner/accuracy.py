@@ -100,12 +100,11 @@ def _answer(bound: ErrorBound, target: float, currency: type[Budget], delta: flo
         f"bound holds for the worst data. {SETTINGS_ONLY}",
     )
     with st.expander("The same in Python", icon=":material/code:"):
-        fields = ", ".join(f"{field}={getattr(bound, field)!r}" for field in type(bound).model_fields)
         st.code(
             f"from dpviz.experiments.accuracy import required_budget\n"
             f"from {type(bound).__module__} import {type(bound).__name__}\n"
             f"from dpviz.privacy.budgets import {currency.__name__}\n\n"
-            f"bound = {type(bound).__name__}({fields})\n"
+            f"bound = {bound.to_python()}\n"
             f"print(required_budget(bound, {target!r}, {currency.__name__}).budget.describe())",
             language="python",
         )

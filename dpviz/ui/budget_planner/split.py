@@ -1,21 +1,19 @@
 """Splitting a budget over several analyses: a small table, its total in every currency, and the noise of each part."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
 from dpviz.errors import UserError
-from dpviz.experiments.spreadsheets import without_formulas
 from dpviz.plots import planner_figures
 from dpviz.privacy import allocation
 from dpviz.privacy.allocation import Analysis, Share
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import described
 from dpviz.ui.budget_planner import view as planner_view
+from dpviz.ui.budget_planner.editing import EditedTable
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
@@ -46,7 +44,6 @@ DEFAULT: tuple[tuple[Any, ...], ...] = (
     ("Survey by a partner", MECHANISMS["any"], 1.0, 1.0, "", "Pure ε", 0.2, None),
 )
 RULES = {"optimal": "Least noise", "proportional": "Like the weights"}
-MOST = 20
 
 
 def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
@@ -56,8 +53,7 @@ def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
         "states a **guarantee of its own** in its own currency. Analyses with the same entry under *rows* use the same "
         "rows; different entries mean disjoint sets of rows, fixed without looking at them; empty means all rows."
     )
-    # A closed tab draws no table, whose editor is the heaviest part of the page; its rows stay in the address.
-    table = _table(panel) if is_open else _kept(panel)
+    table = _table(panel).rows(is_open)
     rule = panel.choice(
         "rule", "Shares", RULES, "optimal", "Least noise minimises the sum of weight × variance over all analyses."
     )
@@ -105,13 +101,12 @@ def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
 def _in_python(budget: Budget, analyses: Sequence[Analysis], rule: str) -> None:
     """The split as a program."""
     with st.expander("The same in Python", icon=":material/code:"):
-        rows = "\n".join(f"    {_code(analysis)}," for analysis in analyses)
-        sizes = ", ".join(f"{control.name}={getattr(budget, control.name)!r}" for control in budget.controls())
+        rows = "\n".join(f"    {analysis.to_python()}," for analysis in analyses)
         used = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
         st.code(
             f"from dpviz.privacy.budgets import {', '.join(used)}\n"
             f"from dpviz.privacy.allocation import Analysis, split\n\nanalyses = [\n{rows}\n]\n"
-            f'for share in split({type(budget).__name__}({sizes}), analyses, rule="{rule}"):\n'
+            f'for share in split({budget.to_python()}, analyses, rule="{rule}"):\n'
             "    print(share.analysis.name, share.noise_scale)",
             language="python",
         )
@@ -127,19 +122,11 @@ def _percents(shares: Sequence[Share]) -> dict[str, float]:
     return found
 
 
-def _table(panel: Panel) -> list[tuple[Any, ...]]:
-    """The rows as edited; they travel in the address, and stay while the visitor looks at another page."""
-    key = panel.key("split")
-    base, editor, last = _keys(panel)
-    if editor not in st.session_state:  # what was edited is lost with the editor, so a new one begins with it
-        kept = st.session_state.get(last)
-        st.session_state[base] = _from_address(st.query_params.get(key)) if kept is None else _frame(kept)
-    edited = st.data_editor(
-        st.session_state[base],
-        key=editor,
-        num_rows="dynamic",
-        hide_index=True,
-        column_config={
+def _table(panel: Panel) -> EditedTable:
+    return EditedTable(
+        panel,
+        "split",
+        {
             NAME: st.column_config.TextColumn("Analysis", required=True, default="Analysis", max_chars=60),
             MECHANISM: st.column_config.SelectboxColumn(
                 "Mechanism", options=list(MECHANISMS.values()), required=True, default="Laplace"
@@ -157,69 +144,10 @@ def _table(panel: Panel) -> list[tuple[Any, ...]]:
             AMOUNT: st.column_config.NumberColumn("Amount", help="ε, ρ or μ of its own guarantee."),
             DELTA: st.column_config.NumberColumn("δ", format="%.1e", help="Of an (ε, δ) guarantee of its own."),
         },
-        placeholder="",
+        numbers=(WEIGHT, MOVE, AMOUNT, DELTA),
+        start=DEFAULT,
         alt="The analyses: name, mechanism, weight, sensitivity, rows, own guarantee",
     )
-    rows = [tuple(_plain(value) for value in row) for row in edited[list(COLUMNS)].itertuples(index=False)]
-    if len(rows) > MOST:
-        st.warning(f"Only the first {MOST} analyses count.")
-        rows = rows[:MOST]
-    st.session_state[last] = rows
-    _remember(panel, rows)
-    return rows
-
-
-def _keys(panel: Panel) -> tuple[str, str, str]:
-    """Where the session keeps the table that the editor began with, what was edited, and the rows that came of it."""
-    key = panel.key("split")
-    return f"{key}_base", f"{key}_table", f"{key}_rows"
-
-
-def _kept(panel: Panel) -> list[tuple[Any, ...]]:
-    """The rows while there is no editor: as they were left, or as the address has them."""
-    rows = st.session_state.get(_keys(panel)[-1])
-    if rows is None:
-        address = st.query_params.get(panel.key("split"))
-        if address:
-            panel.query[panel.key("split")] = address
-        return []
-    _remember(panel, rows)
-    return list(rows)
-
-
-def _remember(panel: Panel, rows: list[tuple[Any, ...]]) -> None:
-    if rows != [*DEFAULT]:
-        panel.query[panel.key("split")] = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
-
-
-def _from_address(text: str | None) -> pd.DataFrame:
-    """The table that a link holds, or the default one if it holds none that can be read."""
-    if text:
-        try:
-            found = json.loads(text)
-            if isinstance(found, list) and len(found) <= MOST and all(len(row) == len(COLUMNS) for row in found):
-                # What a link names shall not be a formula in a spreadsheet: the editor saves its table as it stands.
-                return _frame([[without_formulas(x) if isinstance(x, str) else x for x in row] for row in found])
-        except (ValueError, TypeError, OverflowError):
-            pass
-        st.warning("The table of analyses in this link cannot be read. The default one is shown.")
-    return _frame(DEFAULT)
-
-
-def _frame(rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
-    """The rows as the editor takes them; what is no number is empty."""
-    frame = pd.DataFrame(list(rows), columns=list(COLUMNS))
-    for name in (WEIGHT, MOVE, AMOUNT, DELTA):
-        frame[name] = pd.to_numeric(frame[name], errors="coerce")
-    for name in (NAME, MECHANISM, SET, CURRENCY):
-        frame[name] = frame[name].fillna("").astype(str)
-    return frame
-
-
-def _plain(value: Any) -> Any:
-    if value is None or (isinstance(value, float) and np.isnan(value)) or value is pd.NA:
-        return None
-    return float(value) if isinstance(value, (int, float, np.number)) else str(value)
 
 
 def _analysis(row: tuple[Any, ...]) -> Analysis:
@@ -243,11 +171,3 @@ def _analysis(row: tuple[Any, ...]) -> Analysis:
         return Settings(Analysis, {key: value for key, value in parts.items() if value is not None}).build()
     except UserError as error:
         raise UserError(f"{name}: {error}", title=error.title) from error
-
-
-def _code(analysis: Analysis) -> str:
-    fields = [f"{name}={getattr(analysis, name)!r}" for name in ("name", "noise", "weight", "sensitivity", "rows")]
-    if analysis.budget is not None:
-        sizes = ", ".join(f"{c.name}={getattr(analysis.budget, c.name)!r}" for c in analysis.budget.controls())
-        fields.append(f"budget={type(analysis.budget).__name__}({sizes})")
-    return f"Analysis({', '.join(fields)})"

@@ -88,7 +88,7 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
     )
     if reason:
         st.caption(f"No point for T = {missing}. {reason}")
-    _python(f"print(means.noise_scale({_budget(budget)}))", means, budget)
+    _python(f"print(means.noise_scale({budget.to_python()}))", means, budget)
     return shown
 
 
@@ -188,7 +188,7 @@ def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
         "Noise scale against the number of rows, and the number that gives the wanted noise",
         f"At the same budget, steps and share of rows per batch: noise falls like 1/n. {SETTINGS_ONLY}",
     )
-    _python(f"print(means.rows_needed({_budget(budget)}, {scale!r}))", means, budget)
+    _python(f"print(means.rows_needed({budget.to_python()}, {scale!r}))", means, budget)
     return shown
 
 
@@ -222,7 +222,7 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
         to_download=partial(_finer_bars, means, scale, delta),
     )
     _python(
-        f"print(noisy_means.savings(means, means.noise_scale({_budget(budget)}), delta={delta!r}))",
+        f"print(noisy_means.savings(means, means.noise_scale({budget.to_python()}), delta={delta!r}))",
         means,
         budget,
         "from dpviz.privacy import noisy_means\n",
@@ -236,17 +236,11 @@ def _finer_bars(means: NoisyMeans, scale: float, delta: float) -> go.Figure:
     return planner_figures.bars({SAVINGS[name]: value for name, value in found.items()}, "ε")
 
 
-def _budget(budget: Budget) -> str:
-    sizes = ", ".join(f"{control.name}={getattr(budget, control.name)!r}" for control in budget.controls())
-    return f"{type(budget).__name__}({sizes})"
-
-
 def _python(lines: str, means: NoisyMeans, budget: Budget, imports: str = "") -> None:
     """The lines that compute the same."""
-    fields = ", ".join(f"{name}={getattr(means, name)!r}" for name in type(means).model_fields)
     with st.expander("The same in Python", icon=":material/code:"):
         st.code(
             f"{imports}from dpviz.privacy.budgets import {type(budget).__name__}\n"
-            f"from dpviz.privacy.noisy_means import NoisyMeans\n\nmeans = NoisyMeans({fields})\n{lines}",
+            f"from dpviz.privacy.noisy_means import NoisyMeans\n\nmeans = {means.to_python()}\n{lines}",
             language="python",
         )

@@ -1,0 +1,115 @@
+"""A table that a visitor fills in: its rows travel in the address, and stay while another tab or page is open."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dpviz.experiments.spreadsheets import without_formulas
+from dpviz.ui.controls import Panel
+
+MOST = 20  # rows that count
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class EditedTable:
+    """One table of a page.
+
+    name : of the table in the address, after the page's. columns : how each is edited, in order; `numbers` of them hold
+    numbers, the others texts. start : the rows that it has at first. alt : its text alternative.
+    """
+
+    panel: Panel
+    name: str
+    columns: Mapping[str, Any]
+    numbers: Collection[str]
+    start: Sequence[Row]
+    alt: str
+
+    def rows(self, is_open: bool) -> list[Row]:
+        """The rows as edited; drawn only while its tab is open, because an editor is the heaviest part of a page."""
+        rows = self._edited() if is_open else self._kept()
+        if rows is None:
+            return []
+        st.session_state[self._last] = rows
+        if rows != [*self.start]:
+            self.panel.query[self.key] = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+        return rows
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Put rows below those that are there; for callbacks. Those beyond the most that count are left out."""
+        st.session_state[self._last] = [*st.session_state.get(self._last, self.start), *rows][:MOST]
+        st.session_state[f"{self.key}_edition"] = st.session_state.get(f"{self.key}_edition", 0) + 1
+
+    @property
+    def key(self) -> str:
+        """Of its rows in the address."""
+        return self.panel.key(self.name)
+
+    @property
+    def _last(self) -> str:
+        """Where the session keeps the rows that came of it."""
+        return f"{self.key}_rows"
+
+    def _edited(self) -> list[Row]:
+        # Rows that were added need a new editor: this one keeps what was edited as changes to what it began with.
+        edition = st.session_state.get(f"{self.key}_edition", 0)
+        base, editor = f"{self.key}_base", f"{self.key}_table" + f"_{edition}" * bool(edition)
+        if editor not in st.session_state:  # what was edited is lost with the editor, so a new one begins with it
+            kept = st.session_state.get(self._last)
+            st.session_state[base] = self._from_address() if kept is None else self._frame(kept)
+        edited = st.data_editor(
+            st.session_state[base],
+            key=editor,
+            num_rows="dynamic",
+            hide_index=True,
+            column_config=dict(self.columns),
+            placeholder="",
+            alt=self.alt,
+        )
+        rows = [tuple(_plain(value) for value in row) for row in edited[[*self.columns]].itertuples(index=False)]
+        if len(rows) > MOST:
+            st.warning(f"Only the first {MOST} analyses count.")
+        return rows[:MOST]
+
+    def _kept(self) -> list[Row] | None:
+        """The rows while there is no editor; None as long as only the address has them."""
+        rows: list[Row] | None = st.session_state.get(self._last)
+        if rows is None and (address := st.query_params.get(self.key)):
+            self.panel.query[self.key] = address
+        return rows
+
+    def _from_address(self) -> pd.DataFrame:
+        """The table that a link holds, or the one to start with if it holds none that can be read."""
+        text = st.query_params.get(self.key)
+        if text:
+            try:
+                found = json.loads(text)
+                if isinstance(found, list) and len(found) <= MOST and all(len(x) == len(self.columns) for x in found):
+                    # What a link names shall not be a formula in a spreadsheet: the editor saves its table as it is.
+                    return self._frame([[without_formulas(x) if isinstance(x, str) else x for x in r] for r in found])
+            except (ValueError, TypeError, OverflowError, RecursionError):
+                pass
+            st.warning("The table of analyses in this link cannot be read. The default one is shown.")
+        return self._frame(self.start)
+
+    def _frame(self, rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
+        """The rows as the editor takes them; what is no number is empty."""
+        frame = pd.DataFrame(list(rows), columns=[*self.columns])
+        for name in self.columns:
+            if name in self.numbers:
+                frame[name] = pd.to_numeric(frame[name], errors="coerce")
+            else:
+                frame[name] = frame[name].fillna("").astype(str)
+        return frame
+
+
+def _plain(value: Any) -> Any:
+    if value is None or (isinstance(value, float) and np.isnan(value)) or value is pd.NA:
+        return None
+    return float(value) if isinstance(value, (int, float, np.number)) else str(value)

@@ -1,0 +1,119 @@
+"""The planner's tab for analysts: what each analysis gets, why, and what is wrong with a table."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.formulas import formulas
+from tests.pages.planner import ANALYSES, planner, printed, settings_of
+from tests.pages.reading import Load, bars, hinted, metrics, said, table, words
+
+
+def row(
+    name: str,
+    kind: str = "Count",
+    lowest: float | None = None,
+    highest: float | None = None,
+    bins: float | None = None,
+    level: float | None = None,
+    share: float | None = 1.0,
+) -> list[Any]:
+    return [name, kind, lowest, highest, bins, level, share]
+
+
+def analyses(load: Load, asked: Sequence[Sequence[Any]], **settings: str) -> AppTest:
+    return planner(load, ANALYSES, analyses=json.dumps(asked), **settings)
+
+
+def results(app: AppTest) -> pd.DataFrame:
+    return table(app, "95 % error").set_index("Analysis")
+
+
+EXAMPLE = [
+    row("Old"),
+    row("Income", "Mean", 0.0, 5000.0, share=2.0),
+    row("Hours", "Sum", -10.0, 70.0),
+    row("Region", "Histogram", bins=10.0),
+]
+
+
+def test_counts_sums_and_means_share_the_budget(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    """ε = 1 in 5 parts, n = 1000: b = Δ/0.2, and Δ/0.4 for the mean; 95 % of Laplace noise lies within b ln 20."""
+    app = analyses(load, EXAMPLE, epsilon="1", rows="1000")
+    found = results(app)
+    assert found["Share"].tolist() == pytest.approx([0.2, 0.4, 0.2, 0.2])
+    assert found["Sensitivity"].tolist() == pytest.approx([1.0, 5.0, 80.0, 2.0])
+    assert found["95 % error"].tolist() == pytest.approx([15, 12.5 * math.log(20), 400 * math.log(20), 30])
+    assert found["Standard deviation"]["Hours"] == pytest.approx(400 * math.sqrt(2))
+    assert found["All bins"]["Region"] == math.ceil(10 * -math.log(1 - 0.95**0.1) - 0.5)
+    assert found["Noise"]["Income"] == "Laplace, b = 12.5" and found["Costs"]["Income"] == "Laplace, ε = 0.4"
+    assert bars(app, "Rows that every analysis needs")["Old"] == 300 == found["Rows needed"]["Old"]
+    said_here = words(app)
+    assert "b − a = 80" in said_here and "(b − a)/n = 5" in said_here and "two counts move by 1 each" in said_here
+    assert "All together (ε = 1 was given)" in said_here and metrics(app)["Pure ε"] == "≤ 1"
+    lines = [line.rsplit(" ", 2) for line in printed(app, capsys).splitlines()]
+    assert [name for name, *_ in lines] == found.index.tolist()
+    assert [float(error) for *_, error in lines] == pytest.approx(found["95 % error"].tolist())
+
+
+def test_of_a_quantile_the_error_is_in_ranks(load: Load) -> None:
+    app = analyses(load, [row("Median", "Quantile", 0.0, 100.0, 101.0, 0.5)], currency="ρ-zCDP", rho="0.1")
+    found = results(app).loc["Median"]
+    scale = float(found["Noise"].rpartition("= ")[2])
+    assert found["Unit"] == "ranks" and math.isnan(found["Standard deviation"]) and found["Sensitivity"] == 2
+    assert found["95 % error"] == pytest.approx(scale * math.log(19 * 100), rel=2e-3)  # the noise has three digits
+
+
+def test_a_link_restores_the_table_and_its_controls(load: Load) -> None:
+    app = analyses(load, EXAMPLE[:2], analyses_noise="Gaussian", currency="(ε, δ)", relative="0.1")
+    offered = settings_of(app)
+    assert json.loads(offered["planner_analyses"]) == EXAMPLE[:2]
+    assert offered["planner_analyses_noise"] == "Gaussian" and offered["planner_relative"] == "0.1"
+    again = load("budget_planner", **offered)
+    assert settings_of(again) == offered and results(again).equals(results(app))
+    elsewhere = load("budget_planner", **{**offered, "planner_tabs": "Rows"})
+    assert settings_of(elsewhere) == {**offered, "planner_tabs": "Rows"}
+    assert "planner_analyses" not in settings_of(planner(load, ANALYSES))
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "sentence"),
+    [
+        ([row("Odd", "Magic")], {}, "Choose a kind for Odd"),
+        ([row("Up", "Mean", 3.0, 2.0)], {}, "Up: Mean: the lowest value must be below the highest"),
+        ([row("Bins", "Histogram", bins=2.5)], {}, "Bins: Bins must be between 2 and 100,000"),
+        ([row("Old", share=-1.0)], {}, "Old: Share must be between"),
+        ([row("Old")], {"analyses_noise": "Gaussian"}, "Gaussian noise never gives pure ε-DP"),
+        ([row("Old")], {"sampling": "Poisson"}, "Choose another sampling than Poisson"),
+        ([row("Old")], {"currency": "Attack bound"}, "not as Attack bound"),
+    ],
+)
+def test_a_mistake_is_a_sentence(load: Load, rows: list[list[Any]], settings: dict[str, str], sentence: str) -> None:
+    app = analyses(load, rows, **settings)
+    assert sentence in said(app) and len(app.error) == 1
+
+
+def test_ranges_are_asked_for_and_never_guessed(load: Load) -> None:
+    app = analyses(load, [row("Income", "Mean"), row("Region", "Histogram"), row("Old")])
+    assert "of Income, Region: from what you know beforehand, not from the data" in hinted(app) and not app.error
+    assert "Add a row" in hinted(analyses(load, []))
+
+
+@pytest.mark.parametrize(
+    "text", ["[", "{}", "[[]]", '["abcdefg"]', "[[1,2,3,4,5,6,7]]", "[[[1],{},NaN,1e999,[],null,2]]", "[" * 9999]
+)
+def test_a_table_that_cannot_be_read_is_never_a_traceback(load: Load, text: str) -> None:
+    app = planner(load, ANALYSES, analyses=text)
+    assert app.warning or app.error
+
+
+def test_hostile_names_run_nowhere(load: Load) -> None:
+    app = analyses(load, [row("=HYPERLINK(1)"), row("x;=1", "Mean", 0.0, 1.0), row("<img src=x>*b*$a$")])
+    assert not app.error and not formulas(results(app).to_csv())
+    assert [editor.value["analysis"].tolist()[:2] for editor in app.data_editor] == [["HYPERLINK(1)", "x;1"]]
+    assert r"\<img src\=x\>\*b\*\$a\$" in " ".join(markdown.value for markdown in app.markdown)

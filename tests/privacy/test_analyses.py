@@ -1,0 +1,176 @@
+"""Counts, sums, means, histograms, quantiles: sensitivities over all neighbours, errors against what is drawn."""
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from dpviz.errors import UserError
+from dpviz.privacy import allocation
+from dpviz.privacy.accounting import per_event
+from dpviz.privacy.analyses import Analyses, Count, Histogram, Mean, Planned, Quantile, Statistic, Sum
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
+from dpviz.privacy.events import Repeat
+from dpviz.privacy.ledger import FixedEvents, Ledger
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.queries import Query
+
+BUDGETS: list[Budget] = [
+    PureDP(epsilon=1.0),
+    ApproximateDP(epsilon=0.5),
+    ZeroConcentratedDP(rho=0.05),
+    GaussianDP(mu=0.3),
+]
+ALL: tuple[Statistic, ...] = (
+    Count(name="count"),
+    Sum(name="sum", lowest=-1.0, highest=2.0),
+    Mean(name="mean", lowest=-1.0, highest=2.0, weight=2.0),
+    Histogram(name="histogram", bins=4),
+    Quantile(name="quantile", lowest=-1.0, highest=2.0, candidates=4, level=0.3),
+)
+VALUES = np.array([-1.0, 0.0, 1.0, 2.0])  # of the small world below, and the values that a quantile can have
+ROWS = 5
+DRAWS = 40_000
+
+
+def utilities(rows: np.ndarray, level: float = 0.3, values: np.ndarray = VALUES) -> np.ndarray:
+    """Minus the rows between each value and the rank q n."""
+    rank = level * len(rows)
+    below = (rows[:, None] < values).sum(0)
+    up_to = (rows[:, None] <= values).sum(0)
+    return -np.maximum(np.maximum(below - rank, rank - up_to), 0.0)
+
+
+# What each of ALL computes, from rows that may be anything: clipped to the declared range, bins or values.
+COMPUTED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "count": lambda rows: np.array([(rows > 0.5).sum()]),
+    "sum": lambda rows: np.array([np.clip(rows, -1, 2).sum()]),
+    "mean": lambda rows: np.array([np.clip(rows, -1, 2).mean()]),
+    "histogram": lambda rows: (rows[:, None] == VALUES).sum(0),
+    "quantile": lambda rows: utilities(np.clip(rows, -1, 2)),
+}
+
+
+@pytest.mark.parametrize("statistic", ALL, ids=lambda statistic: statistic.name)
+def test_sensitivities_are_the_largest_changes_over_all_neighbours(statistic: Statistic) -> None:
+    """Over all tables of 5 rows with values in and beyond the declared range: never more, and attained."""
+    most = {"l1": 0.0, "l2": 0.0, "linf": 0.0, "range": 0.0}
+    cells = [-9.0, *VALUES, 9.0]
+    for others in itertools.combinations_with_replacement(cells, ROWS - 1):
+        found = [COMPUTED[statistic.name](np.array([*others, cell])).astype(float) for cell in cells]
+        for one, other in itertools.combinations(found, 2):
+            change = one - other
+            sizes = (np.abs(change).sum(), np.linalg.norm(change), np.abs(change).max(), change.max() - change.min())
+            most = {norm: max(most[norm], float(size)) for norm, size in zip(most, sizes, strict=True)}
+    norms = ("linf", "range") if isinstance(statistic, Quantile) else ("l1", "l2", "linf")
+    for norm in norms:
+        assert statistic.sensitivity(norm, ROWS) == pytest.approx(most[norm])  # type: ignore[arg-type]
+
+
+def drawn(planned: Planned, values: int = 1) -> np.ndarray:
+    """(DRAWS, values) what the mechanism adds to a statistic, as it is released."""
+    mechanisms = Mechanisms(Ledger(FixedEvents((planned.event,)), 1), 5)
+    norm = "l1" if planned.noise == "laplace" else "l2"
+    query = Query(np.zeros((1, DRAWS, values)), planned.sensitivity, norm)  # type: ignore[arg-type]
+    noise = getattr(mechanisms, planned.noise)(query, planned.event)[0]
+    return np.round(noise) if planned.statistic.whole else noise
+
+
+@pytest.mark.parametrize("budget", [PureDP(epsilon=1.0), ZeroConcentratedDP(rho=0.05)], ids=lambda b: b.name)
+@pytest.mark.parametrize("statistic", ALL[:4], ids=lambda statistic: statistic.name)
+def test_the_errors_are_those_of_the_noise_that_is_drawn(statistic: Statistic, budget: Budget) -> None:
+    """5 % of the releases are off by more: within 5 standard errors of that share; of whole numbers, at most."""
+    (planned,) = Analyses(rows=1000, statistics=(statistic,)).planned(budget)
+    off = np.abs(drawn(planned, statistic.values))
+    tolerance = 5 * math.sqrt(0.05 * 0.95 / DRAWS)
+    errors = {planned.error: off[:, 0]}
+    if planned.largest_error is not None:
+        errors[planned.largest_error] = off.max(axis=1)
+    assert len(errors) == 1 + (statistic.values > 1)
+    for error, found in errors.items():
+        assert (found > error).mean() <= 0.05 + tolerance
+        smaller = error - 1 if statistic.whole else error * (1 - 1e-9)
+        assert (found > smaller).mean() >= 0.05 - tolerance, "no smaller error would do"
+    deviation = planned.standard_deviation
+    assert deviation is not None
+    rounding = 1 / 12 if statistic.whole else 0.0
+    assert off.std() ** 2 + off.mean() ** 2 == pytest.approx(deviation**2 + rounding, rel=0.06)
+
+
+def test_the_ranks_of_a_quantile_are_a_bound_that_is_attained() -> None:
+    """Of 2 k rows at one value and the others at both ends, every other value is exactly k rows off."""
+    n, candidates = 1000, 30
+    statistic = Quantile(level=0.3, highest=29.0, candidates=candidates)
+    (planned,) = Analyses(rows=n, statistics=(statistic,)).planned(ZeroConcentratedDP(rho=0.05))
+    k, rank, middle = math.ceil(planned.error), 300, 12
+    rows = np.repeat([0.0, middle, 29.0], [rank - k, 2 * k, n - rank - k])
+    scores = utilities(rows, 0.3, np.arange(candidates))
+    assert scores[middle] == 0 and set(np.delete(scores, middle)) == {-k}
+    repeated = Repeat(planned.event, DRAWS)
+    mechanisms = Mechanisms(Ledger(FixedEvents((repeated,)), 1), 3)
+    chosen = mechanisms.exponential(Query(scores[None], planned.sensitivity, "range"), repeated)
+    worst = (candidates - 1) * math.exp(-k / planned.scale)
+    exact = worst / (1 + worst)
+    assert exact <= 0.05 < exact * math.exp(1 / planned.scale)
+    assert (chosen != middle).mean() == pytest.approx(exact, abs=5 * math.sqrt(0.05 / DRAWS))
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.name)
+@pytest.mark.parametrize("noise", ["smaller", "laplace", "gaussian"])
+def test_all_together_use_up_the_budget_in_shares_like_the_weights(budget: Budget, noise: str) -> None:
+    plan = Analyses(rows=200, noise=noise, statistics=ALL)
+    if noise == "gaussian" and isinstance(budget, PureDP):
+        with pytest.raises(UserError, match="Gaussian noise never gives pure"):
+            plan.planned(budget)
+        return
+    planned = plan.planned(budget)
+    spent = budget.spent(allocation.composed([(p.share.analysis, p.event) for p in planned]))
+    # Where shares of ε are added up under (ε, δ), a δ remains unused.
+    assert spent == pytest.approx(budget.limit, rel=1e-2) and spent <= budget.limit * (1 + 1e-9)
+    fractions = {p.statistic.name: p.share.fraction for p in planned}
+    assert fractions["mean"] == pytest.approx(2 * fractions["sum"], rel=1e-9)  # type: ignore[operator]
+    assert planned[-1].noise == "selection"
+
+
+def test_by_hand_and_the_smaller_noise() -> None:
+    """ε = 1 and 5 parts: Laplace of 0.2 each; ρ of 0.1 over the same parts: Gaussian."""
+    statistics = (Count(), Mean(highest=80.0), Histogram(bins=10, weight=3.0))
+    count, mean, histogram = Analyses(rows=100, statistics=statistics).planned(PureDP(epsilon=1.0))
+    assert (count.scale, mean.scale) == pytest.approx((5.0, 4.0)) and histogram.scale == pytest.approx(10 / 3)
+    assert mean.error == pytest.approx(4 * math.log(20)) and count.error == math.ceil(5 * math.log(20) - 0.5) == 15
+    gaussian = Analyses(rows=100, statistics=statistics).planned(ZeroConcentratedDP(rho=0.1))
+    assert {p.noise for p in gaussian} == {"gaussian"} and per_event.rho(gaussian[2].event) == pytest.approx(0.06)
+    assert gaussian[2].scale == pytest.approx(math.sqrt(2) / math.sqrt(2 * 0.06))
+    # One answer at a small δ is better with Laplace noise, many are not.
+    few = Analyses(statistics=(Count(),)).planned(ApproximateDP(epsilon=1.0, delta=1e-6))
+    many = Analyses(statistics=(Count(),) * 20).planned(ApproximateDP(epsilon=1.0, delta=1e-6))
+    assert {p.noise for p in few} == {"laplace"} and {p.noise for p in many} == {"gaussian"}
+
+
+def test_the_rows_needed_are_just_enough() -> None:
+    plan = Analyses(rows=500, statistics=(Sum(highest=9.0), Mean(lowest=-4.0, highest=5.0), Quantile()))
+    for index, of in enumerate((lambda n: 9 * n, lambda n: 9, lambda n: n)):
+        needed = plan.planned(PureDP(epsilon=1.0))[index].rows_needed(0.02)
+
+        def relative(n: int, index: int = index, of: Callable[[int], float] = of) -> float:
+            return plan.replaced(rows=n).planned(PureDP(epsilon=1.0))[index].error / of(n)
+
+        assert relative(needed) <= 0.02 * (1 + 1e-9) < relative(needed - 1)
+    (count,) = Analyses(statistics=(Count(),)).planned(PureDP(epsilon=1.0))
+    assert count.error == 3 and count.rows_needed(0.01) == 300
+
+
+def test_a_plan_is_its_json_and_its_python() -> None:
+    plan = Analyses(rows=30, noise="laplace", statistics=ALL)
+    assert Analyses.from_json(plan.to_json()) == plan
+    made = eval(plan.to_python(), {cls.__name__: cls for cls in (Analyses, Count, Sum, Mean, Histogram, Quantile)})
+    assert made == plan and eval(Analyses(statistics=ALL[:1]).to_python(), {"Analyses": Analyses, "Count": Count})
+
+
+def test_what_cannot_be_planned_is_a_sentence() -> None:
+    with pytest.raises(ValueError, match="the lowest value must be below the highest"):
+        Mean(lowest=1.0, highest=1.0)
+    with pytest.raises(UserError, match="not as Rényi"):
+        Analyses(statistics=ALL).planned(RenyiDP())
