@@ -129,6 +129,7 @@ EXAMPLES = {
     "dpviz.experiments.plan": ["Plan"],
     "dpviz.experiments.sweep": ["Sweep"],
     "dpviz.privacy.accounting.accountants": ["tightest"],
+    "dpviz.privacy.analyses": ["Analyses"],
     "dpviz.privacy.audit": ["epsilon_lower_bound"],
     "dpviz.privacy.calibration": ["calibrate_gaussian", "calibrate_laplace"],
     "dpviz.privacy.conversions": ["convert"],
