@@ -1,4 +1,4 @@
-"""The start page: what dpviz is, three ways in, the families, and a small demonstration."""
+"""The start page: what dpviz is, four ways in, the families, and a small demonstration."""
 
 import streamlit as st
 
@@ -16,18 +16,27 @@ st.markdown(
 )
 
 accelerated = families.named("accelerated")
-doors = st.columns(3)
+doors = st.columns(4)
 with doors[0]:
     start.door(
-        "learn",
+        "lessons",
         ":material/school:",
+        "Predict and see",
+        "Short lessons, one idea each: say what will happen, watch it happen, and read why.",
+        "Start a lesson",
+        start.LESSONS,
+    )
+with doors[1]:
+    start.door(
+        "learn",
+        ":material/menu_book:",
         "Learn with a preset",
         "Figures of published papers as one-click experiments, with what to look for and what was reported.",
         "Open Figure 3",
         accelerated,
         "Figure 3",
     )
-with doors[1]:
+with doors[2]:
     start.door(
         "plan",
         ":material/tune:",
@@ -36,7 +45,7 @@ with doors[1]:
         "Plan",
         start.PLANNER,
     )
-with doors[2]:
+with doors[3]:
     start.door(
         "run",
         ":material/play_arrow:",

@@ -56,6 +56,7 @@ def build() -> StreamlitPage:
         {
             "": [
                 st.Page("pages/home.py", title="Start", icon=":material/home:", default=True),
+                st.Page("pages/learn.py", title="Lessons", icon=":material/school:"),
                 st.Page("pages/budget_planner.py", title="Budget planner", icon=":material/tune:"),
             ],
             "Algorithms": [

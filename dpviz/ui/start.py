@@ -5,7 +5,7 @@ import streamlit as st
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.families import Entry
 
-PLANNER = "pages/budget_planner.py"
+PLANNER, LESSONS = "pages/budget_planner.py", "pages/learn.py"
 
 
 def door(key: str, icon: str, title: str, text: str, label: str, page: Entry | str, preset: str = "") -> None:
@@ -32,6 +32,6 @@ def _open(key: str, label: str, page: Entry | str, preset: str = "") -> None:
     if st.button(label, key=f"home_{key}", icon=":material/arrow_forward:"):
         if isinstance(page, Entry):
             described = page.page()
-            name = next(known.name for known in described.presets if known.name.startswith(preset))
-            preset_menu.open_with(described.prefix, name)
+            chosen = next(known for known in described.presets if known.name.startswith(preset))
+            preset_menu.open_with(described.prefix, chosen.experiment)
         st.switch_page(page.address if isinstance(page, Entry) else page)

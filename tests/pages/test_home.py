@@ -52,7 +52,8 @@ def test_every_family_has_a_card(load: Load) -> None:
         assert family.title in shown and family.question in shown and family.guarantee in shown
 
 
-def test_the_door_to_planning_opens_the_planner(load: Load) -> None:
+@pytest.mark.parametrize(("door", "title"), [("plan", "Budget planner"), ("lessons", "Lessons")])
+def test_a_door_opens_its_page(load: Load, door: str, title: str) -> None:
     app = load("home")
-    app.button(key="home_plan").click().run()
-    assert not app.exception and app.title[0].value == "Budget planner"
+    app.button(key=f"home_{door}").click().run()
+    assert not app.exception and app.title[0].value == title

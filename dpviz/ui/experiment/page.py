@@ -183,7 +183,7 @@ class _Places:
 def show(page: FamilyPage) -> None:
     """Draw the page."""
     panel = Panel(page.prefix)
-    preset_menu.apply_pending(panel, page.presets, page.settings)
+    preset_menu.apply_pending(panel, page.settings)
     places = _reserve(page)
     begun = run_panel.begun(panel.page)
     if begun:  # what was asked for comes first: the rest of the page is as it was

@@ -13,25 +13,24 @@ OWN = "Your own settings"
 SettingsOf = Callable[[Experiment], Mapping[str, Any]]
 
 
-def apply_pending(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) -> None:
-    """Write the settings of a preset that was picked, here or on another page; before any control is drawn."""
-    name = st.session_state.get(panel.key("pending_preset"))
-    preset = next((preset for preset in presets if preset.name == name), None)
-    if preset is not None:
-        panel.write(settings_of(preset.experiment))
+def apply_pending(panel: Panel, settings_of: SettingsOf) -> None:
+    """Write the settings that were asked for, here or on another page; before any control is drawn."""
+    experiment = st.session_state.get(panel.key("pending"))
+    if experiment is not None:
+        panel.write(settings_of(experiment))
 
 
 def applied(panel: Panel) -> None:
-    """Forget the preset that was asked for; after all controls have been drawn.
+    """Forget what was asked for; after all controls have been drawn.
 
     A run of the page that is interrupted before that has sent the browser no values, and the browser's own would win.
     """
-    st.session_state.pop(panel.key("pending_preset"), None)
+    st.session_state.pop(panel.key("pending"), None)
 
 
-def open_with(page: str, name: str) -> None:
-    """Ask the page with this prefix to begin with a preset."""
-    st.session_state[f"{page}_pending_preset"] = name
+def open_with(page: str, experiment: Experiment) -> None:
+    """Ask the page with this prefix to begin with the settings of an experiment."""
+    st.session_state[f"{page}_pending"] = experiment
 
 
 def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None) -> Preset | None:
@@ -50,7 +49,7 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
         [*(preset.name for preset in presets), OWN],
         key=key,
         on_change=_pick,
-        args=(panel,),
+        args=(panel, presets),
         help="Sets all controls at once, as if you had moved them.",
     )
     last = st.session_state.get(panel.key("last_preset"))
@@ -84,5 +83,8 @@ def _changed(panel: Panel, before: Mapping[str, Any]) -> str:
     return f" *(These settings have been changed: {', '.join(named)}.)*" if named else ""
 
 
-def _pick(panel: Panel) -> None:
-    open_with(panel.page, st.session_state[panel.key("preset")])
+def _pick(panel: Panel, presets: Sequence[Preset]) -> None:
+    picked = st.session_state[panel.key("preset")]
+    for preset in presets:
+        if preset.name == picked:
+            open_with(panel.page, preset.experiment)

@@ -1,0 +1,226 @@
+"""Lessons: one idea each, told by two settings that differ in one control. The reader predicts, the run decides.
+
+The right answer is stored nowhere. Answers are intervals of a measured ratio, so a lesson cannot go stale unnoticed;
+and every number in its texts is a format field that is filled from plans and runs.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from dpviz.experiments.changes import Change, changes
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.results import quantiles
+from dpviz.experiments.trace import Trace
+from dpviz.numbers import short
+from dpviz.specification import Specification
+
+EQUALS = "\u00a0=\u00a0"  # that no line breaks around
+Numbers = Mapping[str, "float | int | str"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of a lesson's two settings, with what is known of it.
+
+    plans : of an Experiment's arms; empty for settings that nothing runs. trace : None until it has run.
+    """
+
+    settings: Specification
+    plans: Mapping[str, Plan] = field(default_factory=dict)
+    trace: Trace | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A line of a lesson's chart, (k,) each, with its band where there is one.
+
+    name : what it is called beside the other lines of its side; empty if it is alone.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Titles and scales of a lesson's chart. diagnostic : whether its curves read the raw data."""
+
+    x: str
+    y: str
+    log_x: bool = False
+    log_y: bool = True
+    diagnostic: bool = False
+
+
+class Measure(ABC):
+    """What is measured of the two sides, and how it is drawn and told."""
+
+    @abstractmethod
+    def value(self, side: Side) -> float:
+        """The one number of a side."""
+
+    @abstractmethod
+    def curves(self, side: Side) -> tuple[Curve, ...]:
+        """What is drawn of a side; nothing before it has run."""
+
+    @abstractmethod
+    def axes(self, side: Side) -> Axes:
+        """The chart's axes."""
+
+    @abstractmethod
+    def reach(self, side: Side) -> tuple[float, float]:
+        """Both ends of the horizontal axis, known before anything runs."""
+
+    @abstractmethod
+    def numbers(self, side: Side) -> Numbers:
+        """The numbers of a side that texts may name, as far as they are known."""
+
+    def ratio(self, before: Side, after: Side) -> float:
+        """What the answers are intervals of."""
+        return self.value(after) / self.value(before)
+
+    def outcome(self, before: Side, after: Side) -> str:
+        """Both numbers and their ratio, in words."""
+        one, other = self.value(before), self.value(after)
+        return f"{short(one)} → {short(other)}, {times(other / one)}"
+
+
+def times(ratio: float) -> str:
+    """A ratio in words: "78 times as large", "5.4 times smaller", "about the same"."""
+    if abs(np.log(ratio)) < np.log(1.05):
+        return "about the same"
+    return f"{short(ratio, 2)} times as large" if ratio > 1 else f"{short(1 / ratio, 2)} times smaller"
+
+
+@dataclass(frozen=True)
+class Ends(Measure):
+    """Where a method ends: the median of a metric over the replicates, in the last iteration.
+
+    arm : its label. metric : a name that the run records.
+    """
+
+    arm: str
+    metric: str = "objective_gap"
+
+    def value(self, side: Side) -> float:
+        return float(self._quantiles(side)[1][-1, 1])
+
+    def curves(self, side: Side) -> tuple[Curve, ...]:
+        if side.trace is None:
+            return ()
+        iterations, values = self._quantiles(side)
+        low, median, high = values.T
+        return (Curve(iterations, median, low, high),)
+
+    def axes(self, side: Side) -> Axes:
+        assert isinstance(side.settings, Experiment)
+        metric = side.settings.metrics()[self.metric]
+        return Axes("Step t", metric.label, log_y=metric.scale == "log", diagnostic=not metric.released)
+
+    def reach(self, side: Side) -> tuple[float, float]:
+        return 0.0, float(side.plans[self.arm].iterations)
+
+    def numbers(self, side: Side) -> Numbers:
+        assert isinstance(side.settings, Experiment)
+        plan, experiment = side.plans[self.arm], side.settings
+        found: dict[str, float | int | str] = {
+            "steps": plan.iterations,
+            "rows": plan.facts.n,
+            "budget": experiment.budget.describe(),
+            "repeats": experiment.replicates,
+        }
+        for name, scales in plan.noise.items():
+            found |= {name: float(scales[-1]), f"{name}_first": float(scales[0]), f"{name}_most": float(scales.max())}
+        if side.trace is not None:
+            medians = self._quantiles(side)[1][:, 1]
+            start, end = float(medians[0]), float(medians[-1])
+            found |= {"start": start, "end": end, "left": 100 * end / start, "highest": float(medians.max() / start)}
+        return found
+
+    def _quantiles(self, side: Side) -> tuple[np.ndarray, np.ndarray]:
+        """Iterations (k,) and quantiles (k, 3)."""
+        assert side.trace is not None
+        iterations, values = side.trace.series(self.arm, self.metric)
+        return iterations, quantiles(values)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One of the answers that a reader can choose: right if low <= ratio < high.
+
+    text : may name `{low}` and `{high}`, and `{above}` = 1/high and `{below}` = 1/low for ratios less than one.
+    """
+
+    text: str
+    low: float
+    high: float
+
+    @property
+    def words(self) -> str:
+        """The text with the ends of the interval."""
+        ends = {"low": self.low, "high": self.high}
+        turned = {name: 1 / end if end else np.inf for name, end in (("above", self.high), ("below", self.low))}
+        return self.text.format(**{name: short(value) for name, value in {**ends, **turned}.items()})
+
+
+def _nothing(*_: Side) -> Numbers:
+    """A lesson whose measure has all the numbers that its texts name."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A lesson in four steps: the setting, a prediction, what comes of it, and why.
+
+    slug : in the address; never changes. minutes : that it takes. page : where "Try it yourself" leads, the name of a
+    family or of another page; `after` is what it opens with. before, after : differ in one control, and are
+    Experiments if anything runs. also : further numbers that the texts name, given what is known of both sides.
+
+    setting, question, why, try_it : templates with the fields `before[…]`, `after[…]`, `ratio`, and those of `also`.
+    The first two may name of `after` what is known before it has run.
+    """
+
+    slug: str
+    title: str
+    minutes: int
+    page: str
+    before: Specification
+    after: Specification
+    measure: Measure
+    setting: str
+    question: str
+    why: str
+    try_it: str
+    answers: tuple[Answer, ...]
+    also: Callable[[Side, Side], Numbers] = _nothing
+
+    @cached_property
+    def change(self) -> Change:
+        """The one control that is moved. Raises ValueError if it is not one."""
+        (change,) = changes(self.before, self.after)
+        return change
+
+    def answer(self, ratio: float) -> Answer:
+        """The one that is right."""
+        return next(answer for answer in self.answers if answer.low <= ratio < answer.high)
+
+    def told(self, template: str, before: Side, after: Side) -> str:
+        """A text with its numbers."""
+        fields: dict[str, object] = {
+            name: {key: _word(value) for key, value in self.measure.numbers(side).items()}
+            for name, side in (("before", before), ("after", after))
+        }
+        fields |= {name: _word(value) for name, value in self.also(before, after).items()}
+        return template.format(**fields).replace(" = ", EQUALS)
+
+
+def _word(value: float | int | str) -> str:
+    return value if isinstance(value, str) else short(value)

@@ -1,0 +1,47 @@
+"""The lessons: the list of them, or the one that the address names."""
+
+import streamlit as st
+
+from dpviz.experiments.lesson import Lesson
+from dpviz.ui.learn import lessons, steps
+
+NO_LESSON = "This link names no lesson that there is. Choose one from the list."
+NO_STEP = "This link names no step of the lesson, so it begins at the first."
+STEPS = {str(number): number for number in range(1, len(steps.NAMES) + 1)}
+
+
+def show() -> None:
+    """Draw the page."""
+    asked, step = st.query_params.get("lesson"), st.query_params.get("step", "1")
+    lesson = lessons.named(asked) if asked else None
+    if lesson is None:
+        _list(bool(asked))
+        return
+    if step not in STEPS:
+        st.info(NO_STEP, icon=":material/link_off:")
+    steps.show(lesson, STEPS.get(step, 1))
+
+
+def _list(unread: bool) -> None:
+    st.title("Lessons", anchor=False)
+    st.markdown(
+        "One idea each, in a few minutes: predict what happens, see it run, and read why. No answer is stored: the run "
+        "decides."
+    )
+    if unread:
+        st.info(NO_LESSON, icon=":material/link_off:")
+    known = lessons.ordered()
+    done = sum(steps.answered(lesson) for lesson in known)
+    st.caption(f"{done} of {len(known)} answered. This is remembered until you close the tab.")
+    for group, chosen in lessons.grouped().items():
+        st.header(group, anchor=False)
+        for lesson in chosen:
+            _entry(lesson)
+
+
+def _entry(lesson: Lesson) -> None:
+    row = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    icon = ":material/check_circle:" if steps.answered(lesson) else ":material/school:"
+    row.button(lesson.title, key=f"learn_open_{lesson.slug}", icon=icon, on_click=steps.go, args=(lesson.slug,))
+    answered = ", answered" if steps.answered(lesson) else ""
+    row.caption(f"{lesson.minutes} minutes{answered}", width="content")

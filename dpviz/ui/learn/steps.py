@@ -1,0 +1,156 @@
+"""A lesson in four steps: the setting, a prediction, what comes of it, and why."""
+
+import streamlit as st
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.lesson import Answer, Lesson, Side
+from dpviz.plots import lesson_figures
+from dpviz.ui import charts, explain, families
+from dpviz.ui.experiment import presets as preset_menu
+from dpviz.ui.learn import lessons, sides
+
+NAMES = ("Setting", "Predict", "See", "Why")
+SETTING, PREDICT, SEE, WHY = range(1, 5)
+
+
+def show(lesson: Lesson, step: int) -> None:
+    """Draw one step."""
+    sides.begin(lesson)
+    st.button("All lessons", key="learn_list", type="tertiary", icon=":material/arrow_back:", on_click=go)
+    st.title(lesson.title, anchor=False)
+    st.caption(f"Step {step} of {len(NAMES)}: **{NAMES[step - 1]}**. {lesson.minutes} minutes in all.")
+    if sides.ready(lesson, sides.BOTH if step >= SEE else sides.BOTH[:1]):
+        before, after = sides.of(lesson)
+        words, chart = st.columns([4, 7], gap="large")
+        with words:
+            _words(lesson, step, before, after)
+        with chart:
+            _chart(lesson, step, before, after)
+    _onward(lesson, step)
+
+
+def answered(lesson: Lesson) -> bool:
+    """Whether a prediction was made, in this tab."""
+    return _chosen(lesson) is not None
+
+
+def go(slug: str = "", step: int = SETTING) -> None:
+    """Turn to a step of a lesson, or to the list."""
+    st.query_params.from_dict({"lesson": slug, "step": str(step)} if slug else {})
+
+
+def _chosen(lesson: Lesson) -> Answer | None:
+    place = st.session_state.get(_key(lesson))
+    return lesson.answers[place] if isinstance(place, int) else None
+
+
+def _key(lesson: Lesson) -> str:
+    return f"learn_{lesson.slug}_answer"
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+
+
+def _words(lesson: Lesson, step: int, before: Side, after: Side) -> None:
+    if step == SETTING:
+        st.markdown(lesson.told(lesson.setting, before, after))
+        return
+    was, becomes = lesson.change.texts
+    if step != WHY:
+        st.markdown(f"**{lesson.change.title}:** {was} → {becomes}")
+    if step == PREDICT:
+        st.markdown(lesson.told(lesson.question, before, after))
+        _ask(lesson)
+    elif step == SEE:
+        _verdict(lesson, before, after)
+    else:
+        st.markdown(lesson.told(lesson.why, before, after))
+        st.markdown(f"**Try it yourself.** {lesson.told(lesson.try_it, before, after)}")
+        if st.button("Open these settings", key="learn_try", icon=":material/tune:"):
+            _open(lesson)
+
+
+def _ask(lesson: Lesson) -> None:
+    st.radio(
+        "What do you predict?",
+        range(len(lesson.answers)),
+        index=None,
+        format_func=lambda place: lesson.answers[place].words,
+        key=_key(lesson),
+        persist_state="session",
+    )
+
+
+def _verdict(lesson: Lesson, before: Side, after: Side) -> None:
+    right = lesson.answer(lesson.measure.ratio(before, after))
+    outcome = lesson.measure.outcome(before, after)
+    said = _chosen(lesson)
+    if said is None:
+        st.info(f"You made no prediction. It was “{right.words}”: {outcome}.", icon=":material/visibility:")
+    elif said == right:
+        st.success(f"You said “{said.words}”, and so it was: {outcome}.", icon=":material/check_circle:")
+    else:
+        st.info(f"You said “{said.words}”. It was “{right.words}”: {outcome}.", icon=":material/lightbulb:")
+
+
+# ---------------------------------------------------------------------------------------------------------------- chart
+
+
+def _chart(lesson: Lesson, step: int, before: Side, after: Side) -> None:
+    measure = lesson.measure
+    axes, was = measure.axes(before), measure.curves(before)
+    names = lesson.change.names
+    if step == PREDICT:
+        reach = measure.reach(after)
+        figure = lesson_figures.asked(was, names[0], axes, (min(reach[0], measure.reach(before)[0]), reach[1]))
+    else:
+        figure = lesson_figures.told(was, measure.curves(after) if step >= SEE else (), names, axes)
+    charts.plain(figure, f"learn_{lesson.slug}_chart", f"{axes.y} against {axes.x.lower()}: {lesson.title}")
+    st.caption(_caption(lesson, axes.diagnostic))
+
+
+def _caption(lesson: Lesson, diagnostic: bool) -> str:
+    if not isinstance(lesson.before, Experiment):
+        return explain.SETTINGS_ONLY
+    repeats, public = lesson.before.replicates, lesson.before.problem.public
+    return " ".join([explain.spread(repeats), *([explain.diagnostic(repeats, public)] if diagnostic else [])])
+
+
+# --------------------------------------------------------------------------------------------------------------- onward
+
+
+def _onward(lesson: Lesson, step: int) -> None:
+    waits = step == PREDICT and not answered(lesson)
+    row = st.container(horizontal=True, vertical_alignment="center")
+    row.button(
+        "Back",
+        key="learn_back",
+        icon=":material/arrow_back:",
+        shortcut="Left",
+        disabled=step == SETTING,
+        on_click=go,
+        args=(lesson.slug, step - 1),
+    )
+    after = lessons.following(lesson)
+    last = step == WHY
+    target = (lesson.slug, step + 1) if not last else (after.slug, SETTING) if after else ()
+    row.button(
+        "Next" if not last else "Next lesson" if after else "To the list",
+        key="learn_next",
+        type="primary",
+        icon=":material/arrow_forward:",
+        shortcut="Right",
+        disabled=waits,
+        on_click=go,
+        args=target,
+    )
+    if waits:
+        row.caption("Choose an answer to go on. The arrow keys turn the pages, too.", width="content")
+
+
+def _open(lesson: Lesson) -> None:
+    """Turn to the page that a lesson is about, with the settings after."""
+    family = next((family for family in families.FAMILIES if family.name == lesson.page), None)
+    if family is not None and isinstance(lesson.after, Experiment):
+        preset_menu.open_with(family.page().prefix, lesson.after)
+    st.switch_page(f"pages/{lesson.page}.py")

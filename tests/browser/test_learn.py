@@ -1,0 +1,63 @@
+"""A lesson in a browser, by keyboard alone and on a narrow screen."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Visit, chart, ready
+
+
+def reach(page: Page, name: str) -> None:
+    """Press Tab until the button of this name has the focus."""
+    button = page.get_by_role("main").get_by_role("button", name=name)
+    expect(button).to_be_enabled()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if button.evaluate("node => node === document.activeElement"):
+            return
+    raise AssertionError(f"{name} is not among the tab stops")
+
+
+def test_a_lesson_by_keyboard_alone(visit: Visit) -> None:
+    page = visit("/learn")
+    reach(page, "How many steps can you afford")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Step 1 of 4")).to_be_visible()
+    expect(chart(page, "^Excess loss").locator("path.js-line").first).to_be_attached()
+    ready(page)
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_text("Step 2 of 4")).to_be_visible()
+    onward = page.get_by_role("button", name="Next")
+    expect(onward).to_be_disabled()
+    page.keyboard.press("ArrowRight")  # turns no page before there is an answer
+    first = page.get_by_role("radio").first
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if first.evaluate("node => node === document.activeElement"):
+            break
+    page.keyboard.press("Space")
+    expect(onward).to_be_enabled()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("radio").nth(1)).to_be_checked()
+    expect(page.get_by_text("Step 2 of 4")).to_be_visible()
+    ready(page)
+    reach(page, "Next")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Step 3 of 4")).to_be_visible()
+    expect(page.get_by_text(re.compile("You said “About the same”. It was “More than 15 times worse”"))).to_be_visible()
+    expect(page).to_have_url(re.compile("lesson=steps&step=3"))
+    ready(page)
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_text("Try it yourself.")).to_be_visible()
+    ready(page)
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_text("Step 3 of 4")).to_be_visible()
+    ready(page)
+
+
+def test_a_lesson_fits_a_narrow_screen_and_a_link_leads_to_its_step(visit: Visit) -> None:
+    page = visit("/learn?lesson=shrink&step=3", viewport={"width": 390, "height": 844})
+    expect(page.get_by_text(re.compile("You made no prediction. It was"))).to_be_visible()
+    expect(chart(page, "^Excess loss").locator("path.js-line").first).to_be_attached()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    ready(page)

@@ -1,0 +1,97 @@
+"""All lessons: one control moves, the answers cover everything once, the run decides, no number is typed."""
+
+import re
+import string
+from collections.abc import Iterator
+from math import inf
+
+import pytest
+
+from dpviz.experiments.changes import changes
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.lesson import Answer, Lesson, Side
+from dpviz.specification import Specification
+from dpviz.ui.learn import lessons
+
+LESSONS = lessons.ordered()
+SECONDS = 2.0  # that both runs of a lesson may take, as estimated
+MARGIN = 1.1  # from the ends of the right answer
+WORDS = re.compile(
+    r"\b(two|three|four|five|six|seven|eight|nine|ten|twenty|thirty|fifty|hundreds?|thousands?|twice|double|half|third"
+    r"|quarter|\w+fold)\b"
+)
+each = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.slug)
+
+
+def side(settings: Specification, seed: int | None) -> Side:
+    """With what a run of this seed brings; without a seed, as it is before anything has run."""
+    if not isinstance(settings, Experiment):
+        return Side(settings)
+    return Side(settings, settings.plans(), None if seed is None else settings.replaced(seed=seed).run())
+
+
+def templates(lesson: Lesson) -> Iterator[str]:
+    yield from (lesson.title, lesson.setting, lesson.question, lesson.why, lesson.try_it)
+    yield from (answer.text for answer in lesson.answers)
+
+
+def right(lesson: Lesson, seed: int) -> Answer:
+    """The answer that a run gives; it lies well inside its interval."""
+    ratio = lesson.measure.ratio(side(lesson.before, seed), side(lesson.after, seed))
+    answer = lesson.answer(ratio)
+    assert MARGIN * answer.low <= ratio <= answer.high / MARGIN, (seed, ratio)
+    return answer
+
+
+def test_every_lesson_has_an_address_of_its_own() -> None:
+    assert len({lesson.slug for lesson in LESSONS}) == len(LESSONS)
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", lesson.slug) for lesson in LESSONS)
+
+
+@each
+def test_exactly_one_control_is_moved(lesson: Lesson) -> None:
+    (change,) = changes(lesson.before, lesson.after)
+    assert change.control is not None, change.path
+    assert change == lesson.change
+
+
+@each
+def test_the_answers_cover_every_ratio_once(lesson: Lesson) -> None:
+    ordered = sorted(lesson.answers, key=lambda answer: answer.low)
+    assert [ordered[0].low, ordered[-1].high] == [0.0, inf]
+    assert [answer.high for answer in ordered[:-1]] == [answer.low for answer in ordered[1:]]
+    assert all(answer.low < answer.high for answer in ordered)
+    assert len({answer.words for answer in ordered}) == len(ordered) >= 3
+
+
+@each
+def test_no_number_is_typed(lesson: Lesson) -> None:
+    for template in templates(lesson):
+        plain = "".join(text for text, *_ in string.Formatter().parse(template))
+        assert not re.search(r"\d", plain) and not WORDS.search(plain), plain
+
+
+@each
+def test_the_run_decides_and_fills_the_texts(lesson: Lesson) -> None:
+    nothing = side(lesson.before, None), side(lesson.after, None)
+    before, after = side(lesson.before, 0), side(lesson.after, 0)
+    for template in (lesson.setting, lesson.question):  # what comes after is not known yet
+        assert "nan" not in lesson.told(template, before, nothing[1])
+    for template in (lesson.why, lesson.try_it):
+        assert "nan" not in lesson.told(template, before, after)
+    assert right(lesson, 0).words in [answer.words for answer in lesson.answers]
+    assert lesson.measure.curves(before) and lesson.measure.curves(after)
+
+
+@each
+def test_its_runs_are_quick(lesson: Lesson) -> None:
+    """Of those, the first visitor waits for the one or for both; all others are served."""
+    both = [one for one in (lesson.before, lesson.after) if isinstance(one, Experiment)]
+    assert sum(one.estimated_seconds(one.plans()) for one in both) < SECONDS
+    assert all(one.problem.public for one in both)
+
+
+@pytest.mark.slow
+@each
+def test_the_truth_holds_over_six_seeds(lesson: Lesson) -> None:
+    assert len({right(lesson, seed) for seed in range(6)}) == 1

@@ -1,0 +1,136 @@
+"""The lessons' page: predict, see, why; addresses; what is remembered; and the page that a lesson leads to."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.ui import families
+from dpviz.ui.learn import lessons
+from dpviz.ui.learn.page import NO_LESSON, NO_STEP
+from tests.pages.reading import Load, charts, said, words
+
+
+def run(app: AppTest) -> AppTest:
+    """Wait for the lesson's runs."""
+    (slug,) = np.atleast_1d(app.query_params["lesson"])
+    for name in ("before", "after"):
+        key = f"learn_{slug}_{name}"
+        if key in app.session_state:
+            app.session_state[key].job.wait(30)
+    app.run()
+    assert not app.exception and not app.error
+    return app
+
+
+def turn(app: AppTest, key: str = "learn_next") -> AppTest:
+    app.button(key=key).click().run()
+    assert not app.exception
+    return run(app) if "lesson" in app.query_params else app
+
+
+def verdict(app: AppTest) -> Any:
+    (found,) = [*app.info, *app.success]
+    return found
+
+
+def test_a_lesson_is_predicted_seen_and_explained(load: Load) -> None:
+    app = load("learn")
+    assert app.title[0].value == "Lessons" and f"0 of {len(lessons.ordered())} answered" in words(app)
+    turn(app, "learn_open_steps")
+    assert app.title[0].value == "How many steps can you afford?"
+    assert "With 20 steps," in words(app) and len(charts(app)) == 1
+    turn(app)
+    assert app.button(key="learn_next").disabled and "Steps T: 20 → 200" in words(app)
+    app.radio[0].set_value(0).run()
+    turn(app)
+    assert verdict(app).type == "info"  # blue: a wrong prediction is no error
+    assert "You said “Closer to the best model”. It was “More than 15 times worse”" in verdict(app).value
+    (spec,) = charts(app).values()
+    names = {trace["name"] for trace in spec["data"] if trace.get("name")}
+    assert names == {"T = 20", "T = 200"}
+    turn(app)
+    assert "its noise is 10 times larger" in words(app)
+    turn(app, "learn_list")
+    assert f"1 of {len(lessons.ordered())} answered" in words(app)
+
+
+def test_a_right_prediction_is_told_so(load: Load) -> None:
+    app = run(load("learn", lesson="steps", step="2"))
+    app.radio[0].set_value(3).run()
+    turn(app)
+    assert verdict(app).type == "success" and "and so it was" in verdict(app).value
+
+
+def test_the_axes_of_a_prediction_are_those_of_what_comes(load: Load) -> None:
+    (asked,) = charts(run(load("learn", lesson="steps", step="2"))).values()
+    assert asked["layout"]["xaxis"]["range"] == [0, 200]
+    low, high = asked["layout"]["yaxis"]["range"]
+    (set_out,) = charts(run(load("learn", lesson="steps"))).values()
+    assert high - low > 2 + set_out["layout"]["yaxis"]["range"][1] - set_out["layout"]["yaxis"]["range"][0]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        {"lesson": "nothing"},
+        {"lesson": "<script>alert(1)</script>"},
+        {"lesson": "steps/../../x", "step": "2"},
+        {"lesson": "9" * 5000},
+    ],
+)
+def test_a_link_to_no_lesson_shows_the_list(load: Load, address: dict[str, str]) -> None:
+    app = load("learn", **address)
+    assert app.title[0].value == "Lessons" and NO_LESSON in words(app)
+
+
+@pytest.mark.parametrize("step", ["0", "5", "-1", "two", "", "9" * 5000, "²"])
+def test_a_link_to_no_step_begins_at_the_first(load: Load, step: str) -> None:
+    app = run(load("learn", lesson="steps", step=step))
+    assert "Step 1 of 4" in words(app) and NO_STEP in words(app)
+
+
+def test_a_link_to_the_outcome_shows_it_without_a_prediction(load: Load) -> None:
+    app = run(load("learn", lesson="steps", step="3"))
+    assert "You made no prediction. It was “More than 15 times worse”" in verdict(app).value
+
+
+def test_a_run_that_fails_is_told_and_can_be_tried_again(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Experiment, *_: Any) -> Any:
+        raise RuntimeError("broken on purpose")
+
+    shrink = lessons.named("shrink")
+    assert shrink is not None and isinstance(shrink.before, Experiment) and isinstance(shrink.after, Experiment)
+    # Runs that nobody has kept.
+    own = replace(shrink, slug="own", before=shrink.before.replaced(seed=77), after=shrink.after.replaced(seed=77))
+    monkeypatch.setattr(lessons, "ordered", lambda: (own,))
+    with monkeypatch.context() as patch:
+        patch.setattr(Experiment, "stream", broken)
+        app = load("learn", lesson="own")
+        app.session_state["learn_own_before"].job.wait(30)
+        app.run()
+        assert not app.exception and "did not finish" in said(app)
+    app.button(key="learn_again").click().run()
+    assert len(charts(run(app))) == 1
+
+
+@pytest.mark.parametrize("lesson", lessons.ordered(), ids=lambda lesson: lesson.slug)
+def test_the_page_that_a_lesson_leads_to_can_express_its_settings(lesson: Any) -> None:
+    if isinstance(lesson.after, Experiment):
+        page = families.named(lesson.page).page()
+        assert page.settings(lesson.after)
+
+
+def test_try_it_yourself_opens_the_page_with_the_lessons_settings(load: Load) -> None:
+    app = run(load("learn", lesson="shrink", step="4", accel_follow="false"))
+    app.button(key="learn_try").click().run()
+    assert not app.exception and app.title[0].value == "Accelerated gradient"
+    lesson = lessons.named("shrink")
+    assert lesson is not None and isinstance(lesson.after, Experiment)
+    ran = app.session_state["accel_job"].job.experiment
+    assert json.loads(ran.to_json()) == json.loads(lesson.after.to_json())
+    assert "accel_schedule" in app.query_params
