@@ -108,7 +108,7 @@ def shown(app: AppTest, files: dict[str, tuple[str, Callable[[], bytes]]]) -> Pa
     page |= {f"table {place}": frame.value.to_csv() for place, frame in enumerate(app.dataframe)}
     page |= {f"chart {alt}": chart for alt, chart in charts(app).items()}
     page |= {f"number {place}": (card.label, card.value, card.delta) for place, card in enumerate(app.metric)}
-    for name in ("accel_picture", "mirror_picture", "second_picture", "tuning_picture"):  # none before the first run
+    for name in (f"{prefix}_picture" for prefix in ("mirror", *PREFIX.values())):  # none before the first run
         if name in app.session_state and (picture := app.session_state[name][1]) is not None:
             page["live picture"] = (picture[0].to_json(), *picture[1:])
     return page | {f"file {key}": (name, data()) for key, (name, data) in files.items()}
@@ -129,7 +129,7 @@ def test_two_files_whose_releases_are_alike_look_alike(
         app.toggle(key=f"{prefix}_references").set_value(True).run()
         app = run(all_methods(app), press=f"{prefix}_run", job=f"{prefix}_job")
         pages.append(shown(app, files))
-    assert len(pages[0]) > 30 and any("csv" in name for name in files)
+    assert len(pages[0]) > 30 and any("csv" in name for name in files) and "live picture" in pages[0]
     assert list(pages[0]) == list(pages[1])
     assert not [name for name in pages[0] if pages[0][name] != pages[1][name]]
 

@@ -170,13 +170,13 @@ def line(
             "Attack reading",
             f"≤ {_percent(detection.value)}",
             detection.who,
-            f"{_range(detection, _percent)} {consequence(detection)}",
+            f"{_range(detection, _percent)} {consequence(detection, unit)}",
         ),
     )
     row = st.container(horizontal=True, gap="small")
     for name, value, below, help in cards:
         row.metric(name, value, below, border=True, help=help, delta_color="off", delta_arrow="off")
-    st.caption(" ".join([consequence(detection), currencies(read), *at_most(shown)]))
+    st.caption(" ".join([consequence(detection, unit), currencies(read), *at_most(shown)]))
 
 
 def at_most(plans: Mapping[str, Plan]) -> list[str]:
@@ -185,12 +185,13 @@ def at_most(plans: Mapping[str, Plan]) -> list[str]:
     return [f"Stops by itself, so at most this much is spent: {', '.join(stopping)}."] if stopping else []
 
 
-def consequence(detection: Worst) -> str:
-    """The attack reading as a sentence."""
+def consequence(detection: Worst, unit: str) -> str:
+    """The attack reading as a sentence. unit : of protection, "one row replaced"."""
+    replaced = unit.removeprefix("one ").removesuffix(" replaced")
     others = "" if detection.same else f" ({detection.who}; less often with the other methods)"
     return (
-        "An attacker who must be wrong at most 1 % of the time tells a replaced row from the real one at most "
-        f"{_percent(detection.value)} of the time{others}."
+        "An attacker who must be wrong at most 1 % of the time tells a replaced "
+        f"{replaced} from the real one at most {_percent(detection.value)} of the time{others}."
     )
 
 
