@@ -39,6 +39,7 @@ class Snapshot:
     status : one word per replicate, None = all running; decided from released values only.
         running : goes on; converged : met its goal; budget : cannot afford its next release; exhausted : has used up
         its iterations or its rows; diverged : went beyond all bounds, which ends it for every purpose but the count.
+    within : share of the next iteration that is done, in [0, 1); where that takes long, for progress only.
     """
 
     iteration: int
@@ -47,6 +48,7 @@ class Snapshot:
     internal: Mapping[str, np.ndarray] = field(default_factory=dict)
     active: np.ndarray | None = None
     status: tuple[Status, ...] | None = None
+    within: float = 0.0
 
     @property
     def replicates(self) -> int:

@@ -238,7 +238,6 @@ class Experiment(Specification):
         trace = Trace(metrics, references, self.problem.public)
         for label, lane in trace.lanes.items():
             lane.currency = plans[label].currency
-        total = sum(plan.iterations for plan in plans.values())
         seed = drawn_seed(self.seed)
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
         try:
@@ -246,8 +245,8 @@ class Experiment(Specification):
                 run = min(waiting, key=lambda candidate: candidate.seconds)
                 snapshot = run.advance()
                 if snapshot is not None:
-                    done = sum(other.progress * other.plan.iterations for other in runs)
-                    yield Step(run.label, snapshot, trace, min(1.0, done / total))
+                    done = sum(other.progress * other.weight for other in runs)
+                    yield Step(run.label, snapshot, trace, min(1.0, done / sum(other.weight for other in runs)))
         finally:
             for run in runs:
                 run.close()
@@ -280,12 +279,14 @@ class _Run:
     def __init__(self, arm: Arm, problem: Problem, plan: Plan, experiment: Experiment, seed: int, lane: Lane) -> None:
         self.label, self.seconds, self.iteration, self.finished = arm.label, 0.0, -1, False
         self.plan, self._problem, self._lane = plan, problem, lane
+        self.weight = experiment._seconds(arm, plan)
         recorded = experiment.recorded(arm, plan)
         self._grid, self._dear = set(recorded.iterations.tolist()), set(recorded.dear.tolist())
         ledger = Ledger(plan.terms, experiment.replicates)
         self._mechanisms = Mechanisms(ledger, seed, release=experiment.release(arm))
         self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)
         self._latest: Snapshot | None = None
+        self._within = 0.0
         self._recording: Parts[None] | None = None
         most = LAST_RECORD / len(experiment.arms)
         self._patient, self._dearly = recorded.once <= most, recorded.dearly <= most
@@ -302,6 +303,7 @@ class _Run:
             self.close()
             self._lane.finish()
             return None
+        self._within = snapshot.within
         if snapshot.iteration > self.iteration:  # inside a long step the same one comes again
             self._latest, self.iteration = snapshot, snapshot.iteration
             self._lane.follow(snapshot)
@@ -343,7 +345,8 @@ class _Run:
             return 1.0
         stopped = self._lane.stopped_at
         ended = float((stopped >= 0).mean()) if len(stopped) else 0.0
-        return max((self.iteration + 1) / (self.plan.iterations + 1), ended)
+        begin = int(self.plan.iterations > 1)  # what comes before the steps, beside a single long one, is nothing
+        return max((self.iteration + begin + self._within) / (self.plan.iterations + begin), ended)
 
     def close(self) -> None:
         """Record the last state, also of a run that was stopped in between; but nobody who stops a run waits for

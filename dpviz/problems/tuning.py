@@ -4,6 +4,7 @@ Who is protected is a user of the validation data. The points that are evaluated
 by `Evaluations`, which a problem makes for a run and which let nothing out but Queries.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from dpviz.specification import choice, number
 SECONDS_PER_PRODUCT, SECONDS_PER_NUMBER = 0.15e-9, 4e-9
 BLOCK = 400_000  # numbers of users' gradients that are looked at together
 LOSSES = 4_000_000  # numbers that are kept of losses of which only means are asked
+TOLD, TOGETHER = 20, 8  # parts of many points, to tell how many are done; points that are never parted
 
 
 @dataclass(frozen=True)
@@ -322,10 +324,12 @@ class Evaluations:
         return Query(total / self.facts.n, self.facts.gradient_sensitivity(clip), "l2")
 
     def _means(self, points: np.ndarray) -> Parts[np.ndarray]:
-        """(R, k) means over the users at points (R, k, d), of some points after the others."""
-        means, many = np.empty(points.shape[:2]), points.shape[1]
-        size = max(1, LOSSES // (len(points) * self.facts.n))
+        """(R, k) means over the users at points (R, k, d), of some points after the others: `count` tells how many."""
+        means, many, pace = np.empty(points.shape[:2]), points.shape[1], Pace()
+        size = max(1, min(LOSSES // (len(points) * self.facts.n), max(TOGETHER, math.ceil(many / TOLD))))
         for start in range(0, many, size):
+            if pace.due(size * len(points) * self.facts.training_seconds):
+                yield
             part = slice(start, min(start + size, many))
             found = yield from self._observed(list(points[:, part]))
             means[:, part] = [np.clip(losses, 0.0, self.facts.loss_cap).mean(axis=1) for losses in found]

@@ -32,12 +32,12 @@ class Free(TuningProblem):
 def test_a_step_without_its_trainings(d: int, window: float, users: int, benchmark) -> None:
     problem, generator = Free(users, d), np.random.default_rng(1)
     batches = Gibo(placing=Placing(window=window)).batches(problem.facts)
-    estimates = Posteriors(problem.evaluations(1, batches.window), 0.5, batches)
+    estimates = Posteriors(problem.evaluations(1, batches.window), batches)
     x = np.zeros((1, d))
 
     def step(length: float) -> None:
         x[:] = np.clip(x + length * generator.standard_normal(x.shape), -3, 3)
-        finished(estimates.at(x))
+        finished(estimates.at(x, 0.5))
 
     while estimates._known[0].points.shape[0] < batches.window:
         step(0.4)

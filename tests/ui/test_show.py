@@ -59,7 +59,9 @@ def test_a_reading_of_several_methods_is_the_largest_and_names_who_has_it() -> N
     assert (detection.value, detection.who, detection.least) == (0.02, "a", 0.01)
     assert guarantee.worst(read, "rho").who == "every method"
     assert guarantee.worst({"b": read["b"]}, "rho").who == "b"
-    assert "2 % of the time (a; less often with the other methods)." in guarantee.consequence(detection, "one row replaced")
+    assert "2 % of the time (a; less often with the other methods)." in guarantee.consequence(
+        detection, "one row replaced"
+    )
 
 
 def test_the_method_shown_first_is_one_whose_noise_changes() -> None:

@@ -21,7 +21,7 @@ from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Cost, Metric, check_facts
 from dpviz.problems.tuning import Evaluations, TuningFacts, TuningProblem
-from dpviz.specification import choice, number
+from dpviz.specification import choice, number, switch
 
 TRAININGS = Metric("trainings", "Trainings so far", released=True, axis=True, better="lower", headline=3)
 SECONDS = Metric("training_time", "Time of the trainings, declared [s]", released=True, axis=True, better="lower")
@@ -31,6 +31,7 @@ UNEXPLAINED = Metric("unexplained", "Unexplained share of the gradient's varianc
 UNCERTAINTY = Metric(
     "gradient_uncertainty", "Largest standard deviation of the gradient, per unit of a loss", released=True, scale="log"
 )
+UNCLIPPED = DIVERGED  # a clip that nothing reaches; a sensitivity is a finite number, also where nothing is drawn
 
 
 class Descent(Algorithm[TuningProblem, TuningFacts]):
@@ -55,6 +56,12 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
         label="Steps are",
         help="AdaGrad's first step moves every coordinate by η, whatever the gradient.",
     )
+    clip_always: bool = switch(
+        True,
+        label="Clip without privacy, too",
+        help="Only privacy needs a clip. On, the gap to a run without privacy is the price of noise alone; off, it is "
+        "that of clip and noise, and GIBO is as published.",
+    )
 
     @abstractmethod
     def _trainings(self, facts: TuningFacts) -> float:
@@ -76,6 +83,7 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
             resolved=self._resolved(facts),
             notes=planning.warnings(facts, self.clip, scales[0]) + self._notes(facts),
             step_size=self.step_size * steps,
+            clip=(self.clip if budget.private or self.clip_always else UNCLIPPED) * steps,
         )
 
     def _resolved(self, facts: TuningFacts) -> Mapping[str, float]:
@@ -100,10 +108,11 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
         check_facts(problem, plan.facts)
         walk = Walk(problem.facts, mechanisms, self.rule)
         estimates = self._estimates(problem, mechanisms.replicates)
+        steps = zip(plan.events, plan.schedule["step_size"].tolist(), plan.schedule["clip"].tolist(), strict=True)
         latest = Snapshot(0, {"x": walk.x}, {NOISY_NORM.name: walk.norm, **estimates.released}, estimates.seen(walk.x))
         yield latest
-        for t, (event, step) in enumerate(zip(plan.events, plan.schedule["step_size"].tolist(), strict=True), 1):
-            query = yield from between(estimates.at(walk.x), latest)
+        for t, (event, step, clip) in enumerate(steps, 1):
+            query = yield from between(estimates.at(walk.x, clip), latest)
             secret = estimates.seen(walk.x, query)
             walk.go(mechanisms.gaussian(query, event), step)
             released = {NOISY_NORM.name: walk.norm, **estimates.released}
@@ -140,8 +149,8 @@ def taken(evaluations: Evaluations) -> dict[str, np.ndarray]:
 class Estimates:
     """Who finds the users' gradients at the replicates' iterates. released : its own series (R,)."""
 
-    def __init__(self, evaluations: Evaluations, clip: float) -> None:
-        self._evaluations, self._clip = evaluations, clip
+    def __init__(self, evaluations: Evaluations) -> None:
+        self._evaluations = evaluations
 
     @property
     def released(self) -> dict[str, np.ndarray]:
@@ -154,17 +163,17 @@ class Estimates:
         gradient = np.zeros_like(x) if query is None else query.value
         return {"x": x, "gradient": gradient, "clipped": self._evaluations.clipped_share.copy()}
 
-    def at(self, x: np.ndarray) -> Parts[Query]:
-        """The mean of the users' clipped gradients at x (R, d), with pauses. Here the exact ones, where they are
-        known."""
-        return (yield from self._evaluations.exact_gradient_in_parts(x, self._clip))
+    def at(self, x: np.ndarray, clip: float) -> Parts[Query]:
+        """The mean of the users' gradients at x (R, d), each clipped to this length, with pauses. Here the exact ones,
+        where they are known."""
+        return (yield from self._evaluations.exact_gradient_in_parts(x, clip))
 
 
 class Posteriors(Estimates):
     """Estimates from evaluations nearby: the same points and weights for all users, chosen without their losses."""
 
-    def __init__(self, evaluations: Evaluations, clip: float, batches: Batches) -> None:
-        super().__init__(evaluations, clip)
+    def __init__(self, evaluations: Evaluations, batches: Batches) -> None:
+        super().__init__(evaluations)
         count, d = len(evaluations.count), len(batches.low)
         self._batches = batches
         self._known = [Evaluated(batches.surrogate, np.empty((0, d)))] * count
@@ -174,7 +183,7 @@ class Posteriors(Estimates):
     def released(self) -> dict[str, np.ndarray]:
         return {**super().released, **self._series}
 
-    def at(self, x: np.ndarray) -> Parts[Query]:
+    def at(self, x: np.ndarray, clip: float) -> Parts[Query]:
         series = {name: np.empty(len(x)) for name in self._series}
         points, weights, pace = [], [], Pace()
         for r, theta in enumerate(x):
@@ -191,7 +200,7 @@ class Posteriors(Estimates):
             series[UNCERTAINTY.name][r] = local.largest
         yield from self._evaluations.add_in_parts(points)
         self._series = series
-        return (yield from self._evaluations.gradient_in_parts(weights, self._clip))
+        return (yield from self._evaluations.gradient_in_parts(weights, clip))
 
 
 class Gibo(Descent):
@@ -257,7 +266,7 @@ class Gibo(Descent):
 
     def _estimates(self, problem: TuningProblem, replicates: int) -> Estimates:
         batches = self.batches(problem.facts)
-        return Posteriors(problem.evaluations(replicates, batches.window), self.clip, batches)
+        return Posteriors(problem.evaluations(replicates, batches.window), batches)
 
 
 class GradientDescent(Descent):
@@ -284,4 +293,4 @@ class GradientDescent(Descent):
         return super().estimated_seconds(plan, replicates, cost) + replicates * gradients
 
     def _estimates(self, problem: TuningProblem, replicates: int) -> Estimates:
-        return Estimates(problem.evaluations(replicates), self.clip)
+        return Estimates(problem.evaluations(replicates))

@@ -1,7 +1,7 @@
 """What DP-GIBO is compared with: private random search, and global Bayesian optimisation on noisy mean losses."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -17,8 +17,9 @@ from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import ExpMech, Laplace
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
+from dpviz.privacy.queries import Query
 from dpviz.problems.base import Cost, Metric, check_facts
-from dpviz.problems.tuning import LOSSES, TuningFacts, TuningProblem
+from dpviz.problems.tuning import LOSSES, Evaluations, TuningFacts, TuningProblem
 from dpviz.specification import number
 
 NOISY_LOSS = Metric("noisy_loss", "Noisy loss of the last evaluation", released=True, better="")
@@ -62,7 +63,7 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
         low, high = problem.facts.box
         shape = (self.trainings, problem.facts.d)
         points = np.array([generator.uniform(low, high, shape) for generator in mechanisms.public])
-        query = yield from between(evaluations.utilities_in_parts(points), latest)
+        query = yield from self._counted(evaluations, points, latest)
         (event,) = plan.events
         if isinstance(event, Laplace):  # no privacy: the best of all
             best = mechanisms.laplace(query._replace(norm="l1"), event).argmax(axis=1)
@@ -70,6 +71,20 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
             best = mechanisms.exponential(query, event)[:, 0]
         x = points[np.arange(len(points)), best]
         yield Snapshot(1, {"x": x}, taken(evaluations))
+
+    def _counted(
+        self, evaluations: Evaluations, points: np.ndarray, latest: Snapshot
+    ) -> Generator[Snapshot, None, Query]:
+        """The utilities at points (R, N, d); the latest snapshot again at every pause, with the share that is done."""
+        parts = evaluations.utilities_in_parts(points)
+        while True:
+            try:
+                next(parts)
+            except StopIteration as end:
+                query: Query = end.value
+                return query
+            latest.within = float(evaluations.count.min()) / self.trainings
+            yield latest
 
 
 class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):

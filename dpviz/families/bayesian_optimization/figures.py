@@ -36,40 +36,48 @@ def by_trainings(
     trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
 ) -> go.Figure:
     """A metric against the trainings that each run had done: what was current after so many, median over the runs with
-    a 10-90 % band. A run that has ended keeps its last value until the longest run of its method ends."""
-    lines = []
+    a 10-90 % band. Where the first run of a method has ended, its line goes on thin and without a band: runs that have
+    ended keep their last value there. (Not dotted: that is what has no privacy.)"""
+    lines: list[Line] = []
+    thin: list[Line] = []
     for label in trace.lanes:
         found = stepped(trace, label, metric_name)
         if found is not None:
-            at, values = found
+            at, values, least = found
             low, median, high = quantiles(values).T
-            several = bool((high > low).any())
-            band = (low, high) if several else (None, None)
-            lines.append(Line(at, median, label, styles[label], *band))
+            all_run, some_ended = at <= least, at >= least
+            several, goes_on = bool((high > low)[all_run].any()), bool((at > least).any())
+            band = (low[all_run], high[all_run]) if several else (None, None)
+            line = Line(at[all_run], median[all_run], label, styles[label], *band, legend=not goes_on)
+            lines.append(line)
+            if goes_on:
+                thin.append(Line(at[some_ended], median[some_ended], label, styles[label], width=1.0))
     metric = trace.metrics.get(metric_name)
-    ends = {line.name: line.y[-1] for line in lines if trace.lanes[line.name].private}
+    ends = {line.name: line.y[-1] for line in [*lines, *thin] if trace.lanes[line.name].private}
     lines, notes = one_band(lines, min(ends, key=lambda label: ends[label], default=""))
     return line_figure(
-        lines,
+        [*lines, *thin],
         x_title=TRAININGS.label,
         y_title=metric_name if metric is None else metric.label,
         log_y=metric is not None and metric.scale == "log",
-        notes=notes,
+        notes=[*notes, *(["thin: some runs have ended"] if thin else [])],
         not_private=metric is not None and not trace.released(metric),
         height=height,
     )
 
 
-def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Numbers of trainings (k,), and the metric of what each run had after so many (k, R); None before any."""
+def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.ndarray, float] | None:
+    """Numbers of trainings (k,), the metric of what each run had after so many (k, R), and the fewest trainings that a
+    run had; None before any."""
     iterations, values = trace.series(label, metric_name)
     steps, trainings = trace.series(label, TRAININGS.name)
     if not len(iterations) or not len(steps):
         return None
     trainings = trainings[np.searchsorted(steps, iterations)]
-    at = np.unique(np.linspace(0, trainings[-1].max(), POINTS).round())
+    least = float(trainings[-1].min())
+    at = np.unique([*np.linspace(0, trainings[-1].max(), POINTS).round(), least])
     places = [np.searchsorted(done, at, side="right") - 1 for done in trainings.T]
-    return at, np.stack([values[place, r] for r, place in enumerate(places)], axis=1)
+    return at, np.stack([values[place, r] for r, place in enumerate(places)], axis=1), least
 
 
 # ------------------------------------------------------------------------------------------------------------- the plan

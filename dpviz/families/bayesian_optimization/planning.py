@@ -17,6 +17,9 @@ from dpviz.problems.tuning import TuningFacts
 LATER_SHARE, LATER_LEVEL, LATER_POWER = 0.6, 0.02, 0.45
 # Of one trial of a batch, and of its linear algebra, measured as `problems.base` says.
 SECONDS_PER_CALL, SECONDS_PER_MULTIPLICATION = 1e-4, 0.06e-9
+# Of points that are moved together: how often a batch is tried with its derivatives, what these take for each point,
+# and which part of a batch can be left out where observations are noisy.
+MOVES, SECONDS_PER_MOVE, FEWER_IF_NOISY = 50, 3.4e-5, 0.3
 
 
 def expected_trainings(batches: Batches, steps: int) -> float:
@@ -38,25 +41,39 @@ def _expected_batches(batches: Batches, steps: int) -> np.ndarray:
     return found
 
 
-def choice_seconds(known: np.ndarray | int, batch: int, batches: Batches) -> np.ndarray:
-    """About how long it takes to choose a batch of a replicate, with `known` evaluations."""
-    known, d = np.asarray(known, dtype=float), len(batches.low)
-    trials = (
-        1.0 if batches.size is not None or batches.placing.design == "central" else 3 + math.log2(d) + batch / (2 * d)
-    )
-    work = known**2 * (batch + 2 * d) + 2 * known * batch**2 + batch**3
-    if batches.placing.design == "joint":  # each polish tries some batches, and takes derivatives
-        trials += (1 + batch / 4) * 25 * (2 + batch / 8)
-    return trials * (SECONDS_PER_CALL + SECONDS_PER_MULTIPLICATION * work) + SECONDS_PER_MULTIPLICATION * 10 * d**3
+def choice_seconds(known: np.ndarray | int, batch: np.ndarray | int, batches: Batches) -> np.ndarray:
+    """About how long it takes a replicate that has `known` evaluations to choose `batch` further ones."""
+    known, batch, d = np.asarray(known, dtype=float), np.asarray(batch, dtype=float), len(batches.low)
+    seconds = SECONDS_PER_MULTIPLICATION * (known**2 * d + 10 * d**3)  # what is known there, and its directions
+    if batches.size is not None or batches.placing.design == "central":
+        seconds, polishes = seconds + _trial_seconds(known, batch, d), np.ones(())
+    else:
+        rounds = np.maximum(1, np.ceil(batch / (2 * d)))  # central differences, repeated until they are enough
+        for j in range(1, int(rounds.max()) + 1):
+            seconds = seconds + (j <= rounds) * _trial_seconds(known, 2 * d * j, d)
+        seconds = seconds + math.log2(2 * d) * _trial_seconds(known, np.minimum(batch, 2 * d), d)
+        fewer = FEWER_IF_NOISY * batch if batches.surrogate.noise > 1e-3 else 1.3  # points that can be left out
+        fewer = fewer / np.where(rounds > 1, 2 * d, 1)  # of repeated ones, all of a round
+        polishes = 1 + np.where((rounds > 1) & (batch >= batches.most), fewer / 6, fewer)  # what is not enough stays
+        batch = np.where(rounds > 1, batch - 2 * d, batch)
+    if batches.placing.design == "joint":
+        seconds = seconds + polishes * MOVES * (_trial_seconds(known, batch, d) + SECONDS_PER_MOVE * batch)
+    return seconds
+
+
+def _trial_seconds(known: np.ndarray, batch: np.ndarray | float, d: int) -> np.ndarray:
+    """Of one trial of a batch: the factor grows, and with it what is known of the gradient."""
+    work = known**2 * batch / 2 + known * batch**2 + batch**3 / 6 + (known + batch) * batch * d
+    return SECONDS_PER_CALL + SECONDS_PER_MULTIPLICATION * work
 
 
 def algebra_seconds(facts: TuningFacts, batches: Batches, steps: int) -> float:
     """About how long all linear algebra of a replicate takes: choosing batches, factors, and the users' gradients."""
-    first = batches.first()
-    known = np.minimum(np.cumsum(_expected_batches(batches, steps)), batches.window)
+    taken = _expected_batches(batches, steps)
+    known = np.minimum(np.cumsum(taken), batches.window)
     users = facts.n * facts.d * known
     work = SECONDS_PER_MULTIPLICATION * (users + known**3 / 3 + 2 * known**2 * facts.d)
-    return float((choice_seconds(known, first, batches) + work).sum())
+    return float((choice_seconds(known, taken, batches) + work).sum())
 
 
 def run_seconds(plan: Plan, replicates: int, cost: Cost, trainings: float) -> float:

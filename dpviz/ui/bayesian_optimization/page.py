@@ -25,7 +25,7 @@ PAGE = FamilyPage(
     catalogue=Catalogue(presets.METHODS, presets.arms, presets.DEFAULT_METHODS, words=texts.WORDS),
     presets=presets.PRESETS,
     groups=(
-        Group("", ("bias_level", "iterations", "clip", "step_size", "rule")),
+        Group("", ("bias_level", "iterations", "clip", "step_size", "rule", "clip_always")),
         Group("What is assumed of a loss", ("surrogate",)),
         Group("Which points", ("batch_size", "placing")),
         Group("Random and global search", ("trainings", "length_scale", "first", "candidates")),

@@ -2,15 +2,18 @@
 
 import math
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from dpviz.datasets.tuning import NormalDraws
+from dpviz.datasets.tuning import NormalDraws, ProcessDraws
 from dpviz.errors import UserError
+from dpviz.experiments import experiment
 from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.bayesian_optimization import (
     Gibo,
     GlobalSearch,
@@ -170,6 +173,39 @@ def test_central_differences_and_fixed_batches_count_their_trainings() -> None:
         found = [snapshot.released for snapshot in snapshots(method, Waves(), replicates=2)]
         assert found[-1]["trainings"].tolist() == [3 * each] * 2
         assert [one["batch_size"].tolist() for one in found[1:]] == [[each] * 2] * 3
+
+
+@pytest.mark.parametrize("budget", [NoPrivacy(), MU], ids=["none", "private"])
+@pytest.mark.parametrize("always", [True, False])
+def test_only_a_run_without_privacy_may_go_without_a_clip(budget: Budget, always: bool) -> None:
+    problem = NormalLocation(data=NormalDraws(rows=200)).build()
+    settings: dict[str, Any] = {"iterations": 2, "clip": 0.01, "clip_always": always}
+    for method in (Gibo(surrogate=EXACT, placing=Placing(nearest=1.0), **settings), GradientDescent(**settings)):
+        _, first, _ = snapshots(method, problem, budget, replicates=2)
+        found = problem.evaluate(first.internal)
+        free = not always and not budget.private
+        assert found["clipped_share"].tolist() == [float(not free)] * 2
+        assert (found["gradient_error"] < 1.0).all() == free == (found["gradient_norm"] > 0.02).all()
+
+
+def test_random_search_tells_how_many_it_has_tried_and_counts_for_as_much_as_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One method after the other: nobody's clock goes on."""
+    monkeypatch.setattr(experiment, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+    data = ProcessDraws(rows=100, dimension=2)
+    problem = LengthScales(data=data, training_rows=20, validation_users=40, declared_seconds=4e-3)
+    few, search = Arm(label="few", algorithm=Gibo(iterations=2)), Arm(label="search", algorithm=RandomSearch())
+
+    def told(*arms: Arm) -> list[tuple[str, int, float]]:
+        of = Experiment(problem=problem, arms=arms, budget=MU, replicates=1)
+        return [(step.label, step.snapshot.iteration, step.progress) for step in of.stream()]
+
+    alone, both = told(search), told(few, search)
+    tried = [progress for _, iteration, progress in alone if iteration == 0]
+    assert tried == pytest.approx([0, 72 / 175, 144 / 175]), "parts of 9 that take 0.036 s, and a pause before 0.3 s"
+    assert alone[-1] == ("search", 1, 1.0)
+    assert [progress < 0.1 for label, *_, progress in both if label == "few"] == [True] * 3 and both[-1][2] == 1.0
 
 
 @pytest.mark.slow
