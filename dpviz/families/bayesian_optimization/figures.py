@@ -47,9 +47,9 @@ def by_trainings(
             low, median, high = quantiles(values).T
             all_run, some_ended = at <= least, at >= least
             several, goes_on = bool((high > low)[all_run].any()), bool((at > least).any())
-            band = (low[all_run], high[all_run]) if several else (None, None)
-            line = Line(at[all_run], median[all_run], label, styles[label], *band, legend=not goes_on)
-            lines.append(line)
+            low_band, high_band = (low[all_run], high[all_run]) if several else (None, None)
+            look, legend = styles[label], not goes_on  # the thin part, which ends where the method does, has the label
+            lines.append(Line(at[all_run], median[all_run], label, look, low_band, high_band, legend=legend))
             if goes_on:
                 thin.append(Line(at[some_ended], median[some_ended], label, styles[label], width=1.0))
     metric = trace.metrics.get(metric_name)
