@@ -2,9 +2,11 @@
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
+from typing import Any
 
+from dpviz.experiments.audit import Case
 from dpviz.experiments.preset import Preset
 
 
@@ -16,9 +18,17 @@ def load_all() -> None:
 
 def presets() -> Mapping[str, tuple[Preset, ...]]:
     """The named experiments of every family that has any, by its name."""
-    names = [module.name for module in pkgutil.iter_modules(__path__)]
-    return {
-        name: importlib.import_module(f"{__name__}.{name}.presets").PRESETS
-        for name in names
-        if find_spec(f"{__name__}.{name}.presets") is not None
-    }
+    return {name: module.PRESETS for name, module in _modules("presets")}
+
+
+def audits() -> Mapping[str, tuple[Case, ...]]:
+    """The worst cases of every family's algorithms, by its name."""
+    return {name: module.CASES for name, module in _modules("audits")}
+
+
+def _modules(part: str) -> Iterator[tuple[str, Any]]:
+    """The families that have a module of this name, and the module."""
+    for family in pkgutil.iter_modules(__path__):
+        address = f"{__name__}.{family.name}.{part}"
+        if find_spec(address) is not None:
+            yield family.name, importlib.import_module(address)

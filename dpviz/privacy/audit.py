@@ -23,6 +23,7 @@ from dpviz.privacy.accounting.closed_forms import Floats
 
 Parameter = Literal["epsilon", "mu", "eta"]  # of a claim: ε of (ε, δ), μ of Gaussian DP, η of a bounded range
 CONFIDENCE = 0.95
+_ORDERS = 1 + np.geomspace(1e-3, 1e3, 60)
 
 # ------------------------------------------------------------------------------------------------------ an event's runs
 
@@ -42,31 +43,87 @@ def clopper_pearson(hits: ArrayLike, runs: ArrayLike, confidence: float = CONFID
     return np.where(hits > 0, low, 0.0), np.where(hits < runs, high, 1.0)
 
 
-def _separated(hits: int, runs: int, false_hits: int, false_runs: int, confidence: float) -> tuple[float, float]:
+def separated(
+    hits: ArrayLike, runs: int, false_hits: ArrayLike, false_runs: int, confidence: float = CONFIDENCE
+) -> tuple[Floats, Floats]:
     """The smallest probability of the event on D that the runs allow, and the largest on D'."""
-    return (
-        float(clopper_pearson(hits, runs, confidence)[0]),
-        float(clopper_pearson(false_hits, false_runs, confidence)[1]),
-    )
+    return clopper_pearson(hits, runs, confidence)[0], clopper_pearson(false_hits, false_runs, confidence)[1]
+
+
+def least_epsilon(rate: ArrayLike, false_rate: ArrayLike, delta: float = 0.0) -> Floats:
+    """The smallest ε at δ = delta under which an event can occur at `rate` on D and at `false_rate` on D'.
+
+    The larger of ln((p - δ)/q) and, of the complement and the data sets exchanged, ln((1 - q - δ)/(1 - p)); 0 if
+    nothing follows.
+    """
+    p, q = np.asarray(rate, dtype=float), np.asarray(false_rate, dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = [np.log(np.maximum(x - delta, 0.0) / y) for x, y in ((p, q), (1 - q, 1 - p))]
+    return np.maximum(np.fmax(*ratios), 0.0)
+
+
+def least_mu(rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+    """The smallest μ of Gaussian DP that allows these rates: Φ⁻¹(p) - Φ⁻¹(q); 0 if nothing follows."""
+    return _apart(ndtri(rate), ndtri(false_rate))
+
+
+def least_eta(rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+    """The smallest range of one selection that allows these rates: logit p - logit q; 0 if nothing follows."""
+    return _apart(logit(rate), logit(false_rate))
+
+
+def _apart(one: Floats, other: Floats) -> Floats:
+    with np.errstate(invalid="ignore"):
+        return np.maximum(np.nan_to_num(one - other, nan=0.0, posinf=np.inf, neginf=0.0), 0.0)
+
+
+def least_renyi(rate: ArrayLike, false_rate: ArrayLike, order: float) -> Floats:
+    """The smallest Rényi divergence of an order α > 1, in either direction, that allows these rates; 0 if p ≤ q.
+
+    What is computed from an output diverges no more than the output (Rényi 1961; van Erven and Harremoës 2014).
+    """
+    p, q = np.asarray(rate, dtype=float), np.asarray(false_rate, dtype=float)
+
+    def one_way(x: Floats, y: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = [order * np.log(a) + (1 - order) * np.log(b) for a, b in ((x, y), (1 - x, 1 - y))]
+        return np.logaddexp(*(np.nan_to_num(value, nan=-np.inf, posinf=np.inf, neginf=-np.inf) for value in logs))
+
+    with np.errstate(invalid="ignore"):
+        found = np.maximum(one_way(p, q), one_way(q, p)) / (order - 1)
+    return np.where(p > q, np.maximum(found, 0.0), 0.0)
+
+
+def least_rho(rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+    """The smallest ρ of zCDP that allows these rates: the largest divergence over its order, on a grid of orders."""
+    each = [least_renyi(rate, false_rate, order) / order for order in _ORDERS]
+    return np.asarray(np.max(each, axis=0))
+
+
+def least_detection(rate: ArrayLike, false_rate: ArrayLike, at: float) -> Floats:
+    """The smallest true positive rate at the false positive rate `at` where some test has these rates: one may also
+    toss a coin between that test and one that always, or never, says D."""
+    p, q = np.asarray(rate, dtype=float), np.asarray(false_rate, dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        below, above = p * at / q, p + (1 - p) * (at - q) / (1 - q)
+    return np.maximum(np.where(q >= at, below, above), at)
 
 
 def epsilon_lower_bound(
     hits: int, runs: int, false_hits: int, false_runs: int, delta: float = 0.0, confidence: float = CONFIDENCE
 ) -> float:
-    """A lower bound on ε at δ = delta: ln((p - δ)/q), p at least the rate on D and q at most that on D'; 0 if nothing
-    follows. Holds with the given confidence (Jagielski, Ullman, Oprea 2020).
+    """A lower bound on ε at δ = delta, see `least_epsilon`, p at least the rate on D and q at most that on D'; 0 if
+    nothing follows. Holds with the given confidence (Jagielski, Ullman, Oprea 2020).
 
     >>> round(epsilon_lower_bound(hits=500, runs=1000, false_hits=122, false_runs=1000), 3)
     1.18
     """
-    low, high = _separated(hits, runs, false_hits, false_runs, confidence)
-    return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
+    return float(least_epsilon(*separated(hits, runs, false_hits, false_runs, confidence), delta))
 
 
 def mu_lower_bound(hits: int, runs: int, false_hits: int, false_runs: int, confidence: float = CONFIDENCE) -> float:
     """A lower bound on μ of Gaussian DP: Φ⁻¹(p) - Φ⁻¹(q), as above; 0 if nothing follows (Nasr et al. 2023)."""
-    low, high = _separated(hits, runs, false_hits, false_runs, confidence)
-    return max(0.0, float(ndtri(low) - ndtri(high)))
+    return float(least_mu(*separated(hits, runs, false_hits, false_runs, confidence)))
 
 
 def eta_lower_bound(hits: int, runs: int, false_hits: int, false_runs: int, confidence: float = CONFIDENCE) -> float:
@@ -75,8 +132,7 @@ def eta_lower_bound(hits: int, runs: int, false_hits: int, false_runs: int, conf
     A range η means p ≤ e^t q and 1 - p ≥ e^(t - η) (1 - q) for some t. The ratio p/q alone never shows more than η/2
     where the outcomes are balanced. Not for several selections together, which have no such range.
     """
-    low, high = _separated(hits, runs, false_hits, false_runs, confidence)
-    return max(0.0, float(logit(low) - logit(high)))
+    return float(least_eta(*separated(hits, runs, false_hits, false_runs, confidence)))
 
 
 def power(
@@ -99,7 +155,7 @@ def power(
     low, high = clopper_pearson(counts, runs, confidence)
     # The claim is refuted if q, the upper end on D', is below what the claim allows for p, the lower end on D.
     if parameter == "epsilon":
-        allowed = np.exp(-claim) * (low - delta)
+        allowed = np.maximum(np.exp(-claim) * (low - delta), 1 - delta - np.exp(claim) * (1 - low))
     elif parameter == "mu":
         allowed = ndtr(ndtri(low) - claim)
     else:

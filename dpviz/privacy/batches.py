@@ -5,20 +5,19 @@ that opened the batch.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from dpviz.privacy.events import Event, Gaussian, Laplace, Relation, StatedPureDP, inner_events
 from dpviz.privacy.ledger import LedgerError
 from dpviz.privacy.queries import Norm, Query, Sample
+from dpviz.privacy.releases import Accepted, Noised, Source, Standard
 
 E = TypeVar("E", Laplace, Gaussian, StatedPureDP)
 Replicates = Sequence[int] | np.ndarray
-# (distribution, replicates, shape) to standard draws (R', *shape), each replicate from its own stream
-Draw = Callable[[Literal["laplace", "standard_normal"], Replicates, tuple[int, ...]], np.ndarray]
 
 # From n/8 rows on, a batch is drawn as a mark on every row: less work than to draw and gather so many rows.
 MARKED = 8
@@ -119,7 +118,7 @@ class Batch(Sample):
         self,
         event: Event | None,
         replicates: Replicates,
-        draw: Draw,
+        source: Source,
         relation: Relation,
         *,
         indices: np.ndarray | None = None,
@@ -140,7 +139,7 @@ class Batch(Sample):
         ):  # what was paid for is on these rows, for these replicates
             if kept is not None and kept.flags.writeable:
                 kept.setflags(write=False)
-        self._draw, self._size = draw, size
+        self._source, self._size = source, size
         self._declared = [] if event is None else list(inner_events(event))
         self._lock = Lock()  # two threads must not both get the one release that was paid for
 
@@ -171,7 +170,7 @@ class Batch(Sample):
             if taken[part].any():
                 raise LedgerError("a replicate is in two parts, which would be two releases for one")
             taken[part] = True
-            own = Batch(None, self.replicates[part], self._draw, self.relation, size=self._size)
+            own = Batch(None, self.replicates[part], self._source, self.relation, size=self._size)
             own._declared = list(declared)
             yield part, own
 
@@ -187,7 +186,7 @@ class Batch(Sample):
         part = Batch(
             None,
             self.replicates[places],
-            self._draw,
+            self._source,
             self.relation,
             indices=of(self._indices),
             marked=of(self.marked),
@@ -243,16 +242,14 @@ class Batch(Sample):
             del self._declared[0]
             return release
 
-    def _released(
-        self, query: Query, parameter: float, distribution: Literal["laplace", "standard_normal"]
-    ) -> np.ndarray:
-        if parameter == np.inf:
-            return query.value
-        scale = require_sensitivity(query, len(self.replicates)) / parameter
-        if not np.isfinite(scale).all():
-            raise LedgerError(f"noise for the sensitivity {query.sensitivity} is too large for a number")
-        noise = self._draw(distribution, self.replicates, query.value.shape[1:])
-        return query.value + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if np.ndim(scale) else scale)
+    def _released(self, query: Query, parameter: float, distribution: Standard) -> np.ndarray:
+        found, scale = query.value, require_sensitivity(query, len(self.replicates)) / parameter
+        if parameter < np.inf:
+            if not np.isfinite(scale).all():
+                raise LedgerError(f"noise for the sensitivity {query.sensitivity} is too large for a number")
+            noise = self._source._drawn(distribution, self.replicates, query.value.shape[1:])
+            found = found + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if np.ndim(scale) else scale)
+        return self._source._passed(Noised(query.value, found, self.replicates, self, distribution, scale))
 
     def _first_above(self, query: Query, epsilon: float) -> np.ndarray:
         replicates, count = query.value.shape
@@ -263,6 +260,8 @@ class Batch(Sample):
         second = first * 2 ** (2 / 3)  # not the rest of ε: without privacy both are infinite
         noise = np.zeros((replicates, 1 + count))
         if epsilon < np.inf:
-            noise = self._draw("laplace", self.replicates, (1 + count,))
-        accepted = query.value + 2 * sensitivity / second * noise[:, 1:] >= sensitivity / first * noise[:, :1]
-        return np.where(accepted.any(axis=1), accepted.argmax(axis=1), -1)
+            noise = self._source._drawn("laplace", self.replicates, (1 + count,))
+        threshold, each = sensitivity / first, 2 * sensitivity / second
+        accepted = query.value + each * noise[:, 1:] >= threshold * noise[:, :1]
+        found = np.where(accepted.any(axis=1), accepted.argmax(axis=1), -1)
+        return self._source._passed(Accepted(query.value, found, self.replicates, self, threshold, each))

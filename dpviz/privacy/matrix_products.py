@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpviz.privacy.batches import Draw, Replicates, require_finite
+from dpviz.privacy.batches import Replicates, require_finite
 from dpviz.privacy.events import Gaussian, Relation
 from dpviz.privacy.ledger import LedgerError
+from dpviz.privacy.releases import Multiplied, Source
 
 _SAME = 1e-13  # relative: what is left of a direction beside the earlier ones is rounding
 
@@ -46,14 +47,14 @@ class MatrixProducts:
     """
 
     def __init__(
-        self, query: MatrixQuery, event: Gaussian, replicates: Replicates, draw: Draw, relation: Relation
+        self, query: MatrixQuery, event: Gaussian, replicates: Replicates, source: Source, relation: Relation
     ) -> None:
         if query.relation != relation:
             raise LedgerError(f"this run holds under {relation}, the matrices' sensitivity under {query.relation}")
         if not 0 <= query.sensitivity < np.inf:
             raise LedgerError(f"the sensitivity {query.sensitivity} is not a finite number")
         self.noise_scale = query.sensitivity / event.mu
-        self._query, self._replicates, self._draw = query, np.array(replicates), draw
+        self._query, self._replicates, self._source = query, np.array(replicates), source
         self._basis = np.empty((len(replicates), 0, query.d))  # orthonormal, for each replicate
         self._noise = np.empty((len(replicates), 0, query.d))  # E times those
         self._released = np.empty((len(replicates), 0, query.d))  # H + E times those
@@ -88,11 +89,16 @@ class MatrixProducts:
         unit[new] = rest[new] / lengths[new, None]
         unit[new] = self._split(unit)[1][new]  # again: of two nearly equal directions few digits were left
         unit[new] /= np.linalg.norm(unit[new], axis=1, keepdims=True)
-        exact, fresh = self._exact(unit), self._fresh(unit, new)
-        released = np.where(new[:, None], exact + fresh, 0.0)
+        exact, known = self._exact(unit), self._known(unit)
+        noisy = exact + known
+        noisy[new] += self._fresh(unit, new)
+        mean = exact[new] + known[new]
+        law = unit[new], self._basis[new], self.noise_scale
+        released = np.zeros_like(exact)
+        released[new] = self._source._passed(Multiplied(mean, noisy[new], self._replicates[new], None, *law))
         self._rank += new
         self._basis = np.concatenate([self._basis, unit[:, None]], axis=1)
-        self._noise = np.concatenate([self._noise, fresh[:, None]], axis=1)
+        self._noise = np.concatenate([self._noise, np.where(new[:, None], released - exact, 0.0)[:, None]], axis=1)
         self._released = np.concatenate([self._released, released[:, None]], axis=1)
         return found + np.where(new, lengths, 0.0)[:, None] * released
 
@@ -101,15 +107,14 @@ class MatrixProducts:
         within = np.einsum("rkd,rd->rk", self._basis, vectors)
         return within, vectors - np.einsum("rk,rkd->rd", within, self._basis)
 
+    def _known(self, unit: np.ndarray) -> np.ndarray:
+        """What symmetry demands of E q for unit vectors q (R', d) orthogonal to all earlier ones: ⟨E qᵢ, q⟩ qᵢ."""
+        return np.einsum("rk,rkd->rd", np.einsum("rkd,rd->rk", self._noise, unit), self._basis)
+
     def _fresh(self, unit: np.ndarray, new: np.ndarray) -> np.ndarray:
-        """E q for unit vectors q (R', d) that are orthogonal to all earlier ones: ⟨Eqᵢ, q⟩ qᵢ, which symmetry demands,
-        normal noise of scale s along q, and of scale s/√2 on what is orthogonal to all of them. 0 where not new."""
-        known = np.einsum("rkd,rd->rk", self._noise, unit)
-        found = np.einsum("rk,rkd->rd", known, self._basis)
-        drawn = self._draw("standard_normal", self._replicates[new], (1 + self._query.d,))
+        """The rest of E q where q is new: normal noise of scale s along q, of s/√2 on what is orthogonal to all."""
+        drawn = self._source._drawn("standard_normal", self._replicates[new], (1 + self._query.d,))
         normals, own = drawn[:, 1:], drawn[:, :1]
         normals -= np.einsum("rk,rkd->rd", np.einsum("rkd,rd->rk", self._basis[new], normals), self._basis[new])
         normals -= (normals * unit[new]).sum(axis=1, keepdims=True) * unit[new]
-        found[new] += self.noise_scale * (own * unit[new] + normals / np.sqrt(2))
-        found[~new] = 0.0
-        return found
+        return np.asarray(self.noise_scale * (own * unit[new] + normals / np.sqrt(2)))

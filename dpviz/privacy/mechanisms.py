@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Sequence
 from enum import IntEnum
 from functools import partial
-from typing import Literal
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from dpviz.privacy.ledger import Ledger, LedgerError, times_of
 from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
 from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Release, Selected, Standard, log_weights
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 
 
@@ -85,9 +85,9 @@ class Mechanisms:
 
     def __init__(self, ledger: Ledger, seed: int, noise: Purpose = Purpose.NOISE, release: str = "") -> None:
         self._ledger = ledger
-        self._noise = streams(seed, noise, ledger.replicates, release)
-        self._batches = streams(seed, Purpose.BATCHES, ledger.replicates, release)
-        self.public = streams(seed, Purpose.PUBLIC, ledger.replicates, release)
+        self._noise = self._streams(seed, noise, release)
+        self._batches = self._streams(seed, Purpose.BATCHES, release)
+        self.public = self._streams(seed, Purpose.PUBLIC, release)
         self._everyone = np.arange(ledger.replicates)
         self._everyone.setflags(write=False)
         self.shared = streams(seed, Purpose.SHARED, 1, release)[0]
@@ -111,9 +111,9 @@ class Mechanisms:
         self._ledger.charge(event, times_of(rows, self.replicates))
         chosen = self._chosen(rows)
         if not isinstance(event, Sub):
-            return Batch(event, chosen, self._drawn, self._ledger.relation)
+            return Batch(event, chosen, self, self._ledger.relation)
         generators = [self._batches[r] for r in chosen]
-        opened = partial(Batch, event, chosen, self._drawn, self._ledger.relation, size=event.m)
+        opened = partial(Batch, event, chosen, self, self._ledger.relation, size=event.m)
         if table is not None:
             indices, taken = batches.poisson(generators, event.m / event.n, table)
             return opened(indices=indices, taken=taken)
@@ -133,7 +133,7 @@ class Mechanisms:
         self._ledger.charge(event, times_of(rows, self.replicates))
         slices = (slice(i * size, (i + 1) * size) for i in range(len(event.events)))
         return [
-            Batch(part, self._chosen(rows), self._drawn, self._ledger.relation, rows=block, size=size)
+            Batch(part, self._chosen(rows), self, self._ledger.relation, rows=block, size=size)
             for part, block in zip(event.events, slices, strict=True)
         ]
 
@@ -150,12 +150,12 @@ class Mechanisms:
         times_of(rows, self.replicates)  # different replicates
         chosen = self._chosen(rows)
         indices = batches.permuted([self.public[r] for r in chosen], int(sum(sizes)), n)
-        return Leaves(indices, [int(size) for size in sizes], chosen, self._drawn, self._ledger.relation)
+        return Leaves(indices, [int(size) for size in sizes], chosen, self, self._ledger.relation)
 
     def parallel(self, event: Parallel, leaves: Leaves) -> None:
         """Pay for releases on each leaf by itself, part i of `event` on leaf i; charges it now, for its replicates."""
         self._require_blocks(event)
-        leaves.check(self._drawn, len(event.events))
+        leaves.check(self, len(event.events))
         self._ledger.charge(event, times_of(leaves.replicates, self.replicates))
         leaves._open(event.events)
 
@@ -174,8 +174,8 @@ class Mechanisms:
         """
         if not isinstance(event, Gaussian):
             raise LedgerError(f"running sums need a Gaussian event on the whole table, not {event}")
-        leaves.check(self._drawn, factorisation.length)
-        sums = PrefixSums(event, factorisation, leaves, sensitivities, shape, self._drawn, self._ledger.relation)
+        leaves.check(self, factorisation.length)
+        sums = PrefixSums(event, factorisation, leaves, sensitivities, shape, self, self._ledger.relation)
         self._ledger.charge(event, times_of(leaves.replicates, self.replicates))
         leaves._open([None] * len(leaves))
         return sums
@@ -195,7 +195,7 @@ class Mechanisms:
         for any number of products. The same release as that of all entries, without drawing what nobody looks at."""
         if not isinstance(event, Gaussian):
             raise LedgerError(f"products with a noisy matrix need a Gaussian event on the whole table, not {event}")
-        opened = MatrixProducts(query, event, self._chosen(rows), self._drawn, self._ledger.relation)
+        opened = MatrixProducts(query, event, self._chosen(rows), self, self._ledger.relation)
         self._ledger.charge(event, times_of(rows, self.replicates))
         return opened
 
@@ -230,7 +230,8 @@ class Mechanisms:
         with np.errstate(divide="ignore"):
             slope = selection.eta / sensitivity
         times = np.broadcast_to(draws, len(chosen))
-        return self._selected(self._noise, query.value, slope, times, len(selections), chosen)
+        found = self._selected(self._noise, query.value, slope, times, len(selections), chosen)
+        return self._passed(Selected(query.value, found, np.asarray(chosen), query.batch, slope))
 
     def sample(
         self, log_weights: np.ndarray, draws: int | np.ndarray = 1, rows: Replicates | None = None
@@ -262,9 +263,7 @@ class Mechanisms:
         counts = times * each
         found = np.full((len(rows), max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
         for i, r in enumerate(rows):
-            gaps = utilities[i] - utilities[i].max(axis=-1, keepdims=True)
-            # Utilities that one row cannot move at all (Δ = 0) are public: the best one is chosen, ties at random.
-            logits = slope[i] * gaps if slope[i] < np.inf else np.where(gaps < 0, -np.inf, 0.0)
+            logits = log_weights(utilities[i], slope[i])
             if counts[i] == 1 or logits.ndim == 2:
                 found[i, : counts[i]] = np.argmax(logits + generators[r].gumbel(size=logits.shape), axis=-1)
             elif counts[i] > 1:
@@ -284,7 +283,7 @@ class Mechanisms:
         """
         if not isinstance(event, StatedPureDP):
             raise LedgerError(f"the sparse vector technique needs a StatedPureDP event, not {event}")
-        opened = Batch(event, self._chosen(rows), self._drawn, self._ledger.relation)
+        opened = Batch(event, self._chosen(rows), self, self._ledger.relation)
         opened.check(query, StatedPureDP, "linf")
         self._ledger.charge(event, times_of(rows, self.replicates))
         return opened.above_threshold(query)
@@ -309,9 +308,15 @@ class Mechanisms:
     def _chosen(self, rows: Replicates | None) -> Replicates:
         return self._everyone if rows is None else rows
 
-    def _drawn(
-        self, distribution: Literal["laplace", "standard_normal"], rows: Replicates, shape: tuple[int, ...]
-    ) -> np.ndarray:
+    def _streams(self, seed: int, purpose: Purpose, release: str) -> list[np.random.Generator]:
+        """A generator for each replicate."""
+        return streams(seed, purpose, self.replicates, release)
+
+    def _passed(self, release: Release) -> np.ndarray:
+        """What leaves."""
+        return release.found
+
+    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         """(R', *shape) standard draws, each replicate's from its own stream."""
         noise = np.empty((len(rows), *shape))
         for i, r in enumerate(rows):

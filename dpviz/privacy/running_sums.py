@@ -10,11 +10,12 @@ from threading import Lock
 
 import numpy as np
 
-from dpviz.privacy.batches import Batch, Draw, Replicates, require_finite, require_relation, require_sensitivity
+from dpviz.privacy.batches import Batch, Replicates, require_finite, require_relation, require_sensitivity
 from dpviz.privacy.events import Event, Gaussian, Relation
 from dpviz.privacy.ledger import LedgerError
 from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Source, Summed
 
 ROUNDING = 1e-12  # relative, of a sensitivity that was computed twice
 
@@ -30,14 +31,14 @@ class Leaves:
     """
 
     def __init__(
-        self, indices: np.ndarray, sizes: Sequence[int], replicates: Replicates, draw: Draw, relation: Relation
+        self, indices: np.ndarray, sizes: Sequence[int], replicates: Replicates, source: Source, relation: Relation
     ) -> None:
         self.sizes = tuple(sizes)
         self.replicates = replicates
         self._indices = indices  # (R', sum of sizes)
         indices.setflags(write=False)
         self._ends = np.cumsum(sizes)
-        self._draw, self._relation = draw, relation
+        self._source, self._relation = source, relation
         self._place = {int(r): i for i, r in enumerate(replicates)}  # of those who have not left
         self._events: tuple[Event | None, ...] | None = None
         self._dealt: list[Batch] = []
@@ -46,9 +47,9 @@ class Leaves:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def check(self, draw: Draw, count: int) -> None:
-        """Raises LedgerError unless these leaves are `count`, of the same mechanisms as `draw`, and not yet opened."""
-        if draw != self._draw:
+    def check(self, source: Source, count: int) -> None:
+        """Raises LedgerError unless these leaves are `count`, of the mechanisms `source`, and not yet opened."""
+        if source is not self._source:
             raise LedgerError("these leaves belong to another run")
         if self._events is not None:
             raise LedgerError("these leaves were opened before; each is used once")
@@ -58,7 +59,7 @@ class Leaves:
     def _open(self, events: Sequence[Event | None]) -> None:
         """Say what was paid for on each leaf; None for what a running sum releases."""
         with self._lock:
-            self.check(self._draw, len(events))
+            self.check(self._source, len(events))
             self._events = tuple(events)
 
     def next(self, rows: Replicates | None = None) -> Batch:
@@ -81,7 +82,7 @@ class Leaves:
             if places != list(range(len(indices))):
                 indices = indices[places]
             self._place = dict(zip(chosen, places, strict=True))
-            leaf = Batch(self._events[i], chosen, self._draw, self._relation, indices=indices, size=self.sizes[i])
+            leaf = Batch(self._events[i], chosen, self._source, self._relation, indices=indices, size=self.sizes[i])
             self._dealt.append(leaf)
             return leaf
 
@@ -107,7 +108,7 @@ class PrefixSums:
         leaves: Leaves,
         sensitivities: float | np.ndarray,
         shape: tuple[int, ...],
-        draw: Draw,
+        source: Source,
         relation: Relation,
     ) -> None:
         rows = len(leaves.replicates)
@@ -115,7 +116,7 @@ class PrefixSums:
         if not (np.isfinite(self._declared) & (self._declared >= 0)).all():
             raise LedgerError(f"the sensitivities {sensitivities} are not finite numbers")
         self.noise_scale = factorisation.sensitivity(self._declared) / event.mu
-        self._period, self._leaves, self._draw, self._relation = factorisation.period, leaves, draw, relation
+        self._factorisation, self._leaves, self._source, self._relation = factorisation, leaves, source, relation
         self._places = {int(r): i for i, r in enumerate(leaves.replicates)}
         self._total = np.zeros((rows, *shape))
         self._noise = factorisation.stream(self._drawn) if event.mu < np.inf else None
@@ -131,7 +132,7 @@ class PrefixSums:
             leaf = self._leaf(query)
             places = [self._places[int(r)] for r in leaf.replicates]
             self._check(query, places)
-            total = query.value + (0.0 if self._added % self._period == 0 else self._total[places])
+            total = query.value + (0.0 if self._added % self._factorisation.period == 0 else self._total[places])
             require_finite(total)
             self._added += 1
             self._total[places] = total
@@ -139,13 +140,15 @@ class PrefixSums:
                 return total
             self._now = leaf.replicates, places
             noise, scale = next(self._noise)[places], self.noise_scale[places]
-            return total + noise * scale.reshape(-1, *[1] * (total.ndim - 1))
+            found = total + noise * scale.reshape(-1, *[1] * (total.ndim - 1))
+            steps = self._factorisation, self._added - 1
+            return self._source._passed(Summed(total, found, leaf.replicates, None, scale, self, *steps))
 
     def _drawn(self) -> np.ndarray:
         """Standard normal draws for the replicates of this step; those who have left need none."""
         replicates, places = self._now
         normals = np.zeros(self._total.shape)
-        normals[places] = self._draw("standard_normal", replicates, self._total.shape[1:])
+        normals[places] = self._source._drawn("standard_normal", replicates, self._total.shape[1:])
         return normals
 
     def _leaf(self, query: Query) -> Batch:

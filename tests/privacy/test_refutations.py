@@ -201,7 +201,7 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> None:
         return found
 
     def released(self: Batch, query: Query, *_: object) -> np.ndarray:
-        return self._draw("standard_normal", self.replicates, query.value.shape[1:])
+        return self._source._drawn("standard_normal", self.replicates, query.value.shape[1:])
 
     monkeypatch.setattr(Mechanisms, "exponential", exponential)
     monkeypatch.setattr(Batch, "_released", released)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from dpviz.errors import UserError
+from dpviz.privacy import audit
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, rdp_tradeoffs
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import Currency
@@ -61,6 +62,9 @@ class PureDP(Budget):
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         return closed_forms.pure_tradeoff(self.epsilon, false_positive_rates)
+
+    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+        return audit.least_epsilon(rate, false_rate)
 
     def advantage(self) -> float:
         return float(closed_forms.pure_delta(self.epsilon, 0.0))
@@ -125,6 +129,9 @@ class ZeroConcentratedDP(Budget):
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         return rdp_tradeoffs.zcdp_tradeoff(self.rho, np.asarray(false_positive_rates, dtype=float))
+
+    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+        return audit.least_rho(rate, false_rate)
 
     def advantage(self) -> float:
         return rdp_tradeoffs.zcdp_advantage(self.rho)
@@ -192,6 +199,9 @@ class GaussianDP(Budget):
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         return closed_forms.gdp_tradeoff(self.mu, false_positive_rates)
 
+    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+        return audit.least_mu(rate, false_rate)
+
     def advantage(self) -> float:
         return float(closed_forms.gdp_delta(self.mu, 0.0))
 
@@ -256,6 +266,9 @@ class RenyiDP(Budget):
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         return rdp_tradeoffs.rdp_tradeoff([self.epsilon], [self.order], false_positive_rates)
+
+    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+        return audit.least_renyi(rate, false_rate, self.order)
 
     def to_epsilon_at(self, delta: float) -> float:
         a = self.order

@@ -170,6 +170,11 @@ class Budget(Specification):
         Exact worst case for pure ε, (ε, δ), μ and attack bounds; for ρ and Rényi divergences a lower bound.
         """
 
+    @abstractmethod
+    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+        """The smallest number that may be stated where an event has these probabilities on two neighbouring data sets:
+        what an audit that has seen them refutes all smaller ones with. Other numbers of the budget stay as they are."""
+
     def advantage(self) -> float:
         """The largest TPR - FPR that it leaves any test between two neighbouring data sets: the worst δ(0)."""
         return _advantage(self)
@@ -258,6 +263,9 @@ class NoPrivacy(Budget):
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         return np.zeros_like(np.asarray(false_positive_rates, dtype=float))
+
+    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+        return np.full(np.shape(rate), math.inf)
 
     def advantage(self) -> float:
         return 1.0

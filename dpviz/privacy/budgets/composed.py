@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from dpviz.errors import UserError
 from dpviz.numbers import short
-from dpviz.privacy import tradeoffs
+from dpviz.privacy import audit, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, pld
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import Noise
@@ -118,6 +118,9 @@ class ApproximateDP(Budget):
         epsilons = divergence + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
         return min(float(counts @ ranges), max(float(epsilons.min()), 0.0))
 
+    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+        return audit.least_epsilon(rate, false_rate, self.delta)
+
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         alpha = np.asarray(false_positive_rates, dtype=float)
         grows, falls, left = math.exp(self.epsilon), math.exp(-self.epsilon), 1 - self.delta
@@ -211,6 +214,9 @@ class TradeOff(Budget):
             "Selections cannot be planned for an attack bound here. State the guarantee in another currency.",
             title="Not available in this currency",
         )
+
+    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+        return audit.least_detection(rate, false_rate, self.false_positive_rate)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         """The lowest that a trade-off function can be that is at least β₀ at α₀: it is convex, so it lies above the

@@ -1,0 +1,330 @@
+"""Audits: what the best attacker can tell from the runs of an algorithm, beside what its plan claims.
+
+Two neighbouring data sets are made up, D and D', with a canary: one record that is as different as a record can be.
+The algorithm runs many times on each; replicates are the runs. Of every run, the attacker gets all releases and forms
+the log-likelihood ratio of D against D' under the declared noise (`privacy.transcripts`), whatever noise was drawn. On
+the first part of the runs the best threshold is chosen, on the rest it is counted how often it tells the data sets
+apart; from these counts follows a lower bound that holds with the stated confidence (`privacy.audit`). The numbers of
+runs are fixed before, and looking K times divides the error by K. Such a bound can refute a claim, never prove one.
+
+Words: Nasr et al. 2023 (thresholds, Gaussian DP); Steinke, Nasr, Jagielski 2023; Jagielski, Ullman, Oprea 2020.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
+
+import numpy as np
+
+from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
+from dpviz.experiments.plan import Plan
+from dpviz.numbers import short
+from dpviz.privacy import audit, tradeoffs
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.budgets import Budget, GaussianDP
+from dpviz.privacy.events import Event, ExpMech, Gaussian, draws_batch, inner_events
+from dpviz.privacy.ledger import Filter, Ledger
+from dpviz.privacy.mechanisms import drawn_seed
+from dpviz.privacy.transcripts import Departure, Transcript, log_likelihood
+from dpviz.problems.base import Problem
+
+BLOCK = 1000  # runs at once on each data set
+DIGITS = 6  # of a score: finer differences are residues of floating-point arithmetic, not of the noise
+TUNING = 0.25  # of the runs, on which the threshold is chosen
+_THRESHOLDS = 200
+_SAME = 1e-9  # relative: outputs that differ by no more are equal but for rounding
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Two neighbouring data sets as built problems with equal facts. row : the one in which they differ; where random
+    batches are drawn, all other rows are alike."""
+
+    one: Problem
+    other: Problem
+    row: int = 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A tiny worst case of one algorithm.
+
+    name : of it in links, such as "nesterov". title : in words. canary : in a sentence, how D and D' differ.
+    budgets : under which it is audited by default, the first one shown first. data : makes the neighbours.
+    """
+
+    name: str
+    title: str
+    algorithm: AnyAlgorithm
+    canary: str
+    budgets: tuple[Budget, ...]
+    data: Callable[[], Neighbours]
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """D and D', built once."""
+        return self.data()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is tested: no two neighbouring data sets can be told apart better than this.
+
+    symbol : of the number, such as "ε", "ε at δ = 10⁻⁵", "μ", "η". value : the number.
+    least : the smallest number that allows an event these probabilities on D and D'; arrays of them.
+    """
+
+    symbol: str
+    value: float
+    least: Callable[[Floats, Floats], Floats]
+
+    @classmethod
+    def of(cls, plan: Plan) -> "Claim":
+        """The tightest claim of a plan that has a number: the range η of one selection; μ if all noise is Gaussian and
+        no batch random; else the budget."""
+        fixed = not isinstance(plan.terms, Filter) and not any(draws_batch(event) for event in set(plan.events))
+        releases = [release for event in plan.events for release in inner_events(event)] if fixed else []
+        if fixed and len(plan.events) == len(releases) == 1 and isinstance(releases[0], ExpMech):
+            return cls("η", releases[0].eta, audit.least_eta)
+        if releases and all(isinstance(release, Gaussian) for release in releases):
+            mu = float(plan.spent("mu")[-1])
+            return cls("μ", mu, GaussianDP.of(mu**2).least)
+        budget = plan.budget
+        return cls(budget.symbol, budget.limit, budget.least)
+
+
+@dataclass(frozen=True)
+class Look:
+    """A bound that was announced: after `runs` runs on each data set that count, `hits` and `false_hits` of the event.
+
+    bound : a lower bound on the claim's number; at all looks together it holds with the audit's confidence.
+    """
+
+    runs: int
+    hits: int
+    false_hits: int
+    bound: float
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A test that was fixed before the runs that count: D where the score is at least `threshold`; with `reverse`, D'
+    where it is at most that."""
+
+    threshold: float
+    reverse: bool = False
+
+    def counts(self, present: Floats, absent: Floats) -> tuple[int, int]:
+        """How often it finds the data set that it looks for where it is, and where it is not."""
+        if self.reverse:
+            return int((absent <= self.threshold).sum()), int((present <= self.threshold).sum())
+        return int((present >= self.threshold).sum()), int((absent >= self.threshold).sum())
+
+
+@dataclass(frozen=True)
+class Progress:
+    """An audit under way.
+
+    present, absent : (k,) scores of the runs on D and on D' so far: the log-likelihood ratios of D against D'.
+    attack : None while the first `tuning` of them are awaited, on which it is chosen. looks : bounds so far.
+    """
+
+    present: Floats
+    absent: Floats
+    tuning: int
+    attack: Attack | None
+    looks: tuple[Look, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How an audit ended.
+
+    claim, symbol : the claimed number and what it counts. bound : what is proven of it, at least, with `confidence`.
+    runs : on each data set, those on which the attack was chosen included. flagged_at : the number of runs at the first
+    look whose bound exceeds the claim; None if none does.
+    """
+
+    symbol: str
+    claim: float
+    bound: float
+    confidence: float
+    runs: int
+    attack: Attack
+    looks: tuple[Look, ...]
+    flagged_at: int | None
+
+    @property
+    def violation(self) -> bool:
+        """Whether the claim is refuted."""
+        return self.flagged_at is not None
+
+    @property
+    def tightness(self) -> float:
+        """The proven part of the claim."""
+        return self.bound / self.claim
+
+    def sentence(self) -> str:
+        """The verdict in words."""
+        what, level = f"{self.symbol} ≥ {short(self.bound)}", f"{100 * self.confidence:g} % confidence"
+        if self.violation:
+            return f"Violation: the attack proves {what}, where {short(self.claim)} is claimed, with {level}."
+        return f"No violation found: the best attack proves {what} of the claimed {short(self.claim)}, with {level}."
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One audit: a case under a budget.
+
+    runs : on each data set, fixed in advance. looks : how often a bound is announced on the way, the last included.
+    seed : None draws one. confidence : that of all bounds together.
+
+    >>> from dpviz.families.accelerated.audits import CASES
+    >>> verdict = Audit(CASES[0], CASES[0].budgets[0], runs=2000, seed=1).run()
+    >>> verdict.violation, 0.5 < verdict.tightness < 1.0
+    (False, True)
+    """
+
+    case: Case
+    budget: Budget
+    runs: int = 10_000
+    looks: int = 10
+    confidence: float = audit.CONFIDENCE
+    seed: int | None = None
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What is audited. Raises UserError where the budget does not fit the algorithm."""
+        return self.case.algorithm.plan(self.case.neighbours.one.facts, self.budget)
+
+    @cached_property
+    def claim(self) -> Claim:
+        """What is tested."""
+        return Claim.of(self.plan)
+
+    @property
+    def tuning(self) -> int:
+        """The first runs on each data set, on which the attack is chosen."""
+        return math.ceil(TUNING * self.runs)
+
+    def claimed(self, false_positive_rates: Floats) -> Floats:
+        """The largest true positive rates that the plan allows any attacker."""
+        return 1 - tradeoffs.tradeoff(self.plan.events, false_positive_rates)
+
+    def run(self) -> Verdict:
+        """To the end."""
+        for progress in self.stream():  # noqa: B007 (there is at least one block)
+            pass
+        return self.verdict(progress)
+
+    def verdict(self, progress: Progress) -> Verdict:
+        """What follows from an audit that has ended."""
+        assert progress.attack is not None and progress.looks
+        claim = self.claim
+        flagged = [look for look in progress.looks if look.bound > claim.value]
+        return Verdict(
+            claim.symbol,
+            claim.value,
+            max(look.bound for look in progress.looks),
+            self.confidence,
+            self.runs,
+            progress.attack,
+            progress.looks,
+            progress.tuning + flagged[0].runs if flagged else None,
+        )
+
+    def stream(self) -> Iterator[Progress]:
+        """Block after block of runs; whoever stops asking stops the audit."""
+        seed, scores = drawn_seed(self.seed), [np.empty(0), np.empty(0)]
+        attack, looks, done = None, list[Look](), 0
+        ends = sorted({*range(BLOCK, self.runs, BLOCK), self.tuning, *self._ends(), self.runs})
+        for end in ends:
+            for world in (0, 1):
+                found = self._scores(world, seed, f"{world}, from {done}", end - done)
+                scores[world] = np.concatenate([scores[world], found])
+            done = end
+            if end == self.tuning:
+                attack = self._tuned(*scores)
+            if attack is not None and end in self._ends():
+                looks.append(self._look(attack, *(values[self.tuning :] for values in scores)))
+            yield Progress(scores[0].copy(), scores[1].copy(), self.tuning, attack, tuple(looks))
+
+    def _ends(self) -> list[int]:
+        """After how many runs a bound is announced."""
+        rest = self.runs - self.tuning
+        return [self.tuning + math.ceil(rest * (look + 1) / self.looks) for look in range(self.looks)]
+
+    def _look(self, attack: Attack, present: Floats, absent: Floats) -> Look:
+        hits, false_hits = attack.counts(present, absent)
+        level = 1 - (1 - self.confidence) / self.looks
+        rates = audit.separated(hits, len(present), false_hits, len(absent), level)
+        return Look(len(present), hits, false_hits, float(self.claim.least(*rates)))
+
+    def _tuned(self, present: Floats, absent: Floats) -> Attack:
+        """The test that would prove most on these runs."""
+        level = 1 - (1 - self.confidence) / self.looks
+        both = np.unique(np.concatenate([present, absent]))
+        thresholds = both[np.unique(np.linspace(0, len(both) - 1, _THRESHOLDS).round().astype(int))]
+        attacks = [Attack(float(value), reverse) for reverse in (False, True) for value in thresholds]
+        counts = np.array([attack.counts(present, absent) for attack in attacks])
+        rates = audit.separated(counts[:, 0], len(present), counts[:, 1], len(absent), level)
+        return attacks[int(np.argmax(self.claim.least(*rates)))]
+
+    def _scores(self, world: int, seed: int, release: str, runs: int) -> Floats:
+        """(runs,) scores of fresh runs on D (world 0) or D' (world 1)."""
+        return scores(self.case.algorithm, self.plan, self.case.neighbours, world, seed, release, runs)
+
+
+def scores(
+    algorithm: AnyAlgorithm, plan: Plan, data: Neighbours, world: int, seed: int, release: str, runs: int
+) -> Floats:
+    """(runs,) log-likelihood ratios of D against D' of so many runs on D (world 0) or D' (world 1), rounded.
+
+    Infinite where an output of the run is none that the same releases lead to on the other data set.
+    """
+    problems = (data.one, data.other)
+    sampled = any(draws_batch(event) for event in _events(plan))
+    true = Transcript(Ledger(plan.terms, runs), seed, release)
+    again = {
+        (which, taken): Transcript(Ledger(plan.terms, runs), seed, release, true, data.row, taken)
+        for which in (0, 1)
+        for taken in ((True, False) if sampled else (True,))
+        if sampled or which != world
+    }
+    steps = [iter(algorithm.run(problems[world], plan, true))]
+    steps += [iter(algorithm.run(problems[which], plan, source)) for (which, _), source in again.items()]
+    told = np.zeros(runs, dtype=bool)
+    try:
+        for first, *others in zip_longest(*steps):
+            for (which, _), snapshot in zip(again, others, strict=True):
+                if which != world:
+                    told |= _differ(first, snapshot)
+    except Departure:
+        told[:] = True
+    logs = [log_likelihood(again.get((which, True), true), again.get((which, False))) for which in (0, 1)]
+    ratio = np.round(logs[0] - logs[1], DIGITS)
+    return np.where(told, math.inf if world == 0 else -math.inf, ratio)
+
+
+def _events(plan: Plan) -> set[Event]:
+    return set(plan.terms.allowed.values()) if isinstance(plan.terms, Filter) else set(plan.events)
+
+
+def _differ(one: Snapshot | None, other: Snapshot | None) -> np.ndarray | bool:
+    """(R,) where two snapshots show something else."""
+    if one is None or other is None:
+        return True
+    different = np.zeros(one.replicates, dtype=bool)
+    for mine, its in ((one.output, other.output), (one.released, other.released)):
+        for name, values in mine.items():
+            near = np.isclose(values, its[name], rtol=_SAME, atol=_SAME, equal_nan=True)
+            different |= ~near.reshape(len(near), -1).all(axis=1)
+    for name in ("active", "status"):
+        mine, its = getattr(one, name), getattr(other, name)
+        if (mine is None) != (its is None):
+            return True
+        if mine is not None:
+            different |= np.asarray(mine) != np.asarray(its)
+    return different

@@ -1,0 +1,158 @@
+"""Releases as they leave a mechanism: from which value, under which law, and how likely what left was.
+
+A run has a witness (`Source._passed`) that sees every release. That of a usual run looks away. That of an audit notes
+them, and in a second run on another data set hands out the same ones again: so the densities of one transcript under
+both data sets are known (`transcripts`).
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.matrix_factorisation import Factorisation
+from dpviz.privacy.queries import Sample
+
+Standard = Literal["laplace", "standard_normal"]
+_NODES = 400  # of the noisy threshold's law; what is left of a probability's error is far below a run's chance
+
+
+@dataclass(slots=True)
+class Release(ABC):
+    """One release, for R' replicates.
+
+    value : (R', ...) what it was computed from. found : (R', ...) what leaves. replicates : (R',) for whom.
+    batch : the rows that it was computed on; None where that is the whole table or was said before.
+    """
+
+    value: np.ndarray
+    found: np.ndarray
+    replicates: np.ndarray
+    batch: Sample | None
+
+    @abstractmethod
+    def log_density(self) -> Floats:
+        """(R',) logarithm of the density of what was found, but for a constant that no data set changes."""
+
+
+@dataclass(slots=True)
+class Noised(Release):
+    """Value plus independent noise of this scale, a scalar or (R',); 0 for none."""
+
+    law: Standard
+    scale: float | np.ndarray
+
+    def log_density(self) -> Floats:
+        rows = len(self.value)
+        scale = np.broadcast_to(np.asarray(self.scale, dtype=float), rows)
+        away = np.abs(self.found - self.value).reshape(rows, -1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            units = np.where(away > 0, away / scale[:, None], 0.0)  # no noise, no distance
+            units = units if self.law == "laplace" else units**2 / 2
+            sizes = np.where(scale > 0, np.log(scale), 0.0)
+        return -units.sum(axis=1) - away.shape[1] * sizes
+
+
+@dataclass(slots=True)
+class Selected(Release):
+    """Indices (R', most), -1 for none, drawn with probabilities ∝ exp(slope · utility); value : the utilities, (R', k)
+    for all draws or (R', most, k). slope : (R',)."""
+
+    slope: np.ndarray
+
+    def log_density(self) -> Floats:
+        slope = self.slope.reshape(-1, *[1] * (self.value.ndim - 1))
+        logits = log_weights(self.value, slope)
+        logits = logits if logits.ndim == 3 else logits[:, None]
+        logs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        logs = np.broadcast_to(logs, (*self.found.shape, logits.shape[-1]))
+        each = np.take_along_axis(logs, np.maximum(self.found, 0)[..., None], axis=-1)[..., 0]
+        return np.asarray(np.where(self.found >= 0, each, 0.0).sum(axis=1))
+
+
+def log_weights(utilities: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Logarithms of the weights of indices, 0 for the best; of infinite slope, only the best can be chosen: utilities
+    that one row cannot move at all (Δ = 0) are public."""
+    gaps = utilities - utilities.max(axis=-1, keepdims=True)
+    if not np.isinf(slope).any():
+        return np.asarray(slope * gaps)
+    with np.errstate(invalid="ignore"):
+        return np.where(gaps < 0, slope * gaps, 0.0)
+
+
+@dataclass(slots=True)
+class Accepted(Release):
+    """The first index (R',) of values (R', k) that reaches a noisy threshold, -1 for none. threshold, noise : (R', 1)
+    scales of the Laplace noise on the threshold and on the values."""
+
+    threshold: np.ndarray
+    noise: np.ndarray
+
+    def log_density(self) -> Floats:
+        places = (np.arange(_NODES) + 0.5) / _NODES
+        heights = self.threshold * np.where(places < 0.5, np.log(2 * places), -np.log(2 - 2 * places))  # (R', nodes)
+        before, found = np.ones_like(heights), np.zeros(len(self.value))
+        for index in range(self.value.shape[1]):
+            below = _laplace_below(heights - self.value[:, index : index + 1], self.noise)
+            here = self.found == index
+            found[here] = (before * (1 - below))[here].mean(axis=1)
+            before *= below
+        none = self.found < 0
+        found[none] = before[none].mean(axis=1)
+        with np.errstate(divide="ignore"):
+            return np.log(found)
+
+
+def _laplace_below(height: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """The chance that Laplace noise of this scale is below a height."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tail = np.exp(-np.where(height == 0, 0.0, np.abs(height) / scale)) / 2
+    return np.where(height < 0, tail, 1 - tail)
+
+
+@dataclass(slots=True)
+class Summed(Release):
+    """One of a series of running sums: value plus row `step`, from 0, of B z for a factorisation, scale (R',) times.
+
+    series : the running sums, the same object for all of them.
+    """
+
+    scale: np.ndarray
+    series: object
+    factorisation: Factorisation
+    step: int
+
+    def log_density(self) -> Floats:
+        raise TypeError("how likely a running sum is depends on those before; `transcripts` knows them")
+
+
+@dataclass(slots=True)
+class Multiplied(Release):
+    """A symmetric matrix with GOE noise times a unit vector; value : its mean (R', d) given the earlier products.
+
+    unit : (R', d) the vector. basis : (R', k, d) the earlier ones. scale : of the noise on the diagonal.
+    """
+
+    unit: np.ndarray
+    basis: np.ndarray
+    scale: float
+
+    def log_density(self) -> Floats:
+        """s² along the vector, s²/2 on what is orthogonal to it and to all before; the rest is known by symmetry."""
+        away = self.found - self.value
+        along = (away * self.unit).sum(axis=1)
+        known = np.einsum("rkd,rd->rk", self.basis, away)
+        square = (away**2).sum(axis=1) - along**2 - (known**2).sum(axis=1)
+        return -(along**2 / 2 + np.maximum(square, 0.0)) / self.scale**2
+
+
+class Source(Protocol):
+    """The mechanisms of a run, as batches, leaves and sums know them: where noise comes from, who sees what leaves."""
+
+    def _drawn(self, distribution: Standard, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """(R', *shape) standard draws, each replicate's from its own stream."""
+
+    def _passed(self, release: Release) -> np.ndarray:
+        """What leaves: what was found, or in a second run what was found in the first."""

@@ -1,0 +1,118 @@
+"""Transcripts: all releases of a run, and how likely they would have been on another data set.
+
+An algorithm acts on what was released, on public random numbers and on facts. So a second run of it, on a neighbouring
+data set and with the releases of the first one handed out again, asks the queries that this data set would have been
+asked along that very path. From the values of these queries in both runs follow the densities of one transcript under
+both data sets, whatever is adaptive about the algorithm: what the best of all attackers compares (Neyman and Pearson).
+
+For audits on data that an auditor made up: transcripts say what the queries' values are.
+"""
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.batches import Batch, Replicates
+from dpviz.privacy.events import Event, Sub
+from dpviz.privacy.ledger import Ledger, LedgerError, times_of
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
+from dpviz.privacy.releases import Release, Standard, Summed
+
+
+class Transcript(Mechanisms):
+    """Mechanisms that note every release and how likely it was, for R replicates that share one stream of numbers.
+
+    of : the transcript whose releases are handed out again, in order; with the same seed and release, so that public
+        random numbers are the same. None: releases are drawn.
+    row, taken : of releases handed out again, whether that row of the table is in every random batch, where all other
+        rows are alike; None where batches are the whole table.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        seed: int,
+        release: str = "",
+        of: "Transcript | None" = None,
+        row: int = 0,
+        taken: bool = True,
+    ) -> None:
+        super().__init__(ledger, seed, release=release)
+        self._of, self._row, self._taken = of, row, taken
+        self._noted: list[Release] = []
+        self._chance: float | None = None  # that the row is in the batch that was opened last
+        self._whitened: dict[int, list[np.ndarray]] = {}
+        self.fixed = np.zeros(self.replicates)  # log densities of releases on rows that everybody knows, added up
+        self.sampled: list[tuple[float, Floats]] = []  # of each random batch: the row's chance, and log densities
+
+    def _streams(self, seed: int, purpose: Purpose, release: str) -> list[np.random.Generator]:
+        return streams(seed, purpose, 1, release) * self.replicates
+
+    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        if self._of is not None:
+            return np.zeros((len(rows), *shape))  # what leaves is what left before
+        drawn: np.ndarray = getattr(self._noise[0], distribution)(size=(len(rows), *shape))
+        return drawn
+
+    def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
+        if not isinstance(event, Sub):
+            return super().batch(event, rows, table)
+        if event.kind == "poisson":
+            raise LedgerError("batches of random size are not replayed")
+        self._chance = event.m / event.n
+        self.sampled.append((self._chance, np.zeros(self.replicates)))
+        if self._of is None:
+            return super().batch(event, rows, table)
+        self._ledger.charge(event, times_of(rows, self.replicates))
+        others = np.delete(np.arange(event.n), self._row)
+        chosen = np.append(others[: event.m - 1], self._row) if self._taken else others[: event.m]
+        whom = self._chosen(rows)
+        indices = np.tile(chosen, (len(whom), 1))
+        return Batch(event, whom, self, self._ledger.relation, indices=indices, size=event.m)
+
+    def _passed(self, release: Release) -> np.ndarray:
+        if self._of is not None:
+            release.found = self._of._left(len(self._noted), release).copy()
+        self._noted.append(release)
+        logs = self._whitened_density(release) if isinstance(release, Summed) else release.log_density()
+        secret = self._chance is not None and isinstance(release.batch, Batch) and not release.batch.whole
+        total = self.sampled[-1][1] if secret else self.fixed
+        np.add.at(total, release.replicates, logs)
+        return release.found
+
+    def _left(self, place: int, asked: Release) -> np.ndarray:
+        """What left at a place of the transcript, when the other run asks for a release of this kind."""
+        noted = self._noted[place] if place < len(self._noted) else None
+        same = type(noted) is type(asked) and np.array_equal(noted.replicates, asked.replicates)
+        if noted is None or not same or noted.found.shape != asked.found.shape:
+            raise Departure(f"release {place + 1} would have been another one on this data set")
+        return noted.found
+
+    def _whitened_density(self, release: Summed) -> Floats:
+        """Of a running sum given those before: its share of the standard normal draws z in the noise B z."""
+        past = self._whitened.setdefault(id(release.series), [])
+        scale = release.scale.reshape(-1, *[1] * (release.found.ndim - 1))
+        noise = np.zeros((self.replicates, *release.found.shape[1:]))
+        noise[release.replicates] = (release.found - release.value) / scale
+        past.append(noise)
+        decoder = release.factorisation.decoder()[: release.step + 1, : release.step + 1]
+        draws = solve_triangular(decoder, np.stack(past).reshape(len(past), -1), lower=True)[-1].reshape(noise.shape)
+        square = (draws**2).reshape(len(draws), -1).sum(axis=1)[release.replicates]
+        return np.asarray(-square / 2 - noise[0].size * np.log(release.scale))
+
+
+class Departure(LedgerError):
+    """A run on another data set, given the same releases, asks for other ones: it acts on what was not released."""
+
+
+def log_likelihood(present: Transcript, absent: Transcript | None = None) -> Floats:
+    """(R,) log density of the transcript that both hand out again, on one data set.
+
+    present, absent : with the row in every random batch, and in none; the latter only where batches are random. The
+    batches are secret, so that what is released on one has the density of a mixture.
+    """
+    total = present.fixed.copy()
+    for place, (chance, logs) in enumerate(present.sampled):
+        assert absent is not None
+        total += np.logaddexp(np.log(chance) + logs, np.log1p(-chance) + absent.sampled[place][1])
+    return total
