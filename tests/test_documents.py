@@ -124,6 +124,7 @@ def test_the_decisions_have_a_context_a_decision_and_a_consequence() -> None:
 
 
 EXAMPLES = {
+    "dpviz.experiments.audit": ["Audit"],
     "dpviz.experiments.experiment": ["Experiment"],
     "dpviz.experiments.export": ["to_csv", "to_script"],
     "dpviz.experiments.plan": ["Plan"],
