@@ -136,7 +136,7 @@ def execute(
 
     heard : called at first and after every step with what was recorded, None while the data are loaded, and the
         progress.
-    max_seconds : of computing time of this thread; below 0, it is not begun.
+    max_seconds : of computing time of this thread and of processes that work for the run; below 0, it is not begun.
     """
     if stopping.is_set() or max_seconds < 0:
         return Outcome("stopped" if stopping.is_set() else "timeout")
@@ -154,7 +154,7 @@ def execute(
     trace = running.trace
     if trace is not None and cell.keep == "last":
         trace = trace.ends()
-    return Outcome(state, message, trace, time.thread_time() - began, running.left_out)
+    return Outcome(state, message, trace, time.thread_time() - began + running.elsewhere, running.left_out)
 
 
 class _Running:
@@ -171,6 +171,7 @@ class _Running:
         self._ends = time.thread_time() + max_seconds
         self.trace: Trace | None = None
         self.left_out: dict[str, str] = {}
+        self.elsewhere = 0.0  # seconds of computing time of other processes
 
     def all_arms(self) -> Ending:
         """Run the experiment. Where an arm meets a mistake and only the ends are kept, each arm runs by itself.
@@ -205,12 +206,13 @@ class _Running:
         return state
 
     def _stream(self, experiment: Experiment) -> Ending:
-        steps = experiment.stream(self._cell.tables)
+        steps, before = experiment.stream(self._cell.tables), self.elsewhere
         for step in steps:
+            self.elsewhere = before + step.elsewhere
             if step.trace.lanes:  # data are loaded
                 self.trace = step.trace
             self._heard(self.trace, step.progress)
-            late = time.thread_time() > self._ends
+            late = time.thread_time() + self.elsewhere > self._ends
             if late or self._stopping.is_set():
                 steps.close()  # type: ignore[attr-defined]  # streams are generators: this records the last state
                 return "stopped" if self._stopping.is_set() else "timeout"

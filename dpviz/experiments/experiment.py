@@ -51,12 +51,16 @@ class Arm(Specification):
 
 @dataclass(frozen=True)
 class Step:
-    """One advance of one arm: its snapshot, the trace so far, and the progress of the whole run in [0, 1]."""
+    """One advance of one arm: its snapshot, the trace so far, and the progress of the whole run in [0, 1].
+
+    elsewhere : seconds of computing time that other processes have taken for the run so far.
+    """
 
     label: str
     snapshot: Snapshot
     trace: Trace
     progress: float
+    elsewhere: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -246,7 +250,8 @@ class Experiment(Specification):
                 snapshot = run.advance()
                 if snapshot is not None:
                     done = sum(other.progress * other.weight for other in runs)
-                    yield Step(run.label, snapshot, trace, min(1.0, done / sum(other.weight for other in runs)))
+                    progress = min(1.0, done / sum(other.weight for other in runs))
+                    yield Step(run.label, snapshot, trace, progress, problem.elsewhere)
         finally:
             for run in runs:
                 run.close()

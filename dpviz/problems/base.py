@@ -209,6 +209,11 @@ class Problem(ABC):
         """Compute what diagnostics compare with, such as a minimum, with pauses; else the first diagnostic does."""
         yield from ()
 
+    @property
+    def elsewhere(self) -> float:
+        """Seconds of computing time that other processes have taken for it so far."""
+        return 0.0
+
 
 Diagnostics = dict[str, np.ndarray]
 

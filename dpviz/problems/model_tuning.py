@@ -270,6 +270,10 @@ class ModelProblem(TuningProblem):
         self._learner, self._users = learner, users
         self._trainers = Trainers(learner, facts.training_seconds)
 
+    @property
+    def elsewhere(self) -> float:
+        return self._trainers.elsewhere
+
     def _losses(self, points: np.ndarray) -> np.ndarray:
         return self._users.means(self._learner.losses(points))
 

@@ -1,5 +1,7 @@
 """A process that trains for a run beside it. Started as `python -m dpviz.problems.trainer`, by `Trainers`."""
 
+import time
+
 from dpviz.messages import pack, unpack
 from dpviz.problems.learners import LEARNERS
 from dpviz.processes import Parent
@@ -14,7 +16,9 @@ def main() -> None:
     learner = LEARNERS[header["learner"]](arrays, **header["settings"])
     for message in messages:
         header, arrays = unpack(message)
-        parent.send(pack(header, {"losses": learner.losses(arrays["points"])}))
+        began = time.process_time()
+        losses = learner.losses(arrays["points"])
+        parent.send(pack(header | {"seconds": time.process_time() - began}, {"losses": losses}))
 
 
 if __name__ == "__main__":

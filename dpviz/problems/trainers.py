@@ -71,13 +71,15 @@ class Trainers:
     """Who trains: this process, and others beside it if a training takes `seconds` and that is long.
 
     Several may ask at a time, in turns: the arms of an experiment share the problem.
+
+    elsewhere : seconds of computing time that the others have taken so far.
     """
 
     def __init__(self, learner: Learner, seconds: float) -> None:
         self._learner, self.wanted = learner, seconds >= SLOW and beside() > 0
         self._helpers: list[_Helper] = []
         self._given: dict[int, tuple[_Call, int]] = {}  # what the others have, by its number: whose, and which point
-        self._started, self._numbers = False, count()
+        self._started, self._numbers, self.elsewhere = False, count(), 0.0
         weakref.finalize(self, _end, self._helpers)
 
     def losses_in_parts(self, points: np.ndarray) -> Parts[np.ndarray]:
@@ -122,6 +124,7 @@ class Trainers:
             while helper.busy and (message := helper.child.receive(seconds)) is not None:
                 header, arrays = unpack(message)
                 helper.busy.discard(header["number"])
+                self.elsewhere += header["seconds"]
                 asked = self._given.pop(header["number"], None)
                 if asked is not None:
                     asked[0].take(asked[1], arrays["losses"][0])

@@ -1,5 +1,6 @@
 """Long steps: they pause, so that Stop and the time limit are seen; pausing changes no result."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import product
@@ -15,7 +16,7 @@ from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
-from dpviz.experiments.cells import InThread
+from dpviz.experiments.cells import Cell, InThread
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.runner import Job
@@ -105,6 +106,12 @@ def test_a_run_is_stopped_and_timed_out_inside_a_step_and_keeps_its_last_state()
     for job in (timed_out, stopped):
         assert job.trace is not None and job.trace.series("it", "value")[0].tolist() == [0, 1]
         assert job.progress == 0.5
+
+
+def test_what_other_processes_compute_for_a_run_counts_against_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Point, "elsewhere", 100.0)
+    ((_, outcome),) = InThread(99.0).run([Cell(endless())], threading.Event())
+    assert outcome.state == "timeout" and 100.0 < outcome.seconds < 101.0
 
 
 def stopping(steps: Iterator, job: Job) -> Iterator:

@@ -196,6 +196,7 @@ def test_who_trains_makes_no_difference(monkeypatch: pytest.MonkeyPatch, in_a_cr
     while not here or len(here) == len(x):  # until the other process has started, and has found something
         here.clear()
         assert np.array_equal(finished(problem._losses_in_parts(x)), expected)
+    assert problem.elsewhere > 0 == alone.elsewhere
     one, two = (problem._losses_in_parts(part) for part in (x, x[::-1]))  # two arms in turns
     next(one)
     assert np.array_equal(finished(two), expected[::-1]) and np.array_equal(finished(one), expected)
