@@ -43,9 +43,9 @@ class End:
         return self.across > FRAME
 
 
-def fits(ends: Sequence[End], height: float) -> bool:
+def fits(ends: Sequence[End], height: float, most: int = MOST) -> bool:
     """Whether there is room for the labels, one below the other, in a frame of this height in pixels."""
-    return 0 < len(ends) <= MOST and sum(_height(len(end.lines)) for end in ends) <= height
+    return 0 < len(ends) <= most and sum(_height(len(end.lines)) for end in ends) <= height
 
 
 def margin(ends: Sequence[End]) -> int:

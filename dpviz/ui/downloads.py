@@ -9,6 +9,7 @@ import streamlit as st
 
 from dpviz.experiments import export
 from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.pins import Pin, to_file
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.sweep import Sweep
 from dpviz.experiments.sweep_result import SweepResult
@@ -43,6 +44,17 @@ def settings(page: str, experiment: Experiment) -> None:
         export.file_name(page, experiment, "json"),
         f"{page}_settings",
         "For the shell: `python -m dpviz run`, `sweep` or `plan` and the name of this file.",
+    )
+
+
+def pins(page: str, kept: Sequence[Pin]) -> None:
+    """The pins of a page: settings with names, without data and results."""
+    _button(
+        "Pins (JSON)",
+        partial(to_file, kept),
+        f"dpviz_{page}_pins.json",
+        f"{page}_pins_json",
+        "The settings of every pin, for another day or another person: load them here again.",
     )
 
 

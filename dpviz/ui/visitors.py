@@ -60,6 +60,11 @@ class Visitor:
         self.lost.pop(key, None)
         self._all.add(run)
 
+    def drop(self, key: str) -> None:
+        """Remember a run no longer."""
+        self.runs.pop(key, None)
+        st.session_state.pop(key, None)
+
     def forget(self, tables: Collection[str]) -> None:
         """Let go of the tables, by name, of a file that its visitor has removed."""
         for run in self._all:

@@ -17,7 +17,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.ui import downloads, explain
 from dpviz.ui.controls import Panel, Settings, in_place
-from dpviz.ui.experiment import controls, guarantee, hero, plan, results, sweep_tab
+from dpviz.ui.experiment import controls, guarantee, hero, pins, plan, results, sweep_tab
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import EVERY, Catalogue, Chosen, Group, Offer
@@ -143,6 +143,16 @@ class FamilyPage:
         """The plans of an experiment and what theory says of them, cached. Raises UserError if no arm has a plan."""
         return plan.view(experiment.to_json(), self.predict)
 
+    def ready(self, experiment: Experiment) -> Ready:
+        """What an experiment on public data needs to run. Raises UserError if no arm has a plan."""
+        shown = self.view(experiment)
+        return Ready(shown.experiment, shown.plans)
+
+    def knows(self, experiment: Experiment) -> bool:
+        """Whether it compares methods of this page."""
+        methods = {type(method) for method in self.catalogue.methods.values()}
+        return any(type(arm.algorithm) in methods for arm in experiment.arms)
+
     def settings(self, experiment: Experiment) -> dict[str, Any]:
         """The controls that rebuild an experiment. Raises ValueError for one that the page cannot express."""
         offer = self.offer_of(experiment.problem)
@@ -174,6 +184,7 @@ class _Places:
     messages: DeltaGenerator
     picture: DeltaGenerator
     number: DeltaGenerator
+    pins: DeltaGenerator
     line: DeltaGenerator
     advice: DeltaGenerator
     preset: DeltaGenerator
@@ -184,11 +195,12 @@ def show(page: FamilyPage) -> None:
     """Draw the page."""
     panel = Panel(page.prefix)
     preset_menu.apply_pending(panel, page.settings)
+    pins.arrive(panel, page.knows)
     places = _reserve(page)
     begun = run_panel.begun(panel.page)
     if begun:  # what was asked for comes first: the rest of the page is as it was
         with places.picture:
-            hero.picture(panel, True, page.picture)
+            hero.picture(panel, True, pins.beneath(panel, page.picture))
     chosen = _choose(page, panel, places)
     shown = _plan(page, chosen, places)
     _run(page, chosen, shown, places, begun)
@@ -202,7 +214,7 @@ def _reserve(page: FamilyPage) -> _Places:
     first, second, bar = st.columns([4, 4, 3], gap="medium", vertical_alignment="bottom")
     messages = st.container()
     picture, number = st.columns([7, 4], gap="medium")
-    return _Places(first, second, bar, messages, picture, number, *(st.container() for _ in range(4)))
+    return _Places(first, second, bar, messages, picture, number, *(st.container() for _ in range(5)))
 
 
 def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
@@ -307,11 +319,14 @@ def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Pla
         active = run_panel.bar(panel, page.texts.TITLE, ready)
     with places.picture:
         if not pictured:
-            hero.picture(panel, active, page.picture)
+            hero.picture(panel, active, pins.beneath(panel, page.picture))
         if ready is not None:
             run_panel.outlook(panel, ready)
     with places.number:
         hero.number(panel, chosen.noise, page.number)
+        pins.button(panel, page.picture, page.knows)
+    with places.pins:
+        pins.show(panel, page.texts.TITLE, chosen.experiment, page.picture, page.ready)
 
 
 def _results(page: FamilyPage, chosen: _Chosen) -> None:

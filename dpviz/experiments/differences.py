@@ -1,0 +1,103 @@
+"""What is set differently in two experiments, in the words of their controls."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpviz.datasets.base import DatasetSpecification
+from dpviz.experiments.algorithm import Algorithm
+from dpviz.experiments.experiment import Experiment
+from dpviz.numbers import short
+from dpviz.privacy.budgets import Budget
+from dpviz.problems.base import ProblemSpecification
+from dpviz.specification import Control, Specification, kind_named
+
+LONGEST = 40  # characters of a value that are written out
+_PARTS = {"data": "Data", "problem": "Problem", "budget": "Privacy budget", "algorithm": "Algorithm"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One setting, by its label, with what it was and what it is: "Steps T", "100", "20"."""
+
+    label: str
+    before: str
+    after: str
+
+    def describe(self) -> str:
+        """In words: "Steps T: 100 → 20"."""
+        return f"{self.label}: {self.before} → {self.after}"
+
+
+def differences(before: Experiment, after: Experiment) -> tuple[Difference, ...]:
+    """What has changed from one experiment to the other; what changed in the same way in several methods is one.
+
+    Methods are compared by their labels, and those that only one of the two has are named together.
+    """
+    first, second = (json.loads(experiment.to_json()) for experiment in (before, after))
+    arms = [{arm["label"]: arm for arm in found.pop("arms")} for found in (first, second)]
+    common = [label for label in arms[0] if label in arms[1]]
+    found = list(_walked(first, second, ""))
+    if any(len(common) < len(side) for side in arms):
+        names = (", ".join(label for label in side if label not in common) or "none" for side in arms)
+        found.append(Difference("Methods", *names))
+    for label in common:
+        found += _walked(arms[0][label], arms[1][label], "")
+    return tuple(dict.fromkeys(found))
+
+
+def _walked(before: Any, after: Any, name: str, control: Control | None = None) -> Iterator[Difference]:
+    """The differences of two parts of the JSON trees; `name` is the last word of their path."""
+    if before == after:
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping) and before.get("kind") == after.get("kind"):
+        controls = _controls(before)
+        for key in before:
+            yield from _walked(before[key], after[key], key, controls.get(key))
+        return
+    label = control.title if control is not None else _PARTS.get(name, name.replace("_", " ").capitalize())
+    yield Difference(label, *_texts(before, after, control))
+
+
+def _controls(part: Mapping[str, Any]) -> Mapping[str, Control]:
+    return {control.name: control for control in _class(part).controls()}
+
+
+def _class(part: Mapping[str, Any]) -> type[Specification]:
+    return kind_named(part["kind"])
+
+
+def _texts(before: Any, after: Any, control: Control | None) -> tuple[str, str]:
+    """Two values that differ, in texts that differ: numbers with as many digits as that takes."""
+    for digits in (4, 9, 17):
+        texts = _text(before, control, digits), _text(after, control, digits)
+        if texts[0] != texts[1] and max(map(len, texts)) <= LONGEST:
+            return texts
+    return "other", "changed"
+
+
+def _text(value: Any, control: Control | None, digits: int) -> str:
+    if isinstance(value, Mapping):
+        return _described(value)
+    if control is not None and control.options:
+        return control.options.get(value, str(value))
+    if value is None:
+        return "by theory" if control is not None and control.optional else "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, (int, float)):
+        return short(value, digits)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(_text(item, None, digits) for item in value)
+    return str(value)
+
+
+def _described(part: Mapping[str, Any]) -> str:
+    """A part of another kind: a budget by what it guarantees, everything else by its title."""
+    cls = _class(part)
+    if issubclass(cls, Budget):
+        return cls.from_json(json.dumps(part)).describe()
+    if issubclass(cls, Algorithm) or issubclass(cls, ProblemSpecification) or issubclass(cls, DatasetSpecification):
+        return cls.title or cls.__name__
+    return cls.__name__

@@ -1,0 +1,178 @@
+"""Ghosts: the lines of earlier pictures, faint and dotted, beneath the lines of the present one."""
+
+import html
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dpviz.numbers import short
+from dpviz.plots import style
+from dpviz.plots.axes import Range, axis
+from dpviz.plots.labels import NAME, End, draw, fits, margin
+from dpviz.plots.style import ArmStyle
+
+OPACITY = 0.38
+DECADES = 2.0  # that a log axis grows downwards, at most
+MOST = 10  # labels beside a figure with ghosts, if there is room
+_ROOM = 0.03  # of the height, beside ghosts at its edge
+_DASH, _EMPTY = "dot", "circle-open"
+
+
+@dataclass(frozen=True, eq=False)
+class Ghost:
+    """A line of an earlier picture, or its dots: x and y (k,), the methods that it stands for, its colour."""
+
+    x: np.ndarray
+    y: np.ndarray
+    names: tuple[str, ...]
+    color: str
+    dots: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What is kept of an earlier picture.
+
+    axes : the titles of both. ghosts : of its methods with privacy. not_private : whether they read the raw data.
+    """
+
+    axes: tuple[str, str]
+    ghosts: tuple[Ghost, ...]
+    not_private: bool
+
+
+def taken(figure: go.Figure, references: Collection[str]) -> Drawn:
+    """What is kept of a picture; `references` are methods without privacy, which do not depend on the budget."""
+    ghosts = []
+    for trace in _named(figure):
+        names = _names(trace)
+        if not set(names) <= set(references):
+            color = trace.line.color or trace.marker.color
+            ghosts.append(Ghost(np.array(trace.x), np.array(trace.y), names, color, trace.mode == "markers"))
+    return Drawn(_axes(figure), tuple(ghosts), _marked(figure))
+
+
+def over(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Figure:
+    """The figure with the ghosts of pictures that have its axes, by the name of each picture.
+
+    Of each picture those of the methods that the figure shows, or all if it shows none of them. The figure's own ranges
+    grow to hold them; their labels stand at their own ends, as far as there is room.
+    """
+    fitting = [(name, drawn) for name, drawn in pinned if drawn.axes == _axes(figure)]
+    shown = [(name, ghost) for name, drawn in fitting for ghost in _alike(drawn, figure)]
+    if not shown or figure.layout.yaxis.range is None:  # nothing is drawn there yet
+        return figure
+    found = go.Figure(figure)
+    labelled = any(shape.name == NAME for shape in figure.layout.shapes)
+    before = len(found.data)
+    found.add_traces([_trace(name, ghost) for name, ghost in shown])
+    ground = sum(trace.type == "contour" for trace in found.data)  # beneath the lines, and above the ground
+    found.data = (*found.data[:ground], *found.data[before:], *found.data[ground:before])
+    if not shown[0][1].dots:
+        shown_range = _grown(found, [ghost.y for _, ghost in shown])
+        if labelled:
+            _label(found, shown, shown_range)
+    if not _marked(found) and any(drawn.not_private for _, drawn in fitting):
+        layout = style.layout("", "", not_private=True)
+        found.layout.annotations += tuple(map(go.layout.Annotation, layout["annotations"]))
+    return found
+
+
+def _named(figure: go.Figure) -> Iterator[go.Scatter]:
+    """The lines and dots that have names of their own."""
+    return (
+        trace
+        for trace in figure.data
+        if trace.type == "scatter" and trace.name and trace.showlegend is not False and len(trace.x)
+    )
+
+
+def _names(trace: go.Scatter) -> tuple[str, ...]:
+    return tuple(trace.meta) if isinstance(trace.meta, (list, tuple)) else (str(trace.name),)
+
+
+def _axes(figure: go.Figure) -> tuple[str, str]:
+    return str(figure.layout.xaxis.title.text), str(figure.layout.yaxis.title.text)
+
+
+def _marked(figure: go.Figure) -> bool:
+    return any(note.name == "not private" for note in figure.layout.annotations)
+
+
+def _alike(drawn: Drawn, figure: go.Figure) -> Sequence[Ghost]:
+    """The ghosts of the methods that a figure shows; all, if it shows none of them."""
+    live = {name for trace in _named(figure) for name in _names(trace)}
+    return [ghost for ghost in drawn.ghosts if live.intersection(ghost.names)] or drawn.ghosts
+
+
+def _title(name: str, ghost: Ghost) -> str:
+    methods = ghost.names[0] if len(ghost.names) == 1 else f"{ghost.names[0]} + {len(ghost.names) - 1} equal"
+    return f"{name}: {methods}"
+
+
+def _trace(name: str, ghost: Ghost) -> dict[str, Any]:
+    look = {"marker": {"color": ghost.color, "symbol": _EMPTY, "size": 9}} if ghost.dots else {}
+    return look | {
+        "type": "scatter",
+        "mode": "markers" if ghost.dots else "lines",
+        "x": ghost.x,
+        "y": ghost.y,
+        "name": html.escape(_title(name, ghost), quote=False),
+        "line": {"color": ghost.color, "dash": _DASH, "width": 2},
+        "opacity": OPACITY,
+        "showlegend": True,
+        "legendrank": 1001,  # after the figure's own lines
+        "hoverinfo": "skip",
+    }
+
+
+def _grown(figure: go.Figure, ghosts: Sequence[np.ndarray]) -> Range:
+    """Make the vertical axis hold the ghosts; a log axis goes at most two decades below its own lines."""
+    log = figure.layout.yaxis.type == "log"
+    values = np.concatenate([values[np.isfinite(values) & ((values > 0) | (not log))] for values in ghosts])
+    low, high = (float(end) for end in figure.layout.yaxis.range)
+    if len(values):
+        ends = np.array([values.min(), values.max()], dtype=float)
+        lowest, highest = (np.log10(ends) if log else ends).tolist()
+        room, least = _ROOM * (high - low), low - DECADES if log else -np.inf
+        low, high = min(low, max(lowest, least) - room), max(high, highest + room)
+    grown = Range(low, high, log)
+    figure.update_yaxes(axis(figure.layout.yaxis.title.text, log, grown))
+    return grown
+
+
+def _label(figure: go.Figure, shown: Sequence[tuple[str, Ghost]], shown_range: Range) -> None:
+    """Labels at the ends of all lines, those of ghosts as far as there is room."""
+    layout = figure.layout
+    log_x = layout.xaxis.type == "log"
+    own = [trace for trace in _named(figure) if trace.opacity != OPACITY]
+    span = [float(edge) for edge in _span(figure, log_x)]
+    height = layout.height - layout.margin.t - layout.margin.b
+
+    def end(x: np.ndarray, y: np.ndarray, name: str, look: ArmStyle) -> End:
+        at = float(np.log10(x[-1]) if log_x else x[-1])
+        across = (at - span[0]) / (span[1] - span[0]) if span[1] > span[0] else 0.0
+        up = min(1.0, max(0.0, shown_range.place(float(y[-1]))))
+        return End(float(x[-1]), float(y[-1]), across, up, f"{name} {short(float(y[-1]))}", look)
+
+    ends = [end(trace.x, trace.y, trace.name, ArmStyle(trace.line.color, trace.line.dash)) for trace in own]
+    for name, ghost in shown:
+        title = html.escape(_title(name, ghost), quote=False)
+        more = end(ghost.x, ghost.y, title, ArmStyle(style.with_opacity(ghost.color, OPACITY), _DASH))
+        if fits([*ends, more], height, MOST):
+            ends.append(more)
+    texts, shapes = draw(ends, height, log_x, shown_range.log)
+    notes = (note for note in layout.annotations if note.name != NAME)
+    layout.annotations = (*notes, *map(go.layout.Annotation, texts))
+    layout.shapes = (*(part for part in layout.shapes if part.name != NAME), *map(go.layout.Shape, shapes))
+    figure.update_layout(margin={"r": margin(ends)})
+
+
+def _span(figure: go.Figure, log_x: bool) -> np.ndarray:
+    """The ends of the horizontal axis, which no figure of a run sets: those of its lines."""
+    ends = np.array([[trace.x[0], trace.x[-1]] for trace in _named(figure)], dtype=float)
+    found = np.array([ends[:, 0].min(), ends[:, 1].max()])
+    return np.log10(found) if log_x else found

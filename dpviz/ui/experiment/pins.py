@@ -1,0 +1,282 @@
+"""Pins of a page: runs that stay in its picture as ghosts while the settings move on, with what has changed since."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from uuid import uuid4
+
+import streamlit as st
+
+from dpviz.errors import UserError
+from dpviz.experiments import pins
+from dpviz.experiments.differences import differences
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.pins import MOST, MOST_NAME, Pin
+from dpviz.numbers import about
+from dpviz.plots import ghosts
+from dpviz.plots.ghosts import Drawn
+from dpviz.ui import downloads, visitors
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import hero, results
+from dpviz.ui.experiment import run as run_panel
+from dpviz.ui.experiment.run import Ready, Run
+
+ADDRESS = "pin"  # name of a pin in the address, once for each
+AT_ONCE = 5.0  # seconds up to which the lines of a pin that came without any are computed without asking
+LOOK = 0.5  # seconds between two looks at that
+KEPT = "Faint dotted lines: pinned runs."
+STAYS = "About your file: it stays in this session, and is in no link and no file of pins."
+HELP = f"Keeps this run beside the next ones, as faint dotted lines. Up to {MOST} on a page."
+NOTHING = Drawn(("", ""), (), False)
+_PINS, _REFUSED = "pins", "pins_refused"
+
+Draw = Callable[[Run, bool], hero.Picture | None]
+View = Callable[[Experiment], Ready]
+
+
+@dataclass(frozen=True, eq=False)
+class Pinned:
+    """A pin on a page.
+
+    drawn : what is kept of its picture; None while that has to be computed. raw : whether it was drawn from a file
+    with the diagnostics shown, and is seen only while they are. key : its own, for its controls.
+    """
+
+    pin: Pin
+    drawn: Drawn | None = None
+    raw: bool = False
+    key: str = ""
+
+
+def of(page: str) -> tuple[Pinned, ...]:
+    """The pins of the page with this prefix."""
+    found: tuple[Pinned, ...] = st.session_state.get(f"{page}_{_PINS}", ())
+    return found
+
+
+def arrive(panel: Panel, known: Callable[[Experiment], bool]) -> None:
+    """Take over the pins of the address that the visitor came with, and keep the address up to date.
+
+    known : whether the page could have made a run.
+    """
+    if panel.key(_PINS) not in st.session_state:
+        links = st.query_params.get_all(ADDRESS)
+        _keep(panel.page, ())
+        _add(panel.page, [partial(_linked, link) for link in links[:MOST]], known)
+    links = [pinned.pin.to_link() for pinned in of(panel.page) if pinned.pin.travels]
+    if links != st.query_params.get_all(ADDRESS):
+        st.query_params[ADDRESS] = links
+    if links:
+        panel.query[ADDRESS] = links
+
+
+def _linked(packed: str) -> Sequence[Pin]:
+    return (pins.from_link(packed),)
+
+
+def beneath(panel: Panel, draw: Draw) -> Draw:
+    """What draws a run's picture, with the ghosts of the page's pins in it."""
+
+    def haunted(run: Run, diagnostics: bool) -> hero.Picture | None:
+        picture = draw(run, diagnostics)
+        if picture is None:
+            return None
+        ground = any(trace.type == "contour" for trace in picture.figure.data)
+        seen = [
+            (pinned.pin.name, pinned.drawn)
+            for pinned in of(panel.page)
+            if pinned.drawn is not None
+            and (not pinned.raw or results.diagnostics_shown(panel, pinned.pin.experiment))
+            and (not ground or pinned.pin.experiment.problem == run.experiment.problem)
+        ]
+        figure = ghosts.over(picture.figure, seen)
+        if figure is picture.figure:
+            return picture
+        return picture._replace(figure=figure, caption=f"{KEPT} {picture.caption}")
+
+    return haunted
+
+
+def button(panel: Panel, draw: Draw, known: Callable[[Experiment], bool]) -> None:
+    """Pin the run whose results are shown; pins as a file."""
+    run = run_panel.shown(panel.page)
+    kept = of(panel.page)
+    again = run is not None and run.returns and any(run.experiment == pinned.pin.experiment for pinned in kept)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            "Pin this run",
+            key=panel.key("pin"),
+            icon=":material/keep:",
+            disabled=run is None or again or len(kept) >= MOST,
+            on_click=_pin,
+            args=(panel, draw),
+            help=HELP,
+        )
+        with st.popover("Pins as a file", key=panel.key("pin_files"), type="tertiary"):
+            _files(panel, known)
+
+
+def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, view: View) -> None:
+    """The list of pins, with what has changed since, and their lines, computed where they came without.
+
+    experiment : of the present settings. view : what a pinned experiment needs to run; raises UserError.
+    """
+    for sentence in st.session_state.get(panel.key(_REFUSED), ()):
+        st.warning(sentence, icon=":material/link_off:")
+    under_way = False
+    for pinned in of(panel.page):
+        row = st.container(horizontal=True, vertical_alignment="center", gap="small")
+        with row:
+            st.markdown(f":small[**{pinned.pin.name}.** {_changed(pinned, experiment)}]", width="stretch")
+            _menu(panel, pinned)
+        if pinned.drawn is None:
+            under_way |= _computed(panel, f"{title}, {pinned.pin.name}", pinned, draw, view)
+    if under_way:
+        _wait(panel)
+
+
+def _changed(pinned: Pinned, experiment: Experiment | None) -> str:
+    """What the present settings have changed; and, of a pin of a file, where it stays."""
+    found = () if experiment is None else differences(pinned.pin.experiment, experiment)
+    changes = "; ".join(_plain(part.describe()) for part in found)
+    said = f"Changed since the pin: {changes}." if found else "The same settings as now." if experiment else ""
+    return f"{said} {STAYS}" if not pinned.pin.travels else said
+
+
+def _plain(text: str) -> str:
+    """A text as it is, whatever it holds that Markdown would read."""
+    return "".join(f"\\{letter}" if letter in "\\`*_[]<>$~|:#" else letter for letter in text)
+
+
+def _menu(panel: Panel, pinned: Pinned) -> None:
+    key = f"{panel.key('pin')}_{pinned.key}"
+    with st.popover("Edit", key=f"{key}_menu", type="tertiary"):
+        st.text_input(
+            "Name",
+            value=pinned.pin.name,
+            key=f"{key}_name",
+            max_chars=MOST_NAME,
+            on_change=_rename,
+            args=(panel.page, pinned.key, f"{key}_name"),
+        )
+        st.button(
+            "Remove", key=f"{key}_remove", icon=":material/keep_off:", on_click=_remove, args=(panel.page, pinned.key)
+        )
+
+
+def _files(panel: Panel, known: Callable[[Experiment], bool]) -> None:
+    travelling = [pinned.pin for pinned in of(panel.page) if pinned.pin.travels]
+    if travelling:
+        downloads.pins(panel.page, travelling)
+    key = panel.key("pin_file")
+    st.file_uploader("Pins from a file", type="json", key=key, on_change=_load, args=(panel.page, key, known))
+    st.caption("Pins are settings with a name: they hold no data and no results.")
+
+
+# -------------------------------------------------------------------------------------------------------------- changes
+
+
+def _keep(page: str, kept: Sequence[Pinned]) -> None:
+    """These are the pins now; the picture is to be drawn anew."""
+    st.session_state[f"{page}_{_PINS}"] = tuple(kept)
+    st.session_state.pop(f"{page}_picture", None)
+
+
+def _add(page: str, found: Sequence[Callable[[], Sequence[Pin]]], known: Callable[[Experiment], bool]) -> None:
+    """Add pins that came from outside, as far as there is room; note what is wrong with the others."""
+    refused = []
+    for read in found:
+        try:
+            for pin in read():
+                if not known(pin.experiment):
+                    raise UserError("It belongs to another page.", title="Pin not read")
+                if len(of(page)) >= MOST:
+                    raise UserError(f"A page has room for {MOST}. Remove one first.", title="Pin not read")
+                _keep(page, (*of(page), Pinned(pin, key=uuid4().hex[:8])))
+        except UserError as error:
+            refused.append(f"A pin was left out. {_plain(str(error))}")
+    st.session_state[f"{page}_{_REFUSED}"] = refused
+
+
+def _pin(panel: Panel, draw: Draw) -> None:
+    run, page = run_panel.shown(panel.page), panel.page
+    if run is None:
+        return
+    names = {pinned.pin.name for pinned in of(page)}
+    name = next(name for number in range(1, MOST + 2) if (name := f"Pin {number}") not in names)
+    drawn, raw = _drawn(panel, run, draw)
+    _keep(page, (*of(page), Pinned(Pin(name, run.experiment), drawn, raw, uuid4().hex[:8])))
+    st.session_state[panel.key(_REFUSED)] = []
+
+
+def _drawn(panel: Panel, run: Run, draw: Draw) -> tuple[Drawn, bool]:
+    """What is kept of the picture of a run, and whether that is seen only while diagnostics of a file are."""
+    diagnostics = results.diagnostics_shown(panel, run.experiment)
+    picture = draw(run, diagnostics)
+    references = {arm.label for arm in run.experiment.arms if arm.reference}
+    drawn = NOTHING if picture is None else ghosts.taken(picture.figure, references)
+    return drawn, diagnostics and not run.experiment.problem.public
+
+
+def _rename(page: str, key: str, widget: str) -> None:
+    name = pins.clean(st.session_state[widget])
+    if name:
+        _keep(page, [replace(one, pin=replace(one.pin, name=name)) if one.key == key else one for one in of(page)])
+
+
+def _remove(page: str, key: str) -> None:
+    _keep(page, [one for one in of(page) if one.key != key])
+    st.session_state[f"{page}_{_REFUSED}"] = []
+
+
+def _load(page: str, widget: str, known: Callable[[Experiment], bool]) -> None:
+    file = st.session_state[widget]
+    if file is not None:
+        _add(page, [lambda: pins.from_file(file.getvalue())], known)
+
+
+# ------------------------------------------------------------------------------------------------------------ computing
+
+
+def _computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -> bool:
+    """Compute the lines of a pin that came without, by the ordinary way of a run; whether that is under way."""
+    key = f"{panel.key('pin')}_{pinned.key}_job"
+    run: Run | None = st.session_state.get(key)
+    if run is None:
+        try:
+            ready = view(pinned.pin.experiment)
+        except UserError as error:
+            st.caption(f"No lines: {_plain(str(error))}")
+            return False
+        if ready.too_much:
+            st.caption("No lines: this run would take more time or memory than a run may have.")
+            return False
+        if ready.likely > AT_ONCE and not st.button(f"Compute its lines ({about(ready.likely)})", key=f"{key}_start"):
+            return False
+        job = run_panel.runner().submit(ready.experiment, visitor=visitors.here().name, expected=ready.seconds)
+        run = Run(job, ready.plans, panel.page, title)
+        visitors.here().keep(key, run)
+        job.wait(run_panel.FIRST_PICTURE)
+    if run.job.active:
+        st.caption(":material/hourglass_top: Its lines are being computed.")
+        return True
+    if run.job.trace is None:
+        st.caption(f"No lines: {run.job.message or 'the run ended before it began.'}")
+        return False
+    drawn, _ = _drawn(panel, run, draw)
+    _keep(panel.page, [replace(one, drawn=drawn) if one.key == pinned.key else one for one in of(panel.page)])
+    visitors.here().drop(key)
+    st.rerun()
+
+
+def _wait(panel: Panel) -> None:
+    """Look whether one of these runs has ended; then the page is drawn again."""
+    keys = [f"{panel.key('pin')}_{pinned.key}_job" for pinned in of(panel.page)]
+
+    @st.fragment(run_every=LOOK)
+    def poll() -> None:
+        runs = [st.session_state[key] for key in keys if key in st.session_state]
+        if any(not run.job.active for run in runs):
+            st.rerun()
+
+    poll()

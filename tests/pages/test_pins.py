@@ -1,0 +1,146 @@
+"""Pins of a page: ghosts in its picture, what has changed, at most three, in the address and in files."""
+
+import json
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz.experiments import pins
+from dpviz.experiments.pins import Pin
+from dpviz.families.accelerated import presets
+from dpviz.families.mirror_descent.presets import PRESETS as GAMES
+from dpviz.plots.ghosts import OPACITY
+from dpviz.ui import families
+from tests.pages.reading import Load, run, text
+
+SETTINGS = {"uniform_rows": "500", "iterations": "5", "replicates": "2"}
+TINY = {f"accel_{name}": value for name, value in SETTINGS.items()}
+
+
+def picture(app: AppTest, prefix: str = "accel") -> dict[str, Any]:
+    (part,) = [part for part in app.get("bidi_component") if part.proto.id.endswith(f"{prefix}_hero")]
+    figure: dict[str, Any] = json.loads(json.loads(part.proto.json)["figure"])
+    return figure
+
+
+def ghosts(app: AppTest, prefix: str = "accel") -> list[str]:
+    return [trace["name"] for trace in picture(app, prefix)["data"] if trace.get("opacity") == OPACITY]
+
+
+def press(app: AppTest, key: str) -> AppTest:
+    app.button(key=key).click().run()
+    assert not app.exception
+    return app
+
+
+def listed(app: AppTest) -> list[str]:
+    """What is said of every pin."""
+    said = ("Changed since the pin", "The same settings as now")
+    return [found.value for found in app.markdown if any(words in found.value for words in said)]
+
+
+def linked(app: AppTest) -> list[str]:
+    """The pins of the address."""
+    found = app.query_params.get("pin", [])
+    return [found] if isinstance(found, str) else list(found)
+
+
+def warned(app: AppTest) -> str:
+    return " ".join(warning.value for warning in app.warning)
+
+
+SLOW = [pytest.param(family, marks=pytest.mark.slow, id=family.name) for family in families.FAMILIES[1:]]
+
+
+@pytest.mark.parametrize("family", [pytest.param(families.FAMILIES[0], id="accelerated"), *SLOW])
+def test_a_pinned_run_of_any_family_is_a_ghost_in_the_next_picture_until_it_is_removed(
+    load: Load, family: families.Entry
+) -> None:
+    prefix = family.page().prefix
+    app = load(family.name, **{f"{prefix}_{name}": value for name, value in SETTINGS.items()})
+    assert app.button(key=f"{prefix}_pin").disabled  # there is nothing to pin
+    run(app)
+    press(app, f"{prefix}_pin")
+    assert ghosts(app, prefix) and all(name.startswith("Pin 1: ") for name in ghosts(app, prefix))
+    assert "The same settings as now" in listed(app)[0] and app.button(key=f"{prefix}_pin").disabled
+    run(app.number_input(key=f"{prefix}_replicates").set_value(1.0).run())
+    assert ghosts(app, prefix) and "Changed since the pin: Repeats R\\: 2 → 1." in listed(app)[0]
+    assert "pinned runs" in text(app)
+    remove = next(button.key for button in app.button if (button.key or "").endswith("_remove"))
+    press(app, remove)
+    assert not ghosts(app, prefix) and not listed(app) and "pin" not in app.query_params
+
+
+def test_a_pin_stays_through_other_pages_and_is_in_the_link(load: Load) -> None:
+    app = press(run(load("accelerated", **TINY)), "accel_pin")
+    (packed,) = linked(app)
+    assert pins.from_link(packed) == Pin("Pin 1", app.session_state["accel_job"].experiment)
+    assert f"pin={packed}" in "".join(code.value for code in app.code)
+    app.switch_page("pages/mirror_descent.py").run()
+    assert not listed(app)
+    app.switch_page("pages/accelerated.py").run()
+    assert not app.exception and len(listed(app)) == 1 and ghosts(app)
+
+
+def test_there_are_at_most_three_with_names_of_ones_own(load: Load) -> None:
+    small = [preset.experiment.replaced(replicates=1) for preset in presets.PRESETS[:4]]
+    links = [Pin(f"Pin {place}", experiment).to_link() for place, experiment in enumerate(small, 1)]
+    app = run(load("accelerated", pin=links[:3], **TINY))
+    assert len(listed(app)) == 3 and app.button(key="accel_pin").disabled and linked(app) == links[:3]
+    field = next(field for field in app.text_input if field.value == "Pin 2")
+    field.set_value("Six <b>steps").run()
+    assert not app.exception and [pins.from_link(link).name for link in linked(app)] == ["Pin 1", "Six bsteps", "Pin 3"]
+    remove = [button.key for button in app.button if (button.key or "").endswith("_remove")]
+    press(press(app, remove[0]), "accel_pin")
+    assert [pins.from_link(link).name for link in linked(app)] == ["Six bsteps", "Pin 3", "Pin 1"]
+
+
+def test_the_lines_of_a_pin_that_came_with_a_link_are_computed(load: Load) -> None:
+    start = presets.PRESETS[0].experiment.replaced(replicates=2)
+    app = load("accelerated", pin=Pin("Theirs", start).to_link(), **TINY)
+    assert listed(app)[0].startswith(":small[**Theirs.** Changed since the pin: ")
+    key = next(iter(app.session_state["accel_pins"])).key
+    name = f"accel_pin_{key}_job"
+    if name in app.session_state:
+        app.session_state[name].job.wait(30.0)
+        app.run()
+    assert not app.exception and name not in app.session_state
+    run(app)
+    assert any(ghost.startswith("Theirs: ") for ghost in ghosts(app))
+
+
+def test_a_pin_that_takes_long_is_computed_when_asked(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpviz.ui.experiment.pins.AT_ONCE", 0.0)
+    app = load("accelerated", pin=Pin("Long", presets.PRESETS[0].experiment.replaced(replicates=1)).to_link())
+    key = next(button.key for button in app.button if (button.key or "").endswith("_job_start"))
+    press(app, key)
+    name = key.removesuffix("_start")
+    if name in app.session_state:
+        app.session_state[name].job.wait(30.0)
+        app.run()
+    assert not any((button.key or "").endswith("_job_start") for button in app.button)
+    assert not app.exception and app.session_state["accel_pins"][0].drawn.ghosts
+
+
+def test_links_that_hold_no_pin_of_this_page_get_a_sentence_and_the_page_works(load: Load) -> None:
+    game = Pin("Game", GAMES[0].experiment).to_link()
+    app = load("accelerated", pin=["x" * 20_000, "%00<script>", game], **TINY)
+    assert not listed(app) and "pin" not in app.query_params
+    for sentence in ("longer than", "missing or changed", "belongs to another page"):
+        assert "A pin was left out." in warned(app) and sentence in warned(app)
+    press(run(app), "accel_pin")
+    assert not warned(app)
+
+
+def test_pins_go_through_a_file(load: Load) -> None:
+    experiments = [preset.experiment.replaced(replicates=1) for preset in presets.PRESETS[:2]]
+    content = pins.to_file([Pin(f"P{k}", experiment) for k, experiment in enumerate(experiments)]).encode()
+    app = load("accelerated", **TINY)
+    upload = next(field for field in app.file_uploader if field.label == "Pins from a file")
+    upload.upload("pins.json", content, "application/json").run()
+    assert not app.exception and [pin.pin.experiment for pin in app.session_state["accel_pins"]] == experiments
+    assert any(button.label == "Pins (JSON)" for button in app.get("download_button"))
+    upload = next(field for field in app.file_uploader if field.label == "Pins from a file")
+    upload.upload("other.json", b'{"pins": "<b>"}', "application/json").run()
+    assert not app.exception and "holds no pins" in warned(app) and len(app.session_state["accel_pins"]) == 2

@@ -1,0 +1,94 @@
+"""Ghosts: what is kept of a picture, and how it stands beneath another one."""
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from dpviz.plots import ghosts
+from dpviz.plots.labels import NAME
+from dpviz.plots.lines import Line, line_figure
+from dpviz.plots.style import GREY, ArmStyle
+from dpviz.ui import charts
+
+BLUE, RED, FLOOR = ArmStyle("#0072B2", "solid"), ArmStyle("#D55E00", "dash"), ArmStyle(GREY, "dot", reference=True)
+
+
+def figure(
+    end: float, steps: int = 10, y_title: str = "Loss", not_private: bool = True, floor: bool = True
+) -> go.Figure:
+    x = np.arange(steps + 1)
+    lines = [
+        Line(x, np.geomspace(1.0, end, len(x)), "A", BLUE),
+        Line(x, np.geomspace(1.0, 2 * end, len(x)), "B", RED),
+    ]
+    lines += [Line(x, np.geomspace(1.0, end / 9, len(x)), "A, no privacy", FLOOR)] if floor else []
+    return line_figure(lines, x_title="Step t", y_title=y_title, log_y=True, not_private=not_private, height=380)
+
+
+def names(drawn: go.Figure) -> list[str]:
+    return [trace.name for trace in drawn.data if trace.opacity == ghosts.OPACITY]
+
+
+def labels(drawn: go.Figure) -> list[str]:
+    return [note.text.replace("<br>", " ") for note in drawn.layout.annotations if note.name == NAME]
+
+
+def test_ghosts_are_faint_dotted_lines_of_the_same_hue_beneath_the_lines_with_labels_at_their_ends() -> None:
+    kept = ghosts.taken(figure(0.5, steps=20), {"A, no privacy"})
+    drawn = ghosts.over(figure(0.1), [("Pin 1", kept)])
+    assert names(drawn) == ["Pin 1: A", "Pin 1: B"] == [trace.name for trace in drawn.data[:2]]
+    for trace, color in zip(drawn.data, (BLUE.color, RED.color), strict=False):
+        assert (trace.line.color, trace.line.dash, trace.opacity) == (color, "dot", ghosts.OPACITY)
+    np.testing.assert_allclose(drawn.data[0].y, np.geomspace(1.0, 0.5, 21), rtol=1e-6)
+    assert {"Pin 1: A 0.5", "Pin 1: B 1", "A 0.1", "B 0.2"} <= set(labels(drawn))
+    assert "Pin 1: A" in set(charts.numbers(drawn)["curve"])
+
+
+def test_the_axis_grows_to_hold_a_ghost_but_not_for_ever() -> None:
+    own = figure(0.1, floor=False)
+    low, high = own.layout.yaxis.range
+    above = ghosts.over(own, [("P", ghosts.taken(figure(50.0, floor=False), ()))])
+    assert above.layout.yaxis.range[1] >= 2 > high and above.layout.yaxis.range[0] == low
+    below = ghosts.over(own, [("P", ghosts.taken(figure(1e-11, floor=False), ()))])
+    assert low - 2.2 < below.layout.yaxis.range[0] < low - 2
+    assert below.layout.yaxis.uirevision != own.layout.yaxis.uirevision  # a kept zoom would hide it
+
+
+def test_only_pictures_with_the_same_axes_and_the_same_methods_have_ghosts() -> None:
+    own = figure(0.1)
+    assert ghosts.over(own, [("P", ghosts.taken(figure(0.5, y_title="Gap"), ()))]) is own
+    other = ghosts.taken(
+        line_figure(
+            [Line(np.arange(3), np.ones(3), name, BLUE) for name in ("A", "C")],
+            x_title="Step t",
+            y_title="Loss",
+            log_y=True,
+            labels=False,
+        ),
+        (),
+    )
+    assert other.ghosts[0].names == ("A", "C")  # that coincide
+    assert names(ghosts.over(own, [("P", other)])) == ["P: A + 1 equal"]
+    strange = ghosts.taken(
+        line_figure([Line(np.arange(3), np.ones(3), "C", BLUE)], x_title="Step t", y_title="Loss", log_y=True), ()
+    )
+    assert names(ghosts.over(own, [("P", strange)])) == ["P: C"]  # nothing in common: all
+
+
+@pytest.mark.parametrize(("own", "kept"), [(False, True), (True, False), (False, False)])
+def test_ghosts_that_read_raw_data_carry_their_mark_with_them(own: bool, kept: bool) -> None:
+    drawn = ghosts.over(figure(0.1, not_private=own), [("P", ghosts.taken(figure(0.5, not_private=kept), ()))])
+    assert sum(note.name == "not private" for note in drawn.layout.annotations) == (own or kept)
+
+
+def test_labels_of_ghosts_give_way_where_there_is_no_room() -> None:
+    kept = ghosts.taken(figure(0.5), {"A, no privacy"})
+    drawn = ghosts.over(figure(0.1), [(f"Pin {k}", kept) for k in range(9)])
+    assert len(names(drawn)) == 18 and len(labels(drawn)) == ghosts.MOST
+    assert {"A 0.1", "B 0.2", "A, no privacy 0.0111"} <= set(labels(drawn))
+
+
+def test_a_figure_without_lines_stays_as_it_is() -> None:
+    empty = line_figure([], x_title="Step t", y_title="Loss", log_y=True)
+    assert ghosts.over(empty, [("P", ghosts.taken(figure(0.5), ()))]) is empty
+    assert ghosts.taken(empty, ()).ghosts == ()

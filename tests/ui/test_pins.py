@@ -1,0 +1,89 @@
+"""Pins of a run on somebody's own file: nothing of the raw data is kept unless it is shown, and nothing leaves."""
+
+import numpy as np
+from streamlit.testing.v1 import AppTest
+
+from dpviz.experiments import pins
+from dpviz.ui.experiment.pins import Pinned
+
+
+def _page() -> None:
+    import streamlit as st
+
+    from dpviz.ui.controls import Panel
+    from dpviz.ui.experiment import hero
+    from dpviz.ui.experiment import pins as panel
+    from dpviz.ui.experiment import run as run_panel
+    from dpviz.ui.experiment.run import Ready
+
+    here = Panel("p")
+    panel.arrive(here, lambda _: True)
+    panel.button(here, hero.curves, lambda _: True)
+    run = run_panel.shown("p")
+    assert run is not None
+    panel.show(here, "P", run.experiment, hero.curves, lambda found: Ready(found, {}))
+    picture = panel.beneath(here, hero.curves)(run, bool(st.session_state.get("p_diagnostics")))
+    names = [] if picture is None else [trace.name for trace in picture.figure.data if trace.name]
+    st.session_state["ghosts"] = [name for name in names if name.startswith("Pin ")]
+    st.session_state["linked"] = here.query
+
+
+def page() -> AppTest:
+    """A run on somebody's file that has ended."""
+    from dpviz.datasets import UploadedTable
+    from dpviz.experiments.experiment import Experiment
+    from dpviz.experiments.runner import Runner
+    from dpviz.families.accelerated import presets
+    from dpviz.problems.linear_models import LogisticRegression
+    from dpviz.ui.experiment.run import Run
+
+    data = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("a",))
+    table = np.column_stack([np.linspace(0, 1, 40), np.tile([-1.0, 1.0], 20)])
+    experiment = Experiment(
+        problem=LogisticRegression(data=data),
+        arms=presets.arms(["DP-GD"], references=True, iterations=4),
+        replicates=2,
+    )
+    job = Runner(slots=0).submit(experiment, {"0" * 32: table}, wait=True)
+    assert job.state == "done"
+    app = AppTest.from_function(_page)
+    app.session_state["p_job"] = Run(job, experiment.plans(), "p", "P", {"0" * 32: table})
+    app.run()
+    assert not app.exception
+    return app
+
+
+def press(app: AppTest) -> Pinned:
+    app.button(key="p_pin").click().run()
+    assert not app.exception
+    (pinned,) = app.session_state["p_pins"]
+    return pinned
+
+
+def test_a_pin_of_a_file_without_diagnostics_keeps_what_is_released() -> None:
+    app = page()
+    pinned = press(app)
+    assert pinned.drawn is not None and not pinned.drawn.not_private and not pinned.raw
+    assert pinned.drawn.axes[1].startswith("Distance travelled") and app.session_state["ghosts"] == ["Pin 1: DP-GD"]
+
+
+def test_lines_of_diagnostics_are_kept_only_while_they_are_shown_and_seen_only_then() -> None:
+    app = page()
+    app.session_state["p_diagnostics"] = True
+    app.run()
+    pinned = press(app)
+    assert pinned.raw and pinned.drawn is not None and pinned.drawn.not_private
+    assert app.session_state["ghosts"] == ["Pin 1: DP-GD"]
+    app.session_state["p_diagnostics"] = False
+    app.run()
+    assert app.session_state["ghosts"] == []
+
+
+def test_a_pin_of_a_file_holds_no_table_is_in_no_link_and_in_no_file() -> None:
+    app = page()
+    pinned = press(app)
+    assert "stays in this session" in " ".join(found.value for found in app.markdown)
+    assert "pin" not in app.query_params and app.session_state["linked"] == {}
+    assert not app.get("download_button") and '"pins": []' in pins.to_file([pinned.pin])
+    sizes = [part.nbytes for ghost in pinned.drawn.ghosts for part in (ghost.x, ghost.y)]  # type: ignore[union-attr]
+    assert max(sizes) <= 8 * 5  # four steps and the start, of a table of 40 rows
