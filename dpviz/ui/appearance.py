@@ -8,11 +8,11 @@ import streamlit as st
 
 # Of small text by where it stands; Streamlit's captions have 3.9:1 on white, and the words of a chart 3.7:1.
 CAPTION = 0.75  # share of the text's colour
-CHART_TEXT: Mapping[str, str] = MappingProxyType({"light": "#5B6170", "dark": "#C9CCD3"})
+CHART_TEXT: Mapping[str, str] = MappingProxyType({"light": "#5B6170", "dark": "#E6EAF1"})
+CHART_LINE: Mapping[str, str] = MappingProxyType({"light": "#E6EAF1", "dark": "#31333F"})  # of axes and grids
 BUTTON: Mapping[str, str] = MappingProxyType({"light": "#005A8C", "dark": "#1F6FAE"})  # below white words
 PRESSED: Mapping[str, str] = MappingProxyType({"light": "#005A8C", "dark": "#8CC4F0"})  # words of what is chosen
 CODE: Mapping[str, str] = MappingProxyType({"light": "brightness(0.6)", "dark": "brightness(1.25)"})
-_CHART_GREY = "fill: rgb(128, 132, 149)"  # what a chart's text is given on the light page
 
 
 def theme() -> Literal["light", "dark"]:
@@ -26,7 +26,6 @@ def readable() -> None:
     st.html(
         f"""<style>
 [data-testid="stCaptionContainer"] {{ opacity: {CAPTION} !important; }}
-.stPlotlyChart text[style*="{_CHART_GREY}"] {{ fill: {CHART_TEXT[here]} !important; }}
 button[data-variant="pills"][aria-pressed="true"], button[data-variant="segmented_control"][aria-checked="true"] {{
   color: {PRESSED[here]} !important;
 }}

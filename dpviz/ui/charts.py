@@ -14,10 +14,10 @@ from dpviz.experiments.spreadsheets import as_csv
 from dpviz.plots.labels import compact
 from dpviz.plots.multiples import AGAIN
 from dpviz.plots.readout import READOUT
-from dpviz.plots.style import PLOT_CONFIG, on_dark
+from dpviz.plots.style import on_dark
 from dpviz.plots.words import in_words
 from dpviz.ui import components, explain, screen
-from dpviz.ui.appearance import theme
+from dpviz.ui.appearance import CHART_LINE, CHART_TEXT, theme
 
 Status = Literal["settings", "private", "not private"]
 
@@ -60,14 +60,10 @@ def show(
 
 
 def plain(figure: go.Figure, key: str, alt: str) -> None:
-    """Only the chart. Its text alternative begins with `alt`, what the chart is about, and goes on with what it shows
-    now."""
-    st.plotly_chart(as_shown(figure), key=key, alt=f"{alt}. {in_words(figure)}", config=PLOT_CONFIG)
-
-
-def moving(figure: go.Figure, key: str, alt: str) -> None:
-    """As `plain`, for a figure whose data change while the visitor looks at it: lines move, zoom and menu stay."""
-    components.plot(as_shown(figure), key, f"{alt}. {in_words(figure)}")
+    """Only the chart; where its data change, lines move, zoom and menu stay. Its text alternative begins with `alt`,
+    what the chart is about, and goes on with what it shows now."""
+    here = theme()
+    components.plot(as_shown(figure), key, f"{alt}. {in_words(figure)}", CHART_TEXT[here], CHART_LINE[here])
 
 
 def as_shown(figure: go.Figure) -> go.Figure:

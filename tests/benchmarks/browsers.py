@@ -18,7 +18,7 @@ SLIDER = "Privacy budget ε"
 # What `seen` waits for a change of: a sentence, or whether there are lines.
 TEXTS = "[...document.querySelectorAll('p')].map(p => p.textContent)"
 GUARANTEE = f"{TEXTS}.find(text => text.includes('Guarantee of each method'))"
-CURVES = "document.querySelectorAll('.dpviz-plot path.js-line').length > 0"
+CURVES = "document.querySelectorAll('[class*=\"_hero \"] path.js-line').length > 0"
 
 _WATCH = """([event, what]) => {
   const look = new Function(`return ${what}`), before = look();

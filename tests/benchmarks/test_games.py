@@ -19,6 +19,7 @@ from dpviz.problems.marginals import Marginals
 from dpviz.problems.synthetic_tables import synthetic_table
 from dpviz.ui.experiment import plan as plan_view
 from dpviz.ui.mirror_descent import plan as mirror_plan
+from tests.pages.reading import charts
 
 DEFAULT = presets.PRESETS[0]
 EPSILON = itertools.count(1.0, 0.001)  # budgets that no cache has seen
@@ -93,7 +94,7 @@ def test_move_of_the_budget(report, address: str) -> None:
 
     report.benchmark.pedantic(move, rounds=8, warmup_rounds=2)
     assert not app.exception
-    report(charts=len(app.get("plotly_chart")), budget_ms=100)
+    report(charts=len(charts(app)), budget_ms=100)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import itertools
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.pages.reading import charts
+
 EPSILON = itertools.count(1.0, 0.001)
 ADDRESSES = {
     "default": {},
@@ -32,4 +34,4 @@ def test_move_of_the_budget(report, address: str) -> None:
 
     report.benchmark.pedantic(move, rounds=8, warmup_rounds=2)
     assert not app.exception
-    report(charts=len(app.get("plotly_chart")), budget_ms=100)
+    report(charts=len(charts(app)), budget_ms=100)

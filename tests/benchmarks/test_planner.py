@@ -22,6 +22,7 @@ from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.specification import Control
 from dpviz.ui.budget_planner.tabs import TARGET
 from dpviz.ui.budget_planner.view import ALL_CURRENCIES
+from tests.pages.reading import charts
 
 STEP = itertools.count(1)  # budgets that no cache has seen
 TABS = (
@@ -78,7 +79,7 @@ def test_move_of_the_budget(report, currency: str, tab: str, settings: str) -> N
     assert not app.exception
     seconds = report.benchmark.stats.stats.data
     report(
-        charts=len(app.get("plotly_chart")),
+        charts=len(charts(app)),
         median_ms=float(1000 * np.median(seconds)),
         p95_ms=float(1000 * np.quantile(seconds, 0.95)),
         processor_median_ms=float(1000 * np.median(busy[2:])),

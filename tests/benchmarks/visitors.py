@@ -177,8 +177,8 @@ class Visitor:
         kind = str(element.WhichOneof("type"))
         found = getattr(element, kind)
         match kind:
-            case "plotly_chart":
-                self.charts += 1
+            case "bidi_component":
+                self.charts += found.component_name == "dpviz_plot"
             case "exception":
                 self.exceptions.append(found.message)
             case "markdown" | "alert":

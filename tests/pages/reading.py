@@ -65,10 +65,16 @@ def table(app: AppTest, column: str) -> pd.DataFrame:
 
 
 def charts(app: AppTest) -> dict[str, dict[str, Any]]:
-    """Specifications of all charts below the live picture, by text alternative."""
-    found = [chart for chart in app.get("plotly_chart") if "_hero" not in chart.proto.id]
-    assert all(chart.proto.alt for chart in found)
-    return {chart.proto.alt: json.loads(chart.proto.spec) for chart in found}
+    """Specifications of all charts below the live pictures, by text alternative."""
+    return dict(drawn(app, lambda key: "_hero" not in key and not key.endswith("_walk")))
+
+
+def drawn(app: AppTest, key: Callable[[str], bool] = lambda key: True) -> list[tuple[str, dict[str, Any]]]:
+    """The text alternative and the specification of all charts, or of those with such a key."""
+    parts = [part.proto for part in app.get("bidi_component") if part.proto.component_name == "dpviz_plot"]
+    found = [json.loads(part.json) for part in parts if key(part.id)]
+    assert all(one["alt"] for one in found if "figure" in one)
+    return [(one["alt"], json.loads(one["figure"])) for one in found if "figure" in one]
 
 
 def pictures(app: AppTest) -> int:

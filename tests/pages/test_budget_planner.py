@@ -10,7 +10,7 @@ from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.ui.budget_planner.view import ALL_CURRENCIES
 from tests.pages.planner import SMALL, TABS, planner, settings_of
-from tests.pages.reading import Load, bars, curve, metrics, number, said, traces, words
+from tests.pages.reading import Load, bars, curve, drawn, metrics, number, said, traces, words
 
 READ = ("Pure ε", "ε at δ = 10⁻⁶", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")
 # What is stated, and what is read of it, in the order above; dpviz/privacy/THEORY.md, sections 3, 4, 14.
@@ -259,6 +259,6 @@ def test_the_page_offers_its_link_and_its_downloads_in_every_tab(load: Load, tab
     app: AppTest = planner(load, tab)
     assert settings_of(app) == ({} if tab == "Noise" else {"planner_tabs": tab})
     labels = [button.proto.label for button in app.get("download_button")]
-    charts = 3 if tab == "A given noise" else 2  # in the currency of the budget, and as ε at δ
-    assert labels.count("CSV") == len(app.get("plotly_chart")) == charts and labels.count("Figures (HTML)") == 1
-    assert all(chart.proto.alt for chart in app.get("plotly_chart"))
+    wanted = 3 if tab == "A given noise" else 2  # in the currency of the budget, and as ε at δ
+    assert labels.count("CSV") == len(drawn(app)) == wanted and labels.count("Figures (HTML)") == 1
+    assert all(alt for alt, _ in drawn(app))

@@ -3,7 +3,7 @@
 import pytest
 
 from dpviz.ui.families import FAMILIES, Entry
-from tests.pages.reading import Load
+from tests.pages.reading import Load, drawn
 
 
 def test_the_demonstration_answers_at_once(load: Load) -> None:
@@ -12,7 +12,7 @@ def test_the_demonstration_answers_at_once(load: Load) -> None:
     assert [metric.value for metric in app.metric] == ["T = 31"]
     app.number_input(key="home_epsilon").set_value(0.5).run()
     assert not app.exception and int(app.metric[0].value.removeprefix("T = ")) < 31
-    assert app.get("plotly_chart")[0].proto.alt
+    assert drawn(app)[0][0]
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, 1e9])

@@ -14,7 +14,7 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.noisy_means import NoisyMeans
 from tests.pages.planner import SMALL, TABS, planner, printed, settings_of
-from tests.pages.reading import Load, bars, curve, metrics, number, said, traces, words
+from tests.pages.reading import Load, bars, charts, curve, metrics, number, said, traces, words
 
 MEANS = NoisyMeans(rows=1000, batch_fraction=0.1)
 
@@ -177,7 +177,7 @@ def test_no_accountant_at_so_small_a_delta_is_said(load: Load) -> None:
     """Whatever can be set, something is drawn or said."""
     for delta in ("1e-10", "0.001"):
         app = planner(load, "What accounting saves", delta_reading=delta, noise="Gaussian", currency="μ-GDP", mu="20")
-        assert len(app.get("plotly_chart")) == 2 or "Raise δ" in words(app) + said(app)
+        assert len(charts(app)) == 2 or "Raise δ" in words(app) + said(app)
 
 
 # ---------------------------------------------------------------------------------------------- start from the accuracy
@@ -332,9 +332,9 @@ def test_every_tab_survives_extreme_settings(load: Load, settings: dict[str, str
         app.query_params["planner_tabs"] = tab
         app.run()
         assert not app.exception and app.session_state["planner_tabs"] == tab
-        assert app.error or len(app.get("plotly_chart")) == 2 or app.info
-        for figure in app.get("plotly_chart"):
-            for trace in traces(app, figure.proto.alt):
+        assert app.error or len(charts(app)) == 2 or app.info
+        for alt in charts(app):
+            for trace in traces(app, alt):
                 for axis in "xy":
                     assert trace[axis].dtype.kind == "U" or np.isfinite(trace[axis]).all(), (tab, trace)
         assert not any(word in metric.value for word in ("nan", "inf", "∞") for metric in app.metric)

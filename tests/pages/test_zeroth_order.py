@@ -1,6 +1,5 @@
 """The page of zeroth-order optimisation: the plan before a run, the advice, presets, problems, files of its own."""
 
-import json
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -21,6 +20,7 @@ from tests.pages.reading import (
     chart,
     charts,
     choose,
+    drawn,
     lines,
     link,
     metrics,
@@ -161,9 +161,8 @@ def test_too_few_steps_are_told(load: Load) -> None:
 def test_four_methods_and_the_floor_are_in_the_live_picture(load: Load) -> None:
     """On other pages three are: those that end lowest. Here the published one is what the others are compared with."""
     app = run(load(PAGE, **SMALL, zeroth_references="true"))
-    (part,) = [part for part in app.get("bidi_component") if part.proto.id.endswith("zeroth_hero")]
-    drawn = json.loads(json.loads(part.proto.json)["figure"])["data"]
-    named = {name for trace in drawn if trace.get("name") for name in trace.get("meta") or [trace["name"]]}
+    ((_, shown),) = drawn(app, lambda key: key.endswith("zeroth_hero"))
+    named = {name for trace in shown["data"] if trace.get("name") for name in trace.get("meta") or [trace["name"]]}
     assert {*presets.DEFAULT_METHODS, presets.REFERENCE} <= named
 
 

@@ -11,7 +11,7 @@ import streamlit as st
 from dpviz.plots.labels import NAME
 from dpviz.plots.lines import Line, line_figure
 from dpviz.plots.style import HUES, NOT_PRIVATE, ArmStyle
-from dpviz.ui import charts, explain, screen
+from dpviz.ui import charts, components, explain, screen
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_the_browser_says_whether_charts_are_narrow(monkeypatch: pytest.MonkeyPa
 
 def test_the_text_alternative_goes_on_with_what_is_shown(figure: go.Figure, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[str, Any] = {}
-    monkeypatch.setattr(st, "plotly_chart", lambda figure, **settings: drawn.update(settings))
+    monkeypatch.setattr(components, "_plot", lambda: lambda data, **_: drawn.update(data))
     charts.plain(figure, "key", "Loss by step")
     assert drawn["alt"] == "Loss by step. Loss: DP-NAG ends lowest, at 0.5; highest DP-GD = DP-HB, 1."
     assert drawn["config"]["displayModeBar"] == "hover"

@@ -18,13 +18,13 @@ def _page() -> None:
     from dpviz.ui.controls import Panel
     from dpviz.ui.experiment import hero
 
-    def moving(figure: Any, key: str, alt: str) -> None:
+    def plain(figure: Any, key: str, alt: str) -> None:
         st.session_state["drawn"] = {trace.name for trace in figure.data if trace.name}
 
-    kept, charts.moving = charts.moving, moving
+    kept, charts.plain = charts.plain, plain
     hero._draw(Panel("p"), hero.curves)
     hero.number(Panel("p"), None, hero.lowest)
-    charts.moving = kept
+    charts.plain = kept
 
 
 def page() -> AppTest:

@@ -14,6 +14,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.plots import plan_figures
 from dpviz.ui import families, navigation
 from dpviz.ui.families import Entry
+from tests.pages.reading import charts
 
 ROOT = Path(__file__).resolve().parents[2]
 SIXTH = ROOT / "tests" / "sixth_family"
@@ -85,9 +86,7 @@ def test_its_settings_can_be_swept(visit: Callable[..., AppTest]) -> None:
     app.run()
     assert not app.exception and job.state == "done", job.message
     assert job.result.series("Momentum")[0].tolist() == [0.0, 0.99]
-    assert any(
-        chart.proto.alt.startswith("Excess loss F(x_t) - F* against momentum") for chart in app.get("plotly_chart")
-    )
+    assert any(alt.startswith("Excess loss F(x_t) - F* against momentum") for alt in charts(app))
 
 
 def test_a_move_of_a_control_draws_the_first_figure_and_estimates_once(visit: Callable[..., AppTest]) -> None:

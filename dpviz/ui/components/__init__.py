@@ -1,7 +1,8 @@
-"""Parts of pages that are drawn in the browser by code of our own: a chart that moves in place.
+"""Parts of pages that are drawn in the browser by code of our own: charts that move in place.
 
-`st.plotly_chart` takes a chart away and draws a new one whenever its data change; the live picture must not blink.
-The library is the one that the installed plotly package ships, fetched once per tab, from this server.
+`st.plotly_chart` takes a chart away and draws a new one, two or three times, whenever its data change: the live picture
+must not blink, and a slider with five charts must not lag. The library is the one that the installed plotly package
+ships, fetched once per tab, from this server.
 """
 
 from functools import cache
@@ -33,14 +34,14 @@ def _plot() -> Any:
     )
 
 
-def plot(figure: go.Figure, key: str, alt: str) -> None:
+def plot(figure: go.Figure, key: str, alt: str, text: str, line: str) -> None:
     """Draw a figure, or move the one of this key to the new data; zoom and hidden lines stay.
 
-    alt : what it shows, for those who cannot see it.
+    alt : what it shows, for those who cannot see it. text, line : colours of its words, and of axes and grid.
     """
-    height = int(figure.layout.height or 320)
+    height = int(figure.layout.height)
     data = {"figure": str(figure.to_json()), "alt": alt, "height": height, "config": dict(PLOT_CONFIG)}
-    _plot()(key=key, data={**data, "library": _ADDRESS}, height=height)
+    _plot()(key=key, data={**data, "text": text, "line": line, "library": _ADDRESS}, height=height)
 
 
 def awaited(key: str) -> None:

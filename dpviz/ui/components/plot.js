@@ -1,5 +1,27 @@
-// A Plotly chart that is moved to new data in place. One state per mounted element.
-const states = new WeakMap();
+// Plotly charts that are drawn when they come near the screen, and moved to new data in place.
+const states = new WeakMap(); // one per mounted element
+
+// `near` is true when the element is on the screen or one turn of the wheel away.
+const screen = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    states.get(target).near = isIntersecting;
+    draw(target);
+  }
+}, { rootMargin: "200px", scrollMargin: "200px" });
+const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => draw(target)));
+addEventListener("beforeprint", () => document.querySelectorAll(".dpviz-plot").forEach((node) => draw(node, true)));
+
+const fullscreen = {
+  name: "Fullscreen",
+  title: "Fullscreen",
+  icon: { width: 24, height: 24, path: "M3 9V3h6v2H5v4zM15 3h6v6h-2V5h-4zM5 15v4h4v2H3v-6zM19 15h2v6h-6v-2h4z" },
+  click: (node) => (document.fullscreenElement ? document.exitFullscreen() : node.requestFullscreen()),
+};
+const menu = {
+  modeBarButtonsToAdd: document.fullscreenEnabled ? [fullscreen] : [], // not on every telephone
+  modeBarButtonsToRemove: ["lasso2d", "select2d"], // nothing happens to what is selected
+  responsive: false,
+};
 
 function library(address) {
   if (!window.dpvizPlotly) {
@@ -17,51 +39,49 @@ function library(address) {
   return window.dpvizPlotly;
 }
 
-// Text, lines and background are the theme's; a figure sets none of them.
-function themed(layout, element) {
-  const style = getComputedStyle(element);
-  const text = style.getPropertyValue("--st-text-color").trim() || "#31333F";
-  const family = style.getPropertyValue("--st-font").trim() || "sans-serif";
-  const page = style.getPropertyValue("--st-background-color").trim() || "#FFFFFF";
-  const line = "rgba(128, 132, 149, 0.25)";
-  const axis = (given) => ({
-    gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true, ...given,
-    title: { ...(given?.title ?? {}), font: { size: 13, ...(given?.title?.font ?? {}) } },
-  });
+// Text, lines and background are the page's; a figure sets none of them.
+function template(node, { text, line }) {
+  const style = getComputedStyle(node);
+  const [page, family, strong, border] = ["background-color", "font", "text-color", "border-color"].map((name) =>
+    style.getPropertyValue(`--st-${name}`).trim(),
+  );
+  const axis = { gridcolor: line, zerolinecolor: line, tickcolor: line, automargin: true };
+  const title = { font: { size: 14 } };
   return {
-    ...layout,
-    template: undefined,
-    autosize: true,
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family, color: text, size: 12, ...(layout.font ?? {}) },
-    hoverlabel: { bgcolor: page, bordercolor: line, font: { color: text, family }, ...(layout.hoverlabel ?? {}) },
-    xaxis: axis(layout.xaxis),
-    yaxis: axis(layout.yaxis),
+    layout: {
+      paper_bgcolor: page,
+      plot_bgcolor: page,
+      font: { family, color: text, size: 12 },
+      legend: { font: { color: strong } },
+      hoverlabel: { bgcolor: page, bordercolor: border, font: { family, color: text, size: 12 } },
+      margin: { pad: 8 },
+      xaxis: { ...axis, showgrid: false, zeroline: false, title: { ...title, standoff: 20 } },
+      yaxis: { ...axis, title: { ...title, standoff: 24 } },
+      coloraxis: { colorbar: { xpad: 24, outlinewidth: 8, outlinecolor: "transparent", y: 0.5745, title } },
+    },
   };
 }
 
 // One draw at a time: what arrives meanwhile is drawn when it has ended, and only the newest of it.
-async function draw(state, node) {
-  if (state.drawing) {
-    state.again = true;
-    return;
-  }
+async function draw(node, printed = false) {
+  const state = states.get(node);
+  if (!state || state.drawing || !(state.near || printed)) return;
   state.drawing = true;
   try {
     const Plotly = await library(state.data.library);
-    do {
-      state.again = false;
-      const { figure, height, config } = state.data;
-      if (!node.isConnected || !node.clientWidth) return;
-      const parsed = JSON.parse(figure);
-      const layout = { ...themed(parsed.layout, node), width: node.clientWidth, height };
-      await Plotly.react(node, parsed.data, layout, { ...config, responsive: false });
-    } while (state.again);
+    while (node.clientWidth) {
+      const { figure, config } = state.data;
+      const [width, height, look] = [node.clientWidth, node.clientHeight, template(node, state.data)];
+      const wanted = [figure, width, height, JSON.stringify(look)].join();
+      if (wanted === state.drawn) return;
+      state.drawn = wanted;
+      const { data, layout } = JSON.parse(figure);
+      await Plotly.react(node, data, { ...layout, template: look, width, height }, { ...config, ...menu });
+    }
   } catch (error) {
     const line = document.createElement("p");
     line.className = "failed";
-    line.textContent = `This chart cannot be drawn: ${error.message}. The numbers stand under Results.`;
+    line.textContent = `This chart cannot be drawn: ${error.message}. Reload the page to try again.`;
     node.replaceChildren(line);
   } finally {
     state.drawing = false;
@@ -78,13 +98,12 @@ export default function ({ data, parentElement }) {
   }
   const node = parentElement.querySelector(".dpviz-plot");
   if (!node) return;
-  let state = states.get(node);
-  if (!state) {
-    states.set(node, (state = { drawing: false, again: false }));
-    new ResizeObserver(() => draw(state, node)).observe(node);
-  }
-  state.data = data;
+  const known = states.get(node);
+  states.set(node, Object.assign(known ?? {}, { data }));
   node.style.height = `${data.height}px`;
   node.setAttribute("aria-label", data.alt);
-  draw(state, node);
+  draw(node);
+  if (known) return;
+  screen.observe(node);
+  sizes.observe(node);
 }

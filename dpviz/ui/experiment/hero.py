@@ -73,7 +73,7 @@ def _draw(panel: Panel, make: Drawn) -> None:
         st.info(NOTHING)
         return
     figure, alt, caption = drawn
-    charts.moving(figure, panel.key("hero"), alt)
+    charts.plain(figure, panel.key("hero"), alt)
     st.caption(caption)
 
 

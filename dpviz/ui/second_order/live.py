@@ -80,7 +80,7 @@ def _walked(panel: Panel, run: Run, trace: Trace, last: int) -> None:
     step = st.slider("Step t", 0, last, min(last, FEWEST_STEPS), key=panel.key(f"walk_{last}"))
     clouds = {label: cloud for label in trace.lanes if (cloud := _at(trace, label, step)) is not None}
     figure = contours(_ground(run), clouds, arm_styles(run.experiment.arms), DIRECTIONS, height=hero.HEIGHT)
-    charts.moving(figure, panel.key("walk"), f"Contours of the objective, with a dot for every run at step {step:,}")
+    charts.plain(figure, panel.key("walk"), f"Contours of the objective, with a dot for every run at step {step:,}")
     st.caption(f"{texts.LANDSCAPE} Runs that have ended stay where they are. **Not private**: it reads the raw data.")
 
 
