@@ -14,7 +14,8 @@ from tests.browser.serving import Server, chromium, serve
 SECONDS = 120.0
 SCREENSHOTS = Path(__file__).parent / "screenshots"
 
-PICTURE = ".dpviz-plot"  # the live one
+CHART = ".dpviz-plot"
+PICTURE = ":is([class*='_hero '], [class*='_walk ']) .dpviz-plot"  # the live ones
 STILL = '.stApp[data-test-script-state="notRunning"]'
 PLACEHOLDER = '[data-testid="stSkeleton"]'
 DONE = re.compile(r"Done: [\d,]+ steps in [\d.]+ s")
@@ -101,6 +102,13 @@ def done(page: Page) -> None:
 def chart(page: Page, alt: str) -> Locator:
     """The chart with this in its text alternative."""
     return page.get_by_role("figure", name=re.compile(alt))
+
+
+def drawn(page: Page, alt: str) -> Locator:
+    """The same, scrolled to: it is drawn when it comes near the screen."""
+    found = chart(page, alt)
+    found.scroll_into_view_if_needed()
+    return found
 
 
 def labels(figure: Locator) -> Locator:

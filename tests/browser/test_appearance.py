@@ -9,7 +9,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PICTURE, SCREENSHOTS, Visit, done, ready
+from tests.browser.conftest import CHART, SCREENSHOTS, Visit, done, ready
 from tests.browser.serving import ROOT
 
 SIZES = {"desktop": {"width": 1400, "height": 900}, "narrow": {"width": 390, "height": 844}}
@@ -57,13 +57,12 @@ def sliders_stand_where_their_numbers_are(page: Page) -> None:
 
 
 def drawn(page: Page) -> None:
-    """Wait until all charts of the page have their lines."""
+    """Wait until all charts of the page have their lines, as they have before it is printed."""
     expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
-    charts = page.get_by_test_id("stPlotlyChart")
-    expect(charts.first).to_be_attached()
+    expect(page.locator(CHART).first).to_be_attached()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
     # Asked of all at once: a page that is drawn again meanwhile has other charts than those listed before.
-    for kind in ('[data-testid="stPlotlyChart"]', PICTURE):
-        expect(page.locator(f"{kind}:not(:has(path.js-line))")).to_have_count(0)
+    expect(page.locator(f"{CHART}:not(:has(path.js-line))")).to_have_count(0)
 
 
 def take(page: Page, name: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from dpviz.problems.marginals import MarginalQueries
-from tests.browser.conftest import Visit, chart, curves_under_way, done, labels, ready
+from tests.browser.conftest import Visit, chart, curves_under_way, done, drawn, labels, ready
 
 SMALL = {"mirror_iterations": 8, "mirror_replicates": 2, "mirror_follow": "false"}
 
@@ -50,10 +50,10 @@ def downloaded(page: Page, name: str) -> pd.DataFrame:
 def test_default_preset_runs_to_curves_strategies_and_table(visit: Visit) -> None:
     page = visit("/mirror_descent?mirror_follow=false")
     expect(page.get_by_role("combobox", name="Preset")).to_have_value(re.compile("Start here"))
-    expect(chart(page, "Range of one draw").locator("path.js-line").first).to_be_attached()
+    expect(drawn(page, "Range of one draw").locator("path.js-line").first).to_be_attached()
     run(page)
-    expect(labels(chart(page, "^Duality gap against steps"))).to_have_count(5)
-    expect(chart(page, "vertices of player x").locator("path.js-fill").first).to_be_attached()
+    expect(labels(drawn(page, "^Duality gap against steps"))).to_have_count(5)
+    expect(drawn(page, "vertices of player x").locator("path.js-fill").first).to_be_attached()
     expect(page.get_by_test_id("stDataFrame").last).to_be_visible()
     expect(page.get_by_text("choosing by such results is tuning")).to_be_visible()
     for name in ("Data (CSV)", "Figures (HTML)", "Python script"):
@@ -73,7 +73,7 @@ def test_stop_keeps_the_partial_curves_and_enables_run(visit: Visit) -> None:
         page.get_by_role("main").get_by_text(re.compile("Stopped after .* What was computed is kept"))
     ).to_be_visible()
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
-    expect(chart(page, "^Duality gap against steps").locator("path.js-line").first).to_be_attached()
+    expect(drawn(page, "^Duality gap against steps").locator("path.js-line").first).to_be_attached()
     ready(page)
 
 
@@ -91,10 +91,10 @@ def test_a_table_with_groups_from_upload_to_the_losses_of_its_groups(visit: Visi
     run(page)
     expect(page.get_by_text("Curves and numbers that read your raw data are hidden.")).to_be_visible()
     expect(chart(page, "^Duality gap against steps")).to_have_count(0)
-    expect(chart(page, "vertices of player y").locator(".legendtext").get_by_text("south")).to_be_attached()
+    expect(drawn(page, "vertices of player y").locator(".legendtext").get_by_text("south")).to_be_attached()
     page.get_by_text("Show non-private diagnostics").click()
-    expect(chart(page, "^Duality gap against steps").locator("path.js-line").first).to_be_attached()
-    losses = chart(page, "^Loss of every group")
+    expect(drawn(page, "^Duality gap against steps").locator("path.js-line").first).to_be_attached()
+    losses = drawn(page, "^Loss of every group")
     for region in ("north", "south", "east"):
         expect(losses.get_by_text(region, exact=True)).to_be_visible()
     assert "patients" not in page.url and "north" not in page.url
@@ -104,7 +104,7 @@ def test_a_table_with_groups_from_upload_to_the_losses_of_its_groups(visit: Visi
 def test_the_synthetic_table_can_be_downloaded(visit: Visit) -> None:
     page = visit(address(mirror_problem="Synthetic data", mirror_draws=16))
     run(page)
-    expect(chart(page, "marginal cell, with the diagonal").locator(".point").first).to_be_attached()
+    expect(drawn(page, "marginal cell, with the diagonal").locator(".point").first).to_be_attached()
     expect(page.get_by_text("10,000 rows of Gaussian marginals")).to_be_visible()
     rows = page.get_by_role("spinbutton", name="Rows of the table")
     rows.fill("128")
@@ -137,7 +137,7 @@ def test_the_sweep_over_dimensions_shows_its_figure(visit: Visit) -> None:
     page.get_by_role("tab", name="Gap against dimension").click()
     page.get_by_role("button", name="Run the sweep").click()
     expect(page.get_by_text(re.compile(r"Done: 15 of 15 points in [\d.]+ s"))).to_be_visible()
-    figure = chart(page, "Duality gap against the number of strategies")
+    figure = drawn(page, "Duality gap against the number of strategies")
     expect(figure.locator("path.js-line").first).to_be_attached()
     expect(labels(figure).filter(has_text="slope")).to_have_count(5)
     ready(page)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PICTURE, Visit, chart, done, labels, ready
+from tests.browser.conftest import PICTURE, Visit, done, drawn, labels, ready
 from tests.waiting import until
 
 FOLD = 700  # pixels from the top, at 1400 x 1000
@@ -85,7 +85,7 @@ def test_a_preset_from_the_menu_switches_and_its_run_starts_by_itself(visit: Vis
     expect(page.get_by_text("Each method meets ε = 10 alone")).to_be_visible()
     done(page)
     expect(menu).to_have_value(re.compile("^Figure 3"))
-    expect(labels(chart(page, "^Excess loss.* against steps"))).to_have_count(6)
+    expect(labels(drawn(page, "^Excess loss.* against steps"))).to_have_count(6)
     expect(page.get_by_text("Settings changed since this run")).to_have_count(0)
 
 

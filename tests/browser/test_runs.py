@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import UNDER_WAY, Visit, chart, curves_under_way, done, labels, ready
+from tests.browser.conftest import UNDER_WAY, Visit, curves_under_way, done, drawn, labels, ready
 
 BY_CLICK = "/accelerated?accel_follow=false"  # runs do not start by themselves
 LONG = f"{BY_CLICK}&accel_iterations=10000"
@@ -17,7 +17,7 @@ def test_default_preset_runs_to_curves_and_table_which_say_when_settings_have_ch
     run.click()
     done(page)
     expect(page.get_by_role("main").get_by_text("Done: 431 steps")).to_be_visible()
-    gap = chart(page, "^Excess loss.* against steps")
+    gap = drawn(page, "^Excess loss.* against steps")
     expect(labels(gap)).to_have_count(5)
     expect(gap.locator("path.js-line").first).to_be_attached()
     expect(page.get_by_test_id("stDataFrame")).to_be_visible()
@@ -49,7 +49,7 @@ def test_stop_keeps_the_partial_curves_and_enables_run(visit: Visit) -> None:
     ).to_be_visible()
     expect(run).to_be_enabled()
     expect(stop).to_be_disabled()
-    expect(chart(page, "^Excess loss.* against steps").locator("path.js-line").first).to_be_attached()
+    expect(drawn(page, "^Excess loss.* against steps").locator("path.js-line").first).to_be_attached()
     ready(page)
 
 
@@ -81,7 +81,7 @@ def test_what_is_being_typed_survives_the_end_of_a_run(visit: Visit) -> None:
 
 def test_moving_a_control_changes_the_plan_and_runs_nothing(visit: Visit) -> None:
     page = visit(BY_CLICK)
-    noise, spent = chart(page, "Scale of the noise"), chart(page, "Privacy spent after each step")
+    noise, spent = drawn(page, "Scale of the noise"), drawn(page, "Privacy spent after each step")
     expect(noise.locator("path.js-line").first).to_be_attached()
     expect(spent.get_by_text("budget ε = 2")).to_be_visible()
 
@@ -89,10 +89,12 @@ def test_moving_a_control_changes_the_plan_and_runs_nothing(visit: Visit) -> Non
     slider.press("ArrowLeft")
     expect(page).to_have_url(re.compile("accel_epsilon=1"))
     expect(page.get_by_label("Privacy budget ε, exact value")).not_to_have_value("2")
+    spent.scroll_into_view_if_needed()
     expect(spent.get_by_text("budget ε = 1")).to_be_visible()
 
     page.get_by_label("Steps T, exact value").fill("1000")
     page.get_by_label("Steps T, exact value").press("Enter")
+    noise.scroll_into_view_if_needed()
     expect(noise.locator(".xtick").get_by_text("1,000", exact=True)).to_be_visible()
     expect(page.get_by_role("slider", name="Steps T")).to_have_attribute("aria-valuetext", "1,000")
     expect(page.get_by_text("No run yet.")).to_be_visible()
@@ -116,5 +118,5 @@ def test_a_preset_writes_the_controls_and_runs_nothing_before_run_is_pressed(vis
     ready(page)
     page.get_by_role("button", name="Run", exact=True).click()
     done(page)
-    expect(labels(chart(page, "^Excess loss.* against steps"))).to_have_count(6)
+    expect(labels(drawn(page, "^Excess loss.* against steps"))).to_have_count(6)
     ready(page)

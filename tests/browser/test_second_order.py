@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from dpviz.datasets.covertype import WIDTH
-from tests.browser.conftest import PICTURE, Visit, chart, done, ready
+from tests.browser.conftest import PICTURE, Visit, chart, done, drawn, ready
 
 
 def test_the_landscape_comes_by_itself_and_the_light_moves_with_the_budget(visit: Visit) -> None:
@@ -17,7 +17,7 @@ def test_the_landscape_comes_by_itself_and_the_light_moves_with_the_budget(visit
     expect(page.locator(PICTURE).locator(".contourlayer path").first).to_be_attached()
     expect(page.locator(PICTURE).first.locator(".point")).to_have_count(80)  # twenty runs of four methods
     expect(page.get_by_text("20 of 20").first).to_be_visible()
-    expect(chart(page, "^Is the gradient small").locator(".point").first).to_be_attached()
+    expect(drawn(page, "^Is the gradient small").locator(".point").first).to_be_attached()
     expect(page.get_by_text("OPT: stops soon")).to_be_visible()
     budget = page.get_by_role("spinbutton", name=re.compile("Privacy budget"))
     budget.fill("0.1")

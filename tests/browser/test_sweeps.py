@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visit, chart, part, ready
+from tests.browser.conftest import Visit, drawn, part, ready
 
 POINTS = 8
 SETTINGS = f"accel_follow=false&accel_iterations=150&accel_vary_epsilon_values={POINTS}"
@@ -20,7 +20,7 @@ def test_a_sweep_is_stopped_and_resumed_where_it_was(visit: Visit) -> None:
     page = opened(visit(f"/accelerated?{SETTINGS}"))
     page.get_by_role("button", name="Run the sweep").click()
     expect(page.get_by_text(re.compile(rf"^[1-9]\d* of {POINTS} points"))).to_be_visible()
-    figure = chart(page, "against privacy budget, one line per method")
+    figure = drawn(page, "against privacy budget, one line per method")
     expect(figure.locator("path.js-line, path.point").first).to_be_attached()
     part(page, "accel_vary_sweep_stop").get_by_role("button").click()
     stopped = page.get_by_text(re.compile(rf"^Stopped: (\d+) of {POINTS} points in"))
@@ -31,5 +31,6 @@ def test_a_sweep_is_stopped_and_resumed_where_it_was(visit: Visit) -> None:
     expect(page.get_by_text(f"; {known} of them were known")).to_be_visible()
     expect(page.get_by_text(re.compile(f"^Done: {POINTS} of {POINTS} points"))).to_be_visible()
     expect(page.get_by_role("button", name="Run the sweep")).to_be_enabled()
+    figure.scroll_into_view_if_needed()
     expect(figure.locator("path.js-line")).not_to_have_count(0)
     ready(page)

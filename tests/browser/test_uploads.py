@@ -5,7 +5,7 @@ import re
 import numpy as np
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visit, chart, done, ready
+from tests.browser.conftest import Visit, chart, done, drawn, ready
 
 UPLOAD = "/accelerated?accel_data=Your+own+file&accel_iterations=30&accel_replicates=5"
 BAD = {
@@ -50,7 +50,7 @@ def test_csv_from_upload_to_finished_run(visit: Visit) -> None:
     expect(page.get_by_text("Curves and numbers that read your raw data are hidden.")).to_be_visible()
     expect(chart(page, "^Excess loss")).to_have_count(0)
     page.get_by_text("Show non-private diagnostics").click()
-    expect(chart(page, "^Excess loss.* against steps").locator("path.js-line").first).to_be_attached()
+    expect(drawn(page, "^Excess loss.* against steps").locator("path.js-line").first).to_be_attached()
     assert "customers" not in page.url and "income" not in page.url
     ready(page)
 

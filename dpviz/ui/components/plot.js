@@ -52,7 +52,7 @@ function template(node, { text, line }) {
       paper_bgcolor: page,
       plot_bgcolor: page,
       font: { family, color: text, size: 12 },
-      legend: { font: { color: strong } },
+      legend: { font: { color: strong }, valign: "top" },
       hoverlabel: { bgcolor: page, bordercolor: border, font: { family, color: text, size: 12 } },
       margin: { pad: 8 },
       xaxis: { ...axis, showgrid: false, zeroline: false, title: { ...title, standoff: 20 } },
