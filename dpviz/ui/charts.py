@@ -62,8 +62,7 @@ def show(
 def plain(figure: go.Figure, key: str, alt: str) -> None:
     """Only the chart; where its data change, lines move, zoom and menu stay. Its text alternative begins with `alt`,
     what the chart is about, and goes on with what it shows now."""
-    here = theme()
-    components.plot(as_shown(figure), key, f"{alt}. {in_words(figure)}", CHART_TEXT[here], CHART_LINE[here])
+    components.plot(as_shown(figure), key, f"{alt}. {in_words(figure)}", CHART_TEXT, CHART_LINE)
 
 
 def as_shown(figure: go.Figure) -> go.Figure:

@@ -5,6 +5,7 @@ must not blink, and a slider with five charts must not lag. The library is the o
 ships, fetched once per tab, from this server.
 """
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from streamlit.components.v1 import declare_component
 
 from dpviz.plots.style import PLOT_CONFIG
 
+Themed = Mapping[str, str]  # by "light" and "dark"
 _HERE = Path(__file__).parent
 _LIBRARY = "plotly"
 _ADDRESS = f"component/{__name__}.{_LIBRARY}/plotly.min.js"
@@ -34,14 +36,15 @@ def _plot() -> Any:
     )
 
 
-def plot(figure: go.Figure, key: str, alt: str, text: str, line: str) -> None:
+def plot(figure: go.Figure, key: str, alt: str, text: Themed, line: Themed) -> None:
     """Draw a figure, or move the one of this key to the new data; zoom and hidden lines stay.
 
-    alt : what it shows, for those who cannot see it. text, line : colours of its words, and of axes and grid.
+    alt : what it shows, for those who cannot see it. text, line : colours of its words, and of axes and grid; the
+    browser chooses, so that a page that turns dark does not wait for the server.
     """
     height = int(figure.layout.height)
     data = {"figure": str(figure.to_json()), "alt": alt, "height": height, "config": dict(PLOT_CONFIG)}
-    _plot()(key=key, data={**data, "text": text, "line": line, "library": _ADDRESS}, height=height)
+    _plot()(key=key, data={**data, "text": dict(text), "line": dict(line), "library": _ADDRESS}, height=height)
 
 
 def awaited(key: str) -> None:

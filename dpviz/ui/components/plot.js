@@ -40,8 +40,9 @@ function library(address) {
 }
 
 // Text, lines and background are the page's; a figure sets none of them.
-function template(node, { text, line }) {
+function template(node, data) {
   const style = getComputedStyle(node);
+  const [text, line] = [data.text[style.colorScheme], data.line[style.colorScheme]];
   const [page, family, strong, border] = ["background-color", "font", "text-color", "border-color"].map((name) =>
     style.getPropertyValue(`--st-${name}`).trim(),
   );
