@@ -107,7 +107,7 @@ def chart(page: Page, alt: str) -> Locator:
 def drawn(page: Page, alt: str) -> Locator:
     """The same, scrolled to: it is drawn when it comes near the screen."""
     found = chart(page, alt)
-    found.scroll_into_view_if_needed()
+    found.evaluate("node => node.scrollIntoView({ block: 'center' })")
     return found
 
 
