@@ -125,7 +125,7 @@ def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
     found = _curve(run.experiment.to_json(), arm.label, step, setting, run, lane)
     name = facts.names[setting].capitalize()
     figure = figures.process(found, name, facts.logarithmic[setting])
-    charts.moving(figure, panel.key("chart_process"), f"The validation loss along one setting at step {step:,}")
+    charts.plain(figure, panel.key("chart_process"), f"The validation loss along one setting at step {step:,}")
     st.caption(f"{texts.PROCESS} **Not private**: it reads the validation losses.")
 
 
