@@ -6,10 +6,8 @@ from typing import Literal
 
 import streamlit as st
 
-# Of small text by where it stands; Streamlit's captions have 3.9:1 on white, and the words of a chart 3.7:1.
+# Of small text by where it stands; Streamlit's captions have 3.9:1 on white. The words of a chart have the text's.
 CAPTION = 0.75  # share of the text's colour
-CHART_TEXT: Mapping[str, str] = MappingProxyType({"light": "#5B6170", "dark": "#E6EAF1"})
-CHART_LINE: Mapping[str, str] = MappingProxyType({"light": "#E6EAF1", "dark": "#31333F"})  # of axes and grids
 BUTTON: Mapping[str, str] = MappingProxyType({"light": "#005A8C", "dark": "#1F6FAE"})  # below white words
 PRESSED: Mapping[str, str] = MappingProxyType({"light": "#005A8C", "dark": "#8CC4F0"})  # words of what is chosen
 CODE: Mapping[str, str] = MappingProxyType({"light": "brightness(0.6)", "dark": "brightness(1.25)"})

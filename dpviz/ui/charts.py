@@ -17,7 +17,7 @@ from dpviz.plots.readout import READOUT
 from dpviz.plots.style import on_dark
 from dpviz.plots.words import in_words
 from dpviz.ui import components, explain, screen
-from dpviz.ui.appearance import CHART_LINE, CHART_TEXT, theme
+from dpviz.ui.appearance import theme
 
 Status = Literal["settings", "private", "not private"]
 
@@ -62,7 +62,7 @@ def show(
 def plain(figure: go.Figure, key: str, alt: str) -> None:
     """Only the chart; where its data change, lines move, zoom and menu stay. Its text alternative begins with `alt`,
     what the chart is about, and goes on with what it shows now."""
-    components.plot(as_shown(figure), key, f"{alt}. {in_words(figure)}", CHART_TEXT, CHART_LINE)
+    components.plot(as_shown(figure), key, f"{alt}. {in_words(figure)}")
 
 
 def as_shown(figure: go.Figure) -> go.Figure:

@@ -29,8 +29,11 @@ def metric(page: Page, label: str) -> Locator:
 def open_tab(page: Page, name: str) -> None:
     page.get_by_role("tab", name=name, exact=True).click()
     expect(page.get_by_role("tab", name=name, exact=True)).to_have_attribute("aria-selected", "true")
-    expect(page.get_by_role("tabpanel").locator(".main-svg").first).to_be_visible()  # drawn when it is opened
+    figure = page.get_by_role("tabpanel").get_by_role("figure").first
+    expect(figure).to_be_visible()  # when the tab has been opened
     ready(page)
+    figure.scroll_into_view_if_needed()
+    expect(figure.locator(".main-svg").first).to_be_visible()
 
 
 def test_another_currency_a_dragged_slider_and_the_shared_link(visit: Visit) -> None:

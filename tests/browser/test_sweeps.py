@@ -31,6 +31,7 @@ def test_a_sweep_is_stopped_and_resumed_where_it_was(visit: Visit) -> None:
     expect(page.get_by_text(f"; {known} of them were known")).to_be_visible()
     expect(page.get_by_text(re.compile(f"^Done: {POINTS} of {POINTS} points"))).to_be_visible()
     expect(page.get_by_role("button", name="Run the sweep")).to_be_enabled()
+    ready(page)  # until then there are two, the one that moved and the one that stays
     figure.scroll_into_view_if_needed()
     expect(figure.locator("path.js-line")).not_to_have_count(0)
     ready(page)

@@ -127,7 +127,7 @@ def contrast(one: str, other: str) -> float:
 def test_small_text_has_a_contrast_of_four_and_a_half_to_one(theme: str) -> None:
     page, side = {"light": ("#FFFFFF", "#F8F8F7"), "dark": ("#171614", "#21201D")}[theme]
     text = {"light": "#2F2D2B", "dark": "#EDEBE8"}[theme]
-    for color in (NOT_PRIVATE[theme], appearance.CHART_TEXT[theme], appearance.PRESSED[theme]):
+    for color in (NOT_PRIVATE[theme], text, appearance.PRESSED[theme]):
         assert contrast(color, page) >= 4.5
     assert contrast("#FFFFFF", appearance.BUTTON[theme]) >= 4.5
     for behind in (page, side):

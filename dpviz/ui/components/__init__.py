@@ -5,7 +5,6 @@ must not blink, and a slider with five charts must not lag. The library is the o
 ships, fetched once per tab, from this server.
 """
 
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ from typing import Any
 import plotly
 import plotly.graph_objects as go
 import streamlit as st
+from plotly.io.json import to_json_plotly
 from streamlit.components.v1 import declare_component
 
 from dpviz.plots.style import PLOT_CONFIG
 
-Themed = Mapping[str, str]  # by "light" and "dark"
 _HERE = Path(__file__).parent
 _LIBRARY = "plotly"
 _ADDRESS = f"component/{__name__}.{_LIBRARY}/plotly.min.js"
@@ -36,15 +35,16 @@ def _plot() -> Any:
     )
 
 
-def plot(figure: go.Figure, key: str, alt: str, text: Themed, line: Themed) -> None:
+def plot(figure: go.Figure, key: str, alt: str) -> None:
     """Draw a figure, or move the one of this key to the new data; zoom and hidden lines stay.
 
-    alt : what it shows, for those who cannot see it. text, line : colours of its words, and of axes and grid; the
-    browser chooses, so that a page that turns dark does not wait for the server.
+    alt : what it shows, for those who cannot see it.
     """
+    drawn = figure.to_dict()
+    drawn["layout"].pop("template", None)  # plotly's own look, 7 kB; in the browser, the page's takes its place
     height = int(figure.layout.height)
-    data = {"figure": str(figure.to_json()), "alt": alt, "height": height, "config": dict(PLOT_CONFIG)}
-    _plot()(key=key, data={**data, "text": dict(text), "line": dict(line), "library": _ADDRESS}, height=height)
+    data = {"figure": to_json_plotly(drawn), "alt": alt, "height": height, "config": dict(PLOT_CONFIG)}
+    _plot()(key=key, data={**data, "library": _ADDRESS}, height=height)
 
 
 def awaited(key: str) -> None:

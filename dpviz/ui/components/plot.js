@@ -40,25 +40,25 @@ function library(address) {
 }
 
 // Text, lines and background are the page's; a figure sets none of them.
-function template(node, data) {
+const LINE = "rgba(128, 132, 149, 0.25)"; // on the light and on the dark page
+
+function template(node) {
   const style = getComputedStyle(node);
-  const [text, line] = [data.text[style.colorScheme], data.line[style.colorScheme]];
-  const [page, family, strong, border] = ["background-color", "font", "text-color", "border-color"].map((name) =>
+  const [page, family, text, border] = ["background-color", "font", "text-color", "border-color"].map((name) =>
     style.getPropertyValue(`--st-${name}`).trim(),
   );
-  const axis = { gridcolor: line, zerolinecolor: line, tickcolor: line, automargin: true };
-  const title = { font: { size: 14 } };
+  const title = { font: { size: 13 }, standoff: 10 };
+  const axis = { gridcolor: LINE, zerolinecolor: LINE, linecolor: LINE, tickcolor: LINE, automargin: true, title };
   return {
     layout: {
       paper_bgcolor: page,
       plot_bgcolor: page,
       font: { family, color: text, size: 12 },
-      legend: { font: { color: strong }, valign: "top" },
+      margin: { pad: 4 },
       hoverlabel: { bgcolor: page, bordercolor: border, font: { family, color: text, size: 12 } },
-      margin: { pad: 8 },
-      xaxis: { ...axis, showgrid: false, zeroline: false, title: { ...title, standoff: 20 } },
-      yaxis: { ...axis, title: { ...title, standoff: 24 } },
-      coloraxis: { colorbar: { xpad: 24, outlinewidth: 8, outlinecolor: "transparent", y: 0.5745, title } },
+      xaxis: axis,
+      yaxis: axis,
+      coloraxis: { colorbar: { outlinewidth: 0, title } },
     },
   };
 }
@@ -72,7 +72,7 @@ async function draw(node, printed = false) {
     const Plotly = await library(state.data.library);
     while (node.clientWidth) {
       const { figure, config } = state.data;
-      const [width, height, look] = [node.clientWidth, node.clientHeight, template(node, state.data)];
+      const [width, height, look] = [node.clientWidth, node.clientHeight, template(node)];
       const wanted = [figure, width, height, JSON.stringify(look)].join();
       if (wanted === state.drawn) return;
       state.drawn = wanted;
