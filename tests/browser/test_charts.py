@@ -1,10 +1,12 @@
-"""Charts are drawn when they come near the screen and before printing, moved in place, and fill the screen if asked."""
+"""Charts are drawn near the screen and before printing, moved in place, follow the theme, fill the screen if asked."""
 
 import re
 
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit, chart, done, drawn, ready
+
+TEXT = "node => getComputedStyle(node).color"
 
 
 def test_charts_are_drawn_near_the_screen_and_before_printing_and_fill_the_screen(visit: Visit) -> None:
@@ -22,6 +24,11 @@ def test_charts_are_drawn_near_the_screen_and_before_printing_and_fill_the_scree
     done(page)
     assert near.get_attribute("data-drawn") is None, "a figure that is the same is not drawn again"
     near.scroll_into_view_if_needed()
+    light = page.locator(".stApp").evaluate(TEXT)
+    expect(near.locator(".xtick text").first).to_have_css("fill", light)
+    page.emulate_media(color_scheme="dark")
+    expect(page.locator(".stApp")).not_to_have_css("color", light)
+    expect(near.locator(".xtick text").first).to_have_css("fill", page.locator(".stApp").evaluate(TEXT))
     near.get_by_role("button", name="Fullscreen").press("Enter")
     screen = page.evaluate("[innerWidth, innerHeight].map(String)")
     svg = near.locator(".main-svg").first
