@@ -117,3 +117,24 @@ def test_hostile_names_run_nowhere(load: Load) -> None:
     assert not app.error and not formulas(results(app).to_csv())
     assert [editor.value["analysis"].tolist()[:2] for editor in app.data_editor] == [["HYPERLINK(1)", "x;1"]]
     assert r"\<img src\=x\>\*b\*\$a\$" in " ".join(markdown.value for markdown in app.markdown)
+
+
+def test_of_a_file_only_names_and_the_number_of_rows_are_taken(load: Load) -> None:
+    """Not even whether a column holds numbers: what it is asked for and its range are said by the visitor."""
+    app = analyses(load, [row("Old")])
+    data = "income;=1,=SUM(A1);town\n" + "\n".join(f"{60_000 + k};{k};T{k}" for k in range(40))
+    app.file_uploader[0].upload("mine.csv", data.encode(), "text/csv").run()
+    assert app.session_state["planner_upload"].frame.shape == (40, 0)
+    app.multiselect(key="planner_columns").set_value(["income", "=1,=SUM(A1)"]).run()
+    app.button(key="planner_columns_add").click().run()
+    assert not app.exception and app.number_input(key="planner_rows").value == 40
+    assert "of income, 1,=SUM(A1): from what you know beforehand" in hinted(app)
+    offered = settings_of(app)
+    wanted = [row("Old"), row("income", "Mean"), row("1,=SUM(A1)", "Mean")]
+    assert json.loads(offered["planner_analyses"]) == wanted and offered["planner_rows"] == "40"
+    assert not any(text in str(offered) for text in ("6000", "T39", "mine"))
+    # The next of its columns comes below, and what was added stays.
+    app.multiselect(key="planner_columns").set_value(["town"]).run()
+    app.selectbox(key="planner_columns_kind").set_value("Histogram").run()
+    app.button(key="planner_columns_add").click().run()
+    assert json.loads(settings_of(app)["planner_analyses"]) == [*wanted, row("town", "Histogram")]

@@ -21,7 +21,7 @@ from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.tables import show_table
-from dpviz.ui.uploads.file import plain
+from dpviz.ui.uploads.file import File, chosen_file, plain
 
 NAME, KIND, LOW, HIGH, SIZE, LEVEL, SHARE = "analysis", "kind", "lowest", "highest", "bins", "level", "share"
 KINDS: dict[str, type[Statistic]] = {cls.title: cls for cls in (Count, Sum, Mean, Histogram, Quantile)}
@@ -53,7 +53,10 @@ def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open:
         "never from the data: what is read off the data is not protected. Of the sidebar, the guarantee and the rows n "
         "count here."
     )
-    rows = _table(panel).rows(is_open)
+    table = _table(panel)
+    if is_open:
+        _columns_of_a_file(panel, table)
+    rows = table.rows(is_open)
     left, right = st.columns(2, gap="large")
     with left:
         noise = panel.choice(
@@ -76,6 +79,35 @@ def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open:
     values = {"rows": means.rows, "noise": noise, "statistics": statistics}
     plan = Settings(Analyses, values).build()
     return _answer(plan, budget, delta, float(relative or WANTED.default))
+
+
+def _columns_of_a_file(panel: Panel, table: EditedTable) -> None:
+    """Names and number of rows of a file; its values are forgotten before anything is drawn of them."""
+    with st.expander("Take columns from a file", icon=":material/upload_file:"):
+        st.markdown(
+            "Only the **names of the columns** and the **number of rows**, which is public here, are taken; all values "
+            "are forgotten as soon as the file was read. Ranges and bins you declare yourself: a range that is read "
+            "off the data reveals the most extreme person."
+        )
+        file = chosen_file(panel.page, File)
+        if file is None:
+            return
+        file.frame = file.frame[[]]
+        left, right = st.columns(2)
+        names = left.multiselect("Columns", [column.name for column in file.columns], key=panel.key("columns"))
+        kind = right.selectbox("Asked of each", [*KINDS], index=[*KINDS].index("Mean"), key=panel.key("columns_kind"))
+        st.button(
+            f"Add to the table, with n = {len(file.frame):,}",
+            on_click=_add,
+            args=(panel, table, names, kind, len(file.frame)),
+            disabled=not names,
+            key=panel.key("columns_add"),
+        )
+
+
+def _add(panel: Panel, table: EditedTable, names: Sequence[str], kind: str, count: int) -> None:
+    table.add([(name[:60], kind, None, None, None, None, 1.0) for name in names])
+    panel.write({"rows": count, "columns": []})
 
 
 def _answer(plan: Analyses, budget: Budget, delta: float, relative: float) -> Shown:

@@ -43,7 +43,9 @@ class EditedTable:
 
     def add(self, rows: Sequence[Row]) -> None:
         """Put rows below those that are there; for callbacks. Those beyond the most that count are left out."""
-        st.session_state[self._last] = [*st.session_state.get(self._last, self.start), *rows][:MOST]
+        # An editor saves its table as it is, so no name shall be a formula.
+        added = [tuple(without_formulas(cell) if isinstance(cell, str) else cell for cell in row) for row in rows]
+        st.session_state[self._last] = [*st.session_state.get(self._last, self.start), *added][:MOST]
         st.session_state[f"{self.key}_edition"] = st.session_state.get(f"{self.key}_edition", 0) + 1
 
     @property
