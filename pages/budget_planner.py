@@ -95,6 +95,7 @@ if means is not None:
         "other relation is refused.",
         "Number of steps and noise are fixed in advance. The tightest accountant that applies is used; each is valid.",
         "Clip, rows and steps are declared. Clipping enforces the sensitivity whatever the data are.",
-        "Everything here follows from your settings. Nothing reads data.",
+        "Everything here follows from your settings. Of a file, only the names of its columns and its number of rows "
+        "are taken; nothing reads its values.",
     )
 explain.theory("planner", privacy)

@@ -1,4 +1,4 @@
-"""Downloads of a run: the numbers as CSV, and a program that computes them again."""
+"""Downloads of a run: the numbers as CSV, and a program or a notebook that computes them again."""
 
 import json
 import math
@@ -12,6 +12,7 @@ import dpviz
 from dpviz.datasets import Upload
 from dpviz.experiments import publishing, results, spreadsheets
 from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.notebook import Cell, notebook
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.sweep import Sweep
 from dpviz.experiments.sweep_result import SweepResult
@@ -218,6 +219,47 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
         seed=_NO_SEED if experiment.seed is None else "",
         **parts,
     )
+
+
+_ABOUT = """\
+# A dpviz experiment
+
+Computes it again and shows its final table. Made by dpviz {version}; `pip install` it, or run this in its folder. What
+private methods release is private for {unit}."""
+_READ = """\
+from pathlib import Path
+
+from dpviz.datasets import read_table
+
+FILE = Path("your_file.csv")  # your own CSV or Parquet file: what SETTINGS declares of its columns is applied to it
+data = experiment.problem.data
+tables = {data.identity: data.rows(read_table(FILE.read_bytes(), FILE.name, reading=data.reading))}"""
+_SETTINGS = """\
+import json
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.results import final_table
+
+SETTINGS = {settings}
+
+{seed}experiment = Experiment.from_json(json.dumps(SETTINGS))"""
+_RUN = """\
+trace = experiment.run({tables})
+table = final_table(trace, experiment.plans()).drop(columns="seconds")
+table"""
+
+
+def to_notebook(experiment: Experiment) -> str:
+    """The program of `to_script` as a Jupyter notebook; of an upload it names a file, which the user replaces."""
+    own = isinstance(experiment.problem.dataset, Upload)
+    settings = _literal(json.loads(experiment.to_json()))
+    cells: list[Cell] = [
+        ("markdown", _ABOUT.format(version=dpviz.__version__, unit=experiment.problem.unit)),
+        ("code", _SETTINGS.format(settings=settings, seed=_NO_SEED if experiment.seed is None else "")),
+        *([("code", _READ)] if own else []),  # type: ignore[list-item]
+        ("code", _RUN.format(tables="tables" if own else "")),
+    ]
+    return notebook(cells)
 
 
 def _literal(settings: Mapping[str, Any]) -> str:

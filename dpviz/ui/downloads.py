@@ -15,10 +15,12 @@ from dpviz.experiments.sweep import Sweep
 from dpviz.experiments.sweep_result import SweepResult
 from dpviz.experiments.trace import Trace
 from dpviz.plots.html import to_html
+from dpviz.privacy.analyses import Analyses
 from dpviz.ui.controls import Panel
 
 _KINDS = {  # of files, by how their names end
     "csv": ("text/csv", ":material/table:"),
+    "ipynb": ("application/x-ipynb+json", ":material/menu_book:"),
     "html": ("text/html", ":material/insert_chart:"),
     "json": ("application/json", ":material/terminal:"),
     "py": ("text/x-python", ":material/code:"),
@@ -34,6 +36,27 @@ def script(page: str, experiment: Experiment) -> None:
         f"{page}_script",
         "Runs these settings with the same seed and prints the same table, without a browser.",
     )
+
+
+def notebook(page: str, experiment: Experiment) -> None:
+    """The same program as a notebook."""
+    _button(
+        "Notebook",
+        partial(export.to_notebook, experiment),
+        export.file_name(page, experiment, "ipynb"),
+        f"{page}_notebook",
+        "For Jupyter: runs these settings with the same seed and shows the same table, cell by cell.",
+    )
+
+
+def analyses(page: str, plan: Analyses, notebook: Callable[[], str], report: Callable[[], str]) -> None:
+    """What was planned for several analyses: to print, and to compute again."""
+    name = f"dpviz_{page}_{plan.content_hash()[:8]}"
+    with st.container(horizontal=True):
+        _button(
+            "Report to print (HTML)", report, f"{name}.html", f"{page}_report", "In plain words, for those who decide."
+        )
+        _button("Notebook", notebook, f"{name}.ipynb", f"{page}_notebook", "For Jupyter: computes these numbers again.")
 
 
 def settings(page: str, experiment: Experiment) -> None:

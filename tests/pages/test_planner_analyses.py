@@ -2,13 +2,15 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from dpviz.numbers import short
 from tests.formulas import formulas
 from tests.pages.planner import ANALYSES, planner, printed, settings_of
 from tests.pages.reading import Load, bars, hinted, metrics, said, table, words
@@ -138,3 +140,23 @@ def test_of_a_file_only_names_and_the_number_of_rows_are_taken(load: Load) -> No
     app.selectbox(key="planner_columns_kind").set_value("Histogram").run()
     app.button(key="planner_columns_add").click().run()
     assert json.loads(settings_of(app)["planner_analyses"]) == [*wanted, row("town", "Histogram")]
+
+
+def test_the_notebook_and_the_report_have_the_numbers_of_the_page(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: dict[str, Callable[[], bytes]] = {}
+    monkeypatch.setattr(st, "download_button", lambda label, data, *, key, **_: files.update({key: data}))
+    app = analyses(
+        load, [*EXAMPLE, row("Median", "Quantile", 0.0, 99.0)], currency="ρ-zCDP", rho="0.02", relative="0.1"
+    )
+    names: dict[str, Any] = {}
+    for cell in json.loads(files["planner_notebook"]())["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    computed, shown = names["table"].set_index("analysis"), results(app)
+    columns = {"error": "95 % error", "largest_error": "All bins", "standard_deviation": "Standard deviation"}
+    columns |= {"sensitivity": "Sensitivity", "share": "Share", "rows_needed": "Rows needed", "asked": "Asked"}
+    for own, theirs in columns.items():
+        pd.testing.assert_series_equal(computed[own], shown[theirs], check_names=False, check_exact=True)
+    assert short(names["total"].values["epsilon_at_delta"]) in metrics(app)["ε at δ = 10⁻⁶"]
+    report = files["planner_report"]().decode()
+    assert all(f"off by at most {short(error)}" in report for error in shown["95 % error"])

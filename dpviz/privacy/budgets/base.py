@@ -13,9 +13,10 @@ from dpviz.errors import UserError
 from dpviz.numbers import short
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import Currency, Noise, release
-from dpviz.privacy.events import Event
+from dpviz.privacy.events import Event, Relation
 from dpviz.specification import Specification
 
+FALSE_ALARMS = 0.01  # that an attacker may raise, where the guarantee is put into words
 _NOTHING_LEFT = 1e-9  # of a budget: the rest would be a rounding error
 
 
@@ -178,6 +179,21 @@ class Budget(Specification):
     def advantage(self) -> float:
         """The largest TPR - FPR that it leaves any test between two neighbouring data sets: the worst δ(0)."""
         return _advantage(self)
+
+    def consequences(self, relation: Relation = "replace-one") -> tuple[str, ...]:
+        """What it leaves the best attacker, in sentences that mark numbers as **bold**; see `tradeoff`."""
+        detected = 1 - float(self.tradeoff([FALSE_ALARMS])[0])
+        exchanged = relation == "replace-one"
+        asked = "which of two rows was used" if exchanged else "whether the row was in the data"
+        noticed = "a replaced row" if exchanged else "the row"
+        return (
+            f"An attacker who knows everybody else's row and must decide {asked} is right in **at most "
+            f"{short(50 * (1 + self.advantage()))} of 100** fair coin-toss cases. 50 is pure guessing.",
+            f"If false alarms are allowed in 1 % of cases, the attacker notices {noticed} **at most "
+            f"{short(100 * detected)} %** of the time.",
+            f"A suspicion of 50 % before such an alarm becomes **at most "
+            f"{short(100 * detected / (detected + FALSE_ALARMS))} %** after it.",
+        )
 
     def doubt(self) -> float:
         """1 - advantage, where possible without the rounding of advantages near 1."""

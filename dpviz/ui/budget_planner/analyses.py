@@ -1,12 +1,16 @@
 """What analysts plan: a table of counts, sums, means, histograms and quantiles, and what each gets of the budget."""
 
 from collections.abc import Sequence
+from datetime import date
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from dpviz.errors import NotYet, UserError
+from dpviz.experiments import notebook
+from dpviz.experiments.analyses_report import to_report
 from dpviz.numbers import short
 from dpviz.plots import planner_figures
 from dpviz.privacy import allocation
@@ -15,6 +19,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import described
 from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.specification import Control
+from dpviz.ui import downloads
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.budget_planner.editing import EditedTable, Row
 from dpviz.ui.controls import Panel, Settings
@@ -78,7 +83,15 @@ def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open:
         raise NotYet("Add a row: what you want to know, and its range or its bins.", title="Nothing is asked yet")
     values = {"rows": means.rows, "noise": noise, "statistics": statistics}
     plan = Settings(Analyses, values).build()
-    return _answer(plan, budget, delta, float(relative or WANTED.default))
+    wanted = float(relative or WANTED.default)
+    shown = _answer(plan, budget, delta, wanted)
+    downloads.analyses(
+        panel.page,
+        plan,
+        partial(notebook.of_analyses, plan, budget, delta, wanted),
+        lambda: to_report(plan, budget, delta, wanted, date.today().isoformat()),
+    )
+    return shown
 
 
 def _columns_of_a_file(panel: Panel, table: EditedTable) -> None:

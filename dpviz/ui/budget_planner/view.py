@@ -19,7 +19,6 @@ from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
 
 ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "attack": TradeOff}
-FALSE_ALARMS = 0.01
 ORDER = 8.0  # of the Rényi divergence that is shown
 
 
@@ -73,22 +72,7 @@ def of_events(found: Guarantee) -> None:
 
 def consequences(budget: Budget, relation: Relation) -> None:
     """The guarantee in words: the best attacker's success, and what a suspicion can become."""
-    missed = budget.tradeoff([FALSE_ALARMS])
-    detected = 1 - float(missed[0])
-    advantage = budget.advantage()
-    posterior = detected / (detected + FALSE_ALARMS)
-    exchanged = relation == "replace-one"
-    asked = "which of two rows was used" if exchanged else "whether the row was in the data"
-    noticed = "a replaced row" if exchanged else "the row"
-    st.markdown(
-        f"""
-- An attacker who knows everybody else's row and must decide {asked} is right in **at most
-  {short(50 * (1 + advantage))} of 100** fair coin-toss cases. 50 is pure guessing.
-- If false alarms are allowed in 1 % of cases, the attacker notices {noticed} **at most {short(100 * detected)} %** of
-  the time.
-- A suspicion of 50 % before such an alarm becomes **at most {short(100 * posterior)} %** after it.
-"""
-    )
+    st.markdown("\n".join(f"- {sentence}" for sentence in budget.consequences(relation)))
 
 
 def attack_chart(budget: Budget, means: NoisyMeans) -> Shown:

@@ -350,6 +350,7 @@ def _results(page: FamilyPage, chosen: _Chosen) -> None:
         downloads.link(panel)
         if chosen.experiment is not None:
             downloads.script(prefix, chosen.experiment)
+            downloads.notebook(prefix, chosen.experiment)
             downloads.settings(prefix, chosen.experiment)
         if run is not None and trace is not None:
             downloads.run_files(

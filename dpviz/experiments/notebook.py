@@ -1,0 +1,113 @@
+"""Jupyter notebooks (nbformat 4.5): a page's numbers as a program in cells, which anybody can run and change."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import dpviz
+from dpviz.privacy.analyses import Analyses
+from dpviz.privacy.budgets import Budget
+
+Cell = tuple[Literal["markdown", "code"], str]
+_PYTHON = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def notebook(cells: Sequence[Cell]) -> str:
+    """The cells as a notebook that was not run yet."""
+    found: list[dict[str, Any]] = [
+        {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source.splitlines(keepends=True)}
+        | ({"execution_count": None, "outputs": []} if kind == "code" else {})
+        for number, (kind, source) in enumerate(cells, 1)
+    ]
+    content = {"cells": found, "metadata": _PYTHON, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+_INTRODUCTION = """\
+# A budget for several analyses
+
+Computes a plan of the dpviz budget planner again. Made by dpviz {version}; `pip install` it, or run this in its folder.
+One row of the table may be replaced by any other; the number of rows is public. Nothing here reads data."""
+_PLAN = """\
+import pandas as pd
+
+from dpviz.privacy import allocation
+from dpviz.privacy.analyses import {kinds}
+from dpviz.privacy.budgets import {currency}
+
+budget = {budget}
+plan = Analyses(
+    rows={rows},
+    noise={noise!r},
+    statistics=(
+{statistics}
+    ),
+)"""
+_NUMBERS = """\
+planned = plan.planned(budget)
+table = pd.DataFrame(
+    {{
+        "analysis": [p.statistic.name for p in planned],
+        "asked": [p.statistic.asked for p in planned],
+        "error": [p.error for p in planned],
+        "largest_error": [p.largest_error for p in planned],
+        "standard_deviation": [p.standard_deviation for p in planned],
+        "noise": [p.noise for p in planned],
+        "scale": [p.scale for p in planned],
+        "sensitivity": [p.sensitivity for p in planned],
+        "share": [p.share.fraction for p in planned],
+        "rows_needed": [p.rows_needed({relative!r}) for p in planned],
+    }}
+)
+table"""
+_TOGETHER = """\
+total = allocation.together([p.share for p in planned], delta={delta!r})
+dict(total.values)"""
+_TRIED = """\
+import numpy as np
+
+from dpviz.privacy.ledger import FixedEvents, Ledger
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.queries import Query
+
+DRAWS = 10_000
+seen = {}
+for p in planned:
+    if p.noise != "selection":  # the error of a selection depends on the data
+        mechanisms = Mechanisms(Ledger(FixedEvents((p.event,)), 1), seed=1)
+        nothing = Query(np.zeros((1, DRAWS)), p.sensitivity, {"laplace": "l1", "gaussian": "l2"}[p.noise])
+        off = np.abs(getattr(mechanisms, p.noise)(nothing, p.event)[0])
+        seen[p.statistic.name] = float(((np.round(off) if p.statistic.whole else off) <= p.error).mean())
+seen"""
+
+
+def of_analyses(plan: Analyses, budget: Budget, delta: float, relative: float) -> str:
+    """The numbers of planned analyses; relative : the error that the rows needed are for."""
+    kinds = sorted({"Analyses", *(type(statistic).__name__ for statistic in plan.statistics)})
+    code = _PLAN.format(
+        kinds=", ".join(kinds),
+        currency=type(budget).__name__,
+        budget=budget.to_python(),
+        rows=plan.rows,
+        noise=plan.noise,
+        statistics="\n".join(f"        {statistic.to_python()}," for statistic in plan.statistics),
+    )
+    return notebook(
+        [
+            ("markdown", _INTRODUCTION.format(version=dpviz.__version__)),
+            ("code", code),
+            (
+                "markdown",
+                "What each analysis gets: with 95 % probability a number is off by at most `error`, and none of the "
+                "bins of a histogram by more than `largest_error`. Of a quantile the error is in ranks.",
+            ),
+            ("code", _NUMBERS.format(relative=relative)),
+            ("markdown", "What all of them cost together."),
+            ("code", _TOGETHER.format(delta=delta)),
+            ("markdown", "The errors, tried out: in how many of 10 000 releases the noise stays below them."),
+            ("code", _TRIED),
+        ]
+    )
