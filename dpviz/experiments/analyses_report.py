@@ -52,7 +52,7 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
     planned = plan.planned(budget)
     total = allocation.together([p.share for p in planned], delta)
     readings = [
-        f"{unit.label}: at most {short(value)}."
+        f"{unit.name}: at most {short(value)}."
         for name, unit in UNITS.items()
         if (value := total.values.get(name)) is not None
     ]
@@ -73,8 +73,8 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
             f"<p>{_count(len(planned))} of a table of {plan.rows:,} rows:</p>",
             _list(f"**{p.statistic.name}**. {p.statistic.asked}." for p in planned),
             "<h2>The guarantee</h2>",
-            f"<p>All of it together is private at <strong>{_text(budget.describe())}</strong> ({_text(budget.name)}) "
-            "for one row replaced by any other. What the releases cost together:</p>",
+            f"<p>All of it together is private at <strong>{_text(budget.describe())}</strong> for one row "
+            "replaced by any other. What the releases cost together:</p>",
             _list(readings),
             "<h2>What it means for one person</h2>",
             _list(budget.consequences()),
@@ -102,14 +102,18 @@ def _told(p: Planned) -> str:
     """Noise and error of one analysis, in words."""
     unit, values = f" {p.statistic.unit}" * bool(p.statistic.unit), p.statistic.values
     if p.standard_deviation is None:
-        noise = "One of its values is drawn at random, by far more often one near the wanted rank."
+        noise = (
+            "One of its values is drawn at random, by far more often one near the wanted rank. How far off it is in "
+        )
+        noise += "ranks is how many rows lie in between."
     else:
         to = f"each of its {values:,} numbers" if values > 1 else "it"
         noise = f"{p.noise.capitalize()} noise of standard deviation {short(p.standard_deviation)} is added to {to}."
     what = f"{'one number of ' * (values > 1)}the published {p.statistic.title.lower()}"
     most = p.largest_error
     all_of_them = "" if most is None else f", and none of its {values:,} numbers by more than {short(most)}{unit}"
-    return f"{noise} In 95 of 100 releases {what} is off by at most {short(p.error)}{unit}{all_of_them}."
+    lost = " That is as much as so many rows can give: it says nothing." * p.drowned
+    return f"{noise} In 95 of 100 releases {what} is off by at most {short(p.error)}{unit}{all_of_them}.{lost}"
 
 
 def _table(planned: Sequence[Planned], relative: float) -> str:

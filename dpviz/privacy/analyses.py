@@ -244,7 +244,7 @@ class Quantile(Ranged):
         return (
             "A value is the better, the fewer rows lie between it and the wanted rank. A replaced row moves each of "
             "these numbers of rows by at most 1, but some up and others down: by a range of at most 2, which the "
-            "exponential mechanism pays for."
+            "exponential mechanism pays for. The rows' own values are rounded to those that can be released."
         )
 
     def mechanism(self, noise: Noise) -> Noise:
@@ -311,6 +311,11 @@ class Planned:
         """With 95 % probability none of its numbers is off by more; None if there is only one."""
         values = self.statistic.values
         return self.statistic.error(self.noise, self.scale, values) if values > 1 else None
+
+    @property
+    def drowned(self) -> bool:
+        """Whether the error is larger than anything that so many rows can give."""
+        return self.rows_needed(1.0) > self.rows
 
     def rows_needed(self, relative: float) -> int:
         """The fewest rows for a 95 % error of so much of `statistic.of`, with the same share of the same budget."""

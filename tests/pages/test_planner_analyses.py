@@ -100,6 +100,11 @@ def test_a_mistake_is_a_sentence(load: Load, rows: list[list[Any]], settings: di
     assert sentence in said(app) and len(app.error) == 1
 
 
+def test_who_asks_too_much_is_told(load: Load) -> None:
+    app = analyses(load, [row("Old"), row("Region", "Histogram", bins=9.0, share=20.0)], rows="30", epsilon="0.5")
+    assert results(app)["95 % error"]["Old"] > 30 and "The noise hides all of Old: it is" in said(app)
+
+
 def test_ranges_are_asked_for_and_never_guessed(load: Load) -> None:
     app = analyses(load, [row("Income", "Mean"), row("Region", "Histogram"), row("Old")])
     assert "of Income, Region: from what you know beforehand, not from the data" in hinted(app) and not app.error

@@ -133,6 +133,11 @@ def _answer(plan: Analyses, budget: Budget, delta: float, relative: float) -> Sh
         "all data: how many rows lie between what is released and the wanted rank. How far off its value is depends on "
         f"the data. {SETTINGS_ONLY}"
     )
+    if lost := [plain(p.statistic.name) for p in planned if p.drowned]:
+        st.warning(
+            f"The noise hides all of {', '.join(lost)}: it is as large as anything that {plan.rows:,} rows can give. "
+            "Raise the budget or the share, or ask less."
+        )
     needed = _named([p.statistic.name for p in planned], [float(p.rows_needed(relative)) for p in planned])
     shown = planner_view.show(
         planner_figures.bars(needed, "Rows needed"),
@@ -142,7 +147,7 @@ def _answer(plan: Analyses, budget: Budget, delta: float, relative: float) -> Sh
         "With the same shares of the same budget. Of counts and histograms: rows that are counted, in each bin; of all "
         f"others: rows of the table. {SETTINGS_ONLY}",
     )
-    st.markdown("**How far one row moves each of them**")
+    st.subheader("How far one row moves each of them", anchor=False)
     st.markdown("\n".join(f"- **{plain(p.statistic.name)}**. {p.statistic.why(p.rows)}" for p in planned))
     st.markdown(f"**All together** ({budget.describe()} was given):")
     planner_view.of_events(allocation.together([p.share for p in planned], delta))
@@ -165,7 +170,6 @@ def _numbers(planned: Sequence[Planned], relative: float) -> None:
         pd.DataFrame(
             {
                 "Analysis": [p.statistic.name for p in planned],
-                "Asked": [p.statistic.asked for p in planned],
                 "95 % error": [p.error for p in planned],
                 "All bins": pd.Series([p.largest_error for p in planned], dtype=float),
                 "Unit": [p.statistic.unit or "as the column" for p in planned],
@@ -175,7 +179,8 @@ def _numbers(planned: Sequence[Planned], relative: float) -> None:
                 "Share": [p.share.fraction for p in planned],
                 "Costs": [described(p.event) for p in planned],
                 "Rows needed": [p.rows_needed(relative) for p in planned],
-                "for this share": [f"{short(100 * relative)} % of {p.statistic.of}" for p in planned],
+                "for an error of": [f"{short(100 * relative)} % of {p.statistic.of}" for p in planned],
+                "Asked": [p.statistic.asked for p in planned],
             }
         ),
         column_config={
