@@ -104,8 +104,8 @@ def _told(p: Planned) -> str:
     if p.standard_deviation is None:
         noise = (
             "One of its values is drawn at random, by far more often one near the wanted rank. How far off it is in "
+            "ranks is how many rows lie in between."
         )
-        noise += "ranks is how many rows lie in between."
     else:
         to = f"each of its {values:,} numbers" if values > 1 else "it"
         noise = f"{p.noise.capitalize()} noise of standard deviation {short(p.standard_deviation)} is added to {to}."

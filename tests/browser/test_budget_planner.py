@@ -153,7 +153,7 @@ def test_the_theory_of_privacy_is_set_in_tables_without_raw_markup(visit: Visit)
     box = page.get_by_test_id("stExpander").filter(has_text="Derivations and sources")
     box.locator("summary").click()
     expect(box.get_by_role("heading", name="Theory of the privacy core")).to_be_visible()
-    expect(box.locator("table")).to_have_count(5)
+    expect(box.locator("table")).to_have_count(6)
     assert box.locator("h1, h2").count() == 0 and box.locator("code").count() > 5
     assert not re.search(r"\*\*|\|-|`|\\|^#|_\{", box.inner_text(), re.MULTILINE)
     width = box.evaluate("element => [element.scrollWidth, element.clientWidth]")
