@@ -123,6 +123,12 @@ def test_a_run_says_who_ends_lowest_and_after_how_many_trainings(load: Load) -> 
     assert lines(app, "Validation loss")
 
 
+def test_where_random_search_wins_the_page_says_so(load: Load) -> None:
+    """No step is long enough to get anywhere."""
+    app = run(load(PAGE, **SMALL | {"tuning_step_size": "0.01", "tuning_trainings": "100"}))
+    assert "**Random search wins here**, and is simpler." in text(app)
+
+
 def test_a_run_shows_signal_beside_noise_ways_the_process_and_what_it_releases(load: Load) -> None:
     app = run(load(PAGE, tuning_scales_drawn_rows="150", tuning_scales_training_rows="60", **FEW))
     alts = " ".join(charts(app))
