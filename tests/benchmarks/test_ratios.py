@@ -37,6 +37,7 @@ from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.nonconvex import RobustComponent
 from dpviz.problems.quadratic_games import QuadraticGame
 from tests.benchmarks.conftest import LINES
+from tests.benchmarks.test_tuning import stepping, trainings
 
 STORED = Path(__file__).with_name("ratios.json")
 BLOCKS, ROUNDS = 4, 5
@@ -276,6 +277,10 @@ WORK: dict[str, tuple[Callable[[], Act], Callable[[], Act]]] = {
     ),
     "streamed_run": (streamed, lambda: interpreter),
     "game": (game, lambda: interpreter),
+    # A step of DP-GIBO without its trainings, over these; with four times the history, and with ten times the users.
+    "tuning_step": (stepping, trainings),
+    "tuning_step_of_long_history": (lambda: stepping(kept=400), stepping),
+    "tuning_step_of_many_users": (lambda: stepping(users=5000), stepping),
     "figure": (figure, lambda: interpreter),
 }
 
