@@ -11,7 +11,7 @@ Words: Nasr et al. 2023 (thresholds, Gaussian DP); Steinke, Nasr, Jagielski 2023
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
@@ -28,12 +28,13 @@ from dpviz.privacy.events import Event, ExpMech, Gaussian, draws_batch, inner_ev
 from dpviz.privacy.ledger import Filter, Ledger
 from dpviz.privacy.mechanisms import drawn_seed
 from dpviz.privacy.transcripts import Departure, Transcript, log_likelihood
-from dpviz.problems.base import Problem
+from dpviz.problems.base import Problem, ProblemSpecification
 
 BLOCK = 1000  # runs at once on each data set
 DIGITS = 6  # of a score: finer differences are residues of floating-point arithmetic, not of the noise
 TUNING = 0.25  # of the runs, on which the threshold is chosen
 _THRESHOLDS = 200
+Row = Sequence[float]
 _SAME = 1e-9  # relative: outputs that differ by no more are equal but for rounding
 
 
@@ -46,6 +47,17 @@ class Neighbours:
     other: Problem
     row: int = 0
 
+    @classmethod
+    def of(cls, problem: ProblemSpecification, identity: str, table: np.ndarray, one: Row, other: Row) -> "Neighbours":
+        """A problem on an uploaded table, by its identity, of which the first row is replaced."""
+
+        def built(row: Row) -> Problem:
+            changed = table.copy()
+            changed[0] = row
+            return problem.build({identity: changed})
+
+        return cls(built(one), built(other))
+
 
 @dataclass(frozen=True)
 class Case:
@@ -53,6 +65,7 @@ class Case:
 
     name : of it in links, such as "nesterov". title : in words. canary : in a sentence, how D and D' differ.
     budgets : under which it is audited by default, the first one shown first. data : makes the neighbours.
+    runs : on each data set, of an audit that takes a few seconds.
     """
 
     name: str
@@ -61,6 +74,7 @@ class Case:
     canary: str
     budgets: tuple[Budget, ...]
     data: Callable[[], Neighbours]
+    runs: int = 10_000
 
     @cached_property
     def neighbours(self) -> Neighbours:

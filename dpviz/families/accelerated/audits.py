@@ -8,8 +8,14 @@ import numpy as np
 
 from dpviz.datasets import UploadedTable
 from dpviz.experiments.audit import Case, Neighbours
-from dpviz.families.accelerated.algorithms import GradientDescent, Nesterov
-from dpviz.privacy.budgets import PureDP
+from dpviz.families.accelerated.algorithms import (
+    GradientDescent,
+    GradientMethod,
+    HeavyBall,
+    MultistageNesterov,
+    Nesterov,
+)
+from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.problems.linear_models import LogisticRegression
 
 ROWS = 20
@@ -21,17 +27,22 @@ PROBLEM = LogisticRegression(
 
 def neighbours() -> Neighbours:
     """See above."""
-    problems = []
-    for label in (1.0, -1.0):
-        table = np.zeros((ROWS, 2))
-        table[0], table[1:, 1] = (1.0, label), 1.0
-        problems.append(PROBLEM.build({IDENTITY: table}))
-    return Neighbours(problems[0], problems[1])
+    return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), (1.0, -1.0))
 
 
 CANARY = "One row has the label 1 on D and -1 on D': its clipped gradient jumps from -C to C."
-BUDGETS = (PureDP(epsilon=1.0), PureDP(epsilon=4.0))
+PURE = (PureDP(epsilon=1.0), PureDP(epsilon=4.0))
+GAUSSIAN = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
+METHODS: dict[str, GradientMethod] = {
+    "gradient_descent": GradientDescent(iterations=3),
+    "heavy_ball": HeavyBall(iterations=3),
+    "nesterov": Nesterov(iterations=3, schedule="optimal"),
+    "multistage_nesterov": MultistageNesterov(iterations=3),
+}
+GAUSSIAN_NOISE = Nesterov(iterations=3, noise="gaussian")
+BATCHES = GradientDescent(iterations=2, batch_fraction=0.25)
 CASES: tuple[Case, ...] = (
-    Case("gradient_descent", "DP-GD", GradientDescent(iterations=3), CANARY, BUDGETS, neighbours),
-    Case("nesterov", "DP-NAG", Nesterov(iterations=3), CANARY, BUDGETS, neighbours),
+    *(Case(name, method.title, method, CANARY, PURE, neighbours) for name, method in METHODS.items()),
+    Case("nesterov_gaussian", "DP-NAG, Gaussian noise", GAUSSIAN_NOISE, CANARY, GAUSSIAN, neighbours),
+    Case("batches", "DP-SGD, random batches", BATCHES, CANARY, PURE, neighbours),
 )

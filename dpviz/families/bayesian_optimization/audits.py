@@ -1,0 +1,37 @@
+"""Tiny worst cases of private tuning, for audits.
+
+One user of the validation data is at 1 on D and at -1 on D', all others at 0. Where runs begin, the gradients of this
+user's loss are opposite and far longer than the clip.
+"""
+
+import numpy as np
+
+from dpviz.datasets import UploadedTable
+from dpviz.experiments.audit import Case, Neighbours
+from dpviz.families.bayesian_optimization.algorithms import Gibo, GradientDescent
+from dpviz.families.bayesian_optimization.baselines import GlobalSearch, RandomSearch
+from dpviz.privacy.budgets import GaussianDP, PureDP
+from dpviz.problems.direct_tuning import NormalLocation
+
+ROWS = 20
+IDENTITY = "b" * 32
+DATA = UploadedTable(identity=IDENTITY, n=ROWS, bounds=((-1.0, 1.0),), names=("a",))
+PROBLEM = NormalLocation(data=DATA, start=0.0, loss_cap=2.0)
+
+
+def neighbours() -> Neighbours:
+    """See above."""
+    table = np.tile([0.0, 1.0], (ROWS, 1))
+    return Neighbours.of(PROBLEM, IDENTITY, table, (1.0, 1.0), (-1.0, 1.0))
+
+
+CANARY = "One user of the validation data is at 1 on D and at -1 on D': the loss at every setting moves, or its slope."
+GAUSSIAN = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
+SELECTION = (PureDP(epsilon=2.0), PureDP(epsilon=6.0))
+EXACT, SEARCH = GradientDescent(iterations=2, clip=0.1), GlobalSearch(trainings=2, first=1, candidates=10)
+CASES: tuple[Case, ...] = (
+    Case("gibo", Gibo.title, Gibo(iterations=2, clip=0.1, batch_size=1), CANARY, GAUSSIAN, neighbours, 2000),
+    Case("exact_gradients", GradientDescent.title, EXACT, CANARY, GAUSSIAN, neighbours),
+    Case("random_search", RandomSearch.title, RandomSearch(trainings=2), CANARY, SELECTION, neighbours),
+    Case("global_search", GlobalSearch.title, SEARCH, CANARY, GAUSSIAN, neighbours, 5000),
+)

@@ -1,0 +1,105 @@
+"""Tiny worst cases of games on simplices, for audits.
+
+game : 2 × 2, the sign of one row's payoffs jumps for both players' strategies; those of all others cancel.
+regression : one row's second feature jumps from 1 to -1; all others are 0.
+survey : one row moves from one cell to the opposite one; all others are as many in either.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dpviz.datasets.categories import CategoricalUpload
+from dpviz.datasets.games import LatentGame, Signs
+from dpviz.experiments.algorithm import AnyAlgorithm
+from dpviz.experiments.audit import Case, Neighbours
+from dpviz.families.mirror_descent.algorithms import SyntheticData, VertexSampling
+from dpviz.families.mirror_descent.baselines import (
+    EuclideanGradient,
+    GaussianMarginals,
+    GaussianMirrorDescent,
+    MultiplicativeWeights,
+    NoisyPayoffs,
+)
+from dpviz.families.mirror_descent.best_responses import FictitiousPlay, TwoDraws
+from dpviz.families.mirror_descent.bias_reduced import BiasReduced
+from dpviz.families.mirror_descent.certified import CertifiedSampling
+from dpviz.families.mirror_descent.minimisation import AnytimeSampling, FrankWolfe
+from dpviz.pauses import finished
+from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
+from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
+from dpviz.problems.simplex import Ball
+from dpviz.problems.simplex_learning import LearningGame, SparseRegression
+
+ROWS = 20
+CODES = "c" * 32
+LEVELS = ("no", "yes")
+SURVEY = MarginalQueries(data=CategoricalUpload(identity=CODES, n=ROWS, columns=(("a", LEVELS), ("b", LEVELS))))
+GAME = "One row's payoffs change their sign, whatever the strategies; those of all others cancel."
+REGRESSION = "One row's second feature is 1 on D and -1 on D'; all others are 0."
+MOVED = "One row of the survey moves from one cell to the opposite one."
+
+
+def game() -> Neighbours:
+    """See above."""
+    facts = replace(MatrixGame(data=LatentGame(strategies_x=2, strategies_y=2)).facts(), n=ROWS)
+
+    def built(sign: float) -> MatrixGameProblem:
+        one = np.tile([1.0, -1.0], (ROWS, 1))
+        other = one.copy()
+        other[1::2] *= -1
+        one[0] *= sign
+        nobody = np.zeros((2, 1)), np.zeros((2, 1))
+        return MatrixGameProblem(facts, finished(Payoffs.of((Signs.pack(one.T < 0), Signs.pack(other.T < 0)), nobody)))
+
+    return Neighbours(built(1.0), built(-1.0))
+
+
+def regression() -> Neighbours:
+    """See above."""
+    facts = replace(SparseRegression(dimension=3).facts(), n=ROWS, d=5, d_x=4)
+
+    def built(second: float) -> LearningGame:
+        features, labels = np.zeros((ROWS, 2)), np.zeros(ROWS)
+        features[0], labels[0] = (1.0, second), -1.0
+        return LearningGame(facts, features, labels, 1.0, 0.0, Ball(1.0))
+
+    return Neighbours(built(1.0), built(-1.0))
+
+
+def survey() -> Neighbours:
+    """See above."""
+    table = np.resize(np.array([[0, 0], [1, 1]], dtype=np.int16), (ROWS, 2))
+    return Neighbours.of(SURVEY, CODES, table, (0, 0), (1, 1))
+
+
+SELECTION: tuple[Budget, ...] = (GaussianDP(mu=1.0), PureDP(epsilon=6.0))
+GAUSSIAN: tuple[Budget, ...] = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
+METHODS: dict[str, tuple[AnyAlgorithm, tuple[Budget, ...]]] = {
+    "vertex_sampling": (VertexSampling(iterations=3), SELECTION),
+    "certified_sampling": (CertifiedSampling(iterations=3), SELECTION),
+    "bias_reduced": (BiasReduced(stop_level=4), SELECTION),
+    "fictitious_play": (FictitiousPlay(responses=3), SELECTION),
+    "two_draws": (TwoDraws(), SELECTION),
+    "euclidean_gradient": (EuclideanGradient(gradient_rounds=3), GAUSSIAN),
+    "gaussian_mirror_descent": (GaussianMirrorDescent(gradient_rounds=3), GAUSSIAN),
+    "noisy_payoffs": (NoisyPayoffs(matrix_rounds=20), GAUSSIAN),
+    "anytime_sampling": (AnytimeSampling(iterations=3), SELECTION),
+    "frank_wolfe": (FrankWolfe(chosen_vertices=3), SELECTION),
+    "synthetic_data": (SyntheticData(iterations=3), SELECTION),
+    "multiplicative_weights": (MultiplicativeWeights(measured_queries=2), SELECTION),
+    "gaussian_marginals": (GaussianMarginals(fitting_rounds=20), GAUSSIAN),
+}
+PLACES = {
+    "anytime_sampling": (REGRESSION, regression),
+    "frank_wolfe": (REGRESSION, regression),
+    "synthetic_data": (MOVED, survey),
+    "multiplicative_weights": (MOVED, survey),
+    "gaussian_marginals": (MOVED, survey),
+}
+CASES: tuple[Case, ...] = tuple(
+    Case(name, method.title, method, canary, budgets, data, 2000 if name == "bias_reduced" else 10_000)
+    for name, (method, budgets) in METHODS.items()
+    for canary, data in (PLACES.get(name, (GAME, game)),)
+)

@@ -1,0 +1,70 @@
+"""Tiny worst cases of second-order methods, for audits: one that gradients tell, and one that Hessians tell.
+
+From the start, far out along the first axis, the loss is steepest where a row has the margin 1/√3. Two such rows that
+are mirror images have gradients as far apart as any two. At 0, where no row has a gradient, the Hessians of e₁ and e₂
+are as far apart as any two. All other rows are 0, in the middle of their declared ranges.
+"""
+
+import numpy as np
+
+from dpviz.datasets import UploadedTable
+from dpviz.experiments.audit import Case, Neighbours, Row
+from dpviz.families.second_order.algorithms import MiniBatch, NonconvexMethod, ShortStep
+from dpviz.families.second_order.escape import PerturbedDescent
+from dpviz.families.second_order.line_search import LineSearch
+from dpviz.families.second_order.trust_region import MiniBatchTrustRegion, TrustRegion
+from dpviz.privacy.budgets import ApproximateDP, GaussianDP
+from dpviz.problems.nonconvex import RobustComponent
+
+ROWS = 20
+IDENTITY = "f" * 32
+DATA = UploadedTable(identity=IDENTITY, n=ROWS, bounds=((-1.0, 1.0),) * 2, names=("a", "b"))
+FAR = RobustComponent(data=DATA, start="random", start_seed=1950)  # x₀ is nearly 4.56 e₁
+ZERO = RobustComponent(data=DATA)
+GRADIENTS = (
+    "One row is mirrored; on D and on D' it lies where the loss is steepest: its gradients are as far apart as any."
+)
+HESSIANS = (
+    "One row is (1, 0) on D and (0, 1) on D': at the saddle where runs begin their Hessians are as far apart as any."
+)
+BUDGETS = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
+SAMPLED = (ApproximateDP(epsilon=4.0, delta=1e-3), ApproximateDP(epsilon=16.0, delta=1e-3))
+
+
+def _pair(problem: RobustComponent, one: Row, other: Row) -> Neighbours:
+    return Neighbours.of(
+        problem, IDENTITY, np.column_stack([np.zeros((ROWS, 2)), np.ones(ROWS)]), (*one, 1), (*other, 1)
+    )
+
+
+def gradients() -> Neighbours:
+    """Far out, where the loss is steepest."""
+    along = 1 / np.sqrt(3) / float(FAR.starting_point()[0, 0])
+    across = float(np.sqrt(1 - along**2))
+    return _pair(FAR, (along, across), (along, -across))
+
+
+def hessians() -> Neighbours:
+    """At the saddle."""
+    return _pair(ZERO, (1.0, 0.0), (0.0, 1.0))
+
+
+METHODS: dict[str, NonconvexMethod] = {
+    "short_step": ShortStep(iterations=2, gradient_target=0.01),
+    "line_search": LineSearch(iterations=2, gradient_target=0.01),
+    "trust_region": TrustRegion(iterations=2, gradient_target=0.01),
+    "perturbed_descent": PerturbedDescent(iterations=2, gradient_target=0.01),
+    "mini_batch": MiniBatch(iterations=2, gradient_target=0.01, batch_fraction=0.5),
+    "mini_batch_trust_region": MiniBatchTrustRegion(iterations=2, gradient_target=0.01, batch_fraction=0.5),
+}
+CURVED = {name: METHODS[name].replaced(gradient_target=0.3) for name in ("short_step", "line_search", "trust_region")}
+CASES: tuple[Case, ...] = (
+    *(
+        Case(name, method.title, method, GRADIENTS, SAMPLED if "mini" in name else BUDGETS, gradients)
+        for name, method in METHODS.items()
+    ),
+    *(
+        Case(f"{name}_curvature", f"{method.title}, at a saddle", method, HESSIANS, BUDGETS, hessians)
+        for name, method in CURVED.items()
+    ),
+)

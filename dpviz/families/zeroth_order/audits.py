@@ -1,0 +1,38 @@
+"""Tiny worst cases of methods that ask for values only, for audits.
+
+All rows are 0 and have the target 1 but the first: that is a 1 whose target jumps from 1 to -1, so its loss rises along
+every direction along which it fell. Its place in a leaf is public, as the order of the rows is.
+"""
+
+import numpy as np
+
+from dpviz.datasets import UploadedTable
+from dpviz.experiments.audit import Case, Neighbours
+from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
+from dpviz.families.zeroth_order.baselines import DirectionalDescent, FirstOrder
+from dpviz.privacy.budgets import GaussianDP
+from dpviz.problems.black_box import CappedRegression
+
+ROWS = 20
+IDENTITY = "d" * 32
+DATA = UploadedTable(identity=IDENTITY, n=ROWS, bounds=((0.0, 1.0),), names=("a",))
+PROBLEM = CappedRegression(data=DATA, cap=2.0, radius=0.5, lipschitz=0.3)
+
+
+def neighbours() -> Neighbours:
+    """See above."""
+    table = np.tile([0.0, 1.0], (ROWS, 1))
+    return Neighbours.of(PROBLEM, IDENTITY, table, (1.0, 1.0), (1.0, -1.0))
+
+
+CANARY = "One row has the target 1 on D and -1 on D': its loss rises along every direction along which it fell."
+BUDGETS = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
+CASES: tuple[Case, ...] = tuple(
+    Case(name, method.title, method, CANARY, BUDGETS, neighbours)
+    for name, method in {
+        "variance_reduced": VarianceReduced(iterations=2, epoch_length=2),
+        "naive": Naive(iterations=2),
+        "directional_descent": DirectionalDescent(descent_steps=3, clip=0.1),
+        "first_order": FirstOrder(descent_steps=3),
+    }.items()
+)
