@@ -6,7 +6,7 @@ and every number in its texts is a format field that is filled from plans and ru
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -141,8 +141,9 @@ class Ends(Measure):
             found |= {name: float(scales[-1]), f"{name}_first": float(scales[0]), f"{name}_most": float(scales.max())}
         if side.trace is not None:
             medians = self._quantiles(side)[1][:, 1]
-            start, end = float(medians[0]), float(medians[-1])
-            found |= {"start": start, "end": end, "left": 100 * end / start, "highest": float(medians.max() / start)}
+            found |= {"start": float(medians[0]), "end": float(medians[-1])}
+            if medians[0] > 0:
+                found |= {"left": 100 * float(medians[-1] / medians[0]), "highest": float(medians.max() / medians[0])}
         return found
 
     def _quantiles(self, side: Side) -> tuple[np.ndarray, np.ndarray]:
@@ -150,6 +151,23 @@ class Ends(Measure):
         assert side.trace is not None
         iterations, values = side.trace.series(self.arm, self.metric)
         return iterations, quantiles(values)
+
+
+@dataclass(frozen=True)
+class Spread(Ends):
+    """The same, drawn as where each of the runs ends, from the best to the worst."""
+
+    def curves(self, side: Side) -> tuple[Curve, ...]:
+        if side.trace is None:
+            return ()
+        ends = np.sort(side.trace.series(self.arm, self.metric)[1][-1])
+        return (Curve(100 * (np.arange(len(ends)) + 0.5) / len(ends), ends),)
+
+    def axes(self, side: Side) -> Axes:
+        return replace(super().axes(side), x="Share of the runs that end lower [%]")
+
+    def reach(self, _: Side) -> tuple[float, float]:
+        return 0.0, 100.0
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,19 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
+from dpviz.experiments import budget_lessons
 from dpviz.experiments.lesson import Lesson
 from dpviz.ui import families
+
+GUARANTEES = "What a guarantee means"
 
 
 @cache
 def grouped() -> Mapping[str, tuple[Lesson, ...]]:
-    """The lessons of every family that has any, by its title."""
+    """The lessons on guarantees, and those of every family that has any, by its title."""
     modules = {family.title: f"dpviz.families.{family.name}.lessons" for family in families.FAMILIES}
-    return {title: import_module(name).LESSONS for title, name in modules.items() if find_spec(name) is not None}
+    found = {title: import_module(name).LESSONS for title, name in modules.items() if find_spec(name) is not None}
+    return {GUARANTEES: budget_lessons.LESSONS, **found}
 
 
 def named(slug: str) -> Lesson | None:

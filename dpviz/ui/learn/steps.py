@@ -2,14 +2,17 @@
 
 import streamlit as st
 
+from dpviz.experiments.budget_lessons import Released
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.lesson import Answer, Lesson, Side
 from dpviz.plots import lesson_figures
+from dpviz.specification import Specification
 from dpviz.ui import charts, explain, families
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.learn import lessons, sides
 
 NAMES = ("Setting", "Predict", "See", "Why")
+PLANNER = "planner"  # the prefix of its addresses
 SETTING, PREDICT, SEE, WHY = range(1, 5)
 
 
@@ -153,4 +156,19 @@ def _open(lesson: Lesson) -> None:
     family = next((family for family in families.FAMILIES if family.name == lesson.page), None)
     if family is not None and isinstance(lesson.after, Experiment):
         preset_menu.open_with(family.page().prefix, lesson.after)
-    st.switch_page(f"pages/{lesson.page}.py")
+    st.switch_page(f"pages/{lesson.page}.py", query_params=_planned(lesson.after))
+
+
+def _planned(settings: Specification) -> dict[str, str]:
+    """The planner's address for what nothing runs; empty for other settings, which their page writes itself."""
+    if not isinstance(settings, Released):
+        return {}
+    currency = {f"{PLANNER}_currency": settings.budget.name}
+    return currency | _address(settings.budget) | _address(settings.means)
+
+
+def _address(settings: Specification) -> dict[str, str]:
+    """As the page's controls write it, with the label of a choice."""
+    changed = settings.query(PLANNER)
+    declared = {f"{PLANNER}_{control.name}": control.options or {} for control in settings.controls()}
+    return {name: declared[name].get(value, value) for name, value in changed.items()}

@@ -1,0 +1,90 @@
+"""The lesson that nonconvex objectives tell: where it is flat, there may be a way down."""
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.lesson import Answer, Ends, Lesson, Numbers, Side
+from dpviz.families.second_order.algorithms import NonconvexMethod
+from dpviz.families.second_order.presets import arms
+from dpviz.privacy.budgets import ApproximateDP
+from dpviz.problems.nonconvex import RobustComponent
+
+
+@dataclass(frozen=True)
+class Valleys(Ends):
+    """The share of the runs that end where nothing bends downwards by more than the target."""
+
+    metric: str = "smallest_eigenvalue"
+
+    def ratio(self, before: Side, after: Side) -> float:
+        return self.value(after)
+
+    def value(self, side: Side) -> float:
+        assert isinstance(side.settings, Experiment) and side.trace is not None
+        method = side.settings.arms[0].algorithm
+        assert isinstance(method, NonconvexMethod) and method.curvature_target is not None
+        return float((self._last(side) >= -method.curvature_target).mean())
+
+    def numbers(self, side: Side) -> Numbers:
+        found = dict(super().numbers(side))
+        if side.trace is not None:
+            gradients = Ends(self.arm, "gradient_norm")
+            found |= {"gradient": gradients.value(side), "loss": Ends(self.arm, "objective").value(side)}
+            found |= {"valleys": round(self.value(side) * len(self._last(side))), "taken": int(self._steps(side))}
+        return found
+
+    def outcome(self, before: Side, after: Side) -> str:
+        one, other = self.numbers(before), self.numbers(after)
+        return f"{one['valleys']} of {one['repeats']} → {other['valleys']} of {other['repeats']} runs"
+
+    def reach(self, side: Side) -> tuple[float, float]:
+        return 0.0, 6.0
+
+    def _last(self, side: Side) -> np.ndarray:
+        assert side.trace is not None
+        return side.trace.series(self.arm, self.metric)[1][-1]
+
+    def _steps(self, side: Side) -> float:
+        assert side.trace is not None
+        return float(np.median(side.trace.lanes[self.arm].stopped_at))
+
+
+def _saddle(curvature: str) -> Experiment:
+    """A mountain pass, where every run starts."""
+    return Experiment(
+        problem=RobustComponent(),
+        arms=arms(("OPT",), curvature=curvature, iterations=60),
+        budget=ApproximateDP(epsilon=1.0, delta=1e-5),
+        replicates=20,
+    )
+
+
+FLAT = Lesson(
+    slug="flat",
+    title="Is a flat place a minimum?",
+    minutes=4,
+    page="second_order",
+    before=_saddle("never"),
+    after=_saddle("always"),
+    measure=Valleys("OPT"),
+    setting="A method looks at noisy gradients, with **{before[budget]}** for all that it looks at, and stops where "
+    "the gradient is small. All {before[repeats]} runs stop at step {before[taken]}: where they start, the gradient is "
+    "{before[gradient]}. The chart shows how the ground bends there. **Below zero it bends downwards.**",
+    question="Now it also looks at the noisy curvature (the Hessian), paid from the same budget, and stops only where "
+    "nothing bends downwards. How many of its {after[repeats]} runs end in a valley?",
+    why="At a mountain pass the ground is flat, and there is a way down. A gradient cannot tell it from a valley; the "
+    "curvature can. It went down along the direction that bends most, from a loss of {before[loss]} to {after[loss]}, "
+    "in {after[taken]} steps (median). **Flat is not enough: ask for the curvature.** The price: a Hessian has many "
+    "entries, and each of them gets noise.",
+    try_it="Lower the budget until the noise of the Hessian hides the way down.",
+    answers=(
+        Answer("Hardly any: the noise hides the way down", 0.0, 0.2),
+        Answer("Some of them", 0.2, 0.75),
+        Answer("Almost all of them", 0.75, inf),
+    ),
+)
+
+LESSONS = (FLAT,)
