@@ -134,3 +134,17 @@ def test_try_it_yourself_opens_the_page_with_the_lessons_settings(load: Load) ->
     ran = app.session_state["accel_job"].job.experiment
     assert json.loads(ran.to_json()) == json.loads(lesson.after.to_json())
     assert "accel_schedule" in app.query_params
+
+
+def test_a_lesson_on_guarantees_opens_the_planner_with_its_settings(load: Load) -> None:
+    app = run(load("learn", lesson="currencies", step="4"))
+    app.button(key="learn_try").click().run()
+    assert not app.exception and app.title[0].value == "Budget planner"
+    assert [app.number_input(key=f"planner_{name}").value for name in ("iterations", "epsilon", "delta")] == [
+        100,
+        1,
+        1e-6,
+    ]
+    chosen = {widget.key: widget.value for widget in [*app.selectbox, *app.segmented_control]}
+    found = [chosen[f"planner_{name}"] for name in ("noise", "currency", "sampling")]
+    assert found == ["gaussian", "approximate", "all"]

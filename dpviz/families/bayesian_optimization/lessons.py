@@ -17,7 +17,7 @@ def _tried(trainings: int) -> Experiment:
         problem=NormalLocation(),
         arms=arms((RANDOM,), trainings=trainings),
         budget=GaussianDP(mu=0.2),
-        replicates=60,
+        replicates=100,
     )
 
 
@@ -60,8 +60,8 @@ LOOKING = Lesson(
     try_it="Raise the budget, and see when further trainings begin to pay.",
     answers=(
         Answer("More than {above} times closer", 0.0, 0.4),
-        Answer("Closer, but less than {below} times", 0.4, 0.72),
-        Answer("No real difference", 0.72, 1.4),
+        Answer("Closer, but less than {below} times", 0.4, 0.66),
+        Answer("No real difference", 0.66, 1.4),
         Answer("Farther away", 1.4, inf),
     ),
     also=_trainings,

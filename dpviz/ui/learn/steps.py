@@ -109,13 +109,13 @@ def _chart(lesson: Lesson, step: int, before: Side, after: Side) -> None:
     else:
         figure = lesson_figures.told(was, measure.curves(after) if step >= SEE else (), names, axes)
     charts.plain(figure, f"learn_{lesson.slug}_chart", f"{axes.y} against {axes.x.lower()}: {lesson.title}")
-    st.caption(_caption(lesson, axes.diagnostic))
+    st.caption(_caption(lesson.after if step >= SEE else lesson.before, axes.diagnostic))
 
 
-def _caption(lesson: Lesson, diagnostic: bool) -> str:
-    if not isinstance(lesson.before, Experiment):
+def _caption(settings: Specification, diagnostic: bool) -> str:
+    if not isinstance(settings, Experiment):
         return explain.SETTINGS_ONLY
-    repeats, public = lesson.before.replicates, lesson.before.problem.public
+    repeats, public = settings.replicates, settings.problem.public
     return " ".join([explain.spread(repeats), *([explain.diagnostic(repeats, public)] if diagnostic else [])])
 
 
