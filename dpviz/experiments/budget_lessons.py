@@ -67,10 +67,9 @@ class NoiseOfMeans(Measure):
 
 
 def _debts(released: Released, count: int) -> float:
-    """The noise if each mean gets an equal share of ε and of δ, which is what adding up asks for."""
+    """The noise if each mean gets an equal share of all that the budget states, which is what adding up asks for."""
     budget = released.budget
-    assert isinstance(budget, ApproximateDP)
-    share = ApproximateDP(epsilon=budget.epsilon / count, delta=budget.delta / count)
+    share = budget.replaced(**{control.name: getattr(budget, control.name) / count for control in budget.controls()})
     return released.means.replaced(iterations=1).noise_scale(share)
 
 
