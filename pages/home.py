@@ -1,4 +1,4 @@
-"""The start page: what dpviz is, four ways in, the families, and a small demonstration."""
+"""The start page: what dpviz is, five ways in, the families, and a small demonstration."""
 
 import streamlit as st
 
@@ -16,7 +16,7 @@ st.markdown(
 )
 
 accelerated = families.named("accelerated")
-doors = st.columns(4)
+doors = [*st.columns(3), *st.columns(2)]
 with doors[0]:
     start.door(
         "lessons",
@@ -54,6 +54,15 @@ with doors[3]:
         "Run on real data",
         accelerated,
         "Real data",
+    )
+with doors[4]:
+    start.door(
+        "compare",
+        ":material/compare_arrows:",
+        "Compare runs",
+        "Pin runs of any page and see them side by side: common axes, what differs, and what they cost together.",
+        "Compare",
+        start.COMPARE,
     )
 
 with st.container(border=True):

@@ -1,6 +1,7 @@
 """What is set differently in two experiments, in the words of their controls."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from dpviz.problems.base import ProblemSpecification
 from dpviz.specification import Control, Specification, kind_named
 
 LONGEST = 40  # characters of a value that are written out
+NONE = "–"
+_DIGITS = 6  # of a number in a table
 _PARTS = {"data": "Data", "problem": "Problem", "budget": "Privacy budget", "algorithm": "Algorithm"}
 
 
@@ -45,6 +48,44 @@ def differences(before: Experiment, after: Experiment) -> tuple[Difference, ...]
     for label in common:
         found += _walked(arms[0][label], arms[1][label], "")
     return tuple(dict.fromkeys(found))
+
+
+def table(experiments: Sequence[Experiment]) -> dict[str, tuple[str, ...]]:
+    """The settings that several experiments have, and not all alike: a value of each, by label; "–" for those without.
+
+    What methods of one experiment set differently is written side by side.
+    """
+    found = [_settings(experiment) for experiment in experiments]
+    labels = dict.fromkeys(label for settings in found for label in settings)
+    rows = {label: tuple(" / ".join(settings.get(label, (NONE,))) for settings in found) for label in labels}
+    return {label: row for label, row in rows.items() if len({value for value in row if value != NONE}) > 1}
+
+
+def _settings(experiment: Experiment) -> dict[str, dict[str, None]]:
+    """All settings of an experiment: by label, the values in their order."""
+    tree = json.loads(experiment.to_json())
+    names = ", ".join(arm["label"] for arm in tree["arms"])
+    found: dict[str, dict[str, None]] = {"Methods": {names: None}}
+    controls = _controls(tree)
+    for name, part in tree.items():
+        parts = [arm["algorithm"] for arm in part] if name == "arms" else [part]
+        for label, value in (pair for one in parts for pair in _listed(one, name, controls.get(name))):
+            found.setdefault(label, {})[value] = None
+    return found
+
+
+def _listed(part: Any, name: str, control: Control | None) -> Iterator[tuple[str, str]]:
+    if isinstance(part, Mapping) and "kind" in part:
+        if name in _PARTS:
+            yield _PARTS[name], _described(part)
+        if name == "budget":  # which says it all
+            return
+        controls = _controls(part)
+        for key, value in part.items():
+            yield from _listed(value, key, controls.get(key))
+    elif control is not None:
+        text = _text(part, control, _DIGITS)
+        yield control.title, text if len(text) <= LONGEST else "set"
 
 
 def _walked(before: Any, after: Any, name: str, control: Control | None = None) -> Iterator[Difference]:
@@ -100,4 +141,4 @@ def _described(part: Mapping[str, Any]) -> str:
         return cls.from_json(json.dumps(part)).describe()
     if issubclass(cls, Algorithm) or issubclass(cls, ProblemSpecification) or issubclass(cls, DatasetSpecification):
         return cls.title or cls.__name__
-    return cls.__name__
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", cls.__name__).capitalize()

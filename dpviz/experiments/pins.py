@@ -13,7 +13,8 @@ from dpviz.experiments.packing import MOST_TEXT, pack, unpack
 
 MOST = 3  # pins of a page
 MOST_NAME = 30  # characters
-MOST_FILE = MOST * (MOST_TEXT + 1000)  # bytes
+MOST_IN_ALL = 15  # in a file
+MOST_FILE = MOST_IN_ALL * MOST_TEXT  # bytes
 FORMAT = "dpviz pins"
 # Where the settings of an experiment are declared: nothing else is imported for a text that somebody else wrote.
 _ROOMS = ("datasets.", "experiments.experiment.", "families.", "privacy.", "problems.")
@@ -66,8 +67,8 @@ def from_file(content: bytes) -> tuple[Pin, ...]:
     found = whole.get("pins") if isinstance(whole, Mapping) and whole.get("format") == FORMAT else None
     if not isinstance(found, list) or not found:
         raise UserError("It holds no pins. Choose a file that “Pins (JSON)” has made.", title="File not read")
-    if len(found) > MOST:
-        raise UserError(f"It holds {len(found)} pins; a page has room for {MOST}.", title="File not read")
+    if len(found) > MOST_IN_ALL:
+        raise UserError(f"It holds {len(found)} pins; no more than {MOST_IN_ALL} are read.", title="File not read")
     return tuple(map(_read, found))
 
 

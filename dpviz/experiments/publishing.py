@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpviz.experiments.plan import Plan
@@ -11,7 +11,7 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.accounting.rounding import MOST_GROUPS, rounded_up
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import Repeat
+from dpviz.privacy.events import Event, Repeat
 
 
 @dataclass(frozen=True)
@@ -51,33 +51,47 @@ def costs(plans: Mapping[str, Plan], shown: Collection[str], budget: Budget, rep
 
 def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost:
     before = plans[0].facts.released  # of the one problem, paid once
+    return composed([(plan, repeats) for plan in plans], before, budget.currency, budget.own_delta(delta))
+
+
+def composed(
+    runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: Currency | None, delta: float
+) -> Cost:
+    """What publishing these runs costs: of each plan so many; `repeats` of it is the most of them.
+
+    before : what was released before the runs, which is paid once. currency : that the sum is told in, if it adds up.
+    """
     # What is composed in full may be composed in any order, and nearly equal events may count as the larger one.
-    counts = Counter(event for plan in plans for event in plan.events)
-    runs = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
-    events = tuple(Repeat(event, count * repeats) for event, count in runs)
-    at, currency = budget.own_delta(delta), budget.currency
+    counts: Counter[Event] = Counter()
+    for plan, repeats in runs:
+        counts.update({event: repeats * count for event, count in Counter(plan.events).items()})
+    most = max(repeats for _, repeats in runs)
+    grouped = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
+    events = tuple(Repeat(event, count) for event, count in grouped)
     paid = accountants.total(before, "epsilon")
     # Of hundreds of runs a loss distribution would tell little more, and be large.
-    methods = [method for method in accountants.METHODS if repeats == 1 or method != "pld"]
-    found = {method: paid + accountants.epsilon(events, at, method) for method in methods}
+    methods = [method for method in accountants.METHODS if most == 1 or method != "pld"]
+    found = {method: paid + accountants.epsilon(events, delta, method) for method in methods}
     best = min(found, key=found.__getitem__)
     return Cost(
-        len(plans),
-        repeats,
+        len(runs),
+        most,
         UNITS[currency or "epsilon"].symbol,
-        _spent(plans, repeats, currency) if currency else None,
+        _spent(runs, before, currency) if currency else None,
         found[best],
-        at,
+        delta,
         accountants.METHOD_NAMES[best],
     )
 
 
-def _spent(plans: list[Plan], repeats: int, currency: Currency) -> float:
-    """In a currency that adds up; what was released before the run, for all methods, once."""
-    before = accountants.total(plans[0].facts.released, currency)
-    power = UNITS[currency].power
-    each = math.fsum(float(plan.spent(currency)[-1]) ** power - before**power for plan in plans)
-    return float((before**power + repeats * each) ** (1 / power))
+def _spent(runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: Currency) -> float:
+    """In a currency that adds up; what was released before the runs, once."""
+    power, earlier = UNITS[currency].power, accountants.total(before, currency)
+    own = math.fsum(
+        repeats * (float(plan.spent(currency)[-1]) ** power - accountants.total(plan.facts.released, currency) ** power)
+        for plan, repeats in runs
+    )
+    return float((earlier**power + own) ** (1 / power))
 
 
 def sentences(found: Collection[Cost]) -> Iterator[str]:

@@ -58,6 +58,7 @@ def build() -> StreamlitPage:
                 st.Page("pages/home.py", title="Start", icon=":material/home:", default=True),
                 st.Page("pages/learn.py", title="Lessons", icon=":material/school:"),
                 st.Page("pages/budget_planner.py", title="Budget planner", icon=":material/tune:"),
+                st.Page("pages/compare.py", title="Compare", icon=":material/compare_arrows:"),
             ],
             "Algorithms": [
                 st.Page(family.address, title=family.title, icon=family.icon) for family in families.FAMILIES

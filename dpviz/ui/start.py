@@ -5,7 +5,7 @@ import streamlit as st
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.families import Entry
 
-PLANNER, LESSONS = "pages/budget_planner.py", "pages/learn.py"
+PLANNER, LESSONS, COMPARE = "pages/budget_planner.py", "pages/learn.py", "pages/compare.py"
 
 
 def door(key: str, icon: str, title: str, text: str, label: str, page: Entry | str, preset: str = "") -> None:

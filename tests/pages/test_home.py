@@ -52,7 +52,9 @@ def test_every_family_has_a_card(load: Load) -> None:
         assert family.title in shown and family.question in shown and family.guarantee in shown
 
 
-@pytest.mark.parametrize(("door", "title"), [("plan", "Budget planner"), ("lessons", "Lessons")])
+@pytest.mark.parametrize(
+    ("door", "title"), [("plan", "Budget planner"), ("lessons", "Lessons"), ("compare", "Compare")]
+)
 def test_a_door_opens_its_page(load: Load, door: str, title: str) -> None:
     app = load("home")
     app.button(key=f"home_{door}").click().run()

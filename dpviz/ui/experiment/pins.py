@@ -1,17 +1,20 @@
 """Pins of a page: runs that stay in its picture as ghosts while the settings move on, with what has changed since."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from uuid import uuid4
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.errors import UserError
 from dpviz.experiments import pins
 from dpviz.experiments.differences import differences
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.pins import MOST, MOST_NAME, Pin
+from dpviz.experiments.summary import Summary, summary
 from dpviz.numbers import about
 from dpviz.plots import ghosts
 from dpviz.plots.ghosts import Drawn
@@ -32,18 +35,21 @@ _PINS, _REFUSED = "pins", "pins_refused"
 
 Draw = Callable[[Run, bool], hero.Picture | None]
 View = Callable[[Experiment], Ready]
+Known = Callable[[Experiment], bool]  # whether a page could have made a run
+Read = Callable[[], Sequence[Pin]]  # raises UserError
 
 
 @dataclass(frozen=True, eq=False)
 class Pinned:
     """A pin on a page.
 
-    drawn : what is kept of its picture; None while that has to be computed. raw : whether it was drawn from a file
-    with the diagnostics shown, and is seen only while they are. key : its own, for its controls.
+    drawn, summary : what is kept of its picture and of its series; None while that has to be computed. raw : whether
+    that was of a file with the diagnostics shown, and is seen only while they are. key : its own, for its controls.
     """
 
     pin: Pin
     drawn: Drawn | None = None
+    summary: Summary | None = None
     raw: bool = False
     key: str = ""
 
@@ -54,20 +60,29 @@ def of(page: str) -> tuple[Pinned, ...]:
     return found
 
 
-def arrive(panel: Panel, known: Callable[[Experiment], bool]) -> None:
+def arrive(panel: Panel, known: Known) -> None:
     """Take over the pins of the address that the visitor came with, and keep the address up to date.
 
     known : whether the page could have made a run.
     """
     if panel.key(_PINS) not in st.session_state:
-        links = st.query_params.get_all(ADDRESS)
         _keep(panel.page, ())
-        _add(panel.page, [partial(_linked, link) for link in links[:MOST]], known)
-    links = [pinned.pin.to_link() for pinned in of(panel.page) if pinned.pin.travels]
+        take(linked(MOST), {panel.page: known}, panel.page)
+    address(panel, of(panel.page))
+
+
+def address(panel: Panel, kept: Sequence[Pinned]) -> None:
+    """Write pins into the page's address, and into the link that is offered; those that may be there."""
+    links = [pinned.pin.to_link() for pinned in kept if pinned.pin.travels]
     if links != st.query_params.get_all(ADDRESS):
         st.query_params[ADDRESS] = links
     if links:
         panel.query[ADDRESS] = links
+
+
+def linked(most: int) -> list[Read]:
+    """What reads the pins of the address that the visitor came with, so many at most."""
+    return [partial(_linked, link) for link in st.query_params.get_all(ADDRESS)[:most]]
 
 
 def _linked(packed: str) -> Sequence[Pin]:
@@ -97,7 +112,7 @@ def beneath(panel: Panel, draw: Draw) -> Draw:
     return haunted
 
 
-def button(panel: Panel, draw: Draw, known: Callable[[Experiment], bool]) -> None:
+def button(panel: Panel, draw: Draw, known: Known) -> None:
     """Pin the run whose results are shown; pins as a file."""
     run = run_panel.shown(panel.page)
     kept = of(panel.page)
@@ -112,8 +127,7 @@ def button(panel: Panel, draw: Draw, known: Callable[[Experiment], bool]) -> Non
             args=(panel, draw),
             help=HELP,
         )
-        with st.popover("Pins as a file", key=panel.key("pin_files"), type="tertiary"):
-            _files(panel, known)
+        files(panel.page, kept, {panel.page: known})
 
 
 def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, view: View) -> None:
@@ -121,35 +135,45 @@ def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, vi
 
     experiment : of the present settings. view : what a pinned experiment needs to run; raises UserError.
     """
-    for sentence in st.session_state.get(panel.key(_REFUSED), ()):
-        st.warning(sentence, icon=":material/link_off:")
-    under_way = False
+    refusals(panel.page)
+    under_way = []
     for pinned in of(panel.page):
-        row = st.container(horizontal=True, vertical_alignment="center", gap="small")
-        with row:
-            st.markdown(f":small[**{pinned.pin.name}.** {_changed(pinned, experiment)}]", width="stretch")
-            _menu(panel, pinned)
-        if pinned.drawn is None:
-            under_way |= _computed(panel, f"{title}, {pinned.pin.name}", pinned, draw, view)
-    if under_way:
-        _wait(panel)
+        row(panel.page, pinned, _changed(pinned, experiment))
+        if pinned.drawn is None and computed(panel, f"{title}, {pinned.pin.name}", pinned, draw, view):
+            under_way.append(panel.key(f"pin_{pinned.key}_job"))
+    wait(under_way)
+
+
+def refusals(page: str) -> None:
+    """What was wrong with pins that came from outside."""
+    for sentence in st.session_state.get(f"{page}_{_REFUSED}", ()):
+        st.warning(sentence, icon=":material/link_off:")
+
+
+def row(page: str, pinned: Pinned, words: str) -> DeltaGenerator:
+    """A pin with what is said of it, and what can be done with it; the place for more of that."""
+    place = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    with place:
+        st.markdown(f":small[**{pinned.pin.name}.** {words}]", width="stretch")
+        _menu(page, pinned)
+    return place
 
 
 def _changed(pinned: Pinned, experiment: Experiment | None) -> str:
     """What the present settings have changed; and, of a pin of a file, where it stays."""
     found = () if experiment is None else differences(pinned.pin.experiment, experiment)
-    changes = "; ".join(_plain(part.describe()) for part in found)
+    changes = "; ".join(plain(part.describe()) for part in found)
     said = f"Changed since the pin: {changes}." if found else "The same settings as now." if experiment else ""
     return f"{said} {STAYS}" if not pinned.pin.travels else said
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A text as it is, whatever it holds that Markdown would read."""
     return "".join(f"\\{letter}" if letter in "\\`*_[]<>$~|:#" else letter for letter in text)
 
 
-def _menu(panel: Panel, pinned: Pinned) -> None:
-    key = f"{panel.key('pin')}_{pinned.key}"
+def _menu(page: str, pinned: Pinned) -> None:
+    key = f"{page}_pin_{pinned.key}"
     with st.popover("Edit", key=f"{key}_menu", type="tertiary"):
         st.text_input(
             "Name",
@@ -157,20 +181,20 @@ def _menu(panel: Panel, pinned: Pinned) -> None:
             key=f"{key}_name",
             max_chars=MOST_NAME,
             on_change=_rename,
-            args=(panel.page, pinned.key, f"{key}_name"),
+            args=(page, pinned.key, f"{key}_name"),
         )
-        st.button(
-            "Remove", key=f"{key}_remove", icon=":material/keep_off:", on_click=_remove, args=(panel.page, pinned.key)
-        )
+        st.button("Remove", key=f"{key}_remove", icon=":material/keep_off:", on_click=_remove, args=(page, pinned.key))
 
 
-def _files(panel: Panel, known: Callable[[Experiment], bool]) -> None:
-    travelling = [pinned.pin for pinned in of(panel.page) if pinned.pin.travels]
-    if travelling:
-        downloads.pins(panel.page, travelling)
-    key = panel.key("pin_file")
-    st.file_uploader("Pins from a file", type="json", key=key, on_change=_load, args=(panel.page, key, known))
-    st.caption("Pins are settings with a name: they hold no data and no results.")
+def files(page: str, kept: Sequence[Pinned], places: Mapping[str, Known]) -> None:
+    """Pins to and from a file. places : the pages whose pins are read, by prefix."""
+    with st.popover("Pins as a file", key=f"{page}_pin_files", type="tertiary"):
+        travelling = [pinned.pin for pinned in kept if pinned.pin.travels]
+        if travelling:
+            downloads.pins(page, travelling)
+        key = f"{page}_pin_file"
+        st.file_uploader("Pins from a file", type="json", key=key, on_change=_load, args=(page, key, places))
+        st.caption("Pins are settings with a name: they hold no data and no results.")
 
 
 # -------------------------------------------------------------------------------------------------------------- changes
@@ -182,40 +206,58 @@ def _keep(page: str, kept: Sequence[Pinned]) -> None:
     st.session_state.pop(f"{page}_picture", None)
 
 
-def _add(page: str, found: Sequence[Callable[[], Sequence[Pin]]], known: Callable[[Experiment], bool]) -> None:
-    """Add pins that came from outside, as far as there is room; note what is wrong with the others."""
-    refused = []
+def take(found: Sequence[Read], places: Mapping[str, Known], said: str) -> None:
+    """Add pins that came from outside to the pages that know them, as far as there is room.
+
+    places : by prefix of the page. said : the page that tells what is wrong with the others.
+    """
+    refused: list[UserError] = []
     for read in found:
         try:
             for pin in read():
-                if not known(pin.experiment):
-                    raise UserError("It belongs to another page.", title="Pin not read")
-                if len(of(page)) >= MOST:
-                    raise UserError(f"A page has room for {MOST}. Remove one first.", title="Pin not read")
-                _keep(page, (*of(page), Pinned(pin, key=uuid4().hex[:8])))
+                refused += _taken(pin, places)
         except UserError as error:
-            refused.append(f"A pin was left out. {_plain(str(error))}")
-    st.session_state[f"{page}_{_REFUSED}"] = refused
+            refused.append(error)
+    st.session_state[f"{said}_{_REFUSED}"] = [f"A pin was left out. {plain(str(error))}" for error in refused]
+
+
+def _taken(pin: Pin, places: Mapping[str, Known]) -> Sequence[UserError]:
+    """Add a pin to the page that knows it; what keeps it from that."""
+    page = next((page for page, known in places.items() if known(pin.experiment)), None)
+    if page is None:
+        return [UserError("It belongs to another page.")]
+    if any(pin == pinned.pin for pinned in of(page)):  # as when its page has written it into the address
+        return ()
+    if len(of(page)) >= MOST:
+        return [UserError(f"A page has room for {MOST}. Remove one first.")]
+    _keep(page, (*of(page), Pinned(pin, key=uuid4().hex[:8])))
+    return ()
 
 
 def _pin(panel: Panel, draw: Draw) -> None:
     run, page = run_panel.shown(panel.page), panel.page
     if run is None:
         return
-    names = {pinned.pin.name for pinned in of(page)}
-    name = next(name for number in range(1, MOST + 2) if (name := f"Pin {number}") not in names)
-    drawn, raw = _drawn(panel, run, draw)
-    _keep(page, (*of(page), Pinned(Pin(name, run.experiment), drawn, raw, uuid4().hex[:8])))
+    pages = (str(key).removesuffix(f"_{_PINS}") for key in st.session_state if str(key).endswith(f"_{_PINS}"))
+    names = {pinned.pin.name for other in pages for pinned in of(other)}  # of all pages: they can be compared
+    name = next(name for number in count(1) if (name := f"Pin {number}") not in names)
+    pinned = Pinned(Pin(name, run.experiment), key=uuid4().hex[:8])
+    _keep(page, (*of(page), _filled(panel, pinned, run, draw)))
     st.session_state[panel.key(_REFUSED)] = []
 
 
-def _drawn(panel: Panel, run: Run, draw: Draw) -> tuple[Drawn, bool]:
-    """What is kept of the picture of a run, and whether that is seen only while diagnostics of a file are."""
+def _filled(panel: Panel, pinned: Pinned, run: Run, draw: Draw) -> Pinned:
+    """The pin with what is kept of its run: no more than may be seen now."""
     diagnostics = results.diagnostics_shown(panel, run.experiment)
-    picture = draw(run, diagnostics)
+    picture, trace = draw(run, diagnostics), run.job.trace
+    assert trace is not None
     references = {arm.label for arm in run.experiment.arms if arm.reference}
-    drawn = NOTHING if picture is None else ghosts.taken(picture.figure, references)
-    return drawn, diagnostics and not run.experiment.problem.public
+    return replace(
+        pinned,
+        drawn=NOTHING if picture is None else ghosts.taken(picture.figure, references),
+        summary=summary(trace.visible(diagnostics)),
+        raw=diagnostics and not run.experiment.problem.public,
+    )
 
 
 def _rename(page: str, key: str, widget: str) -> None:
@@ -229,24 +271,24 @@ def _remove(page: str, key: str) -> None:
     st.session_state[f"{page}_{_REFUSED}"] = []
 
 
-def _load(page: str, widget: str, known: Callable[[Experiment], bool]) -> None:
+def _load(page: str, widget: str, places: Mapping[str, Known]) -> None:
     file = st.session_state[widget]
     if file is not None:
-        _add(page, [lambda: pins.from_file(file.getvalue())], known)
+        take([lambda: pins.from_file(file.getvalue())], places, page)
 
 
 # ------------------------------------------------------------------------------------------------------------ computing
 
 
-def _computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -> bool:
+def computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -> bool:
     """Compute the lines of a pin that came without, by the ordinary way of a run; whether that is under way."""
-    key = f"{panel.key('pin')}_{pinned.key}_job"
+    key = panel.key(f"pin_{pinned.key}_job")
     run: Run | None = st.session_state.get(key)
     if run is None:
         try:
             ready = view(pinned.pin.experiment)
         except UserError as error:
-            st.caption(f"No lines: {_plain(str(error))}")
+            st.caption(f"No lines: {plain(str(error))}")
             return False
         if ready.too_much:
             st.caption("No lines: this run would take more time or memory than a run may have.")
@@ -263,15 +305,16 @@ def _computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) 
     if run.job.trace is None:
         st.caption(f"No lines: {run.job.message or 'the run ended before it began.'}")
         return False
-    drawn, _ = _drawn(panel, run, draw)
-    _keep(panel.page, [replace(one, drawn=drawn) if one.key == pinned.key else one for one in of(panel.page)])
+    filled = _filled(panel, pinned, run, draw)
+    _keep(panel.page, [filled if one.key == pinned.key else one for one in of(panel.page)])
     visitors.here().drop(key)
     st.rerun()
 
 
-def _wait(panel: Panel) -> None:
-    """Look whether one of these runs has ended; then the page is drawn again."""
-    keys = [f"{panel.key('pin')}_{pinned.key}_job" for pinned in of(panel.page)]
+def wait(keys: Sequence[str]) -> None:
+    """Look whether one of these runs, by their keys, has ended; then the page is drawn again."""
+    if not keys:
+        return
 
     @st.fragment(run_every=LOOK)
     def poll() -> None:

@@ -1,0 +1,221 @@
+"""Runs of any kind side by side: on common axes, in a common currency, with what they cost together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.publishing import Cost, composed
+from dpviz.experiments.results import PASSES
+from dpviz.experiments.summary import Series, Summary
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.accounting.currencies import UNITS, Currency
+
+STEPS, PRIVACY, SHARE = "steps", "privacy", "share"
+POINTS = 12  # of a curve of ε at δ
+QUICK = tuple(method for method in accountants.METHODS if method != "pld")
+# What a common currency says, and which way numbers were converted; None is ε at a δ, which does not add up.
+CONVERTED: Mapping[Currency | None, str] = MappingProxyType(
+    {
+        "epsilon": "Pure ε of every release, added up. Only Laplace noise and draws have one, so nothing was converted "
+        "into it.",
+        "rho": "ρ of every release, added up: of Laplace noise and draws it follows from what they are, never the "
+        "other way round.",
+        "mu": "μ of every release, their squares added up: of Laplace noise and draws it follows from what they are, "
+        "never the other way round.",
+        None: "ε at the same δ of all releases up to a step, by the best of the quick accountants: every "
+        "guarantee here implies it, and it implies none of them.",
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One run of a comparison: its name, its settings, its plans by method, and what may be shown of it."""
+
+    name: str
+    experiment: Experiment
+    plans: Mapping[str, Plan]
+    summary: Summary
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One method of one side: x (k,) and its quantiles (k, 3) there.
+
+    released : whether it may be published. private : whether the method has a budget.
+    """
+
+    side: str
+    method: str
+    x: np.ndarray
+    quantiles: np.ndarray
+    released: bool
+    private: bool
+
+
+def metrics(sides: Sequence[Side]) -> dict[str, str]:
+    """The labels of what can be compared, by name: what several sides recorded first, in words where they call it
+    differently."""
+    labels: dict[str, list[str]] = {}
+    for side in sides:
+        for name, metric in side.summary.metrics.items():
+            labels.setdefault(name, []).append(metric.label)
+    plain = {name: name.replace("_", " ").capitalize() for name in labels}
+    order = sorted(labels, key=lambda name: -len(labels[name]))
+    return {name: labels[name][0] if len(set(labels[name])) == 1 else plain[name] for name in order}
+
+
+def methods(side: Side, metric: str, every: bool) -> tuple[str, ...]:
+    """The methods of a side that are drawn: all that recorded it, or the private one that ends best."""
+    name = _name(side, metric)
+    if name is None or name not in side.summary.metrics:
+        return ()
+    best = side.summary.best(name)
+    if every or best is None:
+        return tuple(label for label, found in side.summary.series.items() if name in found)
+    return (best,)
+
+
+def logarithmic(sides: Sequence[Side], metric: str) -> bool:
+    """Whether a metric is drawn on a log axis."""
+    return any(side.summary.metrics[metric].scale == "log" for side in sides if metric in side.summary.metrics)
+
+
+def axes(sides: Sequence[Side]) -> dict[str, str]:
+    """The titles of the horizontal axes that some side has, by name."""
+    found = {STEPS: "Step t", PRIVACY: "Privacy used"}
+    if any(plan.passes is not None for side in sides for plan in side.plans.values()):
+        found[PASSES] = "Passes over the data"
+    for side in sides:
+        found |= {name: metric.label for name, metric in side.summary.metrics.items() if metric.axis}
+    return found
+
+
+def currencies(sides: Sequence[Side]) -> tuple[Currency, ...]:
+    """The currencies that add up in which every private method can be counted, the strictest first; may be none."""
+    plans = [plan for side in sides for plan in side.plans.values() if plan.private]
+    return tuple(currency for currency in UNITS if all(np.isfinite(plan.spent(currency)[-1]) for plan in plans))
+
+
+def curves(
+    sides: Sequence[Side], metric: str, axis: str, every: bool, currency: Currency | None = None, delta: float = 1e-6
+) -> list[Curve]:
+    """What is drawn of a metric, or of the share of the start that is left, along an axis.
+
+    currency, delta : in which the privacy used is counted; None is ε at this δ. Methods that do not have the axis are
+    left out.
+    """
+    found = []
+    for side in sides:
+        for label in methods(side, metric, every):
+            name = _name(side, metric)
+            assert name is not None
+            series = side.summary.series[label][name]
+            shown = series.relative if metric == SHARE else series
+            x = _along(side, label, series, axis, currency, delta)
+            if shown is not None and x is not None:
+                private, released = label in side.summary.private, name in side.summary.released[label]
+                found.append(Curve(side.name, label, x, shown.quantiles, released, private))
+    return found
+
+
+def _name(side: Side, metric: str) -> str | None:
+    """The recorded metric that is meant: of a share, that of the side's own most telling number."""
+    headline = side.summary.headline
+    return metric if metric != SHARE else None if headline is None else headline.name
+
+
+def _along(
+    side: Side, label: str, series: Series, axis: str, currency: Currency | None, delta: float
+) -> np.ndarray | None:
+    """(k,) where the points of a series lie; None for a method that does not have the axis."""
+    plan, at = side.plans[label], series.iterations
+    if axis == PRIVACY:
+        used = _used(plan, at, currency, delta) if plan.private else None
+        return used if used is not None and np.isfinite(used[-1]) else None
+    if axis == STEPS:
+        return at
+    if axis == PASSES:
+        return None if plan.passes is None else plan.passes[at]
+    other = side.summary.series[label].get(axis)
+    return None if other is None else np.interp(at, other.iterations, other.quantiles[:, 1])
+
+
+def _used(plan: Plan, at: np.ndarray, currency: Currency | None, delta: float) -> np.ndarray:
+    """(k,) the privacy used by these iterations, at most; ε at δ in straight lines between a few of them."""
+    if currency is not None:
+        return plan.spent(currency)[at]
+    few = at[np.unique(np.linspace(0, len(at) - 1, POINTS).round().astype(int))]
+    before = accountants.total(plan.facts.released, "epsilon")
+    own = [_epsilon(plan, int(iteration), delta) for iteration in few]
+    return np.interp(at, few, before + np.array(own))
+
+
+def _epsilon(plan: Plan, iteration: int, delta: float) -> float:
+    events = plan.charged(iteration)
+    return min(accountants.epsilon(events, delta, method) for method in QUICK) if events else 0.0
+
+
+def readings(side: Side, delta: float) -> dict[str, float]:
+    """ε at δ of one run of every private method of a side, by the tightest accountant."""
+    return {
+        label: accountants.tightest(plan.events, delta, plan.facts.released).epsilon
+        for label, plan in side.plans.items()
+        if plan.private
+    }
+
+
+def ends(sides: Sequence[Side], metric: str, every: bool) -> pd.DataFrame:
+    """Where every method ends: median and 10-90 % over the replicates, the share of the start, and its budget."""
+    rows = []
+    for side in sides:
+        for label in methods(side, metric, every):
+            name = _name(side, metric)
+            assert name is not None
+            series = side.summary.series[label][name]
+            (low, median, high), share = series.end.tolist(), series.relative
+            rows.append(
+                {
+                    "run": side.name,
+                    "method": label,
+                    "what": side.summary.metrics[name].label,
+                    "median": median,
+                    "low": low,
+                    "high": high,
+                    "share": float("nan") if share is None else float(share.end[1]),
+                    "steps": int(series.iterations[-1]),
+                    "repeats": side.experiment.replicates,
+                    "budget": side.plans[label].budget.describe(),
+                    "released": name in side.summary.released[label],
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def together(sides: Sequence[Side], delta: float, repeats: bool) -> Cost | None:
+    """What publishing one run of every private method of all sides costs, or all their repeats; None without any.
+
+    As if all were about the same people: nobody in two tables loses more than that.
+    """
+    problems = {side.experiment.problem.to_json(): side for side in sides}
+    before = [event for side in problems.values() for event in next(iter(side.plans.values())).facts.released]
+    runs = [
+        (plan, side.experiment.replicates if repeats else 1)
+        for side in sides
+        for plan in side.plans.values()
+        if plan.private
+    ]
+    if not runs:
+        return None
+    return composed(runs, before, next(iter(currencies(sides)), None), delta)
+
+
+def publishable(sides: Sequence[Side]) -> tuple[int, int]:
+    """How many private methods there are in all, and how many runs of them."""
+    private = [(side, sum(plan.private for plan in side.plans.values())) for side in sides]
+    return sum(count for _, count in private), sum(count * side.experiment.replicates for side, count in private)

@@ -1,0 +1,298 @@
+"""Pinned runs of any page side by side: curves on common axes, final numbers, settings, and what they cost together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from dpviz.experiments import comparison, differences
+from dpviz.experiments.comparison import PRIVACY, SHARE, Side
+from dpviz.experiments.publishing import Cost
+from dpviz.numbers import short
+from dpviz.plots.comparison_figures import compared
+from dpviz.privacy.accounting.currencies import UNITS, Currency
+from dpviz.specification import Control
+from dpviz.ui import charts, downloads, explain, families
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import pins, results
+from dpviz.ui.experiment import presets as preset_menu
+from dpviz.ui.experiment.page import FamilyPage
+from dpviz.ui.experiment.pins import Pinned
+from dpviz.ui.families import Entry
+from dpviz.ui.tables import show_table
+
+PREFIX = "compare"
+MOST = 6  # runs that are compared at once: as many as have names in the chart
+SHARE_TITLE = "Share of the start that is left"
+WHAT_SHARE = "Of each run its most telling number, divided by where it started: so runs of different kinds meet."
+EMPTY = (
+    "Nothing is pinned yet. Open one of these pages, let it run, and press **Pin this run** beside its picture. Then "
+    "come back: pins of all pages stand side by side here."
+)
+AS_IF = "Counted as if all were about the same people: nobody in two tables loses more than that."
+DELTA = Control("delta", "δ", "At which every ε here is read.", 1e-6, float, 1e-12, 0.1, scale="log")
+BEST, EVERY = "best", "all"
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A pin, the page that it is of, and the name that it has here: its own, unless another one has it, too."""
+
+    pinned: Pinned
+    entry: Entry
+    page: FamilyPage
+    name: str
+
+
+def show() -> None:
+    """Draw the page."""
+    panel = Panel(PREFIX)
+    pages = {entry: entry.page() for entry in families.FAMILIES}
+    places = {page.prefix: page.knows for page in pages.values()}
+    if panel.key("arrived") not in st.session_state:
+        st.session_state[panel.key("arrived")] = True
+        pins.take(pins.linked(MOST), places, PREFIX)
+    st.title("Compare", anchor=False)
+    st.markdown("**Which of your runs is best, what is different about them, and what do they cost together?**")
+    found = _found(pages)
+    pins.address(panel, [one.pinned for one in found[:MOST]])
+    pins.refusals(PREFIX)
+    if not found:
+        st.info(EMPTY, icon=":material/keep:")
+        for entry in families.FAMILIES:
+            st.page_link(entry.address, label=entry.title, icon=entry.icon)
+    else:
+        chosen = _chosen(panel, found)
+        _list(found)
+        sides = [side for one in chosen if (side := _side(one)) is not None]
+        if sides:
+            _compared(panel, sides)
+    with st.container(horizontal=True):
+        if found:
+            downloads.link(panel)
+        pins.files(PREFIX, [one.pinned for one in found], places)
+
+
+def _found(pages: Mapping[Entry, FamilyPage]) -> list[_Found]:
+    """All pins, in the order of the pages."""
+    every = [(pinned, entry, page) for entry, page in pages.items() for pinned in pins.of(page.prefix)]
+    names = [pinned.pin.name for pinned, _, _ in every]
+    return [
+        _Found(one, entry, page, one.pin.name if names.count(one.pin.name) == 1 else f"{one.pin.name} {number}")
+        for number, (one, entry, page) in enumerate(every, 1)
+    ]
+
+
+def _chosen(panel: Panel, found: Sequence[_Found]) -> Sequence[_Found]:
+    """Those that are compared."""
+    names = [one.name for one in found]
+    if len(found) <= 1:
+        return found
+    chosen = st.pills(
+        "Runs",
+        names,
+        selection_mode="multi",
+        default=names[:MOST],
+        key=panel.key(f"runs_{len(names)}"),
+        help=f"Up to {MOST} at once.",
+    )
+    return [one for one in found if one.name in chosen][:MOST]
+
+
+def _list(found: Sequence[_Found]) -> None:
+    """Every pin with its page, and the lines of those that came without any."""
+    under_way = []
+    for one in found:
+        page, stays = one.page, "" if one.pinned.pin.travels else f" {pins.STAYS}"
+        place = pins.row(page.prefix, one.pinned, f"{one.entry.title}: {pins.plain(_about(one))}.{stays}")
+        if place.button("Open", key=f"compare_open_{one.pinned.key}", type="tertiary"):
+            _open(one)
+        if one.pinned.summary is None:
+            title = f"{one.entry.title}, {one.pinned.pin.name}"
+            panel = Panel(page.prefix)
+            if pins.computed(panel, title, one.pinned, page.picture, page.ready):
+                under_way.append(panel.key(f"pin_{one.pinned.key}_job"))
+    pins.wait(under_way)
+
+
+def _about(one: _Found) -> str:
+    """A run in a few words."""
+    experiment = one.pinned.pin.experiment
+    methods = sum(not arm.reference for arm in experiment.arms)
+    return f"{methods} method{'s' if methods != 1 else ''} at {experiment.budget.describe()}"
+
+
+def _open(one: _Found) -> None:
+    """Go to the page of a pin, with its settings, if the page has controls for all of them."""
+    try:
+        one.page.settings(one.pinned.pin.experiment)
+    except ValueError:
+        st.info("That page has no controls for all of these settings, so it opens as you left it.")
+        return
+    preset_menu.open_with(one.page.prefix, one.pinned.pin.experiment)
+    st.switch_page(one.entry.address)
+
+
+def _side(one: _Found) -> Side | None:
+    """What may be shown of a pin; None while it is computed, or if nothing may be."""
+    pinned = one.pinned
+    if pinned.summary is None:
+        return None
+    shown = pinned.summary.visible(results.diagnostics_shown(Panel(one.page.prefix), pinned.pin.experiment))
+    plans = one.page.view(pinned.pin.experiment).plans
+    return Side(one.name, pinned.pin.experiment, plans, shown) if shown.metrics else None
+
+
+# ---------------------------------------------------------------------------------------------------------- the picture
+
+
+def _compared(panel: Panel, sides: Sequence[Side]) -> None:
+    first, second, third, fourth = st.columns(4, vertical_alignment="bottom")
+    labels = {SHARE: SHARE_TITLE, **comparison.metrics(sides)}
+    with first:
+        metric = panel.choice("metric", "What is shown", labels, SHARE, WHAT_SHARE)
+    with second:
+        axes = comparison.axes(sides)
+        axis = panel.choice("axis", "Along", axes, next(iter(axes)), "What every run has, or what it has cost.")
+    with third:
+        options = {BEST: "The best of each run", EVERY: "All"}
+        every = panel.choice("methods", "Methods", options, BEST, "With privacy, and lowest in the end.") == EVERY
+    with fourth:
+        delta = panel.number(DELTA, "delta", slider=False)
+    if panel.mistakes or delta is None:
+        return
+    currency = _currency(panel, sides, delta) if axis == PRIVACY else None
+    _chart(panel, sides, metric, labels[metric], axis, every, currency, delta)
+    _ends(sides, metric, every, delta)
+    _settings(sides)
+    _together(sides, delta)
+
+
+def _currency(panel: Panel, sides: Sequence[Side], delta: float) -> Currency | None:
+    """In which the privacy used is counted: one that all have."""
+    common = comparison.currencies(sides)
+    options: dict[str, str] = {currency: UNITS[currency].label for currency in common}
+    options |= {"at_delta": f"ε at δ = {short(delta)}"}
+    chosen = panel.choice(
+        "currency", "Privacy is counted in", options, next(iter(options)), "A currency that all of these methods have."
+    )
+    return next((currency for currency in common if currency == chosen), None)
+
+
+def _chart(
+    panel: Panel,
+    sides: Sequence[Side],
+    metric: str,
+    title: str,
+    axis: str,
+    every: bool,
+    currency: Currency | None,
+    delta: float,
+) -> None:
+    curves = comparison.curves(sides, metric, axis, every, currency, delta)
+    along, told = comparison.axes(sides)[axis], ""
+    if axis == PRIVACY:
+        along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short(delta)}'}"
+        told = f" {comparison.CONVERTED[currency]}"
+    drawn = {curve.side for curve in curves}
+    missing = [side.name for side in sides if side.name not in drawn]
+    left_out = f" Not drawn, as they lack such an axis or number: {', '.join(missing)}." if missing else ""
+    figure = compared(curves, along, title, metric == SHARE or comparison.logarithmic(sides, metric))
+    released = all(curve.released for curve in curves)
+    public = all(side.experiment.problem.public for side in sides)
+    raw = "Private, each run at its own budget." if released else f"**Not private**: {_raw(public)}."
+    charts.show(
+        figure,
+        panel.key("chart"),
+        title,
+        f"{title} along {along}, one line for each method of each run",
+        f"Medians over the repeats.{told}{left_out} {raw}",
+        "private" if released else "not private",
+    )
+
+
+def _raw(public: bool) -> str:
+    return "it reads the raw data, which are public here" if public else "some of it reads your raw data"
+
+
+# ----------------------------------------------------------------------------------------------------------- the tables
+
+
+def _ends(sides: Sequence[Side], metric: str, every: bool, delta: float) -> None:
+    """Where they end, with what the guarantees of one run say at a common δ."""
+    numbers = comparison.ends(sides, metric, every)
+    if numbers.empty:
+        return
+    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    head.subheader("Final numbers", anchor=False, width="stretch")
+    if not numbers["released"].all():
+        with head:
+            explain.diagnostic_badge()
+    read = {side.name: _readings(side.experiment.to_json(), delta, side) for side in sides}
+    shown = pd.DataFrame(
+        {
+            "Run": numbers["run"],
+            "Method": numbers["method"],
+            "Number": numbers["what"],
+            "Median": numbers["median"],
+            "10-90 %": [
+                f"{_end(low)} to {_end(high)}" for low, high in zip(numbers["low"], numbers["high"], strict=True)
+            ],
+            "Share of the start": numbers["share"],
+            "Steps": numbers["steps"],
+            "Repeats": numbers["repeats"],
+            "Guarantee": numbers["budget"],
+            f"ε at δ = {short(delta)}": [
+                read[run].get(method) for run, method in zip(numbers["run"], numbers["method"], strict=True)
+            ],
+        }
+    )
+    show_table(shown, "Final numbers of every method of every run", placeholder="–", style=explain.readable)
+    st.caption("Medians over the repeats, and what 80 % of them lie between. ε of one run, by the tightest accountant.")
+
+
+def _end(value: float) -> str:
+    return short(value).replace("-", "−")
+
+
+def _settings(sides: Sequence[Side]) -> None:
+    if len(sides) < 2:
+        return
+    st.subheader("What is set differently", anchor=False)
+    rows = differences.table([side.experiment for side in sides])
+    if not rows:
+        st.caption("Nothing: these are the same settings.")
+        return
+    names = [side.name for side in sides]
+    table = pd.DataFrame([(label, *row) for label, row in rows.items()], columns=["Setting", *names])
+    show_table(table, "Settings in which the runs differ, one column for each run")
+    st.caption("Settings that only one of them has are left out. Values of several methods stand side by side.")
+
+
+def _together(sides: Sequence[Side], delta: float) -> None:
+    """What publishing all of it costs; not only the best, as to pick that needs to see the others."""
+    methods, runs = comparison.publishable(sides)
+    if not methods:
+        return
+    st.subheader("What publishing all of them costs", anchor=False)
+    found = _costs(tuple(side.experiment.to_json() for side in sides), delta, sides)
+    costs = [f"one run of each of {methods} methods: {found[0].describe()}"]
+    costs += [f"all {runs:,} runs: {found[1].describe()}"] if runs > methods else []
+    units = dict.fromkeys(side.experiment.problem.unit for side in sides)
+    st.markdown(
+        f"Publishing {'; publishing '.join(costs)}. {AS_IF} Every method counts, drawn or not: to know which is best, "
+        f"one has to look at all. Protected: {'; '.join(units)}."
+    )
+
+
+@st.cache_data(max_entries=64, scope="session", show_spinner=False)
+def _readings(text: str, delta: float, _side: Side) -> dict[str, float]:  # noqa: ARG001 (what the cache knows it by)
+    return comparison.readings(_side, delta)
+
+
+@st.cache_data(max_entries=16, scope="session", show_spinner=False)
+def _costs(texts: tuple[str, ...], delta: float, _sides: Sequence[Side]) -> tuple[Cost, Cost]:  # noqa: ARG001 (as above)
+    one, every = (comparison.together(_sides, delta, repeats) for repeats in (False, True))
+    assert one is not None and every is not None
+    return one, every

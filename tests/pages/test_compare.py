@@ -1,0 +1,120 @@
+"""The page that compares pins: empty, with pins of a link, of any families, and what it says of files of one's own."""
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz.datasets import UploadedTable
+from dpviz.experiments import pins
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.pins import Pin
+from dpviz.experiments.summary import summary
+from dpviz.families.accelerated import presets
+from dpviz.families.mirror_descent.presets import PRESETS as GAMES
+from dpviz.problems.linear_models import LogisticRegression
+from dpviz.ui import families
+from dpviz.ui.experiment.pins import Pinned
+from tests.pages.reading import Load, chart, choose, lines, run, table, text
+from tests.pages.test_pins import TINY, linked, press
+
+STEEP = Pin("Steep", presets.PRESETS[0].experiment.replaced(replicates=2))
+GAME = Pin("Game", GAMES[0].experiment.replaced(replicates=2))
+
+
+def computed(app: AppTest) -> AppTest:
+    """Wait for the lines of pins that came without any."""
+    for prefix in ("accel", "mirror"):
+        if f"{prefix}_pins" in app.session_state:
+            keys = [f"{prefix}_pin_{pinned.key}_job" for pinned in app.session_state[f"{prefix}_pins"]]
+            for key in (key for key in keys if key in app.session_state):
+                app.session_state[key].job.wait(30.0)
+    app.run()
+    assert not app.exception
+    return app
+
+
+@pytest.fixture
+def both(load: Load) -> AppTest:
+    return computed(load("compare", pin=[STEEP.to_link(), GAME.to_link()]))
+
+
+def test_without_pins_the_page_says_how_to_pin(load: Load) -> None:
+    app = load("compare")
+    assert "Nothing is pinned yet" in text(app) and "Pin this run" in text(app)
+    assert [link.proto.label for link in app.get("page_link")] == [family.title for family in families.FAMILIES]
+    assert not app.get("pills") and "Copy link" not in text(app)
+
+
+def test_pins_of_two_families_stand_side_by_side_on_common_axes(both: AppTest) -> None:
+    drawn = lines(both, "Share of the start that is left along Step t")
+    assert len(drawn) == 2 and {name.split(":")[0] for name in drawn} == {"Steep", "Game"}
+    both.selectbox(key="compare_axis").set_value("privacy").run()
+    assert not both.exception and chart(both, "Share of the start that is left along Privacy used, ρ (zCDP)")
+    assert "never the other way round" in text(both) and "Not private" in text(both)
+    choose(both, "currency", "at_delta")
+    assert chart(both, "Share of the start that is left along Privacy used, ε at δ = 10⁻⁶")
+    both.selectbox(key="compare_metric").set_value("duality_gap").run()
+    assert {name.split(":")[0] for name in lines(both, "Duality gap along")} == {"Game"}
+    assert "Not drawn, as they lack such an axis or number: Steep." in text(both)
+
+
+def test_the_tables_say_where_they_end_what_differs_and_what_they_cost(both: AppTest) -> None:
+    ends = table(both, "Guarantee")
+    assert list(ends["Run"]) == ["Steep", "Game"] and list(ends["Guarantee"]) == ["ε = 2", "ε = 1, δ = 10⁻⁶"]
+    assert (ends["ε at δ = 10⁻⁶"] <= 2.0).all() and ends["10-90 %"].str.contains(" to ").all()
+    settings = table(both, "Setting").set_index("Setting")
+    assert settings.loc["Problem"].tolist() == ["Logistic regression", "Quadratic game"]
+    assert "Publishing one run of each of 7 methods: ρ = " in text(both) and "all 14 runs" in text(both)
+    assert "as if all were about the same people" in text(both)
+    both.segmented_control(key="compare_methods").set_value("all").run()
+    assert not both.exception and len(table(both, "Guarantee")) == 10
+
+
+def test_pins_are_those_of_the_pages_with_names_that_can_be_told_apart(load: Load) -> None:
+    app = press(run(load("accelerated", **TINY)), "accel_pin")
+    app.switch_page("pages/compare.py").run()
+    assert not app.exception and len(lines(app, "Share of the start")) == 1
+    assert linked(app) == [app.session_state["accel_pins"][0].pin.to_link()]
+    same = Pin("Pin 1", GAME.experiment)
+    upload = next(field for field in app.file_uploader if field.label == "Pins from a file")
+    computed(upload.upload("pins.json", pins.to_file([same]).encode(), "application/json").run())
+    assert [pinned.pin for pinned in app.session_state["mirror_pins"]] == [same]
+    assert {name.split(":")[0] for name in lines(app, "Share of the start")} == {"Pin 1 1", "Pin 1 2"}
+    remove = next(
+        button.key for button in app.button if button.key.startswith("mirror_pin") and button.label == "Remove"
+    )
+    press(app, remove)
+    assert {name.split(":")[0] for name in lines(app, "Share of the start")} == {"Pin 1"}
+
+
+def test_a_hostile_link_gets_a_sentence_and_the_page_works(load: Load) -> None:
+    app = load("compare", pin=["%00<script>", "x" * 20_000], compare_axis="passes", compare_delta="nan")
+    assert "A pin was left out." in " ".join(warning.value for warning in app.warning)
+    assert "Nothing is pinned yet" in text(app) and "pin" not in app.query_params
+
+
+def test_a_pin_opens_its_page_with_its_settings(load: Load) -> None:
+    app = computed(load("compare", pin=[STEEP.to_link()]))
+    opened = next(button for button in app.button if button.label == "Open")
+    opened.click().run()
+    assert not app.exception and app.title[0].value == "Accelerated gradient"
+    assert app.number_input(key="accel_replicates").value == 2
+
+
+def test_a_run_on_a_file_of_ones_own_shows_its_diagnostics_only_while_they_are_switched_on(load: Load) -> None:
+    data = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("income",))
+    table = np.column_stack([np.linspace(0, 1, 40), np.tile([-1.0, 1.0], 20)])
+    arms = presets.arms(["DP-GD"], references=True, iterations=4)
+    mine = Experiment(problem=LogisticRegression(data=data), arms=arms, replicates=2)
+    app = load("compare")
+    kept = summary(mine.run({"0" * 32: table}))
+    app.session_state["accel_pins"] = (Pinned(Pin("Mine", mine), summary=kept, raw=True, key="mine"),)
+    app.run()
+    assert not app.exception and "Private, each run at its own budget." in text(app)
+    assert not any("Excess loss" in option for option in app.selectbox(key="compare_metric").options)
+    assert linked(app) == [] and "stays in this session" in text(app) and "income" not in text(app)
+    assert not any(button.label == "Pins (JSON)" for button in app.get("download_button"))
+    app.session_state["accel_diagnostics"] = True
+    app.run()
+    assert not app.exception and "some of it reads your raw data" in text(app)
+    assert any("Excess loss" in option for option in app.selectbox(key="compare_metric").options)
