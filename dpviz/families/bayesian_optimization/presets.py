@@ -117,8 +117,8 @@ PRESETS: tuple[Preset, ...] = (
         "without privacy 0.116. With support vector regression, as in the paper, 0.22 and 0.43. The paper has CT "
         "slices (UCI). With slice_localization_data.csv, packed as .gz or as Parquet: “Your own file”, target "
         "“reference”, which is a number, user “patientId”. It has fewer than 100 patients, half of whom judge: the "
-        "noise is longer than any gradient. The paper protects single slices, as the page does if no column names the user; "
-        "then leave “patientId” out of the features.",
+        "noise is longer than any gradient. The paper protects single slices, as the page does if no column names the "
+        "user; then leave “patientId” out of the features.",
         experiment=_tuned(
             KernelMachine(model="ridge"),
             replicates=1,
