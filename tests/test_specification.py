@@ -35,6 +35,7 @@ REQUIRED = {
         "problem": {"kind": "problems.quadratic.bench"},
         "arms": [{"label": "A", "algorithm": {"kind": "families.accelerated.nesterov"}}],
     },
+    "privacy.analyses.analyses": {"statistics": [{"kind": "privacy.analyses.count"}]},
     "experiments.sweep.axis": {"fields": ["budget.epsilon"], "values": [1.0, 2.0]},
     "experiments.sweep.sweep": {
         "experiment": {
