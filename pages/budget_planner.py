@@ -6,7 +6,7 @@ import streamlit as st
 
 from dpviz import privacy
 from dpviz.privacy.noisy_means import NoisyMeans
-from dpviz.ui import downloads, explain
+from dpviz.ui import downloads, explain, glossary
 from dpviz.ui.budget_planner import accuracy as planner_accuracy
 from dpviz.ui.budget_planner import analyses as planner_analyses
 from dpviz.ui.budget_planner import split as planner_split
@@ -23,6 +23,7 @@ panel = Panel("planner")
 
 st.title("Budget planner", anchor=False)
 st.markdown("What is a privacy guarantee worth, and how much noise does it ask for? No data needed.")
+glossary.words("planner_words", planner_view.WORDS)
 worth, buys = st.container(), st.container()
 
 # Choose -----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dpviz.ui import families, start
+from dpviz.ui import families, glossary, start
 from dpviz.ui.accelerated.demonstration import demonstration
 from dpviz.ui.navigation import ensure_shell
 
@@ -67,6 +67,7 @@ with doors[4]:
 
 with st.container(border=True):
     demonstration()
+glossary.words("home_words", glossary.USUAL)
 
 st.header("Methods", anchor=False)
 for first in range(0, len(families.FAMILIES), 3):

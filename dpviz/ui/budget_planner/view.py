@@ -13,13 +13,15 @@ from dpviz.privacy import conversions, tradeoffs
 from dpviz.privacy.budgets import Budget, RenyiDP, TradeOff
 from dpviz.privacy.events import Relation
 from dpviz.privacy.noisy_means import Guarantee, NoisyMeans
-from dpviz.ui import charts
+from dpviz.ui import charts, glossary
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
 
 ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "attack": TradeOff}
 ORDER = 8.0  # of the Rényi divergence that is shown
+_OURS = ("renyi", "profile", "tradeoff", "advantage", "laplace", "gaussian", "amplification", "loss_distribution")
+WORDS = (*glossary.USUAL, *_OURS)
 
 
 def protected(means: NoisyMeans) -> str:

@@ -139,7 +139,9 @@ def first_to_last(values: np.ndarray) -> str:
 def sentence(experiment: Experiment, plans: Mapping[str, Plan]) -> None:
     """The guarantee in one line."""
     several = "each method" if len(private(plans)) > 1 else "the method"
-    st.markdown(f"**Guarantee of {several}:** {experiment.budget.describe()}, {experiment.problem.unit}.")
+    st.markdown(
+        f"**Guarantee of {several}:** {experiment.budget.describe()}, {experiment.problem.unit}.", width="content"
+    )
 
 
 def line(

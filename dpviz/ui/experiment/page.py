@@ -15,7 +15,7 @@ from dpviz.experiments.preset import Preset
 from dpviz.experiments.trace import Trace
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.ui import downloads, explain
+from dpviz.ui import downloads, explain, glossary
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment import controls, guarantee, hero, pins, plan, results, sweep_tab
 from dpviz.ui.experiment import presets as preset_menu
@@ -103,6 +103,7 @@ class FamilyPage:
     alternatives of them all.
     looks : closer looks, by the title of their tab. note : the size of the data in a line below the settings.
     assumptions : the box of assumptions, given what of an upload was taken from the data.
+    words : terms of the glossary beside those of every page, by their slugs.
     picture, number : the live picture, and the one number beside it.
     options : how a run's curves are drawn. summary, extra, verdict : what comes before the curves, after, and last.
     """
@@ -119,6 +120,7 @@ class FamilyPage:
     references: str = "Each update rule once more, without noise: no privacy."
     data_heading: str = "Data"
     currency: str = "pure"
+    words: Sequence[str] = ()
     at_first: Mapping[str, float] = field(default_factory=dict)
     offer: Callable[[Any], Offer] = _every
     offer_of: Callable[[ProblemSpecification], Offer] = _every
@@ -271,8 +273,9 @@ def _plan(page: FamilyPage, chosen: _Chosen, places: _Places) -> PlanView | None
         return None
     chosen.experiment = shown.experiment  # without the methods that have no plan
     chosen.noise = noise = page.noise(shown)
-    with places.line:
+    with places.line, st.container(horizontal=True, vertical_alignment="center"):
         guarantee.sentence(shown.experiment, shown.plans)
+        glossary.words(chosen.panel.key("words"), (*glossary.USUAL, *page.words, *glossary.SHOWN))
     with places.advice:
         page.advice(shown)
     with places.plan:

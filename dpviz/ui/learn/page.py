@@ -3,6 +3,7 @@
 import streamlit as st
 
 from dpviz.experiments.lesson import Lesson
+from dpviz.ui import glossary
 from dpviz.ui.learn import lessons, steps
 
 NO_LESSON = "This link names no lesson that there is. Choose one from the list."
@@ -24,6 +25,15 @@ def show() -> None:
 
 def _list(unread: bool) -> None:
     st.title("Lessons", anchor=False)
+    first, second = st.tabs(["Lessons", glossary.TAB], key=glossary.TABS, bind="query-params", on_change="rerun")
+    if second.open:
+        with second:
+            glossary.listed()
+    with first:
+        _lessons(unread)
+
+
+def _lessons(unread: bool) -> None:
     st.markdown(
         "One idea each, in a few minutes: predict what happens, see it run, and read why. No answer is stored: the run "
         "decides."

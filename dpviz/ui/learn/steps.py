@@ -7,7 +7,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.lesson import Answer, Lesson, Side
 from dpviz.plots import lesson_figures
 from dpviz.specification import Specification
-from dpviz.ui import charts, explain, families
+from dpviz.ui import charts, explain, families, glossary
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.learn import lessons, sides
 
@@ -30,6 +30,7 @@ def show(lesson: Lesson, step: int) -> None:
         with chart:
             _chart(lesson, step, before, after)
     _onward(lesson, step)
+    glossary.words("learn_words", (*glossary.USUAL, *glossary.SHOWN))
 
 
 def answered(lesson: Lesson) -> bool:
