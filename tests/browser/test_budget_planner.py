@@ -3,11 +3,13 @@
 import csv
 import json
 import re
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from dpviz.numbers import short
 from tests.browser.conftest import SCREENSHOTS, Visit, part, ready, shared_link
 
 TABS = (
@@ -118,6 +120,45 @@ def test_downloads_hold_what_is_shown(visit: Visit) -> None:
     offline = page.context.new_page()
     offline.set_content(html)
     expect(offline.locator(".main-svg").first).to_be_visible()
+
+
+def test_columns_of_a_file_become_analyses_a_report_and_a_notebook_that_computes_them(visit: Visit) -> None:
+    tall = {"width": 1400, "height": 3000}  # charts are drawn when they come into sight
+    page = visit("/budget_planner?planner_currency=ρ-zCDP&planner_tabs=Your+analyses", viewport=tall)
+    page.get_by_text("Take columns from a file").click()
+    rows = "\n".join(f"{'yes' if k % 3 else 'no'},{k}" for k in range(60))
+    file = {"name": "mine.csv", "mimeType": "text/csv", "buffer": f"smokes,age\n{rows}".encode()}
+    part(page, "planner_file").locator("input[type=file]").set_input_files([file])  # type: ignore[list-item]
+    expect(page.get_by_text("60 rows, 2 columns")).to_be_visible()
+    columns = part(page, "planner_columns").get_by_role("combobox")
+    columns.click()
+    page.get_by_role("option", name="smokes").click()
+    page.keyboard.press("Escape")
+    ready(page)
+    part(page, "planner_columns_kind").get_by_role("combobox").click()
+    page.get_by_role("option", name="Count").click()
+    ready(page)
+    page.get_by_role("button", name="Add to the table, with n = 60").click()
+    bars = part(page, "planner_chart_analyses").locator("text.bartext")
+    expect(bars).to_have_count(1)
+    expect(page.get_by_role("spinbutton", name="Rows n, exact value")).to_have_value("60")
+    ready(page)
+
+    files = {}
+    for name in ("Notebook", "Report to print (HTML)"):
+        with page.expect_download() as found:
+            page.get_by_role("button", name=name).click()
+        files[name] = found.value.path().read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for cell in json.loads(files["Notebook"])["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert names["plan"].rows == 60 and names["table"]["analysis"].tolist() == ["smokes"]
+    assert bars.all_text_contents() == [f"{names['table']['rows_needed'][0]:,}"]
+    together = page.get_by_test_id("stMetricValue").filter(has_text=f"≤ {short(names['total'].values['rho'])}")
+    expect(together.first).to_be_visible()
+    page.set_content(files["Report to print (HTML)"])
+    expect(page.get_by_text("smokes. Count of the rows that satisfy a condition.")).to_be_visible()
 
 
 @pytest.mark.parametrize(

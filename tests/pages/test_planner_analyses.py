@@ -86,6 +86,8 @@ def test_a_link_restores_the_table_and_its_controls(load: Load) -> None:
 @pytest.mark.parametrize(
     ("rows", "settings", "sentence"),
     [
+        ([row("Wide", "Sum", -1e308, 1e400)], {}, "Wide: Lowest value must be between"),
+        ([row("N" * 999)], {}, "at most 60 characters"),
         ([row("Odd", "Magic")], {}, "Choose a kind for Odd"),
         ([row("Up", "Mean", 3.0, 2.0)], {}, "Up: Mean: the lowest value must be below the highest"),
         ([row("Bins", "Histogram", bins=2.5)], {}, "Bins: Bins must be between 2 and 100,000"),
@@ -145,6 +147,18 @@ def test_of_a_file_only_names_and_the_number_of_rows_are_taken(load: Load) -> No
     app.selectbox(key="planner_columns_kind").set_value("Histogram").run()
     app.button(key="planner_columns_add").click().run()
     assert json.loads(settings_of(app)["planner_analyses"]) == [*wanted, row("town", "Histogram")]
+
+
+def test_the_columns_of_a_file_take_the_place_of_the_example(load: Load) -> None:
+    app = planner(load, ANALYSES)
+    data = ",".join(f"c{k}" for k in range(25)) + "\n" + "\n".join([",".join(["1"] * 25)] * 30)
+    app.file_uploader[0].upload("mine.csv", data.encode(), "text/csv").run()
+    for first, last in ((0, 15), (15, 25)):
+        app.multiselect(key="planner_columns").set_value([f"c{k}" for k in range(first, last)]).run()
+        app.selectbox(key="planner_columns_kind").set_value("Count").run()
+        app.button(key="planner_columns_add").click().run()
+    assert results(app).index.tolist() == [f"c{k}" for k in range(20)]
+    assert "Only the first 20 analyses count." in said(app)
 
 
 def test_the_notebook_and_the_report_have_the_numbers_of_the_page(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.specification import Control
 from dpviz.ui import downloads
 from dpviz.ui.budget_planner import view as planner_view
-from dpviz.ui.budget_planner.editing import EditedTable, Row
+from dpviz.ui.budget_planner.editing import MOST, EditedTable, Row
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
@@ -107,7 +107,9 @@ def _columns_of_a_file(panel: Panel, table: EditedTable) -> None:
             return
         file.frame = file.frame[[]]
         left, right = st.columns(2)
-        names = left.multiselect("Columns", [column.name for column in file.columns], key=panel.key("columns"))
+        names = left.multiselect(
+            "Columns", [column.name for column in file.columns], key=panel.key("columns"), max_selections=MOST
+        )
         kind = right.selectbox("Asked of each", [*KINDS], index=[*KINDS].index("Mean"), key=panel.key("columns_kind"))
         st.button(
             f"Add to the table, with n = {len(file.frame):,}",

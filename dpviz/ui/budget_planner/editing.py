@@ -42,10 +42,11 @@ class EditedTable:
         return rows
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Put rows below those that are there; for callbacks. Those beyond the most that count are left out."""
+        """Put rows below those that are there, or in place of those that it began with; for callbacks."""
         # An editor saves its table as it is, so no name shall be a formula.
         added = [tuple(without_formulas(cell) if isinstance(cell, str) else cell for cell in row) for row in rows]
-        st.session_state[self._last] = [*st.session_state.get(self._last, self.start), *added][:MOST]
+        before = st.session_state.get(self._last, [])
+        st.session_state[self._last] = [*before, *added] if before != [*self.start] else added
         st.session_state[f"{self.key}_edition"] = st.session_state.get(f"{self.key}_edition", 0) + 1
 
     @property
