@@ -13,7 +13,7 @@ Words: Nasr et al. 2023 (thresholds, Gaussian DP); Steinke, Nasr, Jagielski 2023
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 
 import numpy as np
@@ -21,7 +21,8 @@ import numpy as np
 from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
-from dpviz.privacy import audit, tradeoffs
+from dpviz.privacy import audit
+from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget, GaussianDP
 from dpviz.privacy.events import Event, ExpMech, Gaussian, draws_batch, inner_events
@@ -66,6 +67,8 @@ class Case:
     name : of it in links, such as "nesterov". title : in words. canary : in a sentence, how D and D' differ.
     budgets : under which it is audited by default, the first one shown first. data : makes the neighbours.
     runs : on each data set, of an audit that takes a few seconds.
+    source : the mechanisms; others only where they are broken on purpose. score : (R,) what an attacker who knows what
+        is broken computes from a transcript, higher for D; None: its log-likelihood ratio under the declared noise.
     """
 
     name: str
@@ -75,6 +78,8 @@ class Case:
     budgets: tuple[Budget, ...]
     data: Callable[[], Neighbours]
     runs: int = 10_000
+    source: type[Transcript] = Transcript
+    score: Callable[[Transcript], Floats] | None = None
 
     @cached_property
     def neighbours(self) -> Neighbours:
@@ -88,11 +93,13 @@ class Claim:
 
     symbol : of the number, such as "ε", "ε at δ = 10⁻⁵", "μ", "η". value : the number.
     least : the smallest number that allows an event these probabilities on D and D'; arrays of them.
+    tradeoff : the smallest false negative rates at these false positive rates, under the claim.
     """
 
     symbol: str
     value: float
     least: Callable[[Floats, Floats], Floats]
+    tradeoff: Callable[[Floats], Floats]
 
     @classmethod
     def of(cls, plan: Plan) -> "Claim":
@@ -101,12 +108,13 @@ class Claim:
         fixed = not isinstance(plan.terms, Filter) and not any(draws_batch(event) for event in set(plan.events))
         releases = [release for event in plan.events for release in inner_events(event)] if fixed else []
         if fixed and len(plan.events) == len(releases) == 1 and isinstance(releases[0], ExpMech):
-            return cls("η", releases[0].eta, audit.least_eta)
+            eta = releases[0].eta
+            return cls("η", eta, audit.least_eta, partial(closed_forms.exponential_tradeoff, eta))
         if releases and all(isinstance(release, Gaussian) for release in releases):
-            mu = float(plan.spent("mu")[-1])
-            return cls("μ", mu, GaussianDP.of(mu**2).least)
+            whole = GaussianDP.of(float(plan.spent("mu")[-1]) ** 2)
+            return cls(whole.symbol, whole.limit, whole.least, whole.tradeoff)
         budget = plan.budget
-        return cls(budget.symbol, budget.limit, budget.least)
+        return cls(budget.symbol, budget.limit, budget.least, budget.tradeoff)
 
 
 @dataclass(frozen=True)
@@ -226,8 +234,8 @@ class Audit:
         return math.ceil(TUNING * self.runs)
 
     def claimed(self, false_positive_rates: Floats) -> Floats:
-        """The largest true positive rates that the plan allows any attacker."""
-        return 1 - tradeoffs.tradeoff(self.plan.events, false_positive_rates)
+        """The largest true positive rates that the claim allows any attacker."""
+        return 1 - self.claim.tradeoff(false_positive_rates)
 
     def run(self) -> Verdict:
         """To the end."""
@@ -290,27 +298,26 @@ class Audit:
 
     def _scores(self, world: int, seed: int, release: str, runs: int) -> Floats:
         """(runs,) scores of fresh runs on D (world 0) or D' (world 1)."""
-        return scores(self.case.algorithm, self.plan, self.case.neighbours, world, seed, release, runs)
+        return scores(self.case, self.plan, world, seed, release, runs)
 
 
-def scores(
-    algorithm: AnyAlgorithm, plan: Plan, data: Neighbours, world: int, seed: int, release: str, runs: int
-) -> Floats:
+def scores(case: Case, plan: Plan, world: int, seed: int, release: str, runs: int) -> Floats:
     """(runs,) log-likelihood ratios of D against D' of so many runs on D (world 0) or D' (world 1), rounded.
 
     Infinite where an output of the run is none that the same releases lead to on the other data set.
     """
+    algorithm, data, source = case.algorithm, case.neighbours, case.source
     problems = (data.one, data.other)
     sampled = any(draws_batch(event) for event in _events(plan))
-    true = Transcript(Ledger(plan.terms, runs), seed, release)
+    true = source(Ledger(plan.terms, runs), seed, release, row=data.row)
     again = {
-        (which, taken): Transcript(Ledger(plan.terms, runs), seed, release, true, data.row, taken)
+        (which, taken): source(Ledger(plan.terms, runs), seed, release, true, data.row, taken)
         for which in (0, 1)
         for taken in ((True, False) if sampled else (True,))
         if sampled or which != world
     }
     steps = [iter(algorithm.run(problems[world], plan, true))]
-    steps += [iter(algorithm.run(problems[which], plan, source)) for (which, _), source in again.items()]
+    steps += [iter(algorithm.run(problems[which], plan, other)) for (which, _), other in again.items()]
     told = np.zeros(runs, dtype=bool)
     try:
         for first, *others in zip_longest(*steps):
@@ -320,8 +327,8 @@ def scores(
     except Departure:
         told[:] = True
     logs = [log_likelihood(again.get((which, True), true), again.get((which, False))) for which in (0, 1)]
-    ratio = np.round(logs[0] - logs[1], DIGITS)
-    return np.where(told, math.inf if world == 0 else -math.inf, ratio)
+    ratio = logs[0] - logs[1] if case.score is None else case.score(true)
+    return np.where(told, math.inf if world == 0 else -math.inf, np.round(ratio, DIGITS))
 
 
 def _events(plan: Plan) -> set[Event]:

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from dpviz.experiments.audit import Case
+from dpviz.experiments.broken import Broken
 from dpviz.experiments.preset import Preset
 
 
@@ -24,6 +25,11 @@ def presets() -> Mapping[str, tuple[Preset, ...]]:
 def audits() -> Mapping[str, tuple[Case, ...]]:
     """The worst cases of every family's algorithms, by its name."""
     return {name: module.CASES for name, module in _modules("audits")}
+
+
+def broken() -> tuple[Broken, ...]:
+    """Mistakes that were made on purpose, for audits to find."""
+    return tuple(found for _, module in _modules("broken") for found in module.BROKEN)
 
 
 def _modules(part: str) -> Iterator[tuple[str, Any]]:

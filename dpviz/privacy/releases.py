@@ -16,7 +16,7 @@ from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.queries import Sample
 
 Standard = Literal["laplace", "standard_normal"]
-_NODES = 400  # of the noisy threshold's law; what is left of a probability's error is far below a run's chance
+_NODES = 100  # of the noisy threshold's law; what is left of a probability's error is far below a run's chance
 
 
 @dataclass(slots=True)

@@ -63,12 +63,21 @@ class Transcript(Mechanisms):
         self.sampled.append((self._chance, np.zeros(self.replicates)))
         if self._of is None:
             return super().batch(event, rows, table)
+        return self._told(event, rows, self._taken)
+
+    def _told(self, event: Sub, rows: Replicates | None, taken: bool) -> Batch:
+        """A batch that nobody drew: with the row in it, or without."""
         self._ledger.charge(event, times_of(rows, self.replicates))
         others = np.delete(np.arange(event.n), self._row)
-        chosen = np.append(others[: event.m - 1], self._row) if self._taken else others[: event.m]
+        chosen = np.append(others[: event.m - 1], self._row) if taken else others[: event.m]
         whom = self._chosen(rows)
         indices = np.tile(chosen, (len(whom), 1))
         return Batch(event, whom, self, self._ledger.relation, indices=indices, size=event.m)
+
+    @property
+    def released(self) -> tuple[np.ndarray, ...]:
+        """All that left, in order: (R', ...) each."""
+        return tuple(release.found for release in self._noted)
 
     def _passed(self, release: Release) -> np.ndarray:
         if self._of is not None:

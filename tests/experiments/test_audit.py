@@ -15,7 +15,7 @@ NAG = next(case for case in CASES if case.name == "nesterov")
 
 
 def audited(audit: Audit, world: int, runs: int, seed: int = 3) -> np.ndarray:
-    return scores(audit.case.algorithm, audit.plan, audit.case.neighbours, world, seed, str(world), runs)
+    return scores(audit.case, audit.plan, world, seed, str(world), runs)
 
 
 def test_scores_are_log_likelihood_ratios() -> None:

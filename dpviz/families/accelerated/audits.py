@@ -20,9 +20,8 @@ from dpviz.problems.linear_models import LogisticRegression
 
 ROWS = 20
 IDENTITY = "a" * 32
-PROBLEM = LogisticRegression(
-    data=UploadedTable(identity=IDENTITY, n=ROWS, bounds=((0.0, 1.0),), names=("a",)), clip=0.01
-)
+DATA = UploadedTable(identity=IDENTITY, n=ROWS, bounds=((0.0, 1.0),), names=("a",))
+PROBLEM = LogisticRegression(data=DATA, clip=0.01)
 
 
 def neighbours() -> Neighbours:

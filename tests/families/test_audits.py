@@ -1,0 +1,79 @@
+"""Every registered algorithm under attack: nobody can tell neighbours apart better than it claims."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpviz import families
+from dpviz.experiments.algorithm import Algorithm
+from dpviz.experiments.audit import Audit, scores
+from dpviz.families.mirror_descent import TunedReference
+from dpviz.privacy.budgets import Budget
+from dpviz.specification import registered
+
+CASES = {f"{family}.{case.name}": case for family, cases in families.audits().items() for case in cases}
+AUDITS = [(name, budget) for name, case in CASES.items() for budget in case.budgets]
+FALSE_ALARM = 1e-6  # of all audits of this file together
+SLOW = {
+    "bayesian_optimization.gibo": 500,
+    "mirror_descent.bias_reduced": 500,
+    "bayesian_optimization.global_search": 1500,
+}
+RUNS = 4000
+# One of every kind of release: what is attacked there must have the densities that it is thought to have.
+KINDS = {
+    "Laplace": "accelerated.nesterov",
+    "Gaussian": "accelerated.nesterov_gaussian",
+    "random batches": "accelerated.batches",
+    "selections": "mirror_descent.vertex_sampling",
+    "running sums": "zeroth_order.variance_reduced",
+    "products with a matrix": "second_order.short_step_curvature",
+    "sparse vector": "second_order.line_search_curvature",
+    "several releases on a batch": "second_order.mini_batch",
+}
+
+
+def test_every_registered_algorithm_has_a_worst_case_and_two_budgets() -> None:
+    audited = {type(case.algorithm) for case in CASES.values()}
+    ours = {cls for cls in registered(Algorithm) if cls.__module__.startswith("dpviz.families.")}
+    assert audited == {
+        cls for cls in ours if not issubclass(cls, TunedReference) and ".momentum." not in cls.__module__
+    }
+    assert all(len(set(case.budgets)) == 2 for case in CASES.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "budget"), AUDITS, ids=[f"{name}, {budget.describe()}" for name, budget in AUDITS])
+def test_no_algorithm_tells_more_than_it_claims(name: str, budget: Budget) -> None:
+    """One look; the error of each bound is such that all of them together raise a false alarm once in 10⁶ seeds."""
+    confidence = 1 - FALSE_ALARM / len(AUDITS)
+    runs = RUNS // 10 if CASES[name].name in SLOW else RUNS
+    verdict = Audit(CASES[name], budget, runs=runs, looks=1, confidence=confidence, seed=11).run()
+    assert not verdict.violation, verdict.sentence()
+    assert verdict.claim > 0 and verdict.bound >= 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_have_the_mean_of_a_likelihood_ratio(kind: str) -> None:
+    """E e^(-L) = 1 on D, E e^L = 1 on D': whatever adaptive runs ask, and only if both densities are right."""
+    case = CASES[KINDS[kind]]
+    audit = Audit(case, case.budgets[0])
+    for world, sign in ((0, -1), (1, 1)):
+        weights = np.exp(sign * scores(case, audit.plan, world, 4, f"{kind} {world}", 2000))
+        assert weights.std() > 0.1, "neighbours that nobody can tell apart"
+        assert abs(weights.mean() - 1) < 4.5 * weights.std() / math.sqrt(2000)
+
+
+def test_a_claim_is_that_of_the_plan() -> None:
+    found = {name: Audit(case, case.budgets[0]).claim.symbol for name, case in CASES.items()}
+    assert found["accelerated.nesterov"] == "ε" and found["accelerated.nesterov_gaussian"] == "μ"
+    assert found["bayesian_optimization.random_search"] == "η"
+    assert found["second_order.mini_batch"] == "ε at δ = 0.001"
+
+
+def test_claims_say_how_well_an_attacker_may_do() -> None:
+    rates = np.linspace(0, 1, 11)
+    for case in CASES.values():
+        claimed = Audit(case, case.budgets[0]).claimed(rates)
+        assert (claimed >= rates - 1e-12).all() and (np.diff(claimed) >= -1e-12).all()
