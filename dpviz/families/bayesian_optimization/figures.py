@@ -29,6 +29,7 @@ PARTS = (
     (UNCERTAINTY.name, "bias bound", ArmStyle(style.PALETTE["private"], "dash")),
     ("internal_gradient_error", "its true error", ArmStyle(style.PALETTE["second"], "longdash")),
 )
+NOISE = ArmStyle(style.PALETTE["spent"], "dashdot")
 TRUTH, EXPECTED = ArmStyle(style.GREY, "dash"), ArmStyle(style.PALETTE["private"], "solid")
 
 
@@ -92,6 +93,8 @@ def bias_and_noise(found: Outlook, *, height: int = style.HEIGHT) -> go.Figure:
     noise = found.advice.noise
     turns = [Turn(found.advice.level, f"advised {short(found.advice.level)}")]
     notes = [] if noise > 0 else ["without privacy there is no noise"]
+    if noise > 0:
+        lines.append(_noise(LEVELS, noise))
     if found.method.batch_size is None:
         notes.append(f"set: {short(found.method.bias_level)}")
     return line_figure(
@@ -100,7 +103,6 @@ def bias_and_noise(found: Outlook, *, height: int = style.HEIGHT) -> go.Figure:
         y_title="Length in a step's gradient",
         log_y=True,
         log_x=True,
-        limits=[Limit(noise, f"noise {short(noise)}")] if noise > 0 else [],
         turns=turns,
         notes=notes,
         height=height,
@@ -143,16 +145,22 @@ def signal_and_noise(trace: Trace, label: str, noise: float, *, height: int = st
         if known.any():
             scale = AMPLITUDE if name == UNCERTAINTY.name else 1.0
             lines.append(Line(steps[known], scale * np.median(values[known], axis=1), word, look, value=False))
+    if noise > 0 and lines:
+        lines.append(_noise(max((line.x for line in lines), key=len), noise))
     return line_figure(
         lines,
         x_title="Step t",
         y_title="Length in a step's gradient",
         log_y=True,
-        limits=[Limit(noise, f"noise {short(noise)}")] if noise > 0 and lines else [],
         if_empty="No step has been taken so far.",
         not_private=any(name.startswith("internal_") for name in trace.lanes[label].values),
         height=height,
     )
+
+
+def _noise(along: np.ndarray, noise: float) -> Line:
+    """How long the noise is, as a line with its name at the end: the words of a limit would stand on the others."""
+    return Line(along, np.full(len(along), noise), "noise", NOISE)
 
 
 def paths(
