@@ -1,4 +1,4 @@
-"""The start page: what dpviz is, five ways in, the families, and a small demonstration."""
+"""The start page: what dpviz is, six ways in, the families, and a small demonstration."""
 
 import streamlit as st
 
@@ -16,7 +16,7 @@ st.markdown(
 )
 
 accelerated = families.named("accelerated")
-doors = [*st.columns(3), *st.columns(2)]
+doors = [*st.columns(3), *st.columns(3)]
 with doors[0]:
     start.door(
         "lessons",
@@ -63,6 +63,15 @@ with doors[4]:
         "Pin runs of any page and see them side by side: common axes, what differs, and what they cost together.",
         "Compare",
         start.COMPARE,
+    )
+with doors[5]:
+    start.door(
+        "check",
+        ":material/policy:",
+        "Check a guarantee",
+        "An attacker plays the worst case thousands of times: can it tell more than the claim allows?",
+        "Attack a method",
+        start.AUDIT,
     )
 
 with st.container(border=True):

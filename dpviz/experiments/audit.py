@@ -66,7 +66,7 @@ class Case:
 
     name : of it in links, such as "nesterov". title : in words. canary : in a sentence, how D and D' differ.
     budgets : under which it is audited by default, the first one shown first. data : makes the neighbours.
-    runs : on each data set, of an audit that takes a few seconds.
+    runs : on each data set, of an audit that takes about `seconds` on one core.
     source : the mechanisms; others only where they are broken on purpose. score : (R,) what an attacker who knows what
         is broken computes from a transcript, higher for D; None: its log-likelihood ratio under the declared noise.
     """
@@ -78,6 +78,7 @@ class Case:
     budgets: tuple[Budget, ...]
     data: Callable[[], Neighbours]
     runs: int = 10_000
+    seconds: float = 1.5
     source: type[Transcript] = Transcript
     score: Callable[[Transcript], Floats] | None = None
 

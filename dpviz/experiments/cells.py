@@ -1,4 +1,4 @@
-"""Cells: one experiment to be run, what comes of it, and who runs many of them."""
+"""Cells: one experiment or audit to be run, what comes of it, and who runs many of them."""
 
 import logging
 import math
@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from dpviz.errors import UserError
+from dpviz.experiments.auditing import Auditing
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
 
@@ -24,21 +25,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Cell:
-    """One experiment to be run: the unit of work, of storing and of scaling out.
+    """One experiment or audit to be run: the unit of work, of storing and of scaling out.
 
     tables : what the visitor brought; empty for public data.
     keep : of the trace "all", or of every arm the "last" record without outputs, which is what a sweep needs.
     seconds : about how long it will take; what waits behind it is told so.
     """
 
-    experiment: Experiment
+    experiment: Experiment | Auditing
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
     keep: Keep = "all"
     seconds: float = 0.0
 
     @cached_property
     def text(self) -> str:
-        """The experiment as JSON."""
+        """What is run, as JSON."""
         return self.experiment.to_json()
 
     @property
@@ -49,7 +50,7 @@ class Cell:
     @property
     def repeatable(self) -> bool:
         """Whether another run would find the same, number by number: an experiment without a table of anybody's."""
-        return self.experiment.problem.public and not self.tables
+        return self.experiment.public and not self.tables
 
 
 @dataclass(frozen=True)
@@ -174,29 +175,29 @@ class _Running:
         self.elsewhere = 0.0  # seconds of computing time of other processes
 
     def all_arms(self) -> Ending:
-        """Run the experiment. Where an arm meets a mistake and only the ends are kept, each arm runs by itself.
+        """Run it. Where an arm meets a mistake and only the ends are kept, each arm runs by itself.
 
         That changes nothing for the others: results of an arm do not depend on those beside it.
         """
+        experiment = self._cell.experiment
         try:
-            return self._stream(self._cell.experiment)
+            return self._stream(experiment)
         except UserError as error:
-            arms = self._cell.experiment.arms
-            if self.trace is None or self._cell.keep == "all":
+            if self.trace is None or self._cell.keep == "all" or isinstance(experiment, Auditing):
                 raise  # the data are missing, or a person who looks at this run is told at once
-            if len(arms) == 1:
-                self.left_out[arms[0].label], self.trace = str(error), None
+            if len(experiment.arms) == 1:
+                self.left_out[experiment.arms[0].label], self.trace = str(error), None
                 return "done"
         found = Trace({})
-        for arm in self._cell.experiment.arms:
-            state = self._one_arm(arm, found)
+        for arm in experiment.arms:
+            state = self._one_arm(experiment, arm, found)
             if state != "done":
                 return state
         return "done"
 
-    def _one_arm(self, arm: Arm, found: Trace) -> Ending:
+    def _one_arm(self, experiment: Experiment, arm: Arm, found: Trace) -> Ending:
         try:
-            state = self._stream(self._cell.experiment.replaced(arms=(arm,)))
+            state = self._stream(experiment.replaced(arms=(arm,)))
         except UserError as error:
             self.left_out[arm.label], state = str(error), "done"
         else:
@@ -205,7 +206,7 @@ class _Running:
         self.trace = found
         return state
 
-    def _stream(self, experiment: Experiment) -> Ending:
+    def _stream(self, experiment: Experiment | Auditing) -> Ending:
         steps, before = experiment.stream(self._cell.tables), self.elsewhere
         for step in steps:
             self.elsewhere = before + step.elsewhere

@@ -136,6 +136,11 @@ class Experiment(Specification):
             raise ValueError("every algorithm of a comparison needs a label of its own")
         return self
 
+    @property
+    def public(self) -> bool:
+        """Whether its data are: only then may what was found be kept for others, and repeated."""
+        return self.problem.public
+
     def plan(self, arm: Arm) -> Plan:
         """The plan of one arm, from public facts alone. Raises UserError if its settings do not go together."""
         facts = self.problem.facts()

@@ -1,4 +1,4 @@
-"""The runner: experiments and sweeps in the background, with progress and stop, in a fair line before its slots."""
+"""The runner: experiments, sweeps and audits in the background, with progress and stop, in a line before its slots."""
 
 import logging
 import threading
@@ -11,6 +11,7 @@ import numpy as np
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
+from dpviz.experiments.auditing import Auditing
 from dpviz.experiments.cells import OURS, Cell, Ending, Executor, InThread, seconds_left
 from dpviz.experiments.executors import Place, Slots
 from dpviz.experiments.experiment import Experiment
@@ -26,17 +27,19 @@ _log = logging.getLogger(__name__)
 
 
 class Job:
-    """One experiment or sweep on its way. What it has found is append-only, so it may be read while the job runs.
+    """One experiment, sweep or audit on its way. What it has found is append-only: it may be read while the job runs.
 
-    task : what is run; experiment : the same, or the one that a sweep varies. trace : what an experiment has recorded;
-    result : what a sweep has found. message : a sentence on how it ended, where there is something to say.
+    task : what is run; experiment : the same, or the one that a sweep varies. trace : what an experiment or audit has
+    recorded; result : what a sweep has found. message : a sentence on how it ended, where there is something to say.
     seconds : since it began, by the clock. key : equal for jobs that would repeat each other, number by number;
     empty for one that nothing repeats.
 
     expected : about how many seconds it will take, for those who wait behind it.
     """
 
-    def __init__(self, task: Experiment | Sweep, tables: Mapping[str, np.ndarray], expected: float = 0.0) -> None:
+    def __init__(
+        self, task: Experiment | Sweep | Auditing, tables: Mapping[str, np.ndarray], expected: float = 0.0
+    ) -> None:
         self.task = task
         self.experiment = task.experiment if isinstance(task, Sweep) else task
         self.state: State = "queued"
@@ -45,7 +48,7 @@ class Job:
         self.result: SweepResult | None = None
         self.progress = 0.0
         self.seconds = 0.0
-        self.key = task.to_json() if isinstance(task, Experiment) and Cell(task, tables).repeatable else ""
+        self.key = "" if isinstance(task, Sweep) or not Cell(task, tables).repeatable else task.to_json()
         self.place: Place | None = None
         self._tables, self._expected = tables, expected
         self._begun: float | None = None
@@ -132,7 +135,7 @@ class Job:
                 self._pictured.set()
 
     def _run(self, executor: Executor) -> Ending:
-        assert isinstance(self.task, Experiment)
+        assert not isinstance(self.task, Sweep)
         cell = Cell(self.task, self._tables, seconds=self._expected)
         ((_, outcome),) = executor.run((cell,), self._stopping, self._heard)
         self._heard(0, outcome.trace, 1.0 if outcome.state == "done" else self.progress)
@@ -171,7 +174,7 @@ class Job:
 
 
 class Runner:
-    """Runs the experiments and sweeps of all users of a server; jobs wait in a fair line before its slots.
+    """Runs the experiments, sweeps and audits of all users of a server; jobs wait in a fair line before its slots.
 
     A run on public data that has been to its end is kept, and one that is under way is shared: a class that opens the
     same preset computes it once.
@@ -202,14 +205,14 @@ class Runner:
 
     def submit(
         self,
-        task: Experiment | Sweep,
+        task: Experiment | Sweep | Auditing,
         tables: Mapping[str, np.ndarray] = NO_TABLES,
         wait: bool = False,
         visitor: str = "",
         expected: float = 0.0,
         elsewhere: Executor | None = None,
     ) -> Job:
-        """Put an experiment or a sweep in line; with `wait`, run it in the caller's thread instead.
+        """Put an experiment, a sweep or an audit in line; with `wait`, run it in the caller's thread instead.
 
         visitor : whose it is: one of each visitor in turn. expected : about how many seconds it will take.
         elsewhere : who runs it instead of the slots of this server: a cluster, where nobody waits in this line.

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from dpviz.experiments.auditing import Auditing
 from dpviz.experiments.cells import Cell, Outcome, execute
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.increments import Sender, ending
 from dpviz.experiments.trace import Trace
 from dpviz.messages import pack, unpack
 from dpviz.processes import Parent, limited, resident
+from dpviz.specification import Specification
 
 EVERY = 0.1  # seconds between two increments
 
@@ -66,7 +68,9 @@ def _run(parent: Parent, stop: _Stop, header: Mapping[str, Any], tables: Mapping
     stop.number = header["number"]
     reporter = _Reporter(parent, header["keep"] == "all")
     with limited(header["max_bytes"], header["max_seconds"]):
-        cell = Cell(Experiment.from_json(header["text"]), tables, header["keep"])
+        task = Specification.from_json(header["text"])
+        assert isinstance(task, Experiment | Auditing)
+        cell = Cell(task, tables, header["keep"])
         outcome = execute(cell, stop, reporter.step, header["max_seconds"])
     reporter.end(outcome)
 

@@ -59,6 +59,7 @@ def build() -> StreamlitPage:
                 st.Page("pages/learn.py", title="Lessons", icon=":material/school:"),
                 st.Page("pages/budget_planner.py", title="Budget planner", icon=":material/tune:"),
                 st.Page("pages/compare.py", title="Compare", icon=":material/compare_arrows:"),
+                st.Page("pages/audit.py", title="Audit", icon=":material/policy:"),
             ],
             "Algorithms": [
                 st.Page(family.address, title=family.title, icon=family.icon) for family in families.FAMILIES

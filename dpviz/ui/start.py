@@ -6,6 +6,7 @@ from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.families import Entry
 
 PLANNER, LESSONS, COMPARE = "pages/budget_planner.py", "pages/learn.py", "pages/compare.py"
+AUDIT = "pages/audit.py"
 
 
 def door(key: str, icon: str, title: str, text: str, label: str, page: Entry | str, preset: str = "") -> None:

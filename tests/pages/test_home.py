@@ -53,7 +53,8 @@ def test_every_family_has_a_card(load: Load) -> None:
 
 
 @pytest.mark.parametrize(
-    ("door", "title"), [("plan", "Budget planner"), ("lessons", "Lessons"), ("compare", "Compare")]
+    ("door", "title"),
+    [("plan", "Budget planner"), ("lessons", "Lessons"), ("compare", "Compare"), ("check", "Check the guarantee")],
 )
 def test_a_door_opens_its_page(load: Load, door: str, title: str) -> None:
     app = load("home")

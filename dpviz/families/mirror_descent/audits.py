@@ -98,8 +98,18 @@ PLACES = {
     "multiplicative_weights": (MOVED, survey),
     "gaussian_marginals": (MOVED, survey),
 }
+SLOW = {"bias_reduced": 5.0, "anytime_sampling": 3.5, "vertex_sampling": 2.0, "certified_sampling": 2.0}  # seconds
 CASES: tuple[Case, ...] = tuple(
-    Case(name, method.title, method, canary, budgets, data, 2000 if name == "bias_reduced" else 10_000)
+    Case(
+        name,
+        method.title,
+        method,
+        canary,
+        budgets,
+        data,
+        2000 if name == "bias_reduced" else 10_000,
+        seconds=SLOW.get(name, 1.0),
+    )
     for name, (method, budgets) in METHODS.items()
     for canary, data in (PLACES.get(name, (GAME, game)),)
 )

@@ -60,7 +60,15 @@ METHODS: dict[str, NonconvexMethod] = {
 CURVED = {name: METHODS[name].replaced(gradient_target=0.3) for name in ("short_step", "line_search", "trust_region")}
 CASES: tuple[Case, ...] = (
     *(
-        Case(name, method.title, method, GRADIENTS, SAMPLED if "mini" in name else BUDGETS, gradients)
+        Case(
+            name,
+            method.title,
+            method,
+            GRADIENTS,
+            SAMPLED if "mini" in name else BUDGETS,
+            gradients,
+            seconds=5.0 if name == "mini_batch_trust_region" else 1.9,
+        )
         for name, method in METHODS.items()
     ),
     *(

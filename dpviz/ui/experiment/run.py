@@ -20,6 +20,7 @@ from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.ui import visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import progress
+from dpviz.ui.experiment.startable import Startable
 
 POLL = 0.25  # seconds between two looks at a running job
 PATIENT = 1.0, 5.0  # at least and at most between two at one that waits in line: each look costs its browser 0.2 s
@@ -29,6 +30,7 @@ AT_ONCE = 2.0  # seconds up to which a run on public data starts by itself
 FIRST_PICTURE = 0.12  # seconds that a page waits for a run that has just begun
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
 FOLLOW = "Public data run by themselves when the settings have settled, if that takes less than two seconds."
+NONE = "No run yet. A plan needs no data; Run shows what happens on the data."
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # runs at the same time, unless the variable says otherwise
 _SUFFIX, _SHOWN, _PICTURED, _LOOKED = "_job", "_shown", "_pictured", "_looked"
 
@@ -58,8 +60,22 @@ class Ready:
 
     @property
     def too_much(self) -> bool:
-        """Whether it is beyond what a run may take."""
+        """As `Startable`."""
         return self.seconds > runner().max_seconds or self.bytes > runner().max_bytes
+
+    @property
+    def public(self) -> bool:
+        """As `Startable`."""
+        return self.experiment.public
+
+    def is_that_of(self, job: Job) -> bool:
+        """As `Startable`."""
+        return job.task == self.experiment
+
+    def started(self, page: str, title: str) -> "Run":
+        """As `Startable`."""
+        job = runner().submit(self.experiment, self.tables, visitor=visitors.here().name, expected=self.seconds)
+        return Run(job, self.plans, page, title, dict(self.tables))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +112,7 @@ class Run:
     @property
     def returns(self) -> bool:
         """Whether a tab that is loaded again may have it back: a run of no file."""
-        return self.experiment.problem.public
+        return self.job.experiment.public
 
     def let_go(self, tables: Collection[str]) -> None:
         """Forget the uploaded tables of these names; what is still computed on one of them ends."""
@@ -107,7 +123,8 @@ class Run:
 
     @property
     def experiment(self) -> Experiment:
-        """What runs."""
+        """What runs, or what a sweep varies."""
+        assert isinstance(self.job.experiment, Experiment)
         return self.job.experiment
 
     @property
@@ -118,7 +135,7 @@ class Run:
     @property
     def has_data(self) -> bool:
         """Whether its data are still there: those of a file that was removed are not."""
-        return self.experiment.problem.public or bool(self.tables)
+        return self.experiment.public or bool(self.tables)
 
     @property
     def done(self) -> str:
@@ -172,16 +189,16 @@ def begun(page: str) -> bool:
     return pictured(page) is run
 
 
-def bar(panel: Panel, title: str, ready: Ready | None) -> bool:
+def bar(panel: Panel, title: str, ready: Startable | None) -> bool:
     """Run and Stop, and runs that start by themselves. Outside any fragment, so that Run polls.
 
-    ready : None while the settings do not make an experiment; a run that is under way can still be stopped.
+    ready : None while the settings do not make something to run; a run that is under way can still be stopped.
     Returns whether a run is under way, as the buttons show it: the run may end while the page is being drawn.
     """
     page = panel.page
     row = st.container(horizontal=True, vertical_alignment="center")
     place = st.container()
-    if ready is None or ready.experiment.problem.public:
+    if ready is None or ready.public:
         with place:
             at_once = panel.switch("follow", "Run at every change", True, FOLLOW)
         if at_once and ready is not None and ready.likely < AT_ONCE and not ready.too_much:
@@ -217,10 +234,10 @@ def outlook(panel: Panel, ready: Ready) -> None:
     _warn(ready)
 
 
-def _follow(page: str, title: str, ready: Ready) -> None:
+def _follow(page: str, title: str, ready: Startable) -> None:
     """Start the run of new settings, in place of one of older settings; only where nobody waits in line."""
     run = current(page)
-    if run is not None and run.experiment == ready.experiment:
+    if run is not None and ready.is_that_of(run.job):
         return
     if run is not None:
         run.job.stop()
@@ -258,10 +275,11 @@ def _advice(text: str, limits: Limits, then: str = "it would fit") -> str:
     return fitting.advice(fitting.ways(Experiment.from_json(text), limits.allow), then)
 
 
-def live(page: str, active: bool, draw: Callable[[], None]) -> None:
+def live(page: str, active: bool, draw: Callable[[], None], none: str = NONE) -> None:
     """What `draw` draws, again and again while the page's run is under way, and its progress.
 
-    active : what `bar` returned; when the run has ended since, the page is drawn again, so that Run is enabled.
+    active : what `bar` returned; when the run has ended since, the page is drawn again, so that Run is enabled. none :
+    what is said before the first run.
     """
     now = current(page)
     took = st.session_state.get(page + _LOOKED, 0.0)
@@ -277,7 +295,7 @@ def live(page: str, active: bool, draw: Callable[[], None]) -> None:
         st.session_state[page + _LOOKED] = time.perf_counter() - began
         run = current(page)
         if run is None:
-            _none_yet(visitors.here().lost.get(page + _SUFFIX))
+            _none_yet(visitors.here().lost.get(page + _SUFFIX), none)
             return
         _progress(run)
         if (was_active and not run.job.active) or (waited and not run.waits):
@@ -286,9 +304,9 @@ def live(page: str, active: bool, draw: Callable[[], None]) -> None:
     poll(active, waits)
 
 
-def _none_yet(lost: str | None) -> None:
+def _none_yet(lost: str | None, none: str) -> None:
     if lost is None:
-        st.caption("No run yet. A plan needs no data; Run shows what happens on the data.")
+        st.caption(none)
     else:
         st.info(f"{lost} The last run is gone, the settings are kept: press Run.", icon=":material/restart_alt:")
 
@@ -326,9 +344,8 @@ def sidebar_status() -> None:
         poll()
 
 
-def _start(page: str, title: str, ready: Ready) -> None:
-    job = runner().submit(ready.experiment, ready.tables, visitor=visitors.here().name, expected=ready.seconds)
-    visitors.here().keep(page + _SUFFIX, Run(job, ready.plans, page, title, dict(ready.tables)))
+def _start(page: str, title: str, ready: Startable) -> None:
+    visitors.here().keep(page + _SUFFIX, ready.started(page, title))
 
 
 def _stop(page: str) -> None:

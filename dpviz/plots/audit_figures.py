@@ -1,0 +1,134 @@
+"""Figures of an audit: what an attack achieved, beside what the claimed guarantee allows every attack."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dpviz.numbers import short
+from dpviz.plots import style
+from dpviz.plots.guarantee_figures import RATES
+from dpviz.plots.lines import Limit, Line, Mark, Turn, line_figure, turned
+from dpviz.plots.style import ArmStyle, with_opacity
+
+HEIGHT = 380  # pixels
+_CLAIM = ArmStyle(style.PALETTE["spent"], "dash")
+_ATTACK = ArmStyle(style.PALETTE["private"], "solid")
+_PLANNED = ArmStyle(style.PALETTE["theory"], "longdash")
+_GUESSING = ArmStyle(style.GREY, "dot")
+_MEASURED = ArmStyle(style.PALETTE["private"], "dot")
+_WORLDS = (style.PALETTE["private"], style.PALETTE["spent"])
+_MARKS = (style.PALETTE["private"], style.PALETTE["theory"])  # of the attacker's threshold, and the visitor's
+
+
+def roc(
+    true_rates: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    claim: np.ndarray,
+    planned: np.ndarray,
+    thresholds: Mapping[str, tuple[float, float]],
+    height: int = HEIGHT,
+) -> go.Figure:
+    """True against false positive rate of an attack at every threshold, with its band.
+
+    All arrays at RATES. true_rates, low, high : measured, and the band at each threshold by itself. claim : the largest
+    that the claim allows any attack; what lies above refutes it, and is shaded. planned : the same of the noise that
+    keeps the claim, which may be more than it asks for. thresholds : places (false, true positive rate) by the name of
+    who chose the threshold.
+    """
+    lines = [
+        Line(RATES, RATES, "guessing", _GUESSING, width=1.5),
+        Line(RATES, claim, "most that the claim allows", _CLAIM, low=claim, high=np.ones(len(RATES))),
+        Line(RATES, true_rates, "this attack", _ATTACK, low=low, high=high),
+    ]
+    if not np.allclose(planned, claim):
+        lines.insert(2, Line(RATES, planned, "most that the planned noise allows", _PLANNED))
+    marks = [
+        Mark(x, y, f"{name}: {short(100 * y)} % caught, {short(100 * x)} % false alarms", color)
+        for (name, (x, y)), color in zip(thresholds.items(), _MARKS, strict=False)
+    ]
+    return line_figure(
+        lines,
+        x_title="False positive rate",
+        y_title="True positive rate",
+        log_y=False,
+        from_zero=True,
+        marks=marks,
+        notes=["shaded: would refute the claim"],
+        labels=False,  # all end in the same corner
+        height=height,
+    )
+
+
+def rising_bound(
+    runs: np.ndarray,
+    bounds: np.ndarray,
+    estimates: np.ndarray,
+    upper: np.ndarray,
+    claim: float,
+    symbol: str,
+    found: int | None = None,
+    height: int = HEIGHT,
+) -> go.Figure:
+    """The proven lower bound on ε or μ against the number of runs on each data set, below or above the claim.
+
+    runs (k,), ascending : at which it was looked. bounds : what is proven at each. estimates, upper : the same number
+    without its margin of error, and with the margin upwards; infinite where the event was never seen on one side.
+    symbol : "ε" or "μ". found : the runs after which the claim was refuted.
+    """
+    cap = 2 * max([claim, *bounds.tolist(), *estimates[np.isfinite(estimates)].tolist()])
+    cut = ["band cut at the top"] if (upper > cap).any() else []
+    middle = np.where(np.isfinite(estimates), estimates, np.nan)
+    lines = [
+        Line(runs, middle, "measured", _MEASURED, low=bounds, high=np.minimum(upper, cap), width=1.5),
+        Line(runs, bounds, "proven", _ATTACK, width=3.0),
+    ]
+    return line_figure(
+        lines,
+        x_title="Runs on each data set",
+        y_title=f"Lower bound on {symbol}",
+        log_y=False,
+        log_x=True,
+        from_zero=True,
+        limits=[Limit(claim, f"claimed {symbol} = {short(claim)}")],
+        turns=[] if found is None else [Turn(float(found), f"refuted after {found:,} runs")],
+        notes=cut,
+        if_empty="Nothing is proven yet.",
+        height=height,
+    )
+
+
+def scores(
+    edges: np.ndarray,
+    shares: Mapping[str, np.ndarray],
+    thresholds: Mapping[str, float],
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """How often each score of the attacker was seen in both worlds, and thresholds as vertical lines.
+
+    edges (k+1,) : of the bins. shares : (k,) of the runs in each bin, by the name of the world. thresholds : by the
+    name of who chose them.
+    """
+    centres = ((edges[1:] + edges[:-1]) / 2).round(6)
+    frame = style.layout("Score of a run", "Share of runs", from_zero=True, legend_entries=len(shares), height=height)
+    frame |= {"barmode": "overlay", "bargap": 0.0}
+    texts, shapes = turned([Turn(at, name) for name, at in thresholds.items()])
+    for place, text in enumerate(texts):
+        text["yshift"] -= 16 * place  # lines that are close to each other
+        if text["x"] > (edges[0] + edges[-1]) / 2:
+            text |= {"xanchor": "right", "xshift": -3}
+    frame["annotations"] += texts
+    frame["shapes"] += shapes
+    bars = [
+        {
+            "type": "bar",
+            "x": centres,
+            "y": np.asarray(share, dtype=np.float32),
+            "name": name,
+            "marker": {"color": with_opacity(color, 0.55), "line": {"width": 0}},
+            "hovertemplate": "%{y:.2%}",
+        }
+        for (name, share), color in zip(shares.items(), _WORLDS, strict=True)
+    ]
+    return go.Figure({"data": bars, "layout": frame})

@@ -1,0 +1,82 @@
+"""Your own guess first: the visitor places a threshold on the practice runs, before the runs that count are shown."""
+
+import numpy as np
+import streamlit as st
+
+from dpviz.experiments.audit import Progress
+from dpviz.experiments.auditing import Auditing
+from dpviz.numbers import short
+from dpviz.specification import Control
+from dpviz.ui.audit import results, texts
+from dpviz.ui.audit.verdict import proven_at, verdict
+from dpviz.ui.controls import Panel
+
+_SEEN = "_seen"
+
+
+def wanted(panel: Panel) -> bool:
+    """Whether the visitor wants to guess before seeing."""
+    return panel.switch(
+        "guess", "Your own guess first", False, "Hides what the attack finds until you have placed a threshold."
+    )
+
+
+def seen(panel: Panel, auditing: Auditing) -> float | None:
+    """The threshold with which the visitor has asked to see this audit; None before that."""
+    text, threshold = st.session_state.get(panel.key(_SEEN), ("", None))
+    return threshold if text == auditing.to_json() else None
+
+
+def place(panel: Panel, auditing: Auditing, progress: Progress) -> None:
+    """The practice runs, a threshold to be placed on them, and the button that shows what it proves."""
+    st.markdown(texts.GUESS)
+    practised = len(progress.present) >= progress.tuning
+    edges = results.bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
+    far = float(f"{np.abs(edges).max():.1g}") * 2
+    threshold = panel.number(
+        Control(
+            "threshold",
+            "Your threshold",
+            "You say D for every run that scores at least as much.",
+            0.0,
+            float,
+            -far,
+            far,
+        ),
+        "threshold",
+    )
+    usable = practised and threshold is not None and not panel.mistakes
+    st.button(
+        "Count it",
+        key=panel.key("count"),
+        type="primary",
+        icon=":material/lock:",
+        disabled=not usable,
+        on_click=_see,
+        args=(panel.key(_SEEN), auditing.to_json(), threshold),
+    )
+    results.scores(panel, progress, threshold, practice=True)
+
+
+def _see(key: str, text: str, threshold: float) -> None:
+    st.session_state[key] = text, threshold
+
+
+def score(panel: Panel, auditing: Auditing, progress: Progress, threshold: float) -> None:
+    """How well the visitor's threshold did, beside the attacker's; and another round."""
+    found, symbol = verdict(auditing, progress), auditing.audit.claim.symbol
+    if found is None:
+        return
+    mine, best = proven_at(auditing, progress, threshold), found.looks[-1].bound
+    beside = "as much as" if mine == best else "more than" if mine > best else "less than"
+    st.markdown(
+        f"**Your threshold {short(threshold)} proves {symbol} ≥ {short(mine)}**, {beside} the attacker's "
+        f"{short(found.attack.threshold)}: {short(best)}. Both were fixed before these runs were seen."
+    )
+    st.button(
+        "Another round",
+        key=panel.key("again"),
+        icon=":material/replay:",
+        help="The next seed: fresh noise, and runs that nobody has seen.",
+        on_click=lambda: panel.write({"seed": auditing.seed + 1}),
+    )

@@ -1,0 +1,83 @@
+"""The audit page: choose, run, and see what the best attacker can tell."""
+
+from functools import partial
+
+import streamlit as st
+
+from dpviz import privacy
+from dpviz.experiments.auditing import Auditing
+from dpviz.ui import downloads, explain
+from dpviz.ui.audit import choose, guess, results, texts
+from dpviz.ui.audit import verdict as verdicts
+from dpviz.ui.audit.run import AuditRun, Ready, outlook
+from dpviz.ui.controls import Panel, in_place
+from dpviz.ui.experiment import run as run_panel
+
+
+def show() -> None:
+    """The whole page."""
+    panel = Panel("audit")
+    st.title(texts.TITLE, anchor=False)
+    st.markdown(texts.ABOUT)
+    messages = st.container()
+    auditing: Auditing | None = None
+    with st.sidebar:
+        chosen = choose.controls(panel)
+        guessing = guess.wanted(panel)
+        with in_place(messages):
+            panel.check()
+            auditing = chosen.build()
+    if auditing is not None:
+        st.markdown(f"**The case.** {chosen.case.canary}")
+    ready = None if auditing is None else Ready(auditing)
+    active = run_panel.bar(panel, texts.TITLE, ready)
+    if ready is not None:
+        outlook(ready)
+    run_panel.live(panel.page, active, partial(_draw, panel, guessing), texts.NONE)
+    run = run_panel.current(panel.page)
+    if isinstance(run, AuditRun) and not run.job.active:
+        if guessing and run.progress is not None and guess.seen(panel, run.auditing) is None:
+            guess.place(panel, run.auditing, run.progress)
+        if auditing is not None and run.auditing != auditing:
+            st.info("Settings changed since this audit. Press Run.", icon=":material/history:")
+    st.subheader("What an audit can and cannot show", anchor=False)
+    st.markdown("\n".join(f"- **{name}.** {text}" for name, text in texts.LIMITS))
+    if auditing is not None:
+        _python(auditing)
+    panel.say_unread()
+    with st.container(horizontal=True):
+        downloads.link(panel)
+    explain.theory("audit", privacy)
+
+
+def _draw(panel: Panel, guessing: bool) -> None:
+    """What the run has found so far."""
+    run = run_panel.current(panel.page)
+    if not isinstance(run, AuditRun):
+        return
+    auditing, progress, ended = run.auditing, run.progress, not run.job.active
+    threshold = guess.seen(panel, auditing) if guessing else None
+    if guessing and threshold is None:
+        return
+    verdicts.box(auditing, progress, ended)
+    verdicts.cards(auditing, progress)
+    if progress is None:
+        return
+    if threshold is not None:
+        guess.score(panel, auditing, progress, threshold)
+    results.figures(panel, auditing, progress, threshold)
+    results.scores(panel, progress, threshold, practice=False)
+
+
+def _python(auditing: Auditing) -> None:
+    """The lines that find the same."""
+    budget = auditing.budget
+    with st.expander("The same in Python", icon=":material/code:"):
+        st.code(
+            f"from dpviz.experiments.auditing import Auditing\n"
+            f"from dpviz.privacy.budgets import {type(budget).__name__}\n\n"
+            f"auditing = Auditing(\n    family={auditing.family!r},\n    case={auditing.case!r},\n"
+            f"    budget={budget!r},\n    runs={auditing.runs},\n    seed={auditing.seed},\n)\n"
+            f"print(auditing.audit.run().sentence())",
+            language="python",
+        )

@@ -1,0 +1,124 @@
+"""The figures of an audit, while it goes on and after it: rates against the claim, the rising bound, the scores."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import plotly.graph_objects as go
+import streamlit as st
+
+from dpviz.experiments.audit import Attack, Progress
+from dpviz.experiments.auditing import Auditing, rates
+from dpviz.plots import audit_figures
+from dpviz.plots.guarantee_figures import RATES
+from dpviz.privacy import tradeoffs
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.audit import clopper_pearson
+from dpviz.ui import charts
+from dpviz.ui.controls import Panel
+
+WORLDS = "on D", "on D'"
+BINS = 40
+PUBLIC = "The data sets are made up, so nobody's data are read."
+
+
+def figures(panel: Panel, auditing: Auditing, progress: Progress, guess: float | None) -> None:
+    """Rates and bound side by side. guess : the visitor's threshold, if there is one."""
+    left, right = st.columns(2)
+    with left:
+        charts.show(
+            roc(auditing, progress, guess),
+            panel.key("chart_roc"),
+            "What the attacker achieves",
+            "True against false positive rate of the attack at every threshold, and the most that the claim allows",
+            "Every point is a threshold: how often D is recognised, against how often D' is taken for it. Band: both "
+            "rates at one threshold by itself, each with 95 % confidence. The claim is refuted where all of the band "
+            f"is in the shaded part. {PUBLIC}",
+        )
+    with right:
+        charts.show(
+            bound(auditing, progress),
+            panel.key("chart_bound"),
+            f"The bound on {auditing.audit.claim.symbol} rises",
+            "What is proven at each announced look, and the claim",
+            "At each look, with the attacker's threshold. Dotted: what the measured rates say; the band is what they "
+            f"leave open, at all looks together with 95 % confidence. Solid: what is proven. {PUBLIC}",
+        )
+
+
+def scores(panel: Panel, progress: Progress, guess: float | None, practice: bool) -> None:
+    """How often each score was seen in both worlds, with the thresholds. practice : in the runs before those that
+    count."""
+    attack = None if practice else progress.attack
+    thresholds = {"the attacker's": attack.threshold} if attack is not None else {}
+    if guess is not None:
+        thresholds["yours"] = guess
+    part = slice(None, progress.tuning) if practice or progress.attack is None else slice(progress.tuning, None)
+    present, absent = progress.present[part], progress.absent[part]
+    which = "practice runs" if practice or progress.attack is None else "runs that count"
+    if not len(present):
+        return
+    charts.show(
+        histogram(present, absent, thresholds),
+        panel.key("chart_scores"),
+        f"Scores of the {which}",
+        f"How often each score was seen on D and on D', in {len(present):,} runs on each",
+        "Score: logarithm of how much more likely the releases of a run are on D than on D', under the declared noise. "
+        f"What lies beyond is counted in the outermost bins. {PUBLIC}",
+    )
+
+
+def roc(auditing: Auditing, progress: Progress, guess: float | None) -> go.Figure:
+    """The rates of the runs that count; before there are any, of the practice runs."""
+    counted = progress.tuning if len(progress.present) > progress.tuning else 0
+    present, absent = progress.present[counted:], progress.absent[counted:]
+    marks = {}
+    if progress.attack is not None:
+        marks["attacker's threshold"] = _place(progress.attack, present, absent)
+    if guess is not None:
+        marks["your threshold"] = _place(Attack(guess), present, absent)
+    planned = 1 - tradeoffs.tradeoff(auditing.audit.plan.events, RATES)
+    return audit_figures.roc(*rates(present, absent, RATES), auditing.audit.claimed(RATES), planned, marks)
+
+
+def _place(attack: Attack, present: Floats, absent: Floats) -> tuple[float, float]:
+    """False and true positive rate of saying D, also of a test that looks for D'."""
+    hits, false_hits = (count / len(present) for count in attack.counts(present, absent))
+    return (1 - hits, 1 - false_hits) if attack.reverse else (false_hits, hits)
+
+
+def bound(auditing: Auditing, progress: Progress) -> go.Figure:
+    """What is proven at the looks so far."""
+    claim, looks = auditing.audit.claim, progress.looks
+    runs, hits, false_hits = (
+        np.array([getattr(look, name) for look in looks], dtype=float) for name in ("runs", "hits", "false_hits")
+    )
+    level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks
+    if looks:
+        (low, high), (false_low, false_high) = (clopper_pearson(count, runs, level) for count in (hits, false_hits))
+        bounds, upper = claim.least(low, false_high), claim.least(high, false_low)
+        middle = claim.least(hits / runs, false_hits / runs)
+    else:
+        bounds = upper = middle = runs
+    refuted = [progress.tuning + look.runs for look in looks if look.bound > claim.value]
+    return audit_figures.rising_bound(
+        runs + progress.tuning, bounds, middle, upper, claim.value, claim.symbol, refuted[0] if refuted else None
+    )
+
+
+def histogram(present: Floats, absent: Floats, thresholds: Mapping[str, float]) -> go.Figure:
+    """Both histograms on common bins."""
+    edges = bins(present, absent)
+    shares = {
+        name: np.histogram(np.clip(scores, edges[0], edges[-1]), edges)[0] / len(scores)
+        for name, scores in zip(WORLDS, (present, absent), strict=True)
+    }
+    return audit_figures.scores(edges, shares, thresholds)
+
+
+def bins(present: Floats, absent: Floats) -> Floats:
+    """(BINS + 1,) edges around all scores but the most extreme ones."""
+    both = np.concatenate([present, absent])
+    finite = both[np.isfinite(both)]
+    low, high = np.quantile(finite, [0.001, 0.999]) if len(finite) else (-1.0, 1.0)
+    middle, width = (low + high) / 2, max(high - low, 0.1)
+    return middle + width * np.linspace(-0.55, 0.55, BINS + 1)

@@ -1,0 +1,43 @@
+"""The words of the audit page."""
+
+TITLE = "Check the guarantee"
+ABOUT = (
+    "A guarantee speaks of the worst case. Here an attacker plays that case thousands of times: two data sets that "
+    "differ in one row, many runs on each, and a guess after every run. If the guesses are better than the claim "
+    "allows, the claim is wrong."
+)
+NONE = "No attack yet. Press Run."
+LIMITS = (
+    (
+        "It can refute, never prove",
+        "What is proven is a lower bound: the true number is at least as large. A bound far below the claim can mean "
+        "few runs, a weak attack, or a method that keeps more than it promises. That no violation was found does not "
+        "make the claim true.",
+    ),
+    (
+        "One case, a tiny one",
+        "Two data sets, one canary, few rows and steps. The code is that of the method's page, but a fault that shows "
+        "on other data or in longer runs is not seen here.",
+    ),
+    (
+        "The attacker knows more than a real one",
+        "Both data sets, the method, and all that each run releases. From these follows the score of a run: the "
+        "logarithm of how much more likely its releases are on D than on D'. No other test of the same runs is better.",
+    ),
+    (
+        "Practice first, then what counts",
+        "A quarter of the runs is for practice: on them the attacker chooses a threshold. The bound comes from the "
+        "rest, of which nobody has seen any by then.",
+    ),
+    (
+        "Looks are announced",
+        "The number of runs is fixed before, and the bound is told at ten looks on the way, each with a tenth of the "
+        "allowed error: together they hold with 95 %. Who tries one seed after the other until one of them flags "
+        "something will find a violation of a sound method, too.",
+    ),
+)
+GUESS = (
+    "Below are the scores of the practice runs. A run scores high where its releases are more likely on D than on D'. "
+    "Place your threshold: you say D for every run that scores at least as much. Then see how it does on the runs that "
+    "count, beside the attacker's."
+)

@@ -1,0 +1,96 @@
+"""What an audit has found, in words and in numbers."""
+
+import streamlit as st
+
+from dpviz.experiments.audit import Attack, Progress, Verdict
+from dpviz.experiments.auditing import Auditing
+from dpviz.numbers import short
+from dpviz.privacy import audit
+
+ONLY = "That is a lower bound, for this pair of data sets; it does not make the claim true."
+LITTLE = 0.02  # of the claim: what is proven is as good as nothing
+
+
+def verdict(auditing: Auditing, progress: Progress | None) -> Verdict | None:
+    """What follows from the looks so far; None before the first. What was announced holds if no more runs come, too."""
+    return auditing.audit.verdict(progress) if progress is not None and progress.looks else None
+
+
+def box(auditing: Auditing, progress: Progress | None, ended: bool) -> None:
+    """The verdict in a sentence or two. ended : whether no more runs will come."""
+    found = verdict(auditing, progress)
+    if found is None:
+        done, practice = 0 if progress is None else len(progress.present), auditing.audit.tuning
+        text = f"{min(done, practice):,} of {practice:,} practice runs are done, and none of those that count. "
+        more = "It ended before the first look." if ended else "The attacker is choosing a threshold."
+        st.info(text + more, title="Nothing is proven yet", icon=":material/hourglass_top:")
+        return
+    level = f"{100 * found.confidence:g} % confidence"
+    proven, claimed = f"{found.symbol} ≥ {short(found.bound)}", short(found.claim)
+    if found.violation:
+        st.error(
+            f"The attack proves {proven}, where {claimed} is claimed, with {level}. "
+            f"Found after {found.flagged_at:,} runs on each data set.",
+            title="VIOLATION",
+            icon=":material/gpp_bad:",
+        )
+        return
+    if found.bound < LITTLE * found.claim:
+        proven = f"next to nothing, {proven},"
+    text = f"The best attack proves {proven} of the claimed {claimed}, with {level}. "
+    if not ended:
+        st.info(text + "The audit goes on.", title="No violation so far", icon=":material/search:")
+    else:
+        st.success(text + ONLY, title="No violation found", icon=":material/verified_user:")
+
+
+def cards(auditing: Auditing, progress: Progress | None) -> None:
+    """The claim, what is proven of it, and how good the attacker's guesses were."""
+    claim, found = auditing.audit.claim, verdict(auditing, progress)
+    row = st.container(horizontal=True)
+    row.metric(f"Claimed {claim.symbol}", short(claim.value), border=True, help=_kept(auditing))
+    if progress is None or found is None:
+        return
+    row.metric(
+        f"Proven {claim.symbol}",
+        f"≥ {short(found.bound)}",
+        border=True,
+        help=f"A lower bound: {short(100 * found.tightness)} % of the claim. Clopper-Pearson intervals for both rates, "
+        f"at {auditing.audit.looks} looks of which each has its share of the error.",
+    )
+    which, side, hits, false_hits = recognised(found)
+    rule = f"The attacker says {which} for every run whose score is {side} {short(found.attack.threshold)}."
+    row.metric(f"{which} recognised", f"{short(100 * hits)} %", border=True, help=rule)
+    row.metric("False alarms", f"{short(100 * false_hits)} %", border=True, help=f"Guessed {which} where it was not.")
+
+
+def recognised(found: Verdict) -> tuple[str, str, float, float]:
+    """Which data set the attacker looks for, on which side of the threshold, how often it is found where it is, and
+    where it is not. Where most runs are taken for one, the test is told as one that looks for the other."""
+    look, which, side = found.looks[-1], "D", "at least"
+    hits, false_hits = look.hits / look.runs, look.false_hits / look.runs
+    if found.attack.reverse:
+        which, side = "D'", "at most"
+    if false_hits > 0.5:
+        which, side = ("D", "above") if found.attack.reverse else ("D'", "below")
+        hits, false_hits = 1 - false_hits, 1 - hits
+    return which, side, hits, false_hits
+
+
+def _kept(auditing: Auditing) -> str:
+    """How the number that is tested follows from the budget that was set."""
+    symbol, budget = auditing.audit.claim.symbol, auditing.budget
+    if symbol == "η":
+        return f"The range of the one selection that the method pays {budget.describe()} for."
+    if symbol == "μ" and budget.symbol != "μ":
+        return f"All noise is Gaussian: what the method does for {budget.describe()} is μ-GDP exactly."
+    return "The budget that the method states to keep to."
+
+
+def proven_at(auditing: Auditing, progress: Progress, threshold: float) -> float:
+    """What a threshold that was placed before the runs that count proves on them, at the confidence of one look."""
+    present, absent = (scores[progress.tuning :] for scores in (progress.present, progress.absent))
+    hits, false_hits = Attack(threshold).counts(present, absent)
+    level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks
+    rates = audit.separated(hits, len(present), false_hits, len(absent), level)
+    return float(auditing.audit.claim.least(*rates))

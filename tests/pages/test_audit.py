@@ -1,0 +1,129 @@
+"""The audit page: it attacks by itself, says what was found, and lets a visitor guess before seeing it."""
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz import families
+from dpviz.experiments.auditing import Auditing
+from dpviz.plots.guarantee_figures import RATES
+from dpviz.privacy.budgets import PureDP
+from tests.pages.reading import Load, charts, choose, curve, link, metrics, number, said, words
+
+ROC, BOUND = "True against false", "What is proven"
+RUNS = "audit_accelerated_gradient_descent_runs"
+
+
+def attacked(load: Load, **settings: str) -> AppTest:
+    """The page when the audit that starts by itself has ended."""
+    return ended(load("audit", **{RUNS: "3000"} | settings))
+
+
+def ended(app: AppTest) -> AppTest:
+    app.session_state["audit_job"].job.wait(30.0)
+    app.run()
+    assert not app.exception and not app.session_state["audit_job"].job.active
+    return app
+
+
+def test_at_first_sight_a_sound_method_is_attacked_and_its_claim_holds(load: Load) -> None:
+    app = attacked(load)
+    (verdict,) = app.success
+    assert verdict.proto.title == "No violation found" and "it does not make the claim true" in verdict.value
+    shown = metrics(app)
+    assert shown["Claimed ε"] == "1"
+    auditing = Auditing(family="accelerated", case="gradient_descent", budget=PureDP(epsilon=1.0), runs=3000)
+    direct = auditing.audit.run()
+    assert shown["Proven ε"].startswith("≥") and number(shown["Proven ε"].removeprefix("≥")) == pytest.approx(
+        direct.bound, rel=0.01
+    )
+    assert f"ε ≥ {shown['Proven ε'].removeprefix('≥ ')} of the claimed 1, with 95 % confidence" in verdict.value
+    assert "Done: 3,000 runs on each data set" in words(app)
+    x, y = curve(app, ROC, "most that the claim allows")
+    np.testing.assert_allclose(y, 1 - auditing.budget.tradeoff(x), atol=1e-3)
+    assert len(x) == len(RATES) == len(curve(app, ROC, "this attack")[0])
+    _, bounds = curve(app, BOUND, "proven")
+    assert len(bounds) == 10 and bounds.max() == pytest.approx(direct.bound, rel=1e-5)
+
+
+def test_the_settings_are_in_the_link_and_a_program_finds_the_same(load: Load) -> None:
+    app = attacked(
+        load,
+        audit_method_accelerated="DP-NAG",
+        audit_accelerated_nesterov_epsilon="4.0",
+        audit_seed="2",
+        audit_accelerated_nesterov_runs="3000",
+    )
+    assert metrics(app)["Claimed ε"] == "4"
+    for part in (
+        "audit_method_accelerated=DP-NAG",
+        "audit_accelerated_nesterov_epsilon=4.0",
+        "audit_seed=2",
+        "audit_accelerated_nesterov_runs=3000",
+    ):
+        assert part in link(app)
+    (program,) = [code.value for code in app.code if code.value.startswith("from ")]
+    written: list[str] = []
+    exec(program, {"print": written.append})
+    assert written[0].removeprefix("No violation found: t") in app.success[0].value
+
+
+@pytest.mark.parametrize("family", families.audits())
+def test_every_family_has_methods_to_attack(load: Load, family: str) -> None:
+    app = load("audit", audit_follow="false")
+    choose(app, "family", family)
+    assert not app.error
+    canary = families.audits()[family][0].canary
+    assert canary in words(app)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({RUNS: "1e9"}, "Runs on each data set must be between 200 and 100,000."),
+        ({"audit_seed": "-1"}, "Seed must be between 0"),
+        ({"audit_accelerated_gradient_descent_epsilon": "0"}, "must be between"),
+    ],
+)
+def test_a_number_out_of_range_is_named_and_nothing_runs(load: Load, settings: dict[str, str], sentence: str) -> None:
+    app = load("audit", **settings)
+    assert sentence in said(app) and "audit_job" not in app.session_state
+    assert app.button(key="audit_run").disabled
+
+
+def test_a_hostile_link_gets_a_sentence(load: Load) -> None:
+    hostile = {"audit_family": "<script>", "audit_method_accelerated": "../../etc", RUNS: "x"}
+    app = load("audit", audit_follow="false", **hostile)
+    (toast,) = app.toast
+    assert "Part of this link could not be read" in toast.value
+    assert all(name in toast.value for name in ("Family", "Method", "Runs"))
+
+
+def test_the_visitor_guesses_on_practice_runs_before_anything_is_shown(load: Load) -> None:
+    app = attacked(load, audit_guess="true")
+    assert not app.success and not metrics(app)
+    assert [alt.split(",")[0] for alt in charts(app)] == ["How often each score was seen on D and on D'"]
+    assert "750 runs on each" in next(iter(charts(app)))
+    app.number_input(key="audit_threshold").set_value(0.3).run()
+    app.button(key="audit_count").click().run()
+    assert not app.exception and app.success and len(charts(app)) == 3
+    assert "Your threshold 0.3 proves ε ≥" in words(app) and "Both were fixed before these runs were seen" in words(app)
+    assert any("your threshold" in alt for alt in charts(app))
+    again = ended(app.button(key="audit_again").click().run())
+    assert again.number_input(key="audit_seed").value == 1 and not again.success  # fresh noise, unseen
+
+
+def test_what_would_take_too_long_is_refused_with_what_would_fit(load: Load) -> None:
+    slow = {"audit_family": "Private tuning", "audit_bayesian_optimization_gibo_runs": "100000"}
+    app = load("audit", **slow)
+    assert "This audit would take about 2 minutes" in said(app)
+    assert "Choose at most 80,000 runs" in said(app) and app.button(key="audit_run").disabled
+
+
+def test_a_stopped_audit_says_what_it_has_proven(load: Load) -> None:
+    app = load("audit", **{RUNS: "100000"})
+    app.button(key="audit_run").click().run()
+    app = ended(app.button(key="audit_stop").click().run())
+    assert not app.exception and app.session_state["audit_job"].job.state == "stopped"
+    titles = [box.proto.title for box in [*app.info, *app.success]]
+    assert "Nothing is proven yet" in titles or "No violation found" in titles
