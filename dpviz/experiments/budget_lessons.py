@@ -148,6 +148,7 @@ CURRENCIES = Lesson(
         Answer("{low} to {high} times as much", 5.0, 30.0),
         Answer("More than {low} times as much", 30.0, inf),
     ),
+    drawn=True,
     also=_share,
 )
 

@@ -202,6 +202,8 @@ class Lesson:
     family or of another page; `after` is what it opens with. before, after : differ in one control, and are
     Experiments if anything runs. also : further numbers that the texts name, given what is known of both sides.
 
+    drawn : whether the reader draws the curve, whose end is the prediction, in place of choosing an answer.
+
     setting, question, why, try_it : templates with the fields `before[…]`, `after[…]`, `ratio`, and those of `also`.
     The first two may name of `after` what is known before it has run.
     """
@@ -218,6 +220,7 @@ class Lesson:
     why: str
     try_it: str
     answers: tuple[Answer, ...]
+    drawn: bool = False
     also: Callable[[Side, Side], Numbers] = _nothing
 
     @cached_property

@@ -6,20 +6,26 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.lesson import Axes, Curve
-from dpviz.plots.axes import axis, y_range
+from dpviz.plots.axes import Range, axis, y_range
 from dpviz.plots.lines import Line, line_figure
-from dpviz.plots.style import DASHES, GREY, HUES, ArmStyle
+from dpviz.plots.sheets import Ruler, Sheet
+from dpviz.plots.style import DASHES, GREY, HUES, PALETTE, ArmStyle
 
 ROOM = 30.0  # times above and below the known curves that a guess has on a log axis
+HANDLES = 6  # of a curve that the reader draws
 HEIGHT = 400  # pixels
 
 
-def told(before: Sequence[Curve], after: Sequence[Curve], names: tuple[str, str], axes: Axes) -> go.Figure:
+def told(
+    before: Sequence[Curve], after: Sequence[Curve], names: tuple[str, str], axes: Axes, guess: Curve | None = None
+) -> go.Figure:
     """The curves of both sides; those before in grey as soon as there is something to compare them with.
 
-    after : none before they are shown. names : of the two sides.
+    after : none before they are shown. names : of the two sides. guess : what the reader has drawn.
     """
     lines = _lines(before, names[0], ghosts=bool(after)) + _lines(after, names[1], ghosts=False)
+    if guess is not None:
+        lines.append(Line(guess.x, guess.y, guess.name, ArmStyle(PALETTE["second"], DASHES[2])))
     return _figure(lines, axes)
 
 
@@ -28,18 +34,33 @@ def asked(before: Sequence[Curve], name: str, axes: Axes, reach: tuple[float, fl
 
     name : of the side. reach : both ends of the horizontal axis after.
     """
-    lines = _lines(before, name, ghosts=False)
-    figure = _figure(lines, axes, labels=False)
-    ends = np.log10(reach) if axes.log_x else np.array(reach)
-    figure.update_xaxes(range=ends.tolist(), uirevision=str(reach))
-    values = np.concatenate([line.y[np.isfinite(line.y)] for line in lines] or [np.ones(1)])
+    figure = _figure(_lines(before, name, ghosts=False), axes, labels=False)
+    figure.update_xaxes(range=_ends(axes, reach), uirevision=str(reach))
+    figure.update_yaxes(axis(axes.y, axes.log_y, _room(before, axes)))
+    return figure
+
+
+def sheet(before: Sequence[Curve], axes: Axes, reach: tuple[float, float]) -> Sheet:
+    """The same axes, to draw on; the drawn curve begins where the first of the known ones does."""
+    x, y = Ruler(axes.x, *_ends(axes, reach), axes.log_x), Ruler.of(axes.y, _room(before, axes))
+    first = before[0]
+    known = list(zip(x.place(first.x).tolist(), y.place(first.y).tolist(), strict=True))
+    handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())
+    return Sheet(x, y, known, known[0], handles, HEIGHT)
+
+
+def _ends(axes: Axes, reach: tuple[float, float]) -> tuple[float, float]:
+    low, high = np.log10(reach).tolist() if axes.log_x else reach
+    return low, high
+
+
+def _room(curves: Sequence[Curve], axes: Axes) -> Range:
+    """Room above and below what is known."""
+    values = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves] or [np.ones(1)])
     if axes.log_y:
         values = values[values > 0] if (values > 0).any() else np.ones(1)
-        room = np.array([values.min() / ROOM, values.max() * ROOM])
-    else:
-        room = np.array([values.min(), values.max()]) + np.array([-1, 1]) * (np.ptp(values) or 1.0)
-    figure.update_yaxes(axis(axes.y, axes.log_y, y_range(room, axes.log_y, False)))
-    return figure
+        return y_range(np.array([values.min() / ROOM, values.max() * ROOM]), True, False)
+    return y_range(np.array([values.min(), values.max()]) + np.array([-1, 1]) * (np.ptp(values) or 1.0), False, False)
 
 
 def _figure(lines: Sequence[Line], axes: Axes, labels: bool = True) -> go.Figure:

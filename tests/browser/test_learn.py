@@ -55,6 +55,42 @@ def test_a_lesson_by_keyboard_alone(visit: Visit) -> None:
     ready(page)
 
 
+def test_a_prediction_is_drawn_by_keyboard_and_pointer(visit: Visit) -> None:
+    page = visit("/learn?lesson=shrink&step=2", viewport={"width": 390, "height": 844})
+    onward, handles = page.get_by_role("button", name="Next"), page.get_by_role("slider")
+    expect(handles).to_have_count(6)
+    expect(onward).to_be_disabled()
+    last = handles.last
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if last.evaluate("node => node === node.getRootNode().activeElement"):
+            break
+    before = int(last.get_attribute("aria-valuenow") or 0)
+    page.keyboard.press("PageDown")
+    page.keyboard.press("ArrowLeft")  # down by a step; it turns no page here
+    expect(last).to_have_attribute("aria-valuenow", str(before - 12))
+    expect(page.get_by_text("You predict: “2 to 10 times better”.")).to_be_visible()
+    expect(onward).to_be_enabled()
+    sheet = page.locator(".curve svg")
+    sheet.scroll_into_view_if_needed()
+    box = sheet.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 22, box["y"] + 30, steps=10)
+    page.mouse.up()
+    expect(page.get_by_text("You predict: “Worse”.")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    ready(page)
+    onward.click()
+    expect(page.get_by_text(re.compile("You said “Worse”. It was “2 to 10 times better”"))).to_be_visible()
+    expect(chart(page, "^Excess loss.*Your curve")).to_be_visible()
+    page.get_by_role("button", name="Back").click()
+    expect(handles.last).not_to_have_attribute("aria-valuenow", str(before - 12))  # what was drawn is still there
+    expect(page.get_by_text("You predict: “Worse”.")).to_be_visible()
+    ready(page)
+
+
 def test_a_lesson_fits_a_narrow_screen_and_a_link_leads_to_its_step(visit: Visit) -> None:
     page = visit("/learn?lesson=shrink&step=3", viewport={"width": 390, "height": 844})
     expect(page.get_by_text(re.compile("You made no prediction. It was"))).to_be_visible()

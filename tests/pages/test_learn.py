@@ -125,6 +125,27 @@ def test_the_page_that_a_lesson_leads_to_can_express_its_settings(lesson: Any) -
         assert page.settings(lesson.after)
 
 
+def test_the_next_visitor_is_served_what_the_first_has_run(load: Load) -> None:
+    first, second = (run(load("learn", lesson="steps", step="3")) for _ in range(2))
+    for name in ("before", "after"):
+        assert first.session_state[f"learn_steps_{name}"].job is second.session_state[f"learn_steps_{name}"].job
+
+
+def test_what_was_drawn_is_shown_with_the_truth(load: Load) -> None:
+    app = run(load("learn", lesson="shrink", step="2"))
+    assert not app.radio and app.button(key="learn_next").disabled
+    app.session_state["learn_shrink_places"], app.session_state["learn_shrink_answer"] = (0.5,) * 6, 0
+    app.run()
+    assert "You predict: “Worse”." in words(app) and not app.button(key="learn_next").disabled
+    turn(app)
+    (spec,) = charts(app).values()
+    assert {trace["name"] for trace in spec["data"] if trace.get("name")} == {
+        "Uniform",
+        "Optimal (bound)",
+        "Your curve",
+    }
+
+
 def test_try_it_yourself_opens_the_page_with_the_lessons_settings(load: Load) -> None:
     app = run(load("learn", lesson="shrink", step="4", accel_follow="false"))
     app.button(key="learn_try").click().run()

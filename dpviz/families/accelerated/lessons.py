@@ -118,6 +118,7 @@ SHRINK = Lesson(
         Answer("{above} to {below} times better", 0.1, 0.5),
         Answer("More than {above} times better", 0.0, 0.1),
     ),
+    drawn=True,
     also=_thrift,
 )
 

@@ -9,7 +9,7 @@ from dpviz.plots import lesson_figures
 from dpviz.specification import Specification
 from dpviz.ui import charts, explain, families, glossary
 from dpviz.ui.experiment import presets as preset_menu
-from dpviz.ui.learn import lessons, sides
+from dpviz.ui.learn import drawing, lessons, sides
 
 NAMES = ("Setting", "Predict", "See", "Why")
 PLANNER = "planner"  # the prefix of its addresses
@@ -64,7 +64,10 @@ def _words(lesson: Lesson, step: int, before: Side, after: Side) -> None:
         st.markdown(f"**{lesson.change.title}:** {was} → {becomes}")
     if step == PREDICT:
         st.markdown(lesson.told(lesson.question, before, after))
-        _ask(lesson)
+        if lesson.drawn:
+            drawing.said(_chosen(lesson))
+        else:
+            _ask(lesson)
     elif step == SEE:
         _verdict(lesson, before, after)
     else:
@@ -102,14 +105,18 @@ def _verdict(lesson: Lesson, before: Side, after: Side) -> None:
 
 def _chart(lesson: Lesson, step: int, before: Side, after: Side) -> None:
     measure = lesson.measure
-    axes, was = measure.axes(before), measure.curves(before)
-    names = lesson.change.names
-    if step == PREDICT:
-        reach = measure.reach(after)
-        figure = lesson_figures.asked(was, names[0], axes, (min(reach[0], measure.reach(before)[0]), reach[1]))
+    axes, was, names = measure.axes(before), measure.curves(before), lesson.change.names
+    if step == PREDICT and lesson.drawn:
+        drawing.ask(lesson, before, after, _key(lesson))
     else:
-        figure = lesson_figures.told(was, measure.curves(after) if step >= SEE else (), names, axes)
-    charts.plain(figure, f"learn_{lesson.slug}_chart", f"{axes.y} against {axes.x.lower()}: {lesson.title}")
+        if step == PREDICT:
+            figure = lesson_figures.asked(was, names[0], axes, measure.reach(after))
+        else:
+            becomes, guess = (
+                (measure.curves(after), drawing.guess(lesson, before, after)) if step >= SEE else ((), None)
+            )
+            figure = lesson_figures.told(was, becomes, names, axes, guess)
+        charts.plain(figure, f"learn_{lesson.slug}_chart", f"{axes.y} against {axes.x.lower()}: {lesson.title}")
     st.caption(_caption(lesson.after if step >= SEE else lesson.before, axes.diagnostic))
 
 
@@ -149,7 +156,7 @@ def _onward(lesson: Lesson, step: int) -> None:
         args=target,
     )
     if waits:
-        row.caption("Choose an answer to go on. The arrow keys turn the pages, too.", width="content")
+        row.caption("Predict to go on. The arrow keys turn the pages, too.", width="content")
 
 
 def _open(lesson: Lesson) -> None:

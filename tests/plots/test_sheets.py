@@ -1,0 +1,39 @@
+"""The sheet on which a reader draws: places and values are inverse, axes have room, the curve begins at its start."""
+
+import numpy as np
+import pytest
+
+from dpviz.experiments.lesson import Axes, Curve
+from dpviz.plots import lesson_figures
+from dpviz.plots.sheets import Ruler
+
+
+@pytest.mark.parametrize("ruler", [Ruler("x", 0.0, 100.0, False), Ruler("y", -3.0, 1.0, True)])
+def test_places_and_values_are_inverse_and_ticks_are_round(ruler: Ruler) -> None:
+    places = np.linspace(0, 1, 7)
+    assert ruler.place(ruler.value(places)) == pytest.approx(places)
+    assert 2 <= len(ruler.ticks) <= 7
+    for place, label in ruler.ticks:
+        assert ruler.value(np.array(place)) == pytest.approx(float(label), abs=1e-12)
+
+
+def test_values_beyond_the_frame_are_at_its_edge() -> None:
+    assert Ruler("y", -3.0, 1.0, True).place(np.array([0.0, 1e9])).tolist() == [0.0, 1.0]
+
+
+def test_a_drawn_curve_begins_where_the_known_one_does_and_ends_at_the_reach() -> None:
+    known = Curve(np.array([0.0, 10.0, 20.0]), np.array([0.2, 0.1, 0.05]))
+    sheet = lesson_figures.sheet((known,), Axes("Step t", "Loss"), (0.0, 200.0))
+    x, y = sheet.drawn([0.5] * len(sheet.handles))
+    assert (x[0], x[-1], y[0]) == pytest.approx((0.0, 200.0, 0.2))
+    assert sheet.y.value(np.zeros(1))[0] < 0.05 / 20 and sheet.y.value(np.ones(1))[0] > 0.2 * 20
+    asked = lesson_figures.asked((known,), "before", Axes("Step t", "Loss"), (0.0, 200.0))
+    assert asked.layout.yaxis.range == pytest.approx((sheet.y.low, sheet.y.high))  # the axes of other predictions
+    assert asked.layout.xaxis.range == (0.0, 200.0)
+
+
+def test_the_drawn_curve_stands_beside_the_truth() -> None:
+    known, after = (Curve(np.arange(3.0), np.full(3, level)) for level in (1.0, 2.0))
+    guess = Curve(np.arange(3.0), np.full(3, 4.0), name="Your curve")
+    figure = lesson_figures.told((known,), (after,), ("T = 1", "T = 2"), Axes("Step t", "Loss"), guess)
+    assert [trace.name for trace in figure.data if trace.name] == ["T = 1", "T = 2", "Your curve"]
