@@ -20,7 +20,7 @@ from dpviz.ui.controls import Panel
 
 _KINDS = {  # of files, by how their names end
     "csv": ("text/csv", ":material/table:"),
-    "ipynb": ("application/x-ipynb+json", ":material/menu_book:"),
+    "ipynb": ("application/x-ipynb+json", ":material/data_object:"),
     "html": ("text/html", ":material/insert_chart:"),
     "json": ("application/json", ":material/terminal:"),
     "py": ("text/x-python", ":material/code:"),

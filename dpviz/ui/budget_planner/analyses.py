@@ -98,9 +98,9 @@ def _columns_of_a_file(panel: Panel, table: EditedTable) -> None:
     """Names and number of rows of a file; its values are forgotten before anything is drawn of them."""
     with st.expander("Take columns from a file", icon=":material/upload_file:"):
         st.markdown(
-            "Only the **names of the columns** and the **number of rows**, which is public here, are taken; all values "
-            "are forgotten as soon as the file was read. Ranges and bins you declare yourself: a range that is read "
-            "off the data reveals the most extreme person."
+            "Only the **names of the columns** and the **number of rows**, which is public here, are taken from it, "
+            "and no value. Ranges and bins you declare yourself: a range that is read off the data reveals the most "
+            "extreme person."
         )
         file = chosen_file(panel.page, File)
         if file is None:
@@ -180,7 +180,7 @@ def _numbers(planned: Sequence[Planned], relative: float) -> None:
                 "Sensitivity": [p.sensitivity for p in planned],
                 "Share": [p.share.fraction for p in planned],
                 "Costs": [described(p.event) for p in planned],
-                "Rows needed": [p.rows_needed(relative) for p in planned],
+                "Rows needed": [float(p.rows_needed(relative)) for p in planned],  # may exceed 64 bits
                 "for an error of": [f"{short(100 * relative)} % of {p.statistic.of}" for p in planned],
                 "Asked": [p.statistic.asked for p in planned],
             }
