@@ -8,6 +8,8 @@ both data sets, whatever is adaptive about the algorithm: what the best of all a
 For audits on data that an auditor made up: transcripts say what the queries' values are.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.linalg import solve_triangular
 
@@ -16,7 +18,7 @@ from dpviz.privacy.batches import Batch, Replicates
 from dpviz.privacy.events import Event, Sub
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
-from dpviz.privacy.releases import Release, Standard, Summed
+from dpviz.privacy.releases import Release, Standard, Summed, log_weights
 
 
 class Transcript(Mechanisms):
@@ -53,6 +55,21 @@ class Transcript(Mechanisms):
             return np.zeros((len(rows), *shape))  # what leaves is what left before
         drawn: np.ndarray = getattr(self._noise[0], distribution)(size=(len(rows), *shape))
         return drawn
+
+    @staticmethod
+    def _selected(
+        generators: Sequence[np.random.Generator],
+        utilities: np.ndarray,
+        slope: np.ndarray,
+        times: np.ndarray,
+        each: int,
+        rows: Replicates,
+    ) -> np.ndarray:
+        if len(rows) and (times == 1).all() and (each == 1 or utilities.ndim == 3):  # all at once, from the one stream
+            logits = log_weights(utilities, slope.reshape(-1, *[1] * (utilities.ndim - 1)))
+            best = np.argmax(logits + generators[0].gumbel(size=logits.shape), axis=-1)
+            return np.asarray(best.reshape(len(rows), -1))
+        return Mechanisms._selected(generators, utilities, slope, times, each, rows)
 
     def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
         if not isinstance(event, Sub):

@@ -20,9 +20,11 @@ import pytest
 
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.synthetic import Saddle, UniformLogistic
+from dpviz.experiments.audit import Audit
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov
 from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.families.accelerated.audits import CASES
 from dpviz.families.mirror_descent import VertexSampling
 from dpviz.plots.run_figures import convergence
 from dpviz.plots.style import arm_styles
@@ -224,6 +226,12 @@ def figure() -> Act:
     return lambda: convergence(trace, "objective_gap", styles).to_json()
 
 
+def audited() -> Act:
+    """An audit with 10,000 runs of DP-NAG on each of two tiny data sets, every one of them replayed on the other."""
+    case = next(case for case in CASES if case.name == "nesterov")
+    return lambda: Audit(case, case.budgets[0], runs=10_000, seed=0).run()
+
+
 WORK: dict[str, tuple[Callable[[], Act], Callable[[], Act]]] = {
     "step_on_all_rows": (lambda: steps(Nesterov(iterations=10_000), 20_000), lambda: products(20_000)),
     "step_on_a_batch": (
@@ -282,6 +290,7 @@ WORK: dict[str, tuple[Callable[[], Act], Callable[[], Act]]] = {
     "tuning_step_of_long_history": (lambda: stepping(kept=400), stepping),
     "tuning_step_of_many_users": (lambda: stepping(users=5000), stepping),
     "figure": (figure, lambda: interpreter),
+    "audit": (audited, lambda: interpreter),
 }
 
 
