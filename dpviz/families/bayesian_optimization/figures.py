@@ -160,7 +160,7 @@ def signal_and_noise(trace: Trace, label: str, noise: float, *, height: int = st
 
 def _noise(along: np.ndarray, noise: float) -> Line:
     """How long the noise is, as a line with its name at the end: the words of a limit would stand on the others."""
-    return Line(along, np.full(len(along), noise), "noise", NOISE)
+    return Line(along, np.full(len(along), noise), "noise", NOISE, value=False)
 
 
 def paths(
