@@ -47,7 +47,7 @@ WANTED = Control(
     high=1.0,
     scale="log",
 )
-SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, ranks"}
+SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, 2/η"}
 
 
 def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open: bool) -> Shown:
