@@ -325,6 +325,8 @@ def scores(case: Case, plan: Plan, world: int, seed: int, release: str, runs: in
             for (which, _), snapshot in zip(again, others, strict=True):
                 if which != world:
                     told |= _differ(first, snapshot)
+        if any(len(other.released) < len(true.released) for other in again.values()):
+            raise Departure("the run on the other data set releases less")
     except Departure:
         told[:] = True
     logs = [log_likelihood(again.get((which, True), true), again.get((which, False))) for which in (0, 1)]

@@ -10,6 +10,15 @@ from scipy.stats import beta, binom, binomtest, laplace, norm
 
 from dpviz.privacy import audit
 from dpviz.privacy.accounting import closed_forms
+from dpviz.privacy.budgets import (
+    ApproximateDP,
+    Budget,
+    GaussianDP,
+    PureDP,
+    RenyiDP,
+    TradeOff,
+    ZeroConcentratedDP,
+)
 
 # ------------------------------------------------------------------------------------------------------ an event's runs
 
@@ -285,3 +294,37 @@ def test_one_run_of_a_mean_with_many_canaries() -> None:
             correct = int(((released[guessed] > 0) == included[guessed]).sum())
             flagged += audit.one_run_epsilon_lower_bound(2000, 500, correct) > 1.0
         assert fewest <= flagged <= most
+
+
+# ---------------------------------------------------------------------------------------- the least that rates allow
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        PureDP(epsilon=1.0),
+        ApproximateDP(epsilon=1.0, delta=1e-3),
+        GaussianDP(mu=1.0),
+        ZeroConcentratedDP(rho=0.5),
+        RenyiDP(epsilon=1.0, order=4.0),
+        TradeOff(true_positive_rate=0.3, false_positive_rate=0.1),
+    ],
+    ids=lambda budget: budget.kind,
+)
+def test_what_a_budget_allows_does_not_refute_it_and_a_little_more_does(budget: Budget) -> None:
+    """At every false positive rate of its own curve; where that is exact, the least number is the stated one."""
+    false = np.array([0.001, 0.05, 0.1, 0.4, 0.9])
+    allowed = budget.least(1 - budget.tradeoff(false), false)
+    exact = not isinstance(budget, ZeroConcentratedDP | RenyiDP)
+    assert (allowed <= budget.limit * (1 + 1e-6)).all()
+    assert not exact or allowed.max() == pytest.approx(budget.limit, rel=1e-6)
+    assert (budget.least(np.full(5, 0.99), np.full(5, 0.01)) > budget.limit).all()
+    assert float(budget.least(np.array(0.3), np.array(0.3))) == pytest.approx(getattr(budget, "false_positive_rate", 0))
+
+
+def test_a_divergence_is_found_again_in_two_coins() -> None:
+    """Coins with chances σ(±½), as of one balanced selection of range 1: D₁ = (2σ(½) - 1)/2, below 1/8."""
+    p, q, order = expit(0.5), expit(-0.5), 3.0
+    exact = math.log(p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)) / (order - 1)
+    assert float(audit.least_renyi(p, q, order)) == pytest.approx(exact)
+    assert float(audit.least_rho(p, q)) == pytest.approx(p - 0.5, rel=2e-3) and p - 0.5 < 1 / 8
