@@ -13,7 +13,7 @@ from dpviz.numbers import short
 from dpviz.plots.comparison_figures import compared
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.specification import Control
-from dpviz.ui import charts, downloads, explain, families
+from dpviz.ui import charts, downloads, explain, families, glossary
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import pins, results
 from dpviz.ui.experiment import presets as preset_menu
@@ -55,6 +55,7 @@ def show() -> None:
         pins.take(pins.linked(MOST), places, PREFIX)
     st.title("Compare", anchor=False)
     st.markdown("**Which of your runs is best, what is different about them, and what do they cost together?**")
+    glossary.words(panel.key("words"), (*glossary.USUAL, *glossary.SHOWN))
     found = _found(pages)
     pins.address(panel, [one.pinned for one in found[:MOST]])
     pins.refusals(PREFIX)

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from dpviz.experiments.lesson import Lesson
-from dpviz.ui import glossary
+from dpviz.ui import components, glossary
 from dpviz.ui.learn import lessons, steps
 
 NO_LESSON = "This link names no lesson that there is. Choose one from the list."
@@ -47,6 +47,7 @@ def _lessons(unread: bool) -> None:
         st.header(group, anchor=False)
         for lesson in chosen:
             _entry(lesson)
+    components.awaited("learn_awaited")  # the first lesson has a chart
 
 
 def _entry(lesson: Lesson) -> None:
