@@ -69,7 +69,7 @@ with doors[5]:
         "check",
         ":material/policy:",
         "Check a guarantee",
-        "An attacker plays the worst case thousands of times: can it tell more than the claim allows?",
+        "An attacker plays the worst case thousands of times, against our methods and against known mistakes.",
         "Attack a method",
         start.AUDIT,
     )

@@ -5,21 +5,23 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.audit import BLOCK, Attack, Audit, Case, Look, Progress
+from dpviz.experiments.broken import Broken
 from dpviz.experiments.experiment import Step
 from dpviz.experiments.trace import Lane, Trace
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.audit import CONFIDENCE, clopper_pearson
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.problems.base import Metric
-from dpviz.specification import Specification, number
+from dpviz.specification import Specification, number, switch
 
+BROKEN = "broken"  # in place of a family: the mistakes that were made on purpose
 ATTACK = "attack"  # the one lane of the trace
 SCORES = "present", "absent"  # of the runs since the last record, on D and on D'; nan beyond
 CHOSEN = "threshold", "reverse"  # of the attack; nan while there is none
@@ -29,9 +31,10 @@ _FAMILY = re.compile(r"[a-z][a-z_]*")
 
 
 class Auditing(Specification):
-    """An audit of one case of a family under a budget.
+    """An audit of one case under a budget.
 
-    case : its name among the `CASES` of `dpviz.families.<family>.audits`.
+    case : its name among the `CASES` of `dpviz.families.<family>.audits`; of the family "broken", that of a mistake
+    among those of `dpviz.families.broken()`.
     """
 
     kind: ClassVar[str] = "experiments.auditing.auditing"
@@ -48,6 +51,7 @@ class Auditing(Specification):
         help="Fixed before the audit starts: the confidence holds for this number. A quarter of them is for practice.",
     )
     seed: int = number(0, 0, 2**31 - 1, label="Seed", help="Another seed is another audit, with fresh noise.")
+    mended: bool = switch(False, label="Without the mistake", help="The same code, but for the mistake.")
 
     @property
     def public(self) -> bool:
@@ -60,9 +64,15 @@ class Auditing(Specification):
         return self.audit.case.seconds * self.runs / self.audit.case.runs
 
     @cached_property
+    def mistake(self) -> Broken | None:
+        """What is broken on purpose, if it is not mended."""
+        return mistake_named(self.case) if self.family == BROKEN and not self.mended else None
+
+    @cached_property
     def audit(self) -> Audit:
         """What is run. Raises ValueError where there is no such case."""
-        return Audit(case_named(self.family, self.case), self.budget, self.runs, seed=self.seed)
+        case = mistake_named(self.case).sound if self.family == BROKEN else case_named(self.family, self.case)
+        return Audit(self.mistake.case if self.mistake else case, self.budget, self.runs, seed=self.seed)
 
     def stream(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Iterator[Step]:
         """Run it, yielding after every block of runs. Needs no tables."""
@@ -102,6 +112,14 @@ def case_named(family: str, name: str) -> Case:
         return next(case for case in cases if case.name == name)
     except (ModuleNotFoundError, StopIteration):
         raise ValueError(f"there is no audit {name!r} of {family!r}") from None
+
+
+def mistake_named(name: str) -> Broken:
+    """The mistake of that name. Raises ValueError where there is none."""
+    for mistake in importlib.import_module("dpviz.families").broken():
+        if mistake.name == name:
+            return cast(Broken, mistake)
+    raise ValueError(f"there is no mistake {name!r}")
 
 
 def _padded(scores: Floats) -> Floats:

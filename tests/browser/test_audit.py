@@ -37,3 +37,16 @@ def test_a_sound_method_holds_and_a_guess_comes_first_on_a_phone(visit: Visit) -
     expect(page.get_by_text("No violation found")).to_be_visible()
     expect(page.get_by_text(re.compile("Your threshold .* proves"))).to_be_visible()
     shared_link(page, "audit_guess=true")
+
+
+def test_a_known_mistake_is_caught_and_the_page_says_why(visit: Visit) -> None:
+    page = visit("/audit?audit_family=Broken+on+purpose", color_scheme="dark")
+    attacked(page)
+    expect(page.get_by_test_id("stAlertTitle").get_by_text("VIOLATION")).to_be_visible()
+    expect(
+        page.get_by_text(re.compile(r"Found after [\d,]+ runs on each data set. Because: Laplace noise"))
+    ).to_be_visible()
+    figure = chart(page, "What is proven at each announced look.*proven")
+    figure.scroll_into_view_if_needed()
+    expect(figure.locator(".annotation-text").filter(has_text="refuted after")).to_be_visible()
+    page.screenshot(path=SCREENSHOTS / "audit_broken.png")

@@ -8,7 +8,7 @@ from scipy.special import ndtr, ndtri
 
 from dpviz import families
 from dpviz.experiments.audit import Audit
-from dpviz.experiments.auditing import Auditing, case_named, rates
+from dpviz.experiments.auditing import Auditing, case_named, mistake_named, rates
 from dpviz.experiments.cells import Cell, execute
 from dpviz.experiments.increments import Sender, extend
 from dpviz.experiments.trace import Trace
@@ -59,6 +59,15 @@ def test_a_stop_keeps_the_blocks_that_have_ended() -> None:
 def test_there_is_no_other_case(family: str, case: str) -> None:
     with pytest.raises(ValueError, match="no"):
         case_named(family, case)
+    with pytest.raises(ValueError, match="no mistake"):
+        mistake_named(case)
+
+
+def test_a_mistake_travels_by_its_name_and_can_be_mended() -> None:
+    task = Specification.from_json(Auditing(family="broken", case="quieter", runs=400).to_json())
+    assert isinstance(task, Auditing) and task.mistake is not None
+    assert task.audit.case is task.mistake.case and task.replaced(mended=True).audit.case is task.mistake.sound
+    assert task.replaced(mended=True).mistake is None
 
 
 def test_names_of_cases_are_their_own() -> None:

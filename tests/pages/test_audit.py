@@ -6,6 +6,7 @@ from streamlit.testing.v1 import AppTest
 
 from dpviz import families
 from dpviz.experiments.auditing import Auditing
+from dpviz.experiments.broken import Broken
 from dpviz.plots.guarantee_figures import RATES
 from dpviz.privacy.budgets import PureDP
 from tests.pages.reading import Load, charts, choose, curve, link, metrics, number, said, words
@@ -75,6 +76,37 @@ def test_every_family_has_methods_to_attack(load: Load, family: str) -> None:
     assert not app.error
     canary = families.audits()[family][0].canary
     assert canary in words(app)
+
+
+QUICK = ("quieter", "one_stream", "unnoised")  # too little noise; an attacker who knows more; no noise at all
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        pytest.param(mistake, id=mistake.name, marks=() if mistake.name in QUICK else pytest.mark.slow)
+        for mistake in families.broken()
+    ],
+)
+def test_every_mistake_is_caught_and_the_page_says_why(load: Load, mistake: Broken) -> None:
+    app = load("audit", audit_family="Broken on purpose", audit_mistake=mistake.title)
+    app = ended(app)
+    (verdict,) = app.error
+    assert verdict.proto.title == "VIOLATION" and mistake.why in verdict.value and mistake.mistake in words(app)
+    symbol = next(name for name in metrics(app) if name.startswith("Claimed")).removeprefix("Claimed ")
+    assert f"proves {symbol} ≥" in verdict.value and "where 1 is claimed, with 95 % confidence" in verdict.value
+    assert "Found after" in verdict.value and len(charts(app)) == 3
+    assert number(metrics(app)[f"Proven {symbol}"].removeprefix("≥")) > 1
+
+
+def test_without_the_mistake_nothing_is_found_and_with_few_runs_it_is_not_caught(load: Load) -> None:
+    broken = {"audit_family": "Broken on purpose"}
+    mended = ended(load("audit", **broken, audit_mended="true"))
+    assert mended.success and not mended.error and "without the mistake" in words(mended)
+    assert "mended=True" in next(code.value for code in mended.code if code.value.startswith("from "))
+    few = ended(load("audit", **broken, audit_broken_quieter_runs="200"))
+    (verdict,) = few.warning
+    assert verdict.proto.title == "Not caught" and "does not show in so few runs" in verdict.value
 
 
 @pytest.mark.parametrize(

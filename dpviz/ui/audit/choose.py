@@ -1,13 +1,13 @@
-"""What is audited: a family, one of its methods, its budget, and how often it runs."""
+"""What is audited: a method, or a mistake made on purpose; what it claims, and how often it runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import streamlit as st
 
 from dpviz import families
-from dpviz.experiments.audit import Case
-from dpviz.experiments.auditing import Auditing
+from dpviz.experiments.auditing import BROKEN, Auditing, mistake_named
 from dpviz.privacy.budgets import Budget
 from dpviz.ui import families as pages
 from dpviz.ui.controls import Panel, Settings
@@ -19,13 +19,13 @@ class Chosen:
     """What was set, to be built when all controls have been drawn."""
 
     family: str
-    case: Case
+    name: str
     budget: Settings[Budget]
-    rest: Mapping[str, float | None]
+    rest: Mapping[str, Any]
 
     def build(self) -> Auditing:
         """The audit. Raises UserError for a budget that does not fit the method."""
-        values = {"family": self.family, "case": self.case.name, "budget": self.budget.build(), **self.rest}
+        values = {"family": self.family, "case": self.name, "budget": self.budget.build(), **self.rest}
         auditing = Settings(Auditing, values).build()
         assert auditing.audit.plan is not None  # made here, so that what is wrong with the settings is said beside them
         return auditing
@@ -33,42 +33,69 @@ class Chosen:
 
 def controls(panel: Panel) -> Chosen:
     """Draw the controls of the sidebar."""
+    st.subheader("What is attacked", anchor=False)
     cases = families.audits()
-    st.subheader("Method", anchor=False)
     titles = {family.name: family.title for family in pages.FAMILIES if family.name in cases}
-    family = panel.choice("family", "Family", titles, next(iter(titles)), "Whose methods are offered below.")
-    offered = {case.name: case for case in cases[family]}
-    name = panel.choice(
-        f"method_{family}",
-        "Method",
-        {name: case.title for name, case in offered.items()},
-        next(iter(offered)),
-        "The code that the method's own page runs, on data sets made for the attack.",
-    )
+    titles[BROKEN] = "Broken on purpose"
+    family = panel.choice("family", "Family", titles, next(iter(titles)), "Methods of this tool, or known mistakes.")
+    rest: dict[str, Any] = {}
+    budgets: tuple[Budget, ...]
+    if family == BROKEN:
+        mistakes = {mistake.name: mistake for mistake in families.broken()}
+        name = panel.choice(
+            "mistake",
+            "Mistake",
+            {name: mistake.title for name, mistake in mistakes.items()},
+            next(iter(mistakes)),
+            "Each was made in code or in proofs, and each is caught.",
+        )
+        rest = panel.specification(Auditing, ["mended"])
+        budgets, usual = (mistakes[name].budget,), mistakes[name].runs
+    else:
+        offered = {case.name: case for case in cases[family]}
+        name = panel.choice(
+            f"method_{family}",
+            "Method",
+            {name: case.title for name, case in offered.items()},
+            next(iter(offered)),
+            "The code that the method's own page runs, on data sets made for the attack.",
+        )
+        budgets, usual = offered[name].budgets, offered[name].runs
     st.subheader("Claim", anchor=False)
-    budget = _budget(panel, family, offered[name])
+    prefix = f"{family}_{name}"
+    budget = _budget(panel, prefix, budgets)
     st.subheader("Attack", anchor=False)
     declared = {control.name: control for control in Auditing.controls()}
-    runs = panel.number(replace(declared["runs"], default=offered[name].runs), f"{family}_{name}_runs")
-    rest = {"runs": runs, "seed": panel.control(declared["seed"], "seed")}
-    return Chosen(family, offered[name], budget, rest)
+    rest |= {"runs": panel.number(replace(declared["runs"], default=usual), f"{prefix}_runs")}
+    rest |= {"seed": panel.control(declared["seed"], "seed")}
+    return Chosen(family, name, budget, rest)
 
 
-def _budget(panel: Panel, family: str, case: Case) -> Settings[Budget]:
-    """The currencies in which the case is audited; each case has controls of its own, as what it takes differs."""
-    audited = {type(budget): budget for budget in reversed(case.budgets)}
+def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Budget]:
+    """The currencies in which a case is audited; each case has controls of its own, as what it takes differs."""
+    audited = {type(budget): budget for budget in reversed(usual)}
     currencies = {name: cls for name, cls in CURRENCIES.items() if cls in audited}
-    currency = next(name for name, cls in currencies.items() if cls is type(case.budgets[0]))
-    prefix = f"{family}_{case.name}"
+    currency = next(name for name, cls in currencies.items() if cls is type(usual[0]))
     if len(currencies) > 1:
-        titles = {name: cls.name for name, cls in currencies.items()}
         currency = panel.choice(
             f"{prefix}_currency",
             "Guarantee",
-            titles,
+            {name: cls.name for name, cls in currencies.items()},
             currency,
             "In which currency the method states what it keeps to.",
         )
     cls = currencies[currency]
     controls = [replace(control, default=getattr(audited[cls], control.name)) for control in cls.controls()]
     return Settings(cls, {control.name: panel.control(control, f"{prefix}_{control.name}") for control in controls})
+
+
+def described(auditing: Auditing) -> str:
+    """The two data sets, and what is wrong on purpose."""
+    text = f"**The case.** {auditing.audit.case.canary}"
+    if auditing.family != BROKEN:
+        return text
+    mistake = mistake_named(auditing.case)
+    if auditing.mended:
+        return f"{text} This is “{mistake.title}” without the mistake."
+    enough = f"At {mistake.budget.describe()}, {mistake.runs:,} runs catch it in 99 of 100 audits."
+    return f"{text}\n\n**The mistake.** {mistake.mistake} {enough}"

@@ -28,7 +28,7 @@ def show() -> None:
             panel.check()
             auditing = chosen.build()
     if auditing is not None:
-        st.markdown(f"**The case.** {chosen.case.canary}")
+        st.markdown(choose.described(auditing))
     ready = None if auditing is None else Ready(auditing)
     active = run_panel.bar(panel, texts.TITLE, ready)
     if ready is not None:
@@ -66,18 +66,18 @@ def _draw(panel: Panel, guessing: bool) -> None:
     if threshold is not None:
         guess.score(panel, auditing, progress, threshold)
     results.figures(panel, auditing, progress, threshold)
-    results.scores(panel, progress, threshold, practice=False)
+    results.scores(panel, auditing, progress, threshold, practice=False)
 
 
 def _python(auditing: Auditing) -> None:
     """The lines that find the same."""
-    budget = auditing.budget
+    budget, mended = auditing.budget, "\n    mended=True," if auditing.mended else ""
     with st.expander("The same in Python", icon=":material/code:"):
         st.code(
             f"from dpviz.experiments.auditing import Auditing\n"
             f"from dpviz.privacy.budgets import {type(budget).__name__}\n\n"
             f"auditing = Auditing(\n    family={auditing.family!r},\n    case={auditing.case!r},\n"
-            f"    budget={budget!r},\n    runs={auditing.runs},\n    seed={auditing.seed},\n)\n"
+            f"    budget={budget!r},\n    runs={auditing.runs},\n    seed={auditing.seed},{mended}\n)\n"
             f"print(auditing.audit.run().sentence())",
             language="python",
         )

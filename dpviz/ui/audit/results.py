@@ -18,6 +18,8 @@ from dpviz.ui.controls import Panel
 
 WORLDS = "on D", "on D'"
 BINS = 40
+RATIO = "Score: logarithm of how much more likely the releases of a run are on D than on D', under the declared noise."
+OWN = "Score: what an attacker who knows the mistake computes from the releases of a run."
 PUBLIC = "The data sets are made up, so nobody's data are read."
 
 
@@ -45,9 +47,10 @@ def figures(panel: Panel, auditing: Auditing, progress: Progress, guess: float |
         )
 
 
-def scores(panel: Panel, progress: Progress, guess: float | None, practice: bool) -> None:
+def scores(panel: Panel, auditing: Auditing, progress: Progress, guess: float | None, practice: bool) -> None:
     """How often each score was seen in both worlds, with the thresholds. practice : in the runs before those that
     count."""
+    meaning = OWN if auditing.audit.case.score is not None else RATIO
     attack = None if practice else progress.attack
     thresholds = {"the attacker's": attack.threshold} if attack is not None else {}
     if guess is not None:
@@ -62,8 +65,7 @@ def scores(panel: Panel, progress: Progress, guess: float | None, practice: bool
         panel.key("chart_scores"),
         f"Scores of the {which}",
         f"How often each score was seen on D and on D', in {len(present):,} runs on each",
-        "Score: logarithm of how much more likely the releases of a run are on D than on D', under the declared noise. "
-        f"What lies beyond is counted in the outermost bins. {PUBLIC}",
+        f"{meaning} What lies beyond is counted in the outermost bins. {PUBLIC}",
     )
 
 
@@ -76,8 +78,9 @@ def roc(auditing: Auditing, progress: Progress, guess: float | None) -> go.Figur
         marks["attacker's threshold"] = _place(progress.attack, present, absent)
     if guess is not None:
         marks["your threshold"] = _place(Attack(guess), present, absent)
-    planned = 1 - tradeoffs.tradeoff(auditing.audit.plan.events, RATES)
-    return audit_figures.roc(*rates(present, absent, RATES), auditing.audit.claimed(RATES), planned, marks)
+    claim = auditing.audit.claimed(RATES)
+    planned = claim if auditing.mistake else 1 - tradeoffs.tradeoff(auditing.audit.plan.events, RATES)
+    return audit_figures.roc(*rates(present, absent, RATES), claim, planned, marks)
 
 
 def _place(attack: Attack, present: Floats, absent: Floats) -> tuple[float, float]:
@@ -108,6 +111,7 @@ def bound(auditing: Auditing, progress: Progress) -> go.Figure:
 def histogram(present: Floats, absent: Floats, thresholds: Mapping[str, float]) -> go.Figure:
     """Both histograms on common bins."""
     edges = bins(present, absent)
+    thresholds = {name: float(np.clip(at, edges[0], edges[-1])) for name, at in thresholds.items()}
     shares = {
         name: np.histogram(np.clip(scores, edges[0], edges[-1]), edges)[0] / len(scores)
         for name, scores in zip(WORLDS, (present, absent), strict=True)

@@ -27,10 +27,12 @@ def box(auditing: Auditing, progress: Progress | None, ended: bool) -> None:
         return
     level = f"{100 * found.confidence:g} % confidence"
     proven, claimed = f"{found.symbol} ≥ {short(found.bound)}", short(found.claim)
+    mistake = auditing.mistake
     if found.violation:
+        why = "" if mistake is None else f" **Because:** {mistake.why}"
         st.error(
             f"The attack proves {proven}, where {claimed} is claimed, with {level}. "
-            f"Found after {found.flagged_at:,} runs on each data set.",
+            f"Found after {found.flagged_at:,} runs on each data set.{why}",
             title="VIOLATION",
             icon=":material/gpp_bad:",
         )
@@ -40,6 +42,9 @@ def box(auditing: Auditing, progress: Progress | None, ended: bool) -> None:
     text = f"The best attack proves {proven} of the claimed {claimed}, with {level}. "
     if not ended:
         st.info(text + "The audit goes on.", title="No violation so far", icon=":material/search:")
+    elif mistake is not None:
+        text += f"There is a mistake, but it does not show in so few runs. {mistake.why}"
+        st.warning(text, title="Not caught", icon=":material/search_off:")
     else:
         st.success(text + ONLY, title="No violation found", icon=":material/verified_user:")
 
@@ -71,7 +76,7 @@ def recognised(found: Verdict) -> tuple[str, str, float, float]:
     hits, false_hits = look.hits / look.runs, look.false_hits / look.runs
     if found.attack.reverse:
         which, side = "D'", "at most"
-    if false_hits > 0.5:
+    if hits + false_hits > 1:
         which, side = ("D", "above") if found.attack.reverse else ("D'", "below")
         hits, false_hits = 1 - false_hits, 1 - hits
     return which, side, hits, false_hits
