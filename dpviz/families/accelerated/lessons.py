@@ -12,7 +12,10 @@ from dpviz.families.accelerated import quadratic
 from dpviz.families.accelerated.algorithms import HeavyBall
 from dpviz.families.accelerated.presets import arms
 from dpviz.numbers import short
+from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import PureDP
+from dpviz.privacy.events import inner_events
+from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic
@@ -62,10 +65,21 @@ def _peak(side: Side) -> str:
 
 
 def _batches(before: Side, after: Side) -> Numbers:
-    """How many people a step looks at, how often one is looked at, and how much more each counts in a batch."""
+    """How many people a step looks at, how often one is looked at, and how much more each counts in a batch; and what
+    the same noise promises in other words: if rows come and go (Poisson), and if it is known who was drawn."""
     (plan,), (other,) = before.plans.values(), after.plans.values()
     m, n = int(other.rows[0]), other.facts.n
-    return {"batch": m, "looks": short(other.iterations * m / n), "fewer": short(int(plan.rows[0]) / m)}
+    (inner,) = inner_events(other.events[0])
+    known = accountants.total((inner,), "epsilon")
+    drawn = NoisyMeans(rows=n, sampling="poisson", batch_fraction=m / n, iterations=other.iterations)
+    one_by_one = drawn.events_of_noise(2 * drawn.clip / m / known)
+    return {
+        "batch": m,
+        "looks": short(other.iterations * m / n),
+        "fewer": short(int(plan.rows[0]) / m),
+        "known": short(other.iterations * known),
+        "poisson": short(accountants.total(one_by_one, "epsilon"), 2),
+    }
 
 
 STEPS = Lesson(
@@ -137,7 +151,9 @@ SAMPLING = Lesson(
     why="A mean of {batch} people moves {fewer} times as far when one of them is replaced, so it needs {fewer} times "
     "the noise. That nobody knows who was drawn gives most of it back: the scale goes from {before[gradient]} to "
     "{after[gradient]} only. The rest is the price, and which people are drawn adds chance of its own. "
-    "**Sampling saves work, not privacy.**",
+    "**Sampling saves work, not privacy.** And ask who is protected: without that secret the same noise would promise "
+    "ε = {known} only, as anybody may be drawn in every step. If each person were drawn independently of the others, "
+    "it would promise ε = {poisson}, but about a person who is added or removed, not replaced: a smaller number about a smaller change.",
     try_it="Choose other batches, and look at the noise in each step.",
     answers=(
         Answer("It falls: fewer looks need less noise", 0.0, 0.9),

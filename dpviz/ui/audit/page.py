@@ -6,7 +6,7 @@ import streamlit as st
 
 from dpviz import privacy
 from dpviz.experiments.auditing import Auditing
-from dpviz.ui import downloads, explain
+from dpviz.ui import downloads, explain, glossary
 from dpviz.ui.audit import choose, guess, results, texts
 from dpviz.ui.audit import verdict as verdicts
 from dpviz.ui.audit.run import AuditRun, Ready, outlook
@@ -19,6 +19,7 @@ def show() -> None:
     panel = Panel("audit")
     st.title(texts.TITLE, anchor=False)
     st.markdown(texts.ABOUT)
+    glossary.words("audit_words", ("epsilon", "delta", "neighbouring", "mechanism", "tradeoff", "advantage"))
     messages = st.container()
     auditing: Auditing | None = None
     with st.sidebar:
