@@ -151,9 +151,10 @@ SAMPLING = Lesson(
     why="A mean of {batch} people moves {fewer} times as far when one of them is replaced, so it needs {fewer} times "
     "the noise. That nobody knows who was drawn gives most of it back: the scale goes from {before[gradient]} to "
     "{after[gradient]} only. The rest is the price, and which people are drawn adds chance of its own. "
-    "**Sampling saves work, not privacy.** And ask who is protected: without that secret the same noise would promise "
-    "ε = {known} only, as anybody may be drawn in every step. If each person were drawn independently of the others, "
-    "it would promise ε = {poisson}, but about a person who is added or removed, not replaced: a smaller number about a smaller change.",
+    "**Sampling saves work, not privacy.** And ask who is protected: without that secret the same noise would "
+    "promise ε = {known} only, as anybody may be drawn in every step. If each person were drawn independently of the "
+    "others, it would promise ε = {poisson}, but about a person who is added or removed, not replaced: a smaller "
+    "number about a smaller change.",
     try_it="Choose other batches, and look at the noise in each step.",
     answers=(
         Answer("It falls: fewer looks need less noise", 0.0, 0.9),
