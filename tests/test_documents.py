@@ -127,6 +127,7 @@ EXAMPLES = {
     "dpviz.experiments.audit": ["Audit"],
     "dpviz.experiments.experiment": ["Experiment"],
     "dpviz.experiments.export": ["to_csv", "to_script"],
+    "dpviz.experiments.one_run": ["OneRun"],
     "dpviz.experiments.plan": ["Plan"],
     "dpviz.experiments.sweep": ["Sweep"],
     "dpviz.privacy.accounting.accountants": ["tightest"],

@@ -45,14 +45,17 @@ class Noised(Release):
     scale: float | np.ndarray
 
     def log_density(self) -> Floats:
+        return self.log_densities().sum(axis=1)
+
+    def log_densities(self) -> Floats:
+        """(R', k) the same of each of k numbers."""
         rows = len(self.value)
-        scale = np.broadcast_to(np.asarray(self.scale, dtype=float), rows)
+        scale = np.broadcast_to(np.asarray(self.scale, dtype=float), rows)[:, None]
         away = np.abs(self.found - self.value).reshape(rows, -1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            units = np.where(away > 0, away / scale[:, None], 0.0)  # no noise, no distance
+            units = np.where(away > 0, away / scale, 0.0)  # no noise, no distance
             units = units if self.law == "laplace" else units**2 / 2
-            sizes = np.where(scale > 0, np.log(scale), 0.0)
-        return -units.sum(axis=1) - away.shape[1] * sizes
+            return -units - np.where(scale > 0, np.log(scale), 0.0)
 
 
 @dataclass(slots=True)

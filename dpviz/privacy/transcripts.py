@@ -92,6 +92,11 @@ class Transcript(Mechanisms):
         return Batch(event, whom, self, self._ledger.relation, indices=indices, size=event.m)
 
     @property
+    def noted(self) -> tuple[Release, ...]:
+        """All releases, in order."""
+        return tuple(self._noted)
+
+    @property
     def released(self) -> tuple[np.ndarray, ...]:
         """All that left, in order: (R', ...) each."""
         return tuple(release.found for release in self._noted)

@@ -8,6 +8,7 @@ import numpy as np
 
 from dpviz.datasets import UploadedTable
 from dpviz.experiments.audit import Case, Neighbours
+from dpviz.experiments.one_run import OneRun
 from dpviz.families.accelerated.algorithms import (
     GradientDescent,
     GradientMethod,
@@ -16,6 +17,7 @@ from dpviz.families.accelerated.algorithms import (
     Nesterov,
 )
 from dpviz.privacy.budgets import GaussianDP, PureDP
+from dpviz.problems.base import SmoothProblem
 from dpviz.problems.linear_models import LogisticRegression
 
 ROWS = 20
@@ -45,3 +47,21 @@ CASES: tuple[Case, ...] = (
     Case("nesterov_gaussian", "DP-NAG, Gaussian noise", GAUSSIAN_NOISE, CANARY, GAUSSIAN, neighbours),
     Case("batches", "DP-SGD, random batches", BATCHES, CANARY, PURE, neighbours),
 )
+
+# ------------------------------------------------------------------------------------------------------------- one run
+
+CANARIES = 400
+MANY = LogisticRegression(
+    data=UploadedTable(
+        identity=IDENTITY, n=CANARIES, bounds=((0.0, 1.0),) * CANARIES, names=tuple(f"x{i}" for i in range(CANARIES))
+    ),
+    clip=0.01,
+)
+
+
+def tossed(coins: np.ndarray) -> SmoothProblem:
+    """Row i is the unit vector eᵢ; its label is 1 for heads and -1 for tails."""
+    return MANY.build({IDENTITY: np.column_stack([np.eye(CANARIES), np.where(coins, 1.0, -1.0)])})
+
+
+ONE_RUN = OneRun(GradientDescent(iterations=1), CANARIES, tossed)
