@@ -21,6 +21,7 @@ from dpviz.families.bayesian_optimization import (
     Placing,
     RandomSearch,
     Surrogate,
+    planning,
 )
 from dpviz.families.bayesian_optimization.advice import advice
 from dpviz.privacy.accounting import accountants, closed_forms
@@ -31,7 +32,7 @@ from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.direct_tuning import HuberRegression, NormalLocation
 from dpviz.problems.model_tuning import KernelMachine, LengthScales
-from dpviz.problems.tuning import Evaluations, TuningProblem
+from dpviz.problems.tuning import Evaluations, TuningFacts, TuningProblem
 from tests.families.bayesian_optimization.test_mutants import Waves
 from tests.families.spying import Spy
 
@@ -139,6 +140,28 @@ def test_estimates_of_time_grow_with_what_is_asked() -> None:
     method = Gibo()
     plan = method.plan(facts, MU)
     assert method.estimated_bytes(plan, 10, cost) > 10 * 8 * 100 * facts.n
+
+
+@pytest.mark.parametrize(
+    ("d", "noise", "level", "repeats", "steps", "measured"),
+    [
+        (5, None, 0.05, 1, 6, 0.10),
+        (10, None, 0.02, 20, 6, 0.39),
+        (10, 0.01, 0.05, 20, 6, 0.87),
+        (10, 0.1, 0.1, 20, 3, 0.48),
+        (5, 1.0, 0.1, 20, 3, 3.1),  # no batch is enough at first
+        (10, 0.1, 0.05, 4, 3, 0.32),
+        (20, 0.01, 0.1, 20, 3, 0.55),
+    ],
+)
+def test_the_time_of_moving_points_together_is_estimated_within_a_factor_of_two(
+    d: int, noise: float | None, level: float, repeats: int, steps: int, measured: float
+) -> None:
+    """Processor time of one replicate in seconds, on the machine that the constants were measured on."""
+    facts = TuningFacts(100, d, low=(-3.0,) * d, high=(3.0,) * d)
+    placing = Placing(design="joint", repeats=repeats)
+    method = Gibo(bias_level=level, surrogate=Surrogate(relative_noise=noise), placing=placing)
+    assert 0.5 < planning.algebra_seconds(facts, method.batches(facts), steps) / measured < 2
 
 
 # --------------------------------------------------------------------------------------------------------------- points
