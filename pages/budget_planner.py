@@ -6,7 +6,7 @@ import streamlit as st
 
 from dpviz import privacy
 from dpviz.privacy.noisy_means import NoisyMeans
-from dpviz.ui import downloads, explain, glossary
+from dpviz.ui import downloads, explain, glossary, links
 from dpviz.ui.budget_planner import accuracy as planner_accuracy
 from dpviz.ui.budget_planner import analyses as planner_analyses
 from dpviz.ui.budget_planner import split as planner_split
@@ -86,7 +86,7 @@ if budget is not None and means is not None:
 
 panel.say_unread()
 with st.container(horizontal=True):
-    downloads.link(panel)
+    links.show(panel)
     if drawn:
         downloads.figures(panel, lambda: drawn)
 if means is not None:

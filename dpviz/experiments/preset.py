@@ -1,9 +1,12 @@
 """Presets: named experiments, with what to look for and the numbers that were published for them."""
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from dpviz.experiments.experiment import Experiment
+
+WORDS = 5  # of a name in a link: the presets of a page differ in them
 
 
 @dataclass(frozen=True)
@@ -32,3 +35,9 @@ class Preset:
     reported: str
     experiment: Experiment
     expected: tuple[Expected, ...] = ()
+
+    @property
+    def slug(self) -> str:
+        """Its name in a link: the first words of its name, "figure-3-logistic-regression-all"."""
+        words = re.findall(r"[a-z0-9]+", self.name.lower().replace("'", ""))
+        return "-".join(words[:WORDS])

@@ -38,6 +38,7 @@ PLOT_CONFIG: dict[str, Any] = {
     "toImageButtonOptions": {"format": "png", "scale": 2},
 }
 SMALL = 11  # pixels, of text beside the curves
+_TEXT, _TITLE = 12, 13  # of other text, and of the axes' titles, as the page sets them
 # Of the words "not private": 4.5:1 and more on the light and on the dark page.
 NOT_PRIVATE: Mapping[str, str] = MappingProxyType({"light": "#B45309", "dark": "#F59E0B"})
 _NOTE = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right", "yanchor": "bottom"} | {
@@ -157,6 +158,32 @@ def layout(
 def top_margin(notes: Sequence[str]) -> int:
     """Pixels above the axes: room for small print."""
     return 20 + 14 * len(notes)
+
+
+def enlarged(figure: go.Figure, factor: float) -> go.Figure:
+    """The figure with everything but its width that many times as large: for those who sit at the back of a hall."""
+    found = go.Figure(figure)
+    layout = found.layout
+    layout.height *= factor
+    layout.font.size = factor * _TEXT
+    for side in ("l", "r", "t", "b"):
+        layout.margin[side] = factor * (layout.margin[side] or 0)
+    layout.legend.font.size = factor * SMALL
+    found.for_each_xaxis(lambda axis: axis.update(title_font_size=factor * _TITLE))
+    found.for_each_yaxis(lambda axis: axis.update(title_font_size=factor * _TITLE))
+    for note in layout.annotations:
+        note.font.size = factor * (note.font.size or _TEXT)
+        note.xshift, note.yshift = (factor * (shift or 0) for shift in (note.xshift, note.yshift))
+    for shape in layout.shapes:
+        shape.line.width = factor * (shape.line.width or 2)
+        for side in ("x", "y"):
+            if shape[f"{side}sizemode"] == "pixel":
+                for end in (f"{side}0", f"{side}1"):
+                    shape[end] *= factor
+    for trace in found.data:
+        if trace.type == "scatter" and trace.line.width:
+            trace.line.width *= factor
+    return found
 
 
 def on_dark(figure: go.Figure) -> go.Figure:

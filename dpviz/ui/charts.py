@@ -14,9 +14,9 @@ from dpviz.experiments.spreadsheets import as_csv
 from dpviz.plots.labels import compact
 from dpviz.plots.multiples import AGAIN
 from dpviz.plots.readout import READOUT
-from dpviz.plots.style import on_dark
+from dpviz.plots.style import enlarged, on_dark
 from dpviz.plots.words import in_words
-from dpviz.ui import components, explain, screen
+from dpviz.ui import components, explain, presenting, screen
 from dpviz.ui.appearance import theme
 
 Status = Literal["settings", "private", "not private"]
@@ -66,9 +66,12 @@ def plain(figure: go.Figure, key: str, alt: str) -> None:
 
 
 def as_shown(figure: go.Figure) -> go.Figure:
-    """The figure as this visitor sees it: with a legend in place of labels on a narrow screen, for a dark page."""
+    """The figure as this visitor sees it: with a legend in place of labels on a narrow screen, for a dark page, or
+    for a lecture hall."""
     if screen.narrow():
         figure = compact(figure)
+    if presenting.on():
+        figure = enlarged(figure, presenting.FACTOR)
     return on_dark(figure) if theme() == "dark" else figure
 
 

@@ -1,8 +1,7 @@
-"""Taking results away: data, figures, a program, and a link that restores the page."""
+"""Taking results away: data, figures, a program."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from urllib.parse import urlencode
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -17,6 +16,7 @@ from dpviz.experiments.trace import Trace
 from dpviz.plots.html import to_html
 from dpviz.privacy.analyses import Analyses
 from dpviz.ui.controls import Panel
+from dpviz.ui.links import address
 
 _KINDS = {  # of files, by how their names end
     "csv": ("text/csv", ":material/table:"),
@@ -127,19 +127,6 @@ def figures(panel: Panel, drawn: Callable[[], Sequence[tuple[str, go.Figure, str
         panel.key("html"),
         "The charts that are open now, in one file. For a PNG, use the camera in a chart's own menu.",
     )
-
-
-def link(panel: Panel) -> None:
-    """The address that restores the controls, to copy."""
-    with st.popover("Copy link", icon=":material/link:", key=panel.key("link")):
-        st.markdown("This link restores every control of this page. It holds settings only, never data.")
-        st.code(address(panel), language=None, wrap_lines=True)
-
-
-def address(panel: Panel) -> str:
-    """The page's address with all settings that are not the default."""
-    base = (st.context.url or "").split("?")[0].split("#")[0]
-    return base + ("?" + urlencode(panel.query, doseq=True) if panel.query else "")
 
 
 def _button(label: str, made: Callable[[], str], file_name: str, key: str, help: str) -> None:

@@ -3,7 +3,7 @@
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from dpviz.ui import appearance, families, polls, screen, tab, visitors
+from dpviz.ui import appearance, families, links, polls, presenting, screen, tab, visitors
 from dpviz.ui.experiment import run as run_panel
 
 # Process-wide on purpose: what it remembers is the server's state, not a visitor's.
@@ -67,9 +67,11 @@ def build() -> StreamlitPage:
         }
     )
     _built = True
+    links.expand(page)
     st.logo(LOGO, size="large", icon_image=ICON)
     st.html(STYLE)
     appearance.readable()
+    presenting.begin()
     polls.mended()
     screen.watch()
     visitors.here().drawn()

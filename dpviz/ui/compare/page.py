@@ -13,7 +13,7 @@ from dpviz.numbers import short
 from dpviz.plots.comparison_figures import compared
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.specification import Control
-from dpviz.ui import charts, downloads, explain, families, glossary
+from dpviz.ui import charts, explain, families, glossary, links
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import pins, results
 from dpviz.ui.experiment import presets as preset_menu
@@ -71,7 +71,7 @@ def show() -> None:
             _compared(panel, sides)
     with st.container(horizontal=True):
         if found:
-            downloads.link(panel)
+            links.show(panel)
         pins.files(PREFIX, [one.pinned for one in found], places)
 
 

@@ -1,4 +1,4 @@
-"""Parts of pages that are drawn in the browser by code of our own: charts that move in place.
+"""Parts of pages that are drawn in the browser by code of our own: charts that move in place, a button that copies.
 
 `st.plotly_chart` takes a chart away and draws a new one, two or three times, whenever its data change: the live picture
 must not blink, and a slider with five charts must not lag. The library is the one that the installed plotly package
@@ -51,3 +51,19 @@ def awaited(key: str) -> None:
     """The place of the figure of this key, before there is one: the tab fetches the library while nothing else happens,
     which would take longer than the first picture."""
     _plot()(key=key, data={"library": _ADDRESS}, height=1)
+
+
+@cache
+def _copy() -> Any:
+    return st.components.v2.component(
+        "dpviz_copy",
+        html='<div class="row"><button type="button"></button><span class="said" role="status"></span></div>'
+        '<textarea hidden readonly rows="3" aria-label="Text to copy"></textarea>',
+        css=(_HERE / "copy.css").read_text(encoding="utf-8"),
+        js=(_HERE / "copy.js").read_text(encoding="utf-8"),
+    )
+
+
+def copy(text: str, key: str, label: str) -> None:
+    """A button that copies a text to the clipboard and says so, or selects it where the browser forbids that."""
+    _copy()(key=key, data={"text": text, "label": label})

@@ -15,7 +15,7 @@ from dpviz.experiments.preset import Preset
 from dpviz.experiments.trace import Trace
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.ui import downloads, explain, glossary
+from dpviz.ui import downloads, explain, glossary, links
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment import controls, guarantee, hero, pins, plan, results, sweep_tab
 from dpviz.ui.experiment import presets as preset_menu
@@ -196,6 +196,7 @@ class _Places:
 def show(page: FamilyPage) -> None:
     """Draw the page."""
     panel = Panel(page.prefix)
+    preset_menu.arrive(panel, page.presets)
     preset_menu.apply_pending(panel, page.settings)
     pins.arrive(panel, page.knows)
     places = _reserve(page)
@@ -350,7 +351,7 @@ def _results(page: FamilyPage, chosen: _Chosen) -> None:
         results.publishing_line(run, trace, delta)
         page.verdict(run, trace, diagnostics)
     with st.container(horizontal=True):
-        downloads.link(panel)
+        links.show(panel, preset_menu.restoring(panel, page.presets, page.settings))
         if chosen.experiment is not None:
             downloads.script(prefix, chosen.experiment)
             downloads.notebook(prefix, chosen.experiment)

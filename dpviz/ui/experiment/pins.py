@@ -18,13 +18,13 @@ from dpviz.experiments.summary import Summary, summary
 from dpviz.numbers import about
 from dpviz.plots import ghosts
 from dpviz.plots.ghosts import Drawn
-from dpviz.ui import downloads, visitors
+from dpviz.ui import downloads, links, visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import hero, results
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.run import Ready, Run
 
-ADDRESS = "pin"  # name of a pin in the address, once for each
+ADDRESS = links.PIN  # name of a pin in the address, once for each
 AT_ONCE = 5.0  # seconds up to which the lines of a pin that came without any are computed without asking
 LOOK = 0.5  # seconds between two looks at that
 KEPT = "Faint dotted lines: pinned runs."
@@ -73,11 +73,11 @@ def arrive(panel: Panel, known: Known) -> None:
 
 def address(panel: Panel, kept: Sequence[Pinned]) -> None:
     """Write pins into the page's address, and into the link that is offered; those that may be there."""
-    links = [pinned.pin.to_link() for pinned in kept if pinned.pin.travels]
-    if links != st.query_params.get_all(ADDRESS):
-        st.query_params[ADDRESS] = links
-    if links:
-        panel.query[ADDRESS] = links
+    written = [pinned.pin.to_link() for pinned in kept if pinned.pin.travels]
+    if written != st.query_params.get_all(ADDRESS):
+        st.query_params[ADDRESS] = written
+    if written:
+        panel.query[ADDRESS] = written
 
 
 def linked(most: int) -> list[Read]:

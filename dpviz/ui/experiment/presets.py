@@ -7,10 +7,34 @@ import streamlit as st
 
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
+from dpviz.ui import links
 from dpviz.ui.controls import Panel
 
 OWN = "Your own settings"
+UNKNOWN = "This link names no preset that there is. Choose one from the menu."
 SettingsOf = Callable[[Experiment], Mapping[str, Any]]
+
+
+def arrive(panel: Panel, presets: Sequence[Preset]) -> None:
+    """Take over the preset that the address names, and leave its settings there in place of its name."""
+    asked = st.query_params.get(links.PRESET)
+    if asked is None:
+        return
+    del st.query_params[links.PRESET]
+    preset = next((preset for preset in presets if preset.slug == asked), None)
+    if preset is None:
+        st.toast(UNKNOWN, icon=":material/link_off:", duration="long")
+    else:
+        open_with(panel.page, preset.experiment)
+
+
+def restoring(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) -> links.Named | None:
+    """The preset that the settings are, as a link names it, with all that it sets; None if they are none."""
+    name = st.session_state.get(panel.key("preset"))
+    preset = next((preset for preset in presets if preset.name == name), None)
+    if preset is None:
+        return None
+    return links.Named(preset.slug, frozenset(map(panel.key, settings_of(preset.experiment))))
 
 
 def apply_pending(panel: Panel, settings_of: SettingsOf) -> None:

@@ -1,0 +1,107 @@
+"""Links that restore a page: in full, short enough for a slide, for a lecture hall, or for another web page."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlencode
+
+import streamlit as st
+from streamlit.navigation.page import StreamlitPage
+
+from dpviz.errors import UserError
+from dpviz.experiments.packing import pack, unpack
+from dpviz.ui import components, presenting
+from dpviz.ui.controls import Panel
+
+EMBED = "embed"  # Streamlit's own
+PACKED, PRESET, PIN = "s", "preset", "pin"  # names in an address
+AS_IT_IS = "As it is"
+USES: Mapping[str, Mapping[str, str]] = {
+    AS_IT_IS: {},
+    "Lecture hall": {presenting.NAME: "1"},
+    "Another web page": {EMBED: "true"},
+}
+USE_HELP = "For a lecture hall: larger type, no sidebar. In another web page: without menus, for an iframe."
+MOST_SETTINGS = 300  # in a packed link
+WORTH = 0.9  # of the length of the full link: a short one that is longer would not be of use
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,80}")
+_OTHERS = {PACKED, PRESET, PIN, presenting.NAME, EMBED}  # never packed
+
+Query = Mapping[str, str | list[str]]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A preset, by its name in a link, and the names in the address that it sets."""
+
+    slug: str
+    sets: Collection[str]
+
+
+def show(panel: Panel, preset: Named | None = None) -> None:
+    """The address that restores the controls, to copy; complete when all controls have been drawn.
+
+    preset : the one that the settings are, if they are one.
+    """
+    with st.popover("Copy link", icon=":material/link:", key=panel.key("link")):
+        st.markdown("This link restores every control of this page. It holds settings only, never data.")
+        chosen = st.segmented_control(
+            "Open it", list(USES), default=AS_IT_IS, required=True, key=panel.key("link_use"), help=USE_HELP
+        )
+        use = USES[chosen or AS_IT_IS]
+        full = _address({**panel.query, **use})
+        st.code(full, language=None, wrap_lines=True)
+        components.copy(full, panel.key("link_copy"), "Copy")
+        brief = short({**panel.query, **use}, preset)
+        if len(brief) < WORTH * len(full):
+            st.caption("The same, short enough for a slide:")
+            st.code(brief, language=None, wrap_lines=True)
+            components.copy(brief, panel.key("link_copy_short"), "Copy short link")
+
+
+def address(panel: Panel) -> str:
+    """The page's address with all settings that are not the default."""
+    return _address(panel.query)
+
+
+def short(query: Query, preset: Named | None) -> str:
+    """The shortest address that says the same: by the name of a preset, or packed."""
+    kept = {name: value for name, value in query.items() if name in _OTHERS}
+    settings = {name: value for name, value in query.items() if name not in _OTHERS}
+    found: list[Query] = [query]
+    if settings:
+        found.append({PACKED: pack(urlencode(settings, doseq=True)), **kept})
+    if preset is not None:
+        found.append({PRESET: preset.slug, **{name: query[name] for name in query if name not in preset.sets}})
+    return min(map(_address, found), key=len)
+
+
+def expand(page: StreamlitPage) -> None:
+    """Open the page with the settings that a packed link holds, in place of them; say so if it cannot be read."""
+    packed = st.query_params.get(PACKED)
+    if packed is None:
+        return
+    try:
+        settings = _settings(unpack(packed))
+    except UserError:
+        del st.query_params[PACKED]
+        st.warning("This link could not be read. Copy all of it, or set what you need.", icon=":material/link_off:")
+        return
+    others = {name: st.query_params.get_all(name) for name in st.query_params if name in _OTHERS - {PACKED}}
+    st.switch_page(page, query_params={**settings, **others})
+
+
+def _settings(text: str) -> dict[str, list[str]]:
+    """The names and values of a packed link. Raises UserError for a text that is none."""
+    try:
+        found = parse_qs(text, keep_blank_values=True, strict_parsing=True, max_num_fields=MOST_SETTINGS)
+    except ValueError:
+        raise UserError("This is no list of settings.") from None
+    if not all(_NAME.fullmatch(name) and name not in _OTHERS for name in found):
+        raise UserError("It names what is no setting.")
+    return found
+
+
+def _address(query: Query) -> str:
+    base = (st.context.url or "").split("?")[0].split("#")[0]
+    return base + ("?" + urlencode(query, doseq=True) if query else "")

@@ -1,0 +1,104 @@
+"""Links that are short: by a preset's name, or packed; what hostile ones are told."""
+
+from urllib.parse import parse_qs
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz.experiments.packing import pack
+from dpviz.experiments.preset import Preset
+from dpviz.families.accelerated import presets
+from dpviz.ui import families, presenting
+from tests.pages.reading import Load, charts, link, said
+
+MANY = {
+    "accel_uniform_rows": "2000",
+    "accel_epsilon": "0.7",
+    "accel_iterations": "42",
+    "accel_batch_fraction": "0.25",
+    "accel_regularisation": "0.05",
+    "accel_replicates": "3",
+    "accel_seed": "7",
+    "accel_scaling": "[-½, ½]",
+    "accel_methods": ["DP-GD", "DP-NAG-T*"],
+}
+
+
+def links(app: AppTest) -> list[str]:
+    return [code.value for code in app.code if code.value.startswith(link(app).partition("?")[0] + "?")]
+
+
+def given(address: str) -> dict[str, str | list[str]]:
+    return {
+        name: values if len(values) > 1 else values[0] for name, values in parse_qs(address.partition("?")[2]).items()
+    }
+
+
+def test_a_packed_link_restores_the_settings_and_is_shorter(load: Load) -> None:
+    app = load("accelerated", **MANY)
+    full, brief = links(app)
+    assert set(given(brief)) == {"s"} and len(brief) < len(full)
+    again = load("accelerated", **given(brief))
+    assert link(again) == full and "s" not in again.query_params
+    assert again.number_input(key="accel_iterations").value == 42
+
+
+@pytest.mark.parametrize("preset", [presets.PRESETS[4], presets.PRESETS[7]], ids=lambda preset: preset.name)
+def test_a_preset_has_a_link_that_names_it(load: Load, preset: Preset) -> None:
+    app = load("accelerated")
+    app.selectbox(key="accel_preset").set_value(preset.name).run()
+    full, brief = links(app)
+    assert given(brief)["preset"] == preset.slug and len(brief) < len(full)
+    again = load("accelerated", **given(brief))
+    assert again.selectbox(key="accel_preset").value == preset.name and link(again) == full
+    assert "preset" not in again.query_params
+
+
+def test_every_preset_of_a_page_has_a_name_of_its_own_in_links() -> None:
+    for family in families.FAMILIES:
+        slugs = [preset.slug for preset in family.page().presets]
+        assert len(set(slugs)) == len(slugs) and all(slugs)
+
+
+@pytest.mark.parametrize(
+    "packed",
+    ["", "!!!", "x" * 20_000, pack("&" * 9), pack("a=1&present=1"), pack("A b=1"), pack("&".join(["a=1"] * 400))],
+    ids=range(7),
+)
+def test_a_hostile_packed_link_gets_a_sentence(load: Load, packed: str) -> None:
+    app = load("home", s=packed)
+    assert "This link could not be read." in said(app) and "s" not in app.query_params
+
+
+def test_values_in_a_packed_link_may_be_as_wrong_as_in_any_other(load: Load) -> None:
+    app = load("accelerated", s=pack("accel_epsilon=banana&accel_iterations=20&other=<b>"))
+    assert app.toast[0].value == "Part of this link could not be read. Check Privacy budget ε."
+    assert app.number_input(key="accel_iterations").value == 20
+
+
+def test_a_link_to_an_unknown_preset_says_so(load: Load) -> None:
+    app = load("accelerated", preset="<b>nothing</b>")
+    assert "names no preset" in app.toast[0].value and "preset" not in app.query_params
+    assert not app.exception and app.number_input(key="accel_iterations").value == 100
+
+
+def test_a_lecture_hall_has_large_charts_on_every_page_until_it_is_ended(load: Load) -> None:
+    usual = heights(load("accelerated"))
+    app = load("accelerated", present="1")
+    assert heights(app) == {alt: pytest.approx(presenting.FACTOR * height, abs=1) for alt, height in usual.items()}
+    app = load("home", present="1")
+    app.button(key="present_end").click().run()
+    assert not app.exception and "present" not in app.query_params
+    assert not any(button.key == "present_end" for button in app.button)
+
+
+def heights(app: AppTest) -> dict[str, float]:
+    return {alt: spec["layout"]["height"] for alt, spec in charts(app).items()}
+
+
+def test_the_link_can_be_one_for_a_lecture_hall_or_for_another_web_page(load: Load) -> None:
+    app = load("accelerated", accel_epsilon="0.7")
+    app.segmented_control(key="accel_link_use").set_value("Lecture hall").run()
+    assert given(link(app))["present"] == "1"
+    app.segmented_control(key="accel_link_use").set_value("Another web page").run()
+    assert given(link(app))["embed"] == "true" and given(link(app))["accel_epsilon"] == "0.7"
