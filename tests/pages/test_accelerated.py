@@ -17,7 +17,7 @@ from dpviz.problems.quadratic import Quadratic
 from dpviz.specification import Control
 from dpviz.ui.accelerated import problem as problem_controls
 from dpviz.ui.uploads import table as data_panel
-from tests.pages.reading import Load, charts, run, said, text
+from tests.pages.reading import Load, charts, link, run, said, text
 
 TINY = {"accel_uniform_rows": "500", "accel_iterations": "5", "accel_replicates": "2"}
 
@@ -56,7 +56,7 @@ def test_a_preset_sets_every_control_and_says_what_to_look_for(load: Load, prese
     assert app.selectbox(key="accel_preset").value == preset.name  # so the controls rebuild exactly its experiment
     assert preset.look_for in text(app) and preset.reported in text(app)
     assert "accel_job" not in app.session_state
-    offered = parse_qs("".join(code.value for code in app.code if "accel_" in code.value).partition("?")[2])
+    offered = parse_qs(link(app).partition("?")[2])
     assert set(app.query_params) == set(offered)  # also of controls that were not shown before
 
 
