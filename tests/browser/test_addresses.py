@@ -70,7 +70,7 @@ def test_cold_deep_link_shows_menu_and_values(browser: Browser) -> None:
         ready(page)
         menu = page.get_by_role("navigation", name="App pages")
         expect(menu.get_by_role("link", name="Accelerated gradient")).to_be_visible()
-        pages = ["Start", "Lessons", "Budget planner", "Compare", *(family.title for family in FAMILIES)]
+        pages = ["Start", "Lessons", "Budget planner", "Compare", "Audit", *(family.title for family in FAMILIES)]
         expect(menu.get_by_role("link")).to_have_text([re.compile(f"{title}$") for title in pages])
         shows_the_settings(page)
         page.close()

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dpviz import privacy
 from dpviz.experiments.auditing import Auditing
-from dpviz.ui import downloads, explain, glossary
+from dpviz.ui import explain, glossary, links
 from dpviz.ui.audit import choose, guess, results, texts
 from dpviz.ui.audit import verdict as verdicts
 from dpviz.ui.audit.run import AuditRun, Ready, outlook
@@ -47,7 +47,7 @@ def show() -> None:
         _python(auditing)
     panel.say_unread()
     with st.container(horizontal=True):
-        downloads.link(panel)
+        links.show(panel)
     explain.theory("audit", privacy)
 
 
