@@ -264,7 +264,7 @@ class Audit:
         """Block after block of runs; whoever stops asking stops the audit."""
         seed, scores = drawn_seed(self.seed), [np.empty(0), np.empty(0)]
         attack, looks, done = None, list[Look](), 0
-        ends = sorted({*range(BLOCK, self.runs, BLOCK), self.tuning, *self._ends(), self.runs})
+        ends = sorted({*range(BLOCK, self.runs, BLOCK), self.tuning, *self.ends(), self.runs})
         for end in ends:
             for world in (0, 1):
                 found = self._scores(world, seed, f"{world}, from {done}", end - done)
@@ -272,12 +272,12 @@ class Audit:
             done = end
             if end == self.tuning:
                 attack = self._tuned(*scores)
-            if attack is not None and end in self._ends():
+            if attack is not None and end in self.ends():
                 looks.append(self._look(attack, *(values[self.tuning :] for values in scores)))
             yield Progress(scores[0].copy(), scores[1].copy(), self.tuning, attack, tuple(looks))
 
-    def _ends(self) -> list[int]:
-        """After how many runs a bound is announced."""
+    def ends(self) -> list[int]:
+        """After how many runs on each data set a bound is announced, those for practice included."""
         rest = self.runs - self.tuning
         return [self.tuning + math.ceil(rest * (look + 1) / self.looks) for look in range(self.looks)]
 

@@ -77,9 +77,11 @@ def rising_bound(
     without its margin of error, and with the margin upwards; infinite where the event was never seen on one side.
     symbol : "ε" or "μ". found : the runs after which the claim was refuted.
     """
-    cap = 2 * max([claim, *bounds.tolist(), *estimates[np.isfinite(estimates)].tolist()])
-    cut = ["band cut at the top"] if (upper > cap).any() else []
-    middle = np.where(np.isfinite(estimates), estimates, np.nan)
+    finite = np.isfinite(estimates)
+    cap = 2 * max([claim, *bounds.tolist(), *estimates[finite].tolist()])
+    notes = ["band cut at the top"] if (upper[finite] > cap).any() else []
+    notes += [] if finite.all() else ["measured: infinite where no false alarm was seen"]
+    middle = np.where(finite, estimates, np.nan)
     lines = [
         Line(runs, middle, "measured", _MEASURED, low=bounds, high=np.minimum(upper, cap), width=1.5),
         Line(runs, bounds, "proven", _ATTACK, width=3.0),
@@ -93,8 +95,7 @@ def rising_bound(
         from_zero=True,
         limits=[Limit(claim, f"claimed {symbol} = {short(claim)}")],
         turns=[] if found is None else [Turn(float(found), f"refuted after {found:,} runs")],
-        notes=cut,
-        if_empty="Nothing is proven yet.",
+        notes=notes,
         height=height,
     )
 

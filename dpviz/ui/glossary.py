@@ -209,7 +209,22 @@ _RUNS = (
     ),
 )
 
-GROUPS = {"Guarantees": _GUARANTEES, "Noise": _NOISE, "Counting": _COUNTING, "Runs": _RUNS}
+_AUDITS = (
+    Term(
+        "audit",
+        "Audit",
+        "Many runs on two neighbouring data sets: how often a test tells them apart bounds the true number from below.",
+        "ε ≥ ln((p − δ)/q), p ≤ rate of true alarms, q ≥ rate of false alarms",
+    ),
+    Term(
+        "canary",
+        "Canary",
+        "The row in which the two data sets of an audit differ, as unlike its other self as a row can be.",
+        "D = {x, x₂, …, x_n},   D′ = {x′, x₂, …, x_n}",
+    ),
+)
+
+GROUPS = {"Guarantees": _GUARANTEES, "Noise": _NOISE, "Counting": _COUNTING, "Runs": _RUNS, "Audits": _AUDITS}
 TERMS = {term.slug: term for terms in GROUPS.values() for term in terms}
 USUAL = ("epsilon", "delta", "rho", "mu", "neighbouring", "sensitivity", "clipping", "composition", "accountant")
 SHOWN = ("released", "replicate", "band")  # terms of every run

@@ -153,7 +153,8 @@ def test_what_would_take_too_long_is_refused_with_what_would_fit(load: Load) -> 
 
 
 def test_a_stopped_audit_says_what_it_has_proven(load: Load) -> None:
-    app = load("audit", **{RUNS: "100000"})
+    long = {"audit_method_accelerated": "DP-SGD, random batches", "audit_accelerated_batches_runs": "100000"}
+    app = load("audit", **long)
     app.button(key="audit_run").click().run()
     app = ended(app.button(key="audit_stop").click().run())
     assert not app.exception and app.session_state["audit_job"].job.state == "stopped"

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 
 from dpviz.ui import families, glossary
+from dpviz.ui.audit import texts
 from dpviz.ui.budget_planner import view
 
 TERMS = tuple(glossary.TERMS.values())
@@ -23,7 +24,8 @@ def test_every_term_stands_once_in_one_sentence_and_one_formula() -> None:
 
 def test_what_pages_name_exists_and_is_named_once() -> None:
     pages = [family.page() for family in families.FAMILIES]
-    named = [(*glossary.USUAL, *page.words, *glossary.SHOWN) for page in pages] + [view.WORDS]
+    named = [(*glossary.USUAL, *page.words, *glossary.SHOWN) for page in pages]
+    named += [view.WORDS, texts.WORDS]
     for slugs in named:
         assert len(set(slugs)) == len(slugs) and set(slugs) <= set(glossary.TERMS)
     assert set().union(*named) == set(glossary.TERMS), "a term that no page uses"

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dpviz import privacy
 from dpviz.experiments.auditing import Auditing
-from dpviz.ui import explain, glossary, links
+from dpviz.ui import components, explain, glossary, links
 from dpviz.ui.audit import choose, guess, results, texts
 from dpviz.ui.audit import verdict as verdicts
 from dpviz.ui.audit.run import AuditRun, Ready, outlook
@@ -19,7 +19,7 @@ def show() -> None:
     panel = Panel("audit")
     st.title(texts.TITLE, anchor=False)
     st.markdown(texts.ABOUT)
-    glossary.words("audit_words", ("epsilon", "delta", "neighbouring", "mechanism", "tradeoff", "advantage"))
+    glossary.words(panel.key("words"), texts.WORDS)
     messages = st.container()
     auditing: Auditing | None = None
     with st.sidebar:
@@ -55,6 +55,7 @@ def _draw(panel: Panel, guessing: bool) -> None:
     """What the run has found so far."""
     run = run_panel.current(panel.page)
     if not isinstance(run, AuditRun):
+        components.awaited(panel.key("chart_roc"))
         return
     auditing, progress, ended = run.auditing, run.progress, not run.job.active
     threshold = guess.seen(panel, auditing) if guessing else None

@@ -24,7 +24,7 @@ PUBLIC = "The data sets are made up, so nobody's data are read."
 
 
 def figures(panel: Panel, auditing: Auditing, progress: Progress, guess: float | None) -> None:
-    """Rates and bound side by side. guess : the visitor's threshold, if there is one."""
+    """Rates and, from the first look on, the bound beside them. guess : the visitor's threshold, if there is one."""
     left, right = st.columns(2)
     with left:
         charts.show(
@@ -36,6 +36,8 @@ def figures(panel: Panel, auditing: Auditing, progress: Progress, guess: float |
             "rates at one threshold by itself, each with 95 % confidence. The claim is refuted where all of the band "
             f"is in the shaded part. {PUBLIC}",
         )
+    if not progress.looks:
+        return
     with right:
         charts.show(
             bound(auditing, progress),
@@ -90,18 +92,15 @@ def _place(attack: Attack, present: Floats, absent: Floats) -> tuple[float, floa
 
 
 def bound(auditing: Auditing, progress: Progress) -> go.Figure:
-    """What is proven at the looks so far."""
+    """What is proven at the looks so far, of which there is one at least."""
     claim, looks = auditing.audit.claim, progress.looks
     runs, hits, false_hits = (
         np.array([getattr(look, name) for look in looks], dtype=float) for name in ("runs", "hits", "false_hits")
     )
     level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks
-    if looks:
-        (low, high), (false_low, false_high) = (clopper_pearson(count, runs, level) for count in (hits, false_hits))
-        bounds, upper = claim.least(low, false_high), claim.least(high, false_low)
-        middle = claim.least(hits / runs, false_hits / runs)
-    else:
-        bounds = upper = middle = runs
+    (low, high), (false_low, false_high) = (clopper_pearson(count, runs, level) for count in (hits, false_hits))
+    bounds, upper = claim.least(low, false_high), claim.least(high, false_low)
+    middle = claim.least(hits / runs, false_hits / runs)
     refuted = [progress.tuning + look.runs for look in looks if look.bound > claim.value]
     return audit_figures.rising_bound(
         runs + progress.tuning, bounds, middle, upper, claim.value, claim.symbol, refuted[0] if refuted else None

@@ -6,6 +6,18 @@ ABOUT = (
     "differ in one row, many runs on each, and a guess after every run. If the guesses are better than the claim "
     "allows, the claim is wrong."
 )
+WORDS = (
+    "epsilon",
+    "delta",
+    "mu",
+    "neighbouring",
+    "mechanism",
+    "tradeoff",
+    "advantage",
+    "loss_distribution",
+    "audit",
+    "canary",
+)
 NONE = "No attack yet. Press Run."
 LIMITS = (
     (

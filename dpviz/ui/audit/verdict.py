@@ -21,9 +21,10 @@ def box(auditing: Auditing, progress: Progress | None, ended: bool) -> None:
     found = verdict(auditing, progress)
     if found is None:
         done, practice = 0 if progress is None else len(progress.present), auditing.audit.tuning
-        text = f"{min(done, practice):,} of {practice:,} practice runs are done, and none of those that count. "
-        more = "It ended before the first look." if ended else "The attacker is choosing a threshold."
-        st.info(text + more, title="Nothing is proven yet", icon=":material/hourglass_top:")
+        text = f"{done:,} of {practice:,} practice runs are done." if done < practice else "The practice runs are done."
+        first = f"after {auditing.audit.ends()[0]:,} runs on each data set"
+        more = f"It ended before the first look, {first}." if ended else f"The first look is {first}."
+        st.info(f"{text} {more}", title="Nothing is proven yet", icon=":material/hourglass_top:")
         return
     level = f"{100 * found.confidence:g} % confidence"
     proven, claimed = f"{found.symbol} ≥ {short(found.bound)}", short(found.claim)
