@@ -57,6 +57,9 @@ def test_a_lesson_is_predicted_seen_and_explained(load: Load) -> None:
     assert "its noise is 10 times larger" in words(app)
     turn(app, "learn_list")
     assert f"1 of {len(lessons.ordered())} answered" in words(app)
+    app.switch_page("pages/home.py").run()
+    app.switch_page("pages/learn.py").run()
+    assert f"1 of {len(lessons.ordered())} answered" in words(app)
 
 
 def test_a_right_prediction_is_told_so(load: Load) -> None:
@@ -81,6 +84,7 @@ def test_the_axes_of_a_prediction_are_those_of_what_comes(load: Load) -> None:
         {"lesson": "<script>alert(1)</script>"},
         {"lesson": "steps/../../x", "step": "2"},
         {"lesson": "9" * 5000},
+        {"lesson": "nothing", "learn_tabs": "<b>nothing</b>"},
     ],
 )
 def test_a_link_to_no_lesson_shows_the_list(load: Load, address: dict[str, str]) -> None:
