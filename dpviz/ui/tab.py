@@ -56,7 +56,12 @@ def remember() -> None:
     visitor = visitors.here()
     _hear(visitor)
     files = [str(key) for key in st.session_state if str(key).endswith("_upload")]
-    data = {"visitor": visitor.name, "server": _SERVER, "has": [*visitor.runs, *files], "heard": visitor.before}
+    data = {
+        "visitor": visitor.name,
+        "server": _SERVER,
+        "has": [*visitor.runs, *visitor.notes, *files],
+        "heard": visitor.before,
+    }
     nothing = lambda: None  # noqa: E731
     _component()(key=KEY, data=data, on_before_change=nothing, on_back_change=nothing, height=1)
 

@@ -42,13 +42,15 @@ class Visitor:
     """One open tab.
 
     session : Streamlit's name of it. name : ours, for the line of runs; a secret of the tab. runs : the last of every
-    panel, by its key in the session. lost : what the tab had before and has no more, by such keys, and why.
+    panel, by its key in the session. notes : small things that it has said, by names that their pages choose.
+    lost : what the tab had before and has no more, by such keys, and why.
     before : the name that it had then.
     """
 
     session: str
     name: str = field(default_factory=lambda: uuid4().hex)
     runs: dict[str, Kept] = field(default_factory=dict)
+    notes: dict[str, object] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     before: str = ""
     _all: "WeakSet[Kept]" = field(default_factory=WeakSet)  # those too that pages still show
@@ -88,6 +90,7 @@ class Visitor:
             else:
                 run.abandon()
         before.runs = {}
+        self.notes = before.notes | self.notes
         return True
 
     def drawn(self) -> None:

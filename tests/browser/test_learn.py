@@ -53,6 +53,9 @@ def test_a_lesson_by_keyboard_alone(visit: Visit) -> None:
     page.keyboard.press("ArrowLeft")
     expect(page.get_by_text("Step 3 of 4")).to_be_visible()
     ready(page)
+    page.reload()
+    expect(page.get_by_text("You said “About the same”.")).to_be_visible()  # until the tab is closed
+    ready(page)
 
 
 def test_a_prediction_is_drawn_by_keyboard_and_pointer(visit: Visit) -> None:

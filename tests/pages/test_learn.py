@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.ui import families
+from dpviz.ui import families, visitors
 from dpviz.ui.learn import lessons
 from dpviz.ui.learn.page import NO_LESSON, NO_STEP
 from tests.pages.reading import Load, charts, said, words
@@ -138,7 +138,7 @@ def test_the_next_visitor_is_served_what_the_first_has_run(load: Load) -> None:
 def test_what_was_drawn_is_shown_with_the_truth(load: Load) -> None:
     app = run(load("learn", lesson="shrink", step="2"))
     assert not app.radio and app.button(key="learn_next").disabled
-    app.session_state["learn_shrink_places"], app.session_state["learn_shrink_answer"] = (0.5,) * 6, 0
+    app.session_state[visitors.KEY].notes |= {"learn_shrink_places": (0.5,) * 6, "learn_shrink_answer": 0}
     app.run()
     assert "You predict: “Worse”." in words(app) and not app.button(key="learn_next").disabled
     turn(app)

@@ -221,6 +221,8 @@ def test_a_tab_that_is_loaded_again_has_its_runs_back_and_robs_nobody(server, mo
         before, after = await server.draw(session), await server.draw(await server.connect())
         public, private = Run(), Run(returns=False)
         before.runs |= {"public_job": public, "private_job": private}
+        before.notes |= {"said": 1, "both": 1}
+        after.notes["both"] = 2
         said = {"visitor": before.name, "server": tab._SERVER, "has": ["public_job"]}
         with monkeypatch.context() as patch:
             patch.setattr(st, "session_state", {tab.KEY: {"before": said}})
@@ -230,6 +232,7 @@ def test_a_tab_that_is_loaded_again_has_its_runs_back_and_robs_nobody(server, mo
         after.take_back("somebody else")
         after.take_back(before.name)
         assert after.runs["public_job"] is public and not before.runs
+        assert after.notes == {"said": 1, "both": 2}
         monkeypatch.setattr(visitors, "GRACE", 1e-9)
         await asyncio.sleep(5 * visitors.BEAT)
         assert public not in ended() and private in ended() and run_of(after) not in ended()

@@ -8,6 +8,7 @@ import streamlit as st
 from dpviz.experiments.lesson import Answer, Curve, Lesson, Side
 from dpviz.plots import lesson_figures
 from dpviz.plots.sheets import Sheet
+from dpviz.ui import visitors
 from dpviz.ui.components import curve
 
 HOW = "Draw the curve: sweep over the sheet, or move its handles, by pointer or by the arrow keys."
@@ -45,13 +46,17 @@ def _moved(lesson: Lesson, sheet: Sheet, last: float, key: str) -> None:
     places = curve.values(_component(lesson), len(sheet.handles))
     if places is not None:
         end = float(sheet.drawn(places)[1][-1])
-        st.session_state[f"learn_{lesson.slug}_places"] = places
-        st.session_state[key] = lesson.answers.index(lesson.answer(end / last))
+        notes = visitors.here().notes
+        notes[_key(lesson)], notes[key] = places, lesson.answers.index(lesson.answer(end / last))
 
 
 def _places(lesson: Lesson) -> tuple[float, ...] | None:
-    found: tuple[float, ...] | None = st.session_state.get(f"learn_{lesson.slug}_places")
-    return found
+    found = visitors.here().notes.get(_key(lesson))
+    return found if isinstance(found, tuple) else None
+
+
+def _key(lesson: Lesson) -> str:
+    return f"learn_{lesson.slug}_places"
 
 
 def _component(lesson: Lesson) -> str:

@@ -7,7 +7,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.lesson import Answer, Lesson, Side
 from dpviz.plots import lesson_figures
 from dpviz.specification import Specification
-from dpviz.ui import charts, explain, families, glossary
+from dpviz.ui import charts, explain, families, glossary, visitors
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.learn import drawing, lessons, sides
 
@@ -44,7 +44,7 @@ def go(slug: str = "", step: int = SETTING) -> None:
 
 
 def _chosen(lesson: Lesson) -> Answer | None:
-    place = st.session_state.get(_key(lesson))
+    place = visitors.here().notes.get(_key(lesson))
     return lesson.answers[place] if isinstance(place, int) else None
 
 
@@ -78,14 +78,20 @@ def _words(lesson: Lesson, step: int, before: Side, after: Side) -> None:
 
 
 def _ask(lesson: Lesson) -> None:
+    chosen = _chosen(lesson)
     st.radio(
         "What do you predict?",
         range(len(lesson.answers)),
-        index=None,
+        index=None if chosen is None else lesson.answers.index(chosen),
         format_func=lambda place: lesson.answers[place].words,
-        key=_key(lesson),
-        persist_state="session",
+        key=f"learn_{lesson.slug}_choice",
+        on_change=_note,
+        args=(lesson,),
     )
+
+
+def _note(lesson: Lesson) -> None:
+    visitors.here().notes[_key(lesson)] = st.session_state[f"learn_{lesson.slug}_choice"]
 
 
 def _verdict(lesson: Lesson, before: Side, after: Side) -> None:
