@@ -98,7 +98,7 @@ def test_the_picture_of_a_run_that_was_asked_for_comes_before_all_controls(
 
     monkeypatch.setattr(hero, "picture", noted("picture", hero.picture))
     monkeypatch.setattr(page, "_choose", noted("controls", page._choose))
-    monkeypatch.setattr(run_panel, "FIRST_PICTURE", 30.0)
+    monkeypatch.setattr(run_panel, "PRESSED", 30.0)
     app.button(key="accel_run").click().run()
     assert not app.exception and order == ["picture", "controls"]
     app.button(key="accel_stop").click().run()

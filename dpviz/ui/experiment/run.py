@@ -28,6 +28,7 @@ TIMES = 4.0  # a look took, that pass until the next
 LONG = 20.0  # seconds from which a run is announced with a warning
 AT_ONCE = 2.0  # seconds up to which a run on public data starts by itself
 FIRST_PICTURE = 0.12  # seconds that a page waits for a run that has just begun
+PRESSED = 0.3  # and for one that was asked for by Run: what else the page would draw keeps its browser busy for longer
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
 FOLLOW = "Public data run by themselves when the settings have settled, if that takes less than two seconds."
 NONE = "No run yet. A plan needs no data; Run shows what happens on the data."
@@ -185,7 +186,7 @@ def begun(page: str) -> bool:
     run = current(page)
     if run is None or not st.session_state.get(f"{page}_run") or not run.job.active or run.waits:
         return False
-    run.job.wait_for_curves(FIRST_PICTURE)
+    run.job.wait_for_curves(PRESSED)
     return pictured(page) is run
 
 
