@@ -40,6 +40,7 @@ def test_at_first_sight_a_sound_method_is_attacked_and_its_claim_holds(load: Loa
     )
     assert f"ε ≥ {shown['Proven ε'].removeprefix('≥ ')} of the claimed 1, with 95 % confidence" in verdict.value
     assert "Done: 3,000 runs on each data set" in words(app)
+    assert [button.label for button in app.get("download_button")].count("Figures (HTML)") == 1
     x, y = curve(app, ROC, "most that the claim allows")
     np.testing.assert_allclose(y, 1 - auditing.budget.tradeoff(x), atol=1e-3)
     assert len(x) == len(RATES) == len(curve(app, ROC, "this attack")[0])

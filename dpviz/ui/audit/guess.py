@@ -55,7 +55,7 @@ def place(panel: Panel, auditing: Auditing, progress: Progress) -> None:
         on_click=_see,
         args=(panel.key(_SEEN), auditing.to_json(), threshold),
     )
-    results.scores(panel, auditing, progress, threshold, practice=True)
+    results.scores(auditing, progress, threshold, practice=True).show(panel)
 
 
 def _see(key: str, text: str, threshold: float) -> None:

@@ -6,12 +6,13 @@ import streamlit as st
 
 from dpviz import privacy
 from dpviz.experiments.auditing import Auditing
-from dpviz.ui import components, explain, glossary, links
+from dpviz.ui import components, downloads, explain, glossary, links
 from dpviz.ui.audit import choose, guess, results, texts
 from dpviz.ui.audit import verdict as verdicts
 from dpviz.ui.audit.run import AuditRun, Ready, outlook
 from dpviz.ui.controls import Panel, in_place
 from dpviz.ui.experiment import run as run_panel
+from dpviz.ui.experiment.plan import Shown
 
 
 def show() -> None:
@@ -35,9 +36,10 @@ def show() -> None:
     if ready is not None:
         outlook(ready)
     run_panel.live(panel.page, active, partial(_draw, panel, guessing), texts.NONE)
-    run = run_panel.current(panel.page)
+    run, shown = run_panel.current(panel.page), False
     if isinstance(run, AuditRun) and not run.job.active:
-        if guessing and run.progress is not None and guess.seen(panel, run.auditing) is None:
+        shown = run.progress is not None and (not guessing or guess.seen(panel, run.auditing) is not None)
+        if guessing and not shown and run.progress is not None:
             guess.place(panel, run.auditing, run.progress)
         if auditing is not None and run.auditing != auditing:
             st.info("Settings changed since this audit. Press Run.", icon=":material/history:")
@@ -48,6 +50,9 @@ def show() -> None:
     panel.say_unread()
     with st.container(horizontal=True):
         links.show(panel)
+        if isinstance(run, AuditRun) and shown:
+            threshold = guess.seen(panel, run.auditing) if guessing else None
+            downloads.figures(panel, partial(_drawn, run, threshold))
     explain.theory("audit", privacy)
 
 
@@ -68,7 +73,13 @@ def _draw(panel: Panel, guessing: bool) -> None:
     if threshold is not None:
         guess.score(panel, auditing, progress, threshold)
     results.figures(panel, auditing, progress, threshold)
-    results.scores(panel, auditing, progress, threshold, practice=False)
+
+
+def _drawn(run: AuditRun, threshold: float | None) -> Shown:
+    """The figures of an audit that has ended, as a file takes them."""
+    assert run.progress is not None
+    found = results.pictures(run.auditing, run.progress, threshold)
+    return [(picture.heading, picture.figure, picture.caption) for picture in found]
 
 
 def _python(auditing: Auditing) -> None:

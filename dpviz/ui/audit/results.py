@@ -1,6 +1,7 @@
 """The figures of an audit, while it goes on and after it: rates against the claim, the rising bound, the scores."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -23,51 +24,72 @@ OWN = "Score: what an attacker who knows the mistake computes from the releases 
 PUBLIC = "The data sets are made up, so nobody's data are read."
 
 
+class Picture(NamedTuple):
+    """A figure with its words. name : of its key."""
+
+    figure: go.Figure
+    name: str
+    heading: str
+    alt: str
+    caption: str
+
+    def show(self, panel: Panel) -> None:
+        """Draw it."""
+        charts.show(self.figure, panel.key(f"chart_{self.name}"), self.heading, self.alt, f"{self.caption} {PUBLIC}")
+
+
 def figures(panel: Panel, auditing: Auditing, progress: Progress, guess: float | None) -> None:
-    """Rates and, from the first look on, the bound beside them. guess : the visitor's threshold, if there is one."""
-    left, right = st.columns(2)
-    with left:
-        charts.show(
+    """Rates and, from the first look on, the bound beside them; below, the scores of the runs that count. guess : the
+    visitor's threshold, if there is one."""
+    *above, below = pictures(auditing, progress, guess)
+    for place, picture in zip(st.columns(2), above, strict=False):
+        with place:
+            picture.show(panel)
+    below.show(panel)
+
+
+def pictures(auditing: Auditing, progress: Progress, guess: float | None) -> list[Picture]:
+    """All figures of an audit so far."""
+    found = [
+        Picture(
             roc(auditing, progress, guess),
-            panel.key("chart_roc"),
+            "roc",
             "What the attacker achieves",
             "True against false positive rate of the attack at every threshold, and the most that the claim allows",
             "Every point is a threshold: how often D is recognised, against how often D' is taken for it. Band: both "
             "rates at one threshold by itself, each with 95 % confidence. The claim is refuted where all of the band "
-            f"is in the shaded part. {PUBLIC}",
+            "is in the shaded part.",
         )
-    if not progress.looks:
-        return
-    with right:
-        charts.show(
-            bound(auditing, progress),
-            panel.key("chart_bound"),
-            f"The bound on {auditing.audit.claim.symbol} rises",
-            "What is proven at each announced look, and the claim",
-            "At each look, with the attacker's threshold. Dotted: what the measured rates say; the band is what they "
-            f"leave open, at all looks together with 95 % confidence. Solid: what is proven. {PUBLIC}",
+    ]
+    if progress.looks:
+        found.append(
+            Picture(
+                bound(auditing, progress),
+                "bound",
+                f"The bound on {auditing.audit.claim.symbol} rises",
+                "What is proven at each announced look, and the claim",
+                "At each look, with the attacker's threshold. Dotted: what the measured rates say; the band is what "
+                "they leave open, at all looks together with 95 % confidence. Solid: what is proven.",
+            )
         )
+    return [*found, scores(auditing, progress, guess, practice=len(progress.present) <= progress.tuning)]
 
 
-def scores(panel: Panel, auditing: Auditing, progress: Progress, guess: float | None, practice: bool) -> None:
+def scores(auditing: Auditing, progress: Progress, guess: float | None, practice: bool) -> Picture:
     """How often each score was seen in both worlds, with the thresholds. practice : in the runs before those that
-    count."""
-    meaning = OWN if auditing.audit.case.score is not None else RATIO
-    attack = None if practice else progress.attack
-    thresholds = {"the attacker's": attack.threshold} if attack is not None else {}
+    count, in which the attacker has none yet."""
+    thresholds = {} if practice or progress.attack is None else {"the attacker's": progress.attack.threshold}
     if guess is not None:
         thresholds["yours"] = guess
-    part = slice(None, progress.tuning) if practice or progress.attack is None else slice(progress.tuning, None)
+    part = slice(None, progress.tuning) if practice else slice(progress.tuning, None)
     present, absent = progress.present[part], progress.absent[part]
-    which = "practice runs" if practice or progress.attack is None else "runs that count"
-    if not len(present):
-        return
-    charts.show(
+    meaning = RATIO if auditing.audit.case.score is None else OWN
+    return Picture(
         histogram(present, absent, thresholds),
-        panel.key("chart_scores"),
-        f"Scores of the {which}",
+        "scores",
+        f"Scores of the {'practice runs' if practice else 'runs that count'}",
         f"How often each score was seen on D and on D', in {len(present):,} runs on each",
-        f"{meaning} What lies beyond is counted in the outermost bins. {PUBLIC}",
+        f"{meaning} What lies beyond is counted in the outermost bins.",
     )
 
 
