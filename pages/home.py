@@ -1,9 +1,9 @@
-"""The start page: what dpviz is, six ways in, the families, and a small demonstration."""
+"""The start page: what privacy costs, told in three pictures; six ways in; the families."""
 
 import streamlit as st
 
 from dpviz.ui import families, glossary, start
-from dpviz.ui.accelerated.demonstration import demonstration
+from dpviz.ui.accelerated import story
 from dpviz.ui.navigation import ensure_shell
 
 ensure_shell()
@@ -15,6 +15,10 @@ st.markdown(
     "see privacy and accuracy side by side."
 )
 
+st.header("What noise hides, and what it costs", anchor=False)
+story.told()
+
+st.header("Your way in", anchor=False)
 accelerated = families.named("accelerated")
 doors = [*st.columns(3), *st.columns(3)]
 with doors[0]:
@@ -74,8 +78,6 @@ with doors[5]:
         start.AUDIT,
     )
 
-with st.container(border=True):
-    demonstration()
 glossary.words("home_words", glossary.USUAL)
 
 st.header("Methods", anchor=False)

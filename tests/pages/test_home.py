@@ -1,18 +1,25 @@
-"""The start page: doors that open pages, a card per family, a demonstration with one slider."""
+"""The start page: a story in three pictures that one budget moves, doors that open pages, a card per family."""
+
+import math
 
 import pytest
 
 from dpviz.ui.families import FAMILIES, Entry
-from tests.pages.reading import Load, drawn
+from tests.pages.reading import Load, drawn, words
 
 
 def test_the_demonstration_answers_at_once(load: Load) -> None:
     app = load("home")
     assert app.title[0].value == "See what privacy costs"
     assert [metric.value for metric in app.metric] == ["T = 31"]
+    before = drawn(app)
     app.number_input(key="home_epsilon").set_value(0.5).run()
     assert not app.exception and int(app.metric[0].value.removeprefix("T = ")) < 31
     assert drawn(app)[0][0]
+    assert len(before) == len(drawn(app)) == 3
+    assert all(old != new for old, new in zip(before, drawn(app), strict=True))  # one budget moves all pictures
+    assert f"more than {math.exp(0.5):.3g} times" in words(app)
+    assert "you are here" in [note["text"] for note in drawn(app)[2][1]["layout"]["annotations"]]
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, 1e9])
