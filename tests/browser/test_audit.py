@@ -37,6 +37,10 @@ def test_a_sound_method_holds_and_a_guess_comes_first_on_a_phone(visit: Visit) -
     expect(page.get_by_text("No violation found")).to_be_visible()
     expect(page.get_by_text(re.compile("Your threshold .* proves"))).to_be_visible()
     shared_link(page, "audit_guess=true")
+    page.get_by_role("button", name="Another round").click()
+    expect(page.get_by_label("Seed", exact=True)).to_have_value("1")
+    expect(page.get_by_role("button", name="Count it")).to_be_enabled()
+    expect(page.get_by_text("No violation found")).to_have_count(0)
 
 
 def test_a_known_mistake_is_caught_and_the_page_says_why(visit: Visit) -> None:

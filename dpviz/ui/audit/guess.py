@@ -73,10 +73,11 @@ def score(panel: Panel, auditing: Auditing, progress: Progress, threshold: float
         f"**Your threshold {short(threshold)} proves {symbol} ≥ {short(mine)}**, {beside} the attacker's "
         f"{short(found.attack.threshold)}: {short(best)}. Both were fixed before these runs were seen."
     )
-    st.button(
+    if st.button(
         "Another round",
         key=panel.key("again"),
         icon=":material/replay:",
         help="The next seed: fresh noise, and runs that nobody has seen.",
         on_click=lambda: panel.write({"seed": auditing.seed + 1}),
-    )
+    ):
+        st.rerun()  # this part is drawn by itself, and the seed stands outside of it
