@@ -68,6 +68,11 @@ def noise_scale(event: Event, sensitivity: float) -> float:
     raise TypeError(f"{release} has no noise scale")
 
 
+def largest(logits: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """(...) the index with the largest sum of logit (..., k) and Gumbel noise: j with P(j) ∝ exp(logit_j)."""
+    return np.argmax(logits + generator.gumbel(size=logits.shape), axis=-1)
+
+
 class Mechanisms:
     """Draws all randomness of one arm's run for R replicates, charging the ledger before each draw.
 
@@ -265,7 +270,7 @@ class Mechanisms:
         for i, r in enumerate(rows):
             logits = log_weights(utilities[i], slope[i])
             if counts[i] == 1 or logits.ndim == 2:
-                found[i, : counts[i]] = np.argmax(logits + generators[r].gumbel(size=logits.shape), axis=-1)
+                found[i, : counts[i]] = largest(logits, generators[r])
             elif counts[i] > 1:
                 sums = np.cumsum(np.exp(logits))
                 drawn = generators[r].random(size=counts[i]) * sums[-1]

@@ -17,7 +17,7 @@ from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch, Replicates
 from dpviz.privacy.events import Event, Sub
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
-from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, largest, streams
 from dpviz.privacy.releases import Release, Standard, Summed, log_weights
 
 
@@ -67,8 +67,7 @@ class Transcript(Mechanisms):
     ) -> np.ndarray:
         if len(rows) and (times == 1).all() and (each == 1 or utilities.ndim == 3):  # all at once, from the one stream
             logits = log_weights(utilities, slope.reshape(-1, *[1] * (utilities.ndim - 1)))
-            best = np.argmax(logits + generators[0].gumbel(size=logits.shape), axis=-1)
-            return np.asarray(best.reshape(len(rows), -1))
+            return largest(logits, generators[0]).reshape(len(rows), -1)
         return Mechanisms._selected(generators, utilities, slope, times, each, rows)
 
     def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
