@@ -85,7 +85,8 @@ def is_draw(receiver: str, method: str) -> bool:
     """
     if re.fullmatch(r"(.*\.)?(mechanisms|batch|leaf)", receiver) or re.search(r"mechanisms\.(public|shared)", receiver):
         return False
-    return bool(receiver) and (method in DISTRIBUTIONS or method.startswith("standard_"))
+    named = method in DISTRIBUTIONS or (method.startswith("standard_") and method != "standard_deviation")
+    return bool(receiver) and named
 
 
 def draws_freely(path: Path) -> bool:
