@@ -16,7 +16,7 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 
 STEPS, PRIVACY, SHARE = "steps", "privacy", "share"
-POINTS = 12  # of a curve of ε at δ
+POINTS = 24  # of a curve of ε at δ, at most
 QUICK = tuple(method for method in accountants.METHODS if method != "pld")
 # What a common currency says, and which way numbers were converted; None is ε at a δ, which does not add up.
 CONVERTED: Mapping[Currency | None, str] = MappingProxyType(
@@ -28,7 +28,7 @@ CONVERTED: Mapping[Currency | None, str] = MappingProxyType(
         "mu": "μ of every release, their squares added up: of Laplace noise and draws it follows from what they are, "
         "never the other way round.",
         None: "ε at the same δ of all releases up to a step, by the best of the quick accountants: every "
-        "guarantee here implies it, and it implies none of them.",
+        "guarantee here implies it, and it implies none of them. Computed at some of the steps only.",
     }
 )
 
@@ -108,7 +108,7 @@ def curves(
     """What is drawn of a metric, or of the share of the start that is left, along an axis.
 
     currency, delta : in which the privacy used is counted; None is ε at this δ. Methods that do not have the axis are
-    left out.
+    left out, and so are points at which that is not known.
     """
     found = []
     for side in sides:
@@ -120,7 +120,8 @@ def curves(
             x = _along(side, label, series, axis, currency, delta)
             if shown is not None and x is not None:
                 private, released = label in side.summary.private, name in side.summary.released[label]
-                found.append(Curve(side.name, label, x, shown.quantiles, released, private))
+                known = ~np.isnan(x)
+                found.append(Curve(side.name, label, x[known], shown.quantiles[known], released, private))
     return found
 
 
@@ -147,13 +148,14 @@ def _along(
 
 
 def _used(plan: Plan, at: np.ndarray, currency: Currency | None, delta: float) -> np.ndarray:
-    """(k,) the privacy used by these iterations, at most; ε at δ in straight lines between a few of them."""
+    """(k,) the privacy used by these iterations, at most; ε at δ at a few of them, else nan: it rises like a root, so
+    that lines between two of them lie below it."""
     if currency is not None:
         return plan.spent(currency)[at]
-    few = at[np.unique(np.linspace(0, len(at) - 1, POINTS).round().astype(int))]
-    before = accountants.total(plan.facts.released, "epsilon")
-    own = [_epsilon(plan, int(iteration), delta) for iteration in few]
-    return np.interp(at, few, before + np.array(own))
+    few = np.unique(np.geomspace(1, len(at), POINTS).round().astype(int)) - 1
+    used = np.full(len(at), np.nan)
+    used[few] = [_epsilon(plan, int(iteration), delta) for iteration in at[few]]
+    return used + accountants.total(plan.facts.released, "epsilon")
 
 
 def _epsilon(plan: Plan, iteration: int, delta: float) -> float:

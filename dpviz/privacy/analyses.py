@@ -26,6 +26,7 @@ from dpviz.specification import Specification, choice, number
 
 CONFIDENCE = 0.95
 MOST = 20  # statistics of one plan
+NARROWEST = 1e-100  # range of a column: what is computed from it stays a number
 NOISES = {"smaller": "Whichever is smaller", "laplace": "Laplace", "gaussian": "Gaussian"}
 _NORMS: dict[Noise, Norm] = {"laplace": "l1", "gaussian": "l2", "selection": "range"}
 
@@ -105,6 +106,8 @@ class Ranged(Statistic):
     def _ordered(self) -> "Ranged":
         if not self.lowest < self.highest:
             raise ValueError("the lowest value must be below the highest")
+        if self.width < NARROWEST:
+            raise ValueError("the range is too narrow to compute with; state it in a smaller unit")
         return self
 
     @property

@@ -88,6 +88,15 @@ def test_privacy_used_is_an_upper_bound_in_every_currency(sides: tuple[Side, Sid
     assert rho["Pure", "NAG"] == pytest.approx(16 * (each - 1 + math.exp(-each)))  # of Laplace noise, exactly
 
 
+def test_privacy_used_is_not_told_too_low_on_the_way() -> None:
+    """ε at δ rises like a root: straight lines between a few steps of many lie far below it."""
+    steps, mu = 100, 0.5
+    found = comparison.curves([side("Long", experiment(GaussianDP(mu=mu), "gaussian", steps))], SHARE, PRIVACY, True)
+    first = GaussianDP(mu=mu / math.sqrt(steps)).to_epsilon_at(1e-6)  # of one of as many equal steps
+    assert [curve.x[0] for curve in found] == [0.0, 0.0] and len(found[0].x) == len(found[0].quantiles) > 10
+    assert next(curve for curve in found if curve.method == "GD").x[1] == pytest.approx(first, rel=1e-6)
+
+
 def test_publishing_all_adds_up_in_a_currency_that_all_have(sides: tuple[Side, Side]) -> None:
     pure, gauss = sides
     one = comparison.together([pure, pure], DELTA, repeats=False)

@@ -90,6 +90,7 @@ def test_a_link_restores_the_table_and_its_controls(load: Load) -> None:
         ([row("N" * 999)], {}, "at most 60 characters"),
         ([row("Odd", "Magic")], {}, "Choose a kind for Odd"),
         ([row("Up", "Mean", 3.0, 2.0)], {}, "Up: Mean: the lowest value must be below the highest"),
+        ([row("Thin", "Sum", 0.0, 5e-324)], {}, "Thin: Sum: the range is too narrow to compute with"),
         ([row("Bins", "Histogram", bins=2.5)], {}, "Bins: Bins must be between 2 and 100,000"),
         ([row("Old", share=-1.0)], {}, "Old: Share must be between"),
         ([row("Old")], {"analyses_noise": "Gaussian"}, "Gaussian noise never gives pure ε-DP"),

@@ -4,6 +4,7 @@ import numpy as np
 from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments import pins
+from dpviz.ui import families
 from dpviz.ui.experiment.pins import Pinned
 
 
@@ -87,3 +88,14 @@ def test_a_pin_of_a_file_holds_no_table_is_in_no_link_and_in_no_file() -> None:
     assert not app.get("download_button") and '"pins": []' in pins.to_file([pinned.pin])
     sizes = [part.nbytes for ghost in pinned.drawn.ghosts for part in (ghost.x, ghost.y)]  # type: ignore[union-attr]
     assert max(sizes) <= 8 * 5  # four steps and the start, of a table of 40 rows
+
+
+def test_a_page_knows_what_it_can_set_and_no_mixture_with_another_familys_methods() -> None:
+    pages = [entry.page() for entry in families.FAMILIES]
+    every = {page.prefix: [preset.experiment for preset in page.presets] for page in pages}
+    for page in pages:
+        for prefix, experiments in every.items():
+            assert {page.knows(experiment) for experiment in experiments} == {prefix == page.prefix}
+    first, second = (found[0] for found in list(every.values())[:2])
+    mixed = second.replaced(arms=(second.arms[0], first.arms[0].replaced(label="Other")))
+    assert not any(page.knows(mixed) for page in pages)

@@ -9,6 +9,7 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.preset import Preset
@@ -77,6 +78,11 @@ def _all(names: Sequence[str], *_: Any) -> Sequence[str]:
 def _no_looks(*_: Any) -> Mapping[str, Callable[[], None]]:
     """The plan alone."""
     return {}
+
+
+def _room(method: type[AnyAlgorithm]) -> str:
+    """The family that a method is of, as its kind says."""
+    return method.kind.rpartition(".")[0]
 
 
 def _no_pictures(*_: Any) -> Shown:
@@ -151,9 +157,10 @@ class FamilyPage:
         return Ready(shown.experiment, shown.plans)
 
     def knows(self, experiment: Experiment) -> bool:
-        """Whether it compares methods of this page."""
+        """Whether it compares methods of this page, and none of another family's: no page knows all of those."""
         methods = {type(method) for method in self.catalogue.methods.values()}
-        return any(type(arm.algorithm) in methods for arm in experiment.arms)
+        rooms = {_room(type(arm.algorithm)) for arm in experiment.arms}
+        return any(type(arm.algorithm) in methods for arm in experiment.arms) and rooms == set(map(_room, methods))
 
     def settings(self, experiment: Experiment) -> dict[str, Any]:
         """The controls that rebuild an experiment. Raises ValueError for one that the page cannot express."""
