@@ -144,7 +144,7 @@ class Panel:
             options=points,
             value=born if born in points else shown,
             key=key,
-            format_func=point_texts(points).__getitem__,
+            format_func=_point_text(points),
             help=control.help,
             on_change=_copy,
             args=(key, self.key(name)),
@@ -328,6 +328,12 @@ def point_texts(points: Sequence[float]) -> dict[float, str]:
         texts = (short(point, digits) for digits in range(3, 18))
         found[next(text for text in texts if text not in found)] = point
     return {point: text for text, point in found.items()}
+
+
+def _point_text(points: Sequence[float]) -> Callable[[float], str]:
+    """The text of a point; of a former point, too: Streamlit asks for it where one page is cut short by the next."""
+    texts = point_texts(points)
+    return lambda point: texts.get(point) or short(point, 17)
 
 
 def nearest(points: Sequence[float], value: float) -> float:

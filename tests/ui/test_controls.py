@@ -119,6 +119,16 @@ def test_the_texts_of_a_slider_tell_all_its_points_apart(control: Control) -> No
             assert len(set(texts.values())) == len(texts) == len(with_value(points, own))
 
 
+def test_a_point_that_left_the_slider_still_has_its_text(app: AppTest) -> None:
+    """Where one page is cut short by the next, Streamlit writes the old value down with the new page's texts."""
+    number = app.number_input(key="p_hb_iterations")
+    number.set_value(42).run()
+    number.set_value(55).run()
+    slider = app.select_slider(key="p_hb_iterations_slider")
+    assert "42" not in slider.options and slider.value == 55
+    assert slider.format_func(42) == "42"
+
+
 def test_the_slider_shows_the_number_beside_it_and_leads_away_from_it(app: AppTest) -> None:
     """On a grid of 1, 2, 5 the nearest point to 30 is 20, which is another experiment."""
 
