@@ -34,7 +34,7 @@ class Control:
     label: str
     help: str
     default: Any
-    type: type  # int, float, bool or str (a choice)
+    type: type  # int, float, bool, str (a choice) or tuple (several numbers)
     low: float | None = None
     high: float | None = None
     symbol: str = ""
@@ -42,6 +42,8 @@ class Control:
     scale: Scale = "linear"
     options: Mapping[str, str] | None = None  # value -> label, of a choice
     optional: bool = False  # None means "chosen by theory"
+    count: int = 0  # of its numbers, where it holds several: each in the range `each`
+    each: tuple[float, float] = (0.0, 0.0)
 
     @property
     def title(self) -> str:
@@ -55,6 +57,9 @@ class Control:
         kind = self.type.__name__
         if self.options:
             kind = " or ".join(repr(option) for option in self.options)
+        elif self.count:
+            low, high = self.each
+            kind = f"{self.count} floats in [{short(low, 6)}, {short(high, 6)}]"
         elif self.low is not None and self.high is not None:
             kind += f" in [{short(self.low, 6)}, {short(self.high, 6)}]"
         kind += " or None (by theory)" if self.optional else ""
@@ -75,6 +80,13 @@ def number(
     """Declare a numeric field with its closed range [low, high]; `scale` says how a slider should be spaced."""
     extra: Any = {"symbol": symbol, "unit": unit, "scale": scale}
     return Field(default, ge=low, le=high, title=label, description=help, json_schema_extra=extra)
+
+
+def numbers(default: tuple[float, ...], *, label: str, help: str) -> Any:
+    """Declare a field of as many numbers as `default` has; each is an Annotated float whose Field has ge and le."""
+    count = len(default)
+    extra: Any = {"count": count}
+    return Field(default, min_length=count, max_length=count, title=label, description=help, json_schema_extra=extra)
 
 
 def choice(default: str, options: Mapping[str, str], *, label: str, help: str) -> Any:
@@ -127,7 +139,7 @@ class Specification(BaseModel):
         try:
             return handler(value) if target is cls else target.model_validate(value)
         except ValidationError as error:  # said here, where it is known which kind's ranges were broken
-            raise _Explained(" ".join(_explained(error, target))) from None
+            raise _Explained(" ".join(dict.fromkeys(_explained(error, target)))) from None
 
     def to_json(self) -> str:
         """Canonical text: sorted keys, every field, a "kind" at each level."""
@@ -168,7 +180,7 @@ class Specification(BaseModel):
         """The non-default controls as URL parameters `<prefix>_<field>`: the share link."""
         values = {control.name: getattr(self, control.name) for control in self.controls()}
         defaults = {control.name: control.default for control in self.controls()}
-        return {f"{prefix}_{name}": str(value) for name, value in values.items() if value != defaults[name]}
+        return {f"{prefix}_{name}": address_text(value) for name, value in values.items() if value != defaults[name]}
 
     @classmethod
     def controls(cls) -> tuple[Control, ...]:
@@ -211,7 +223,7 @@ class sentences:
 
     def __exit__(self, exc_type: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, ValidationError):
-            raise UserError(" ".join(_explained(error, self.cls))) from None
+            raise UserError(" ".join(dict.fromkeys(_explained(error, self.cls)))) from None
 
 
 class _Explained(ValueError):
@@ -228,13 +240,21 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
         control = controls.get(name)
         value = item.get("input")
         shown = f" (got {value!r})" if isinstance(value, (int, float, str)) and len(str(value)) < 40 else ""
-        if control is not None and control.low is not None and control.high is not None:
+        if control is not None and control.count:
+            yield f"{control.label} {several_between(control)}."
+        elif control is not None and control.low is not None and control.high is not None:
             yield f"{control.label} must be between {short(control.low, 6)} and {short(control.high, 6)}{shown}."
         elif control is not None and control.options:
             yield f"{control.label} must be one of {', '.join(control.options)}{shown}."
         else:
             message = item["msg"].removeprefix("Value error, ")
             yield f"{name or getattr(cls, 'title', '') or cls.__name__}: {message}{shown}."
+
+
+def several_between(control: Control) -> str:
+    """What a control of several numbers needs."""
+    low, high = control.each
+    return f"needs {control.count} numbers between {short(low, 6)} and {short(high, 6)}"
 
 
 def _paragraph(control: Control) -> str:
@@ -250,6 +270,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return value
+
+
+def address_text(value: Any) -> str:
+    """A value as it stands in an address; several numbers with commas between them."""
+    if not isinstance(value, tuple):
+        return str(value)
+    return ",".join(repr(float(item) + 0.0).removesuffix(".0") for item in value)
 
 
 def _python(value: Any) -> str:
@@ -268,6 +295,10 @@ def _control(name: str, field: FieldInfo) -> Control:
         optional, annotation = len(kept) < len(get_args(annotation)), kept[0]
     if get_origin(annotation) is Literal:
         annotation = str
+    each = (0.0, 0.0)
+    if get_origin(annotation) is tuple:
+        least, most = get_args(get_args(annotation)[0])[1].metadata
+        annotation, each = tuple, (least.ge, most.le)
     low = next((part.ge for part in field.metadata if hasattr(part, "ge")), None)
     high = next((part.le for part in field.metadata if hasattr(part, "le")), None)
     return Control(
@@ -279,5 +310,6 @@ def _control(name: str, field: FieldInfo) -> Control:
         low=low,
         high=high,
         optional=optional,
+        each=each,
         **extra,
     )

@@ -54,6 +54,7 @@ REQUIRED = {
 }
 CONTROLS = [(cls, control) for cls in KINDS for control in cls.controls()]
 NUMBERS = [(cls, control) for cls, control in CONTROLS if control.low is not None]
+SEVERAL = [(cls, control) for cls, control in CONTROLS if control.count]
 
 
 def made(cls: type[Specification], **values: object) -> Specification:
@@ -123,6 +124,25 @@ def test_declared_ranges_are_what_validation_enforces(cls: type[Specification], 
         assert complaints(cls, control.name, value), f"{value} was accepted"
     if not control.optional:
         assert complaints(cls, control.name, None)
+
+
+@pytest.mark.parametrize(("cls", "control"), SEVERAL, ids=lambda item: getattr(item, "kind", None) or item.name)
+def test_several_numbers_are_as_many_as_declared_and_each_in_its_range(
+    cls: type[Specification], control: Control
+) -> None:
+    low, high = control.each
+    assert low < high and len(control.default) == control.count
+    for values in ((low,) * control.count, [high] * control.count):
+        assert complaints(cls, control.name, values) == []
+    others = (low,) * (control.count - 1)
+    beyond = [math.nan, math.inf, np.nextafter(low, -np.inf), np.nextafter(high, np.inf), "many", None]
+    for values in ((*others, value) for value in beyond):  # type: ignore[assignment]
+        assert complaints(cls, control.name, values), f"{values} was accepted"
+    for values in ((), others, (*others, low, low), "0,0", 1.0, None):  # type: ignore[assignment]
+        assert complaints(cls, control.name, values), f"{values} was accepted"
+    instance = made(cls, **{control.name: (0.5 * high,) * control.count})
+    text = ",".join([repr(0.5 * high)] * control.count)
+    assert instance.query("a") == {f"a_{control.name}": text} and cls.from_json(instance.to_json()) == instance
 
 
 @pytest.mark.parametrize(("cls", "control"), CONTROLS, ids=lambda item: getattr(item, "kind", None) or item.name)

@@ -49,7 +49,8 @@ class Ruler:
 
 @dataclass(frozen=True)
 class Sheet:
-    """What is drawn on. known : points of the curve that is known; start : where the drawn one begins.
+    """What is drawn on. known : points of the curve that is known; start : where the drawn one begins, if that is not
+    at its first handle.
 
     handles : where the handles stand along the horizontal axis. height : pixels.
     """
@@ -57,7 +58,7 @@ class Sheet:
     x: Ruler
     y: Ruler
     known: list[tuple[float, float]]
-    start: tuple[float, float]
+    start: tuple[float, float] | None
     handles: tuple[float, ...]
     height: int
 
@@ -68,5 +69,7 @@ class Sheet:
 
     def drawn(self, places: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """The drawn curve, from its start to the last handle: x and y (k + 1,)."""
-        across, up = np.array([self.start[0], *self.handles]), np.array([self.start[1], *places])
+        across, up = np.array(self.handles), np.array(places)
+        if self.start is not None:
+            across, up = np.array([self.start[0], *across]), np.array([self.start[1], *up])
         return self.x.value(across), self.y.value(up)

@@ -17,7 +17,7 @@ from streamlit.errors import StreamlitAPIException
 
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
-from dpviz.specification import Control, Specification, sentences
+from dpviz.specification import Control, Specification, address_text, sentences, several_between
 
 S = TypeVar("S", bound=Specification)
 
@@ -81,7 +81,7 @@ class Panel:
             return self.choice(name, control.title, control.options, control.default, control.help)
         if control.type is bool:
             return self.switch(name, control.title, control.default, control.help)
-        return self.number(control, name)
+        return self.numbers(control, name) if control.count else self.number(control, name)
 
     def number(
         self, control: Control, name: str, disabled: bool = False, empty: str = "by theory", slider: bool = True
@@ -104,6 +104,27 @@ class Panel:
             st.error(problem)
             self.mistakes.append(problem)
         return value
+
+    def numbers(self, control: Control, name: str) -> tuple[float, ...] | None:
+        """Several numbers, as a text with commas between them. What the page wrote with `later` is taken first."""
+        key, default = self.key(name), address_text(control.default)
+        if (written := st.session_state.pop(f"{key}_later", None)) is not None:
+            self.write({name: written})
+        bind = self._begin(name, control.title, default, str, may_be_empty=True)
+        said = st.text_input(control.title, value=default, key=key, help=control.help, bind=bind)
+        self._end(name)
+        value = _read_numbers(said)
+        if value != control.default:
+            self.query[key] = said
+        problem = mistake(control, value)
+        if problem:
+            st.error(problem)
+            self.mistakes.append(problem)
+        return value
+
+    def later(self, name: str, values: tuple[float, ...]) -> None:
+        """Set a control of several numbers when it is drawn next: it has been drawn already."""
+        st.session_state[f"{self.key(name)}_later"] = values
 
     def _input(
         self, control: Control, name: str, visible: bool, disabled: bool = False, empty: str = ""
@@ -225,6 +246,7 @@ class Panel:
         """Set controls from code, before they are drawn: in a callback, or at the top of a page."""
         for name, value in settings.items():
             whole = isinstance(value, int) and not isinstance(value, bool)
+            value = address_text(value) if isinstance(value, tuple) else value
             st.session_state[self.key(name)] = float(value) if whole else value
             self._written.add(self.key(name))
 
@@ -283,8 +305,14 @@ def in_place(place: DeltaGenerator | None = None, go_on: bool = True) -> Iterato
             raise
 
 
-def mistake(control: Control, value: float | int | None) -> str:
-    """What is wrong with a number, in a sentence; empty if nothing is."""
+def mistake(control: Control, value: float | int | tuple[float, ...] | None) -> str:
+    """What is wrong with a number, or with several, in a sentence; empty if nothing is."""
+    if control.count:
+        low, high = control.each
+        if isinstance(value, tuple) and len(value) == control.count and all(low <= x <= high for x in value):
+            return ""
+        return f"{control.label} {several_between(control)}, with commas between them."
+    assert not isinstance(value, tuple)
     if value is None:
         return "" if control.optional else f"{control.label} needs a number."
     if control.low is not None and control.high is not None and not control.low <= value <= control.high:
@@ -369,6 +397,13 @@ def _step(control: Control) -> float:
 
 def _number_text(value: float | None) -> str:
     return "" if value is None else repr(value)
+
+
+def _read_numbers(text: str) -> tuple[float, ...] | None:
+    try:
+        return tuple(map(float, text.split(",")))
+    except ValueError:
+        return None
 
 
 def _same(given: Sequence[str], left: Sequence[str]) -> bool:

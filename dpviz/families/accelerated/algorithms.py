@@ -12,14 +12,15 @@ import numpy as np
 
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
-from dpviz.families.accelerated import planning, quadratic, theory
+from dpviz.families.accelerated import drawn, planning, quadratic, theory
 from dpviz.numbers import short
 from dpviz.pauses import between
 from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import Event
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Norm
 from dpviz.problems.base import Metric, SmoothFacts, SmoothProblem, check_facts
-from dpviz.specification import choice, number
+from dpviz.specification import choice, number, numbers
 
 LESS = "Choose a smaller step size c or less momentum."
 
@@ -53,11 +54,17 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         label="Noise",
         help="Laplace noise gives pure ε-DP. Gaussian noise needs (ε, δ), ρ or μ; smaller in high dimension.",
     )
-    schedule: Literal["uniform", "optimal", "envelope"] = choice(
+    schedule: Literal["uniform", "optimal", "envelope", "own"] = choice(
         "uniform",
-        {"uniform": "Uniform", "optimal": "Optimal (bound)", "envelope": "Optimal (quadratics)"},
+        {"uniform": "Uniform", "optimal": "Optimal (bound)", "envelope": "Optimal (quadratics)", "own": "Your own"},
         label="Noise schedule",
         help="How the budget is spread over the steps. Optimal: more noise early, less noise late.",
+    )
+    knots: drawn.Knots = numbers(
+        drawn.EVEN,
+        label="Your own schedule",
+        help="Powers of ten of the noise, from the first step to the last, straight in between. Only the shape counts: "
+        "the noise is scaled until the guarantee holds.",
     )
     horizon: Literal["fixed", "bound"] = choice(
         "fixed",
@@ -105,7 +112,10 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         return max(1, min(facts.n, round(self.batch_fraction * facts.n)))
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
-        events = planning.split_budget(self, facts, budget)
+        return self.plan_with(facts, budget, planning.split_budget(self, facts, budget))
+
+    def plan_with(self, facts: SmoothFacts, budget: Budget, events: tuple[Event, ...]) -> Plan:
+        """The plan that spends the budget on these events, one per step."""
         steps, m = self.steps(facts, len(events)), self.batch_size(facts)
         sensitivity = facts.gradient_sensitivity(self.norm, m)
         scales = {event: noise_scale(event, sensitivity) for event in set(events)}

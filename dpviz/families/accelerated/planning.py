@@ -8,7 +8,7 @@ import numpy as np
 
 from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
-from dpviz.families.accelerated import quadratic, theory
+from dpviz.families.accelerated import drawn, quadratic, theory
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event
@@ -30,8 +30,12 @@ class Method(Protocol):
         """Its kind."""
 
     @property
-    def schedule(self) -> Literal["uniform", "optimal", "envelope"]:
+    def schedule(self) -> Literal["uniform", "optimal", "envelope", "own"]:
         """How the budget is spread over the steps."""
+
+    @property
+    def knots(self) -> drawn.Knots:
+        """The shape of the schedule of one's own."""
 
     @property
     def horizon(self) -> Literal["fixed", "bound"]:
@@ -59,6 +63,8 @@ def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) 
     """(T,) share of the budget of each step, up to a common factor: of ε for Laplace, of ρ for Gaussian noise."""
     if method.schedule == "uniform" or not budget.private:
         return np.ones(iterations)
+    if method.schedule == "own":
+        return drawn.shares(method.knots, iterations, method.noise)
     steps = method.steps(facts, iterations)
     if method.schedule == "envelope":
         worst = quadratic.envelope_weights(steps, method.dynamics, facts.strong_convexity, facts.smoothness)
@@ -70,6 +76,11 @@ def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) 
             "and set T yourself.",
             title="No bound for this method",
         )
+    return best_split(method, facts, budget, recursion)
+
+
+def best_split(method: Method, facts: SmoothFacts, budget: Budget, recursion: theory.Recursion) -> np.ndarray:
+    """(T,) shares of the budget that minimise the noise's part of this error, up to a common factor."""
     m = method.batch_size(facts)
     if method.noise == "laplace" and m < facts.n and budget.pure:
         return theory.sampled_split(recursion.log_weight, budget.left(facts.released), facts.n / m)
@@ -109,7 +120,10 @@ def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tupl
             "With Gaussian noise on batches no quick bound is known. Set the number of steps yourself or use all rows.",
             title="No bound to choose T by",
         )
-    if full_batch and (method.noise == "gaussian" or budget.pure):
+    if method.schedule == "own" and method.noise == "gaussian":
+        horizons, bounds = theory.bounds_by_search(recursion, _gaussian_bound(method, facts, budget, recursion))
+        return horizons, bounds, int(horizons[np.argmin(bounds)])
+    if method.schedule != "own" and full_batch and (method.noise == "gaussian" or budget.pure):
         bounds = theory.bound_by_iterations(recursion, _unit(method, facts, budget), method.schedule, method.noise)
         return np.arange(1, limit + 1), bounds, theory.best_iterations(bounds)
     horizons, bounds = theory.bounds_by_search(recursion, _laplace_bound(method, facts, budget, recursion))
@@ -122,6 +136,20 @@ def _unit(method: Method, facts: SmoothFacts, budget: Budget) -> float:
         return facts.d * (facts.gradient_sensitivity("l1", facts.n) / budget.left(facts.released)) ** 2
     (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
     return facts.d * facts.gradient_sensitivity("l2", facts.n) ** 2 / (4 * rho)
+
+
+def _gaussian_bound(
+    method: Method, facts: SmoothFacts, budget: Budget, recursion: theory.Recursion
+) -> Callable[[int], float]:
+    """The bound after T' steps of a schedule of one's own, for Gaussian noise on all rows."""
+    unit = _unit(method, facts, budget)
+
+    def bound_at(iterations: int) -> float:
+        part, weights = recursion.first(iterations), drawn.shares(method.knots, iterations, "gaussian")
+        terms = np.exp(part.log_contraction[-1] + part.log_weight) * unit * weights.sum() / weights
+        return float(part.initial * np.exp(part.log_contraction[-1]) + terms.sum())
+
+    return bound_at
 
 
 def _laplace_bound(
@@ -137,7 +165,7 @@ def _laplace_bound(
     unit = facts.d * facts.gradient_sensitivity("l1", m) ** 2
     batch = theory.sampling_variance(facts.gradient_bound("l2"), m, facts.n)
     schedule: theory.Schedule = "uniform" if method.schedule == "uniform" else "optimal"
-    if budget.pure:
+    if budget.pure and method.schedule != "own":
         epsilon = budget.left(facts.released)
         return lambda iterations: theory.sampled_bound(
             recursion.first(iterations), epsilon, ratio, unit, batch, schedule
@@ -146,7 +174,10 @@ def _laplace_bound(
 
     def bound_at(iterations: int) -> float:
         part = recursion.first(iterations)
-        weights = np.ones(iterations) if schedule == "uniform" else theory.optimal_weights(part, "laplace")
+        if method.schedule == "own":
+            weights = drawn.shares(method.knots, iterations, "laplace")
+        else:
+            weights = np.ones(iterations) if schedule == "uniform" else theory.optimal_weights(part, "laplace")
         base = np.log1p(np.expm1(weights * largest_multiple(weights)) * ratio)
         terms = np.exp(part.log_contraction[-1] + part.log_weight) * (unit / base**2 + batch / 2)
         return float(part.initial * np.exp(part.log_contraction[-1]) + terms.sum())
@@ -156,6 +187,9 @@ def _laplace_bound(
 
 def _quick_multiple(facts: SmoothFacts, budget: Budget) -> Callable[[np.ndarray], float]:
     """About the largest multiple of some weights that a budget affords as ε_t of Laplace steps."""
+    if budget.pure:
+        epsilon = budget.left(facts.released)
+        return lambda weights: epsilon / weights.sum()
     if budget.total_epsilon is not None:
         pure = budget.left(facts.released)
         rho = budget.about_rho(pure)

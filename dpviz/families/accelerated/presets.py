@@ -8,6 +8,7 @@ from dpviz.datasets.bundled import BundledTable
 from dpviz.datasets.synthetic import PaperLogistic
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Expected, Preset
+from dpviz.families.accelerated import drawn
 from dpviz.families.accelerated.algorithms import (
     GradientDescent,
     GradientMethod,
@@ -45,7 +46,8 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
     private = [Arm(label=label, algorithm=method) for label, method in chosen]
     if not references:
         return tuple(private)
-    rules = {type(method): method.replaced(schedule="uniform", horizon="fixed") for _, method in chosen}
+    plainly: dict[str, Any] = {"schedule": "uniform", "knots": drawn.EVEN, "horizon": "fixed"}
+    rules = {type(method): method.replaced(**plainly) for _, method in chosen}
     plain = [
         Arm(label=f"{method.title.removeprefix('DP-')}, no privacy", algorithm=method, budget=NoPrivacy())
         for method in rules.values()

@@ -2,12 +2,12 @@
 
 from dpviz.families import accelerated
 from dpviz.families.accelerated import presets, texts
-from dpviz.ui.accelerated import closer_look, plan, problem, results
+from dpviz.ui.accelerated import closer_look, own_schedule, plan, problem, results
 from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
 
 PAGE = FamilyPage(
-    prefix="accel",
+    prefix=own_schedule.PREFIX,
     package=accelerated,
     texts=texts,
     catalogue=Catalogue(
@@ -19,14 +19,15 @@ PAGE = FamilyPage(
         Group("", ("iterations", "relative_step", "batch_fraction")),
         Group(
             "Noise and momentum",
-            ("noise", "schedule", "horizon", "stage_lengths", "momentum_rule", "momentum"),
-            only={"momentum": ("momentum_rule", "own")},
+            ("noise", "schedule", "knots", "horizon", "stage_lengths", "momentum_rule", "momentum"),
+            only={"knots": ("schedule", "own"), "momentum": ("momentum_rule", "own")},
         ),
     ),
     choose=problem.data,
     build=problem.model,
     settings_of=problem.settings_of,
     predict=plan.predict,
+    advice=own_schedule.show,
     noise=plan.noise,
     drawings=plan.drawings,
     alts=plan.ALTS,

@@ -10,6 +10,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.families.accelerated.comparison import Compared, compare
 from dpviz.numbers import short
 from dpviz.plots import plan_figures
 from dpviz.problems.base import SmoothFacts
@@ -40,6 +41,7 @@ class Theory:
     bounds, exact : (T+1,) error bound, and exact error where the problem is a quadratic, per arm.
     by_horizon : numbers of steps and the bound after each, per arm. without : the arms for which no bound is known.
     start : the most that the excess loss can be without a step: a bound above it says nothing.
+    own : what schedules of one's own are worth, per arm that has one; None where nothing tells.
     """
 
     bounds: Mapping[str, np.ndarray]
@@ -47,11 +49,12 @@ class Theory:
     by_horizon: Mapping[str, tuple[np.ndarray, np.ndarray]]
     without: tuple[str, ...]
     start: float
+    own: Mapping[str, Compared | None]
 
 
 def predict(experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
     """The bounds of all arms."""
-    bounds, exact, by_horizon, without = {}, {}, {}, []
+    bounds, exact, by_horizon, without, own = {}, {}, {}, [], {}
     start = 0.0
     for arm in experiment.arms:
         method, plan = arm.algorithm, plans[arm.label]
@@ -61,6 +64,8 @@ def predict(experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
             exact[arm.label] = method.expected_on_quadratic(plan)
         if not plan.private:
             continue
+        if method.schedule == "own":
+            own[arm.label] = compare(method, plan)
         bound = method.error_bound(plan)
         if bound is None:
             without.append(arm.label)
@@ -71,7 +76,7 @@ def predict(experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
             by_horizon[arm.label] = planning.bound_by_horizon(farther, plan.facts, plan.budget)[:2]
         except UserError:
             without.append(arm.label)  # no quick bound for this noise or schedule: the curve is left out
-    return Theory(bounds, exact, by_horizon, tuple(without), start)
+    return Theory(bounds, exact, by_horizon, tuple(without), start, own)
 
 
 def overlays(shown: PlanView) -> dict[str, Mapping[str, np.ndarray]]:

@@ -1,7 +1,6 @@
 // A curve that is drawn by moving handles, by pointer or by keyboard. Places are shares of the frame, from 0 to 1.
 const NS = "http://www.w3.org/2000/svg";
 const [TOP, RIGHT, BOTTOM, LEFT] = [12, 20, 46, 66]; // pixels around the frame
-const [STEP, PAGE] = [0.02, 0.1]; // of the height, that a key moves a handle
 const LATER = 120; // milliseconds after the last movement, until the server hears of it
 const states = new WeakMap(); // one per mounted element
 
@@ -28,13 +27,14 @@ function build(state) {
     const box = svg.getBoundingClientRect();
     return [(event.clientX - box.left - LEFT) / w, 1 - (event.clientY - box.top - TOP) / h];
   };
+  const focused = (state.handles ?? []).indexOf(svg.getRootNode().activeElement);
   svg.replaceChildren();
   svg.setAttribute("width", width);
   svg.setAttribute("height", data.height);
   for (const [place, label] of data.y.ticks) {
     const [x, y] = state.at(0, place);
     add(svg, "line", { x1: x, x2: x + w, y1: y, y2: y, class: "grid" });
-    add(svg, "text", { x: x - 8, y: y + 4, "text-anchor": "end" }, label);
+    add(svg, "text", { x: x - 14, y: y + 4, "text-anchor": "end" }, label);
   }
   for (const [place, label] of data.x.ticks) {
     const [x, y] = state.at(place, 0);
@@ -58,12 +58,14 @@ function build(state) {
     handle.addEventListener("keydown", (event) => pressed(state, i, event));
     return handle;
   });
+  state.handles[focused]?.focus();
   show(state);
 }
 
 function show(state) {
   const { data, values } = state;
-  const points = [data.start, ...data.handles.map((x, i) => [x, values[i]])];
+  const points = data.handles.map((x, i) => [x, values[i]]);
+  if (data.start) points.unshift(data.start);
   state.line.setAttribute("points", points.map(([x, y]) => state.at(x, y).join()).join(" "));
   state.handles.forEach((handle, i) => {
     const [x, y] = state.at(data.handles[i], values[i]);
@@ -82,7 +84,8 @@ function move(state, i, place) {
 }
 
 function pressed(state, i, event) {
-  const by = { ArrowUp: STEP, ArrowRight: STEP, ArrowDown: -STEP, ArrowLeft: -STEP, PageUp: PAGE, PageDown: -PAGE };
+  const [step, page] = state.data.keys;
+  const by = { ArrowUp: step, ArrowRight: step, ArrowDown: -step, ArrowLeft: -step, PageUp: page, PageDown: -page };
   const to = { Home: 0, End: 1 };
   if (!(event.key in by) && !(event.key in to)) return;
   event.preventDefault();
@@ -126,9 +129,11 @@ export default function ({ data, parentElement, setStateValue }) {
   const known = states.get(node);
   const state = known ?? born(node);
   state.send = setStateValue;
-  if (known) return; // what was drawn is newer than what the server has heard of
+  if (!known || state.data.edition !== data.edition) {
+    clearTimeout(state.timer);
+    state.values = [...data.values];
+  } // else what was drawn is newer than what the server has heard of
   state.data = data;
-  state.values = [...data.values];
   state.svg.setAttribute("aria-label", data.label);
   resized(state, node);
 }

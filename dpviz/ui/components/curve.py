@@ -23,10 +23,21 @@ def _component() -> Any:
     )
 
 
-def draw(key: str, sheet: Sheet, values: Sequence[float], label: str, moved: Callable[[], None]) -> None:
+def draw(
+    key: str,
+    sheet: Sheet,
+    values: Sequence[float],
+    label: str,
+    moved: Callable[[], None],
+    *,
+    keys: tuple[float, float] = (0.02, 0.1),
+    edition: int = 0,
+) -> None:
     """Draw the sheet with its handles at these values (shares of its height) when it is mounted.
 
     label : what is drawn, for those who cannot see it. moved : called when a handle has moved; see `values`.
+    keys : how far an arrow moves a handle, and a page key. edition : another one takes the handles to these values;
+    with the same, they stay where the visitor has moved them, which is newer than what this server has heard of.
     """
     data = {
         "height": sheet.height,
@@ -39,6 +50,8 @@ def draw(key: str, sheet: Sheet, values: Sequence[float], label: str, moved: Cal
         "labels": [f"{sheet.x.title} {text}" for text in sheet.handle_texts],
         "values": list(values),
         "label": label,
+        "keys": list(keys),
+        "edition": edition,
     }
     _component()(key=key, data=data, on_values_change=moved, height=sheet.height)
 

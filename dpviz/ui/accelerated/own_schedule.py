@@ -1,0 +1,140 @@
+"""A noise schedule of one's own: handles, the same numbers in a table, and at once what they are worth."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dpviz.families.accelerated import drawn
+from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.families.accelerated.comparison import Compared
+from dpviz.numbers import short
+from dpviz.plots.sheets import Ruler, Sheet
+from dpviz.ui.components import curve
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment.plan import PlanView
+
+PREFIX = "accel"
+FIELD = "knots"
+STATE, HANDLES, TABLE = (f"{PREFIX}_own_{name}" for name in ("state", "handles", "table"))
+POWER = "Power of ten"
+ACROSS = Ruler("Percent of the steps", 0.0, 100.0, False)
+UP = Ruler("Noise, relative", -drawn.LIMIT, drawn.LIMIT, True)
+PLACES = tuple(np.linspace(0, 1, len(drawn.EVEN)).tolist())
+KEYS = (0.1 / (2 * drawn.LIMIT), 0.5 / (2 * drawn.LIMIT))  # an arrow is a tenth of a power of ten, a page key five
+HEIGHT = 300
+HOW = "Only the shape counts: whatever you draw, the noise is scaled until the guarantee holds."
+
+EXACT = "Exact for this quadratic."
+BOUND = "Upper bounds for every data set within the declared bounds."
+OPTIMAL = "Optimal means: after the last step. On the way it may be far worse."
+RECOMMENDED = "No schedule is known to be optimal with this noise and budget; the recommended one is a good one."
+
+
+def show(shown: PlanView) -> None:
+    """The handles and what their schedule is worth, where a method has a schedule of its visitor's own."""
+    methods = {arm.label: arm.algorithm for arm in shown.experiment.arms if arm.label in shown.theory.own}
+    if not methods:
+        return
+    method = next(iter(methods.values()))
+    assert isinstance(method, GradientMethod)
+    told = {label: found for label, found in shown.theory.own.items() if found is not None}
+    st.subheader("Your own schedule", anchor=False)
+    left, right = st.columns([7, 4], gap="medium")
+    with left:
+        _handles(method.knots, told)
+    with right:
+        _shapes()
+        _worth(told, [label for label in methods if label not in told])
+        with st.expander("As a table"):
+            _table(method.knots)
+
+
+def _handles(knots: drawn.Knots, told: Mapping[str, Compared]) -> None:
+    known, best = [], next(iter(told), None)
+    if best is not None:
+        noise = told[best].noise
+        across = np.unique(np.rint(np.linspace(0, len(noise) - 1, 100)).astype(int))
+        places = UP.place(noise[across]).tolist()
+        known = list(zip((across / max(len(noise) - 1, 1)).tolist(), places, strict=True))
+    sheet = Sheet(ACROSS, UP, known, None, PLACES, HEIGHT)
+    at = [(knot + drawn.LIMIT) / (2 * drawn.LIMIT) for knot in knots]
+    label = "Your noise schedule: six handles for the noise from the first step to the last"
+    curve.draw(HANDLES, sheet, at, label, _moved, keys=KEYS, edition=_edition(HANDLES, knots))
+    st.caption(HOW if best is None else f"{HOW} Dashed: the {_best(told[best])} schedule of {best}, as far as it fits.")
+
+
+def _moved() -> None:
+    places = curve.values(HANDLES, len(PLACES))
+    if places is not None:
+        knots = tuple(round((2 * place - 1) * drawn.LIMIT, 2) + 0.0 for place in places)
+        _remember(HANDLES, knots)
+        Panel(PREFIX).write({FIELD: knots})
+
+
+def _shapes() -> None:
+    with st.container(horizontal=True, gap="small"):
+        for name, knots in drawn.SHAPES.items():
+            st.button(name, key=f"{PREFIX}_shape_{name}", on_click=_take, args=(knots,))
+
+
+def _take(knots: drawn.Knots) -> None:
+    Panel(PREFIX).write({FIELD: knots})
+
+
+def _worth(told: Mapping[str, Compared], without: list[str]) -> None:
+    """The predicted errors, without a run."""
+    if told:
+        first = next(iter(told.values()))
+        best = _best(first)
+        st.markdown(f"**Excess loss after the last step, {'expected' if first.exact else 'at most'}**")
+        for label, found in told.items():
+            numbers = f"yours **{short(found.yours)}**, even {short(found.even)}, {best} {short(found.optimal)}"
+            st.markdown(f"{label}: {numbers}.")
+        st.caption(f"{EXACT if first.exact else BOUND} {OPTIMAL if first.proven else RECOMMENDED}")
+    if without:
+        st.caption(f"Nothing is known of {', '.join(without)} before a run.")
+
+
+def _best(found: Compared) -> str:
+    return "optimal" if found.proven else "recommended"
+
+
+def _table(knots: drawn.Knots) -> None:
+    """The same numbers to type."""
+    edition = _edition(TABLE, knots)
+    editor, base = f"{TABLE}_{edition}", f"{TABLE}_base"
+    if editor not in st.session_state:
+        st.session_state[base] = knots
+    frame = pd.DataFrame({POWER: st.session_state[base]}, index=[f"{100 * place:g} %" for place in PLACES])
+    edited = st.data_editor(
+        frame.rename_axis("Of the run"),
+        key=editor,
+        column_config={
+            POWER: st.column_config.NumberColumn(
+                min_value=-drawn.LIMIT, max_value=drawn.LIMIT, step=0.01, help="Of the noise: 1 is ten times as much."
+            )
+        },
+        alt="The six numbers of your own schedule",
+    )
+    values = edited[POWER].fillna(0.0).clip(-drawn.LIMIT, drawn.LIMIT).tolist()
+    if (typed := tuple(float(value) for value in values)) != knots:
+        _remember(TABLE, typed)
+        Panel(PREFIX).later(FIELD, typed)
+        st.rerun()
+
+
+def _edition(part: str, knots: drawn.Knots) -> int:
+    """How often the numbers have changed otherwise than by this part, which then has to take them."""
+    seen, edition = st.session_state.get(f"{STATE}_{part}", (knots, 0))
+    if seen != knots:
+        edition += 1
+    st.session_state[f"{STATE}_{part}"] = knots, edition
+    return int(edition)
+
+
+def _remember(part: str, knots: drawn.Knots) -> None:
+    """These numbers come of this part."""
+    _, edition = st.session_state.get(f"{STATE}_{part}", (knots, 0))
+    st.session_state[f"{STATE}_{part}"] = knots, edition
