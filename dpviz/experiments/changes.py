@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpviz.numbers import short
-from dpviz.specification import Control, Specification
+from dpviz.specification import Control, Specification, address_text
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Change:
     def _text(self, value: Any) -> str:
         if self.control is not None and self.control.options:
             return self.control.options[value]
+        if self.control is not None and self.control.count:
+            return address_text(value)
         if isinstance(value, Specification):
             return value.kind.rpartition(".")[2].replace("_", " ")
         if isinstance(value, bool) or value is None:
@@ -63,7 +65,7 @@ def changes(before: Specification, after: Specification, path: str = "") -> Iter
 def _differing(before: Any, after: Any, path: str, control: Control | None) -> Iterator[Change]:
     if isinstance(before, Specification) and isinstance(after, Specification):
         yield from changes(before, after, path)
-    elif isinstance(before, tuple) and isinstance(after, tuple) and len(before) == len(after):
+    elif control is None and isinstance(before, tuple) and isinstance(after, tuple) and len(before) == len(after):
         for place, (one, other) in enumerate(zip(before, after, strict=True)):
             yield from _differing(one, other, f"{path}.{place}", control)
     elif before != after:

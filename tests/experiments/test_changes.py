@@ -30,3 +30,8 @@ def test_what_is_of_another_kind_is_one_change() -> None:
     assert [change.path for change in changes(before, after)] == ["problem", "budget", "replicates"]
     budget = next(change for change in changes(before, after) if change.path == "budget")
     assert budget.title == "Budget" and budget.texts == ("pure", "approximate")
+
+
+def test_a_field_of_several_numbers_is_one_change() -> None:
+    (change,) = changes(experiment(), experiment(knots=(0.5, 0.0, 0.0, 0.0, 0.0, -1.25)))
+    assert change.path == "arms.0.algorithm.knots" and change.texts == ("0,0,0,0,0,0", "0.5,0,0,0,0,-1.25")

@@ -80,6 +80,11 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
             return self.hue, 2 if self.horizon == "bound" else 0
         return self.hue, 1 if self.schedule == "optimal" else 3
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether its schedule is one's own."""
+        return self.schedule == "own"
+
     # ------------------------------------------------------------------------------------------------- the update rule
 
     @abstractmethod

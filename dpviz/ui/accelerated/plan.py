@@ -64,7 +64,7 @@ def predict(experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
             exact[arm.label] = method.expected_on_quadratic(plan)
         if not plan.private:
             continue
-        if method.schedule == "own":
+        if method.is_drawn:
             own[arm.label] = compare(method, plan)
         bound = method.error_bound(plan)
         if bound is None:
