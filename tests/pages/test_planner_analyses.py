@@ -126,7 +126,17 @@ def test_ranges_are_asked_for_and_never_guessed(load: Load) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[", "{}", "[[]]", '["abcdefg"]', "[[1,2,3,4,5,6,7]]", "[[[1],{},NaN,1e999,[],null,2]]", "[" * 9999]
+    "text",
+    [
+        "[",
+        "{}",
+        "[[]]",
+        '["abcdefg"]',
+        "[[1,2,3,4,5,6,7]]",
+        "[[[1],{},NaN,1e999,[],null,2]]",
+        '[["Odd","Magic",true,{},[1],true,false]]',
+        "[" * 9999,
+    ],
 )
 def test_a_table_that_cannot_be_read_is_never_a_traceback(load: Load, text: str) -> None:
     app = planner(load, ANALYSES, analyses=text)
