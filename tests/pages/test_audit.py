@@ -144,6 +144,11 @@ def test_the_visitor_guesses_on_practice_runs_before_anything_is_shown(load: Loa
     assert any("your threshold" in alt for alt in charts(app))
     again = ended(app.button(key="audit_again").click().run())
     assert again.number_input(key="audit_seed").value == 1 and not again.success  # fresh noise, unseen
+    assert again.toggle(key="audit_guess").set_value(False).run().success  # a look at them
+    again.toggle(key="audit_guess").set_value(True).run()
+    again.number_input(key="audit_threshold").set_value(0.2).run()
+    again.button(key="audit_count").click().run()
+    assert "Your threshold 0.2 would prove ε ≥" in words(again) and "it proves nothing" in words(again)
 
 
 def test_what_would_take_too_long_is_refused_with_what_would_fit(load: Load) -> None:

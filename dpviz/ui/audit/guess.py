@@ -11,7 +11,7 @@ from dpviz.ui.audit import results, texts
 from dpviz.ui.audit.verdict import proven_at, verdict
 from dpviz.ui.controls import Panel
 
-_SEEN = "_seen"
+_SEEN, _SHOWN = "_seen", "_shown"
 
 
 def wanted(panel: Panel) -> bool:
@@ -23,8 +23,13 @@ def wanted(panel: Panel) -> bool:
 
 def seen(panel: Panel, auditing: Auditing) -> float | None:
     """The threshold with which the visitor has asked to see this audit; None before that."""
-    text, threshold = st.session_state.get(panel.key(_SEEN), ("", None))
+    text, threshold, _ = st.session_state.get(panel.key(_SEEN), ("", None, False))
     return threshold if text == auditing.to_json() else None
+
+
+def shown(panel: Panel, auditing: Auditing) -> None:
+    """Remember that the visitor sees what this audit has found: a threshold that is placed after that proves nothing."""
+    st.session_state.setdefault(panel.key(_SHOWN), set()).add(auditing.to_json())
 
 
 def place(panel: Panel, auditing: Auditing, progress: Progress) -> None:
@@ -53,13 +58,14 @@ def place(panel: Panel, auditing: Auditing, progress: Progress) -> None:
         icon=":material/lock:",
         disabled=not usable,
         on_click=_see,
-        args=(panel.key(_SEEN), auditing.to_json(), threshold),
+        args=(panel, auditing.to_json(), threshold),
     )
     results.scores(auditing, progress, threshold, practice=True).show(panel)
 
 
-def _see(key: str, text: str, threshold: float) -> None:
-    st.session_state[key] = text, threshold
+def _see(panel: Panel, text: str, threshold: float) -> None:
+    blind = text not in st.session_state.get(panel.key(_SHOWN), ())
+    st.session_state[panel.key(_SEEN)] = text, threshold, blind
 
 
 def score(panel: Panel, auditing: Auditing, progress: Progress, threshold: float) -> None:
@@ -69,9 +75,13 @@ def score(panel: Panel, auditing: Auditing, progress: Progress, threshold: float
         return
     mine, best = proven_at(auditing, progress, threshold), found.looks[-1].bound
     beside = "as much as" if mine == best else "more than" if mine > best else "less than"
+    proves, fixed = "proves", "Both were fixed before these runs were seen."
+    if not st.session_state[panel.key(_SEEN)][-1]:
+        proves = "would prove"
+        fixed = "But you had seen these runs before you placed it, so it proves nothing: take another round."
     st.markdown(
-        f"**Your threshold {short(threshold)} proves {symbol} ≥ {short(mine)}**, {beside} the attacker's "
-        f"{short(found.attack.threshold)}: {short(best)}. Both were fixed before these runs were seen."
+        f"**Your threshold {short(threshold)} {proves} {symbol} ≥ {short(mine)}**, {beside} the attacker's "
+        f"{short(found.attack.threshold)}: {short(best)}. {fixed}"
     )
     if st.button(
         "Another round",

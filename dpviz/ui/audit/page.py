@@ -66,6 +66,7 @@ def _draw(panel: Panel, guessing: bool) -> None:
     threshold = guess.seen(panel, auditing) if guessing else None
     if guessing and threshold is None:
         return
+    guess.shown(panel, auditing)
     verdicts.box(auditing, progress, ended)
     verdicts.cards(auditing, progress)
     if progress is None:
