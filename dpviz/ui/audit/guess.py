@@ -28,7 +28,7 @@ def seen(panel: Panel, auditing: Auditing) -> float | None:
 
 
 def shown(panel: Panel, auditing: Auditing) -> None:
-    """Remember that the visitor sees what this audit has found: a threshold that is placed after that proves nothing."""
+    """Remember that the visitor sees what this audit has found: a threshold placed after that proves nothing."""
     st.session_state.setdefault(panel.key(_SHOWN), set()).add(auditing.to_json())
 
 
