@@ -40,8 +40,12 @@ class Pin:
 
 def clean(name: str) -> str:
     """A name as it may stand in charts and texts: one line, without markup, and not long."""
+    return _without_markup(name)[:MOST_NAME]
+
+
+def _without_markup(name: str) -> str:
     kept = "".join(letter for letter in _MARKUP.sub("", name) if letter.isprintable())
-    return " ".join(kept.split())[:MOST_NAME]
+    return " ".join(kept.split())
 
 
 def from_link(packed: str) -> Pin:
@@ -92,7 +96,7 @@ def _read(part: Any) -> Pin:
     experiment = Experiment.from_json(json.dumps(part["experiment"]))
     if not experiment.problem.public:
         raise UserError("It is of somebody's own file, whose pins are never in links or files.", title="Pin not read")
-    if any(clean(arm.label) != arm.label[:MOST_NAME] for arm in experiment.arms):
+    if any(_without_markup(arm.label) != arm.label for arm in experiment.arms):
         raise UserError("A method has a name that cannot be shown.", title="Pin not read")
     return Pin(clean(part["name"]) or "Pin", experiment)
 

@@ -176,6 +176,14 @@ def test_a_file_holds_no_more_pins_than_all_pages() -> None:
         pins.from_file(pins.to_file([PIN] * 16).encode())
 
 
+@pytest.mark.parametrize("label", ["<i>x</i>", "x" * 30 + "<a href='//e.co'>here</a>", "x\n", ""])
+def test_methods_have_no_names_with_markup_however_long(label: str) -> None:
+    tree = {"name": "x", "experiment": json.loads(EXPERIMENT.to_json())}
+    tree["experiment"]["arms"][0]["label"] = label
+    with pytest.raises(UserError):
+        pins.from_link(pack(json.dumps(tree)))
+
+
 def test_names_hold_no_markup() -> None:
     assert pins.clean("  a <b>\n[x](y) :red[c] \u202e`$x$` " + "z" * 99) == "a bx(y) :redc x zzzzzzzzzzzzzz"
     linked = Pin("<a href='x'>", EXPERIMENT.replaced(arms=(ARMS[0].replaced(label="<i>x</i>"), ARMS[1])))
