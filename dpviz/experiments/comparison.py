@@ -202,7 +202,7 @@ def ends(sides: Sequence[Side], metric: str, every: bool) -> pd.DataFrame:
 def together(sides: Sequence[Side], delta: float, repeats: bool) -> Cost | None:
     """What publishing one run of every private method of all sides costs, or all their repeats; None without any.
 
-    As if all were about the same people: nobody in two tables loses more than that.
+    As if all were about the same people: who is one unit of protection of each table loses no more than that.
     """
     problems = {side.experiment.problem.to_json(): side for side in sides}
     before = [event for side in problems.values() for event in next(iter(side.plans.values())).facts.released]

@@ -30,7 +30,10 @@ EMPTY = (
     "Nothing is pinned yet. Open one of these pages, let it run, and press **Pin this run** beside its picture. Then "
     "come back: pins of all pages stand side by side here."
 )
-AS_IF = "Counted as if all were about the same people: nobody in two tables loses more than that."
+AS_IF = (
+    "Counted as if all were about the same people: who is one row, or one user, of each table loses no more than that. "
+    "A person with several rows may."
+)
 DELTA = Control("delta", "δ", "At which every ε here is read.", 1e-6, float, 1e-12, 0.1, scale="log")
 BEST, EVERY = "best", "all"
 
