@@ -79,6 +79,10 @@ class Algorithm(Specification, ABC, Generic[P, F]):
         """Hue and dash: those of the update rule, unless its settings make it another method of the catalogue."""
         return self.hue, self.dash
 
+    def released_settings(self) -> str:
+        """The settings that its releases depend on, as JSON: equal ones draw equal noise from one seed."""
+        return self.to_json()
+
     @abstractmethod
     def plan(self, facts: F, budget: Budget) -> Plan:
         """What the budget buys, from public facts only, in < 20 ms.

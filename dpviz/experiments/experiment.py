@@ -169,7 +169,8 @@ class Experiment(Specification):
 
     def release(self, arm: Arm) -> str:
         """What an arm releases, as text: its algorithm, its effective budget and the problem; not label nor repeats."""
-        return "\n".join(part.to_json() for part in (arm.algorithm, arm.budget or self.budget, self.problem))
+        parts = (part.to_json() for part in (arm.budget or self.budget, self.problem))
+        return "\n".join((arm.algorithm.released_settings(), *parts))
 
     def recorded(self, arm: Arm, plan: Plan) -> "Recorded":
         """What is recorded of an arm, by declared costs: diagnostics shall take a small part of a run."""
