@@ -12,7 +12,7 @@ Words: Nasr et al. 2023 (thresholds, Gaussian DP); Steinke, Nasr, Jagielski 2023
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import zip_longest
 
@@ -37,6 +37,7 @@ TUNING = 0.25  # of the runs, on which the threshold is chosen
 _THRESHOLDS = 200
 Row = Sequence[float]
 _SAME = 1e-9  # relative: outputs that differ by no more are equal but for rounding
+WORST, ORDINARY = "Worst case", "Ordinary row"  # canaries
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,10 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Case:
-    """A tiny worst case of one algorithm.
+    """A tiny case of one algorithm with one canary. Of cases with one title, the worst comes first.
 
-    name : of it in links, such as "nesterov". title : in words. canary : in a sentence, how D and D' differ.
+    name : of it in links, such as "nesterov". title : of the method, in words. canary : in a sentence, how D and D'
+        differ. canary_name : of it in a few words.
     budgets : under which it is audited by default, the first one shown first. data : makes the neighbours.
     runs : on each data set, of an audit that takes about `seconds` on one core.
     source : the mechanisms; others only where they are broken on purpose. score : (R,) what an attacker who knows what
@@ -81,6 +83,11 @@ class Case:
     seconds: float = 1.5
     source: type[Transcript] = Transcript
     score: Callable[[Transcript], Floats] | None = None
+    canary_name: str = WORST
+
+    def ordinary(self, canary: str, data: Callable[[], Neighbours]) -> "Case":
+        """The same method with a canary that is no worst case: a row like others in place of one that stands out."""
+        return replace(self, name=f"{self.name}_ordinary", canary=canary, data=data, canary_name=ORDINARY)
 
     @cached_property
     def neighbours(self) -> Neighbours:

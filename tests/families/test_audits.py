@@ -7,7 +7,7 @@ import pytest
 
 from dpviz import families
 from dpviz.experiments.algorithm import Algorithm
-from dpviz.experiments.audit import Audit, scores
+from dpviz.experiments.audit import ORDINARY, WORST, Audit, scores
 from dpviz.families.mirror_descent import TunedReference
 from dpviz.privacy.budgets import Budget
 from dpviz.specification import registered
@@ -15,11 +15,7 @@ from dpviz.specification import registered
 CASES = {f"{family}.{case.name}": case for family, cases in families.audits().items() for case in cases}
 AUDITS = [(name, budget) for name, case in CASES.items() for budget in case.budgets]
 FALSE_ALARM = 1e-6  # of all audits of this file together
-SLOW = {
-    "bayesian_optimization.gibo": 500,
-    "mirror_descent.bias_reduced": 500,
-    "bayesian_optimization.global_search": 1500,
-}
+SLOW = ("bayesian_optimization.gibo", "mirror_descent.bias_reduced", "bayesian_optimization.global_search")
 RUNS = 4000
 # One of every kind of release: what is attacked there must have the densities that it is thought to have.
 KINDS = {
@@ -48,7 +44,7 @@ def test_every_registered_algorithm_has_a_worst_case_and_two_budgets() -> None:
 def test_no_algorithm_tells_more_than_it_claims(name: str, budget: Budget) -> None:
     """One look; the error of each bound is such that all of them together raise a false alarm once in 10⁶ seeds."""
     confidence = 1 - FALSE_ALARM / len(AUDITS)
-    runs = RUNS // 10 if CASES[name].name in SLOW else RUNS
+    runs = RUNS // 10 if name in SLOW or CASES[name].canary_name == ORDINARY else RUNS
     verdict = Audit(CASES[name], budget, runs=runs, looks=1, confidence=confidence, seed=11).run()
     assert not verdict.violation, verdict.sentence()
     assert verdict.claim > 0 and verdict.bound >= 0
@@ -75,6 +71,31 @@ def test_the_attack_proves_most_of_what_is_claimed(name: str) -> None:
     case = CASES[name]
     verdict = Audit(case, case.budgets[1], runs=10_000, looks=1, seed=7).run()
     assert TIGHTNESS[name] < verdict.tightness <= 1
+
+
+def test_a_method_has_canaries_of_which_the_worst_comes_first() -> None:
+    for family, cases in families.audits().items():
+        for title in {case.title for case in cases}:
+            one, *others = [case for case in cases if case.title == title]
+            assert one.canary_name == WORST, (family, title)
+            assert len({case.canary_name for case in (one, *others)}) == 1 + len(others)
+            assert all(type(case.algorithm) is type(one.algorithm) for case in others)
+            assert all(case.budgets == one.budgets and case.runs == one.runs for case in others)
+    assert all(f"accelerated.{case.name}_ordinary" in CASES for case in families.audits()["accelerated"][:6])
+
+
+QUICK = ("accelerated.nesterov", "accelerated.nesterov_gaussian")
+MILDER = ("accelerated.batches", "mirror_descent.vertex_sampling", "second_order.short_step", "zeroth_order.naive")
+
+
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in MILDER)])
+def test_an_ordinary_row_proves_less(name: str) -> None:
+    """In the median of five audits of one claim."""
+    worst, ordinary = CASES[name], CASES[f"{name}_ordinary"]
+    audits = [[Audit(case, case.budgets[1], 2000, 1, seed=seed) for seed in range(5)] for case in (worst, ordinary)]
+    assert audits[0][0].claim.value == audits[1][0].claim.value
+    proven, less = (np.median([audit.run().bound for audit in each]) for each in audits)
+    assert less < 0.8 * proven
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -79,6 +79,28 @@ def test_every_family_has_methods_to_attack(load: Load, family: str) -> None:
     assert canary in words(app)
 
 
+def test_a_method_is_attacked_with_another_canary_at_the_same_claim(load: Load) -> None:
+    worst = attacked(load)
+    case = families.audits()["accelerated"][0]
+    ordinary = attacked(load, audit_accelerated_gradient_descent_canary="Ordinary row")
+    assert case.canary in words(worst) and case.canary not in words(ordinary)
+    assert "the guarantee is about the worst case" in words(ordinary)
+    assert "audit_accelerated_gradient_descent_canary=Ordinary" in link(ordinary)
+    one, other = (metrics(app) for app in (worst, ordinary))
+    assert one["Claimed ε"] == other["Claimed ε"] and ordinary.success
+    assert number(other["Proven ε"].removeprefix("≥")) < 0.8 * number(one["Proven ε"].removeprefix("≥"))
+    (program,) = [code.value for code in ordinary.code if code.value.startswith("from ")]
+    assert "case='gradient_descent_ordinary'" in program and "runs=3000" in program  # as many as were set
+
+
+def test_the_saddle_is_a_canary_of_the_same_method(load: Load) -> None:
+    app = load("audit", audit_follow="false", audit_family="Second-order solutions")
+    methods = next(box for box in app.selectbox if box.label == "Method")
+    assert len(methods.options) == len(set(methods.options)) == 6
+    choose(app, "second_order_short_step_canary", "short_step_curvature")
+    assert not app.error and "their Hessians are as far apart as any" in words(app)
+
+
 QUICK = ("quieter", "one_stream", "unnoised")  # too little noise; an attacker who knows more; no noise at all
 
 
@@ -126,10 +148,11 @@ def test_a_number_out_of_range_is_named_and_nothing_runs(load: Load, settings: d
 
 def test_a_hostile_link_gets_a_sentence(load: Load) -> None:
     hostile = {"audit_family": "<script>", "audit_method_accelerated": "../../etc", RUNS: "x"}
+    hostile["audit_accelerated_gradient_descent_canary"] = "nesterov_ordinary"
     app = load("audit", audit_follow="false", **hostile)
     (toast,) = app.toast
     assert "Part of this link could not be read" in toast.value
-    assert all(name in toast.value for name in ("Family", "Method", "Runs"))
+    assert all(name in toast.value for name in ("Family", "Method", "Canary", "Runs"))
 
 
 def test_the_visitor_guesses_on_practice_runs_before_anything_is_shown(load: Load) -> None:

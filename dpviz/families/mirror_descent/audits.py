@@ -1,18 +1,22 @@
 """Tiny worst cases of games on simplices, for audits.
 
-game : 2 × 2, the sign of one row's payoffs jumps for both players' strategies; those of all others cancel.
-regression : one row's second feature jumps from 1 to -1; all others are 0.
-survey : one row moves from one cell to the opposite one; all others are as many in either.
+game : 2 × 2, the sign of one row's payoffs jumps for both of a player's strategies, of the ordinary row for one; those
+    of all others cancel.
+regression : one row's second feature jumps from 1 to -1, the ordinary row's to 0; all others are 0.
+survey : one row moves from one cell to the opposite one, the ordinary row to one beside it; all others are as many in
+    either. Where tables of both questions are measured one move tells as much as the other.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from dpviz.datasets.categories import CategoricalUpload
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.experiments.algorithm import AnyAlgorithm
-from dpviz.experiments.audit import Case, Neighbours
+from dpviz.experiments.audit import Case, Neighbours, Row
 from dpviz.families.mirror_descent.algorithms import SyntheticData, VertexSampling
 from dpviz.families.mirror_descent.baselines import (
     EuclideanGradient,
@@ -41,23 +45,23 @@ REGRESSION = "One row's second feature is 1 on D and -1 on D'; all others are 0.
 MOVED = "One row of the survey moves from one cell to the opposite one."
 
 
-def game() -> Neighbours:
-    """See above."""
+def game(first: float = -1.0) -> Neighbours:
+    """See above. first : on D', what the row says of a player's first strategy; 1 on D."""
     facts = replace(MatrixGame(data=LatentGame(strategies_x=2, strategies_y=2)).facts(), n=ROWS)
 
-    def built(sign: float) -> MatrixGameProblem:
+    def built(row: Row) -> MatrixGameProblem:
         one = np.tile([1.0, -1.0], (ROWS, 1))
         other = one.copy()
         other[1::2] *= -1
-        one[0] *= sign
+        one[0] = row
         nobody = np.zeros((2, 1)), np.zeros((2, 1))
         return MatrixGameProblem(facts, finished(Payoffs.of((Signs.pack(one.T < 0), Signs.pack(other.T < 0)), nobody)))
 
-    return Neighbours(built(1.0), built(-1.0))
+    return Neighbours(built((1.0, -1.0)), built((first, 1.0)))
 
 
-def regression() -> Neighbours:
-    """See above."""
+def regression(other: float = -1.0) -> Neighbours:
+    """See above. other : the second feature on D'."""
     facts = replace(SparseRegression(dimension=3).facts(), n=ROWS, d=5, d_x=4)
 
     def built(second: float) -> LearningGame:
@@ -65,13 +69,13 @@ def regression() -> Neighbours:
         features[0], labels[0] = (1.0, second), -1.0
         return LearningGame(facts, features, labels, 1.0, 0.0, Ball(1.0))
 
-    return Neighbours(built(1.0), built(-1.0))
+    return Neighbours(built(1.0), built(other))
 
 
-def survey() -> Neighbours:
-    """See above."""
+def survey(cell: Row = (1, 1)) -> Neighbours:
+    """See above. cell : that of the row on D'."""
     table = np.resize(np.array([[0, 0], [1, 1]], dtype=np.int16), (ROWS, 2))
-    return Neighbours.of(SURVEY, CODES, table, (0, 0), (1, 1))
+    return Neighbours.of(SURVEY, CODES, table, (0, 0), cell)
 
 
 SELECTION: tuple[Budget, ...] = (GaussianDP(mu=1.0), PureDP(epsilon=6.0))
@@ -91,7 +95,7 @@ METHODS: dict[str, tuple[AnyAlgorithm, tuple[Budget, ...]]] = {
     "multiplicative_weights": (MultiplicativeWeights(measured_queries=2), SELECTION),
     "gaussian_marginals": (GaussianMarginals(fitting_rounds=20), GAUSSIAN),
 }
-PLACES = {
+PLACES: dict[str, tuple[str, Callable[[], Neighbours]]] = {
     "anytime_sampling": (REGRESSION, regression),
     "frank_wolfe": (REGRESSION, regression),
     "synthetic_data": (MOVED, survey),
@@ -99,7 +103,7 @@ PLACES = {
     "gaussian_marginals": (MOVED, survey),
 }
 SLOW = {"bias_reduced": 5.0, "anytime_sampling": 3.5, "vertex_sampling": 2.0, "certified_sampling": 2.0}  # seconds
-CASES: tuple[Case, ...] = tuple(
+WORST: tuple[Case, ...] = tuple(
     Case(
         name,
         method.title,
@@ -112,4 +116,14 @@ CASES: tuple[Case, ...] = tuple(
     )
     for name, (method, budgets) in METHODS.items()
     for canary, data in (PLACES.get(name, (GAME, game)),)
+)
+ORDINARY = {
+    GAME: ("One row's payoffs change their sign for one of two strategies.", partial(game, 1.0)),
+    REGRESSION: ("One row's second feature is 1 on D and 0 on D', as all others are.", partial(regression, 0.0)),
+    MOVED: ("One row of the survey moves to the next cell: one of its two answers changes.", partial(survey, (0, 1))),
+}
+MEASURED = ("multiplicative_weights", "gaussian_marginals")
+CASES: tuple[Case, ...] = (
+    *WORST,
+    *(case.ordinary(*ORDINARY[case.canary]) for case in WORST if case.name not in MEASURED),
 )

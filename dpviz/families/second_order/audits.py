@@ -1,8 +1,9 @@
-"""Tiny worst cases of second-order methods, for audits: one that gradients tell, and one that Hessians tell.
+"""Tiny cases of second-order methods, for audits: one that gradients tell, one that Hessians tell, an ordinary one.
 
 From the start, far out along the first axis, the loss is steepest where a row has the margin 1/√3. Two such rows that
 are mirror images have gradients as far apart as any two. At 0, where no row has a gradient, the Hessians of e₁ and e₂
-are as far apart as any two. All other rows are 0, in the middle of their declared ranges.
+are as far apart as any two. All other rows are 0, in the middle of their declared ranges, and so is the ordinary row on
+D'.
 """
 
 import numpy as np
@@ -27,6 +28,8 @@ GRADIENTS = (
 HESSIANS = (
     "One row is (1, 0) on D and (0, 1) on D': at the saddle where runs begin their Hessians are as far apart as any."
 )
+ORDINARY = "One row lies where the loss is steepest on D, and is 0 on D', as all others are: there it has no gradient."
+SADDLE = "Worst case at a saddle"
 BUDGETS = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
 SAMPLED = (ApproximateDP(epsilon=4.0, delta=1e-3), ApproximateDP(epsilon=16.0, delta=1e-3))
 
@@ -44,6 +47,12 @@ def gradients() -> Neighbours:
     return _pair(FAR, (along, across), (along, -across))
 
 
+def ordinary() -> Neighbours:
+    """Far out, with one mirror image only."""
+    along = 1 / np.sqrt(3) / float(FAR.starting_point()[0, 0])
+    return _pair(FAR, (along, float(np.sqrt(1 - along**2))), (0.0, 0.0))
+
+
 def hessians() -> Neighbours:
     """At the saddle."""
     return _pair(ZERO, (1.0, 0.0), (0.0, 1.0))
@@ -58,21 +67,23 @@ METHODS: dict[str, NonconvexMethod] = {
     "mini_batch_trust_region": MiniBatchTrustRegion(iterations=2, gradient_target=0.01, batch_fraction=0.5),
 }
 CURVED = {name: METHODS[name].replaced(gradient_target=0.3) for name in ("short_step", "line_search", "trust_region")}
+WORST: tuple[Case, ...] = tuple(
+    Case(
+        name,
+        method.title,
+        method,
+        GRADIENTS,
+        SAMPLED if "mini" in name else BUDGETS,
+        gradients,
+        seconds=5.0 if name == "mini_batch_trust_region" else 1.9,
+    )
+    for name, method in METHODS.items()
+)
 CASES: tuple[Case, ...] = (
+    *WORST,
     *(
-        Case(
-            name,
-            method.title,
-            method,
-            GRADIENTS,
-            SAMPLED if "mini" in name else BUDGETS,
-            gradients,
-            seconds=5.0 if name == "mini_batch_trust_region" else 1.9,
-        )
-        for name, method in METHODS.items()
-    ),
-    *(
-        Case(f"{name}_curvature", f"{method.title}, at a saddle", method, HESSIANS, BUDGETS, hessians)
+        Case(f"{name}_curvature", method.title, method, HESSIANS, BUDGETS, hessians, canary_name=SADDLE)
         for name, method in CURVED.items()
     ),
+    *(case.ordinary(ORDINARY, ordinary) for case in WORST),
 )

@@ -1,7 +1,8 @@
 """Tiny worst cases of methods that ask for values only, for audits.
 
 All rows are 0 and have the target 1 but the first: that is a 1 whose target jumps from 1 to -1, so its loss rises along
-every direction along which it fell. Its place in a leaf is public, as the order of the rows is.
+every direction along which it fell. Its place in a leaf is public, as the order of the rows is. The ordinary row is a 0
+on D', as all others.
 """
 
 import numpy as np
@@ -25,9 +26,16 @@ def neighbours() -> Neighbours:
     return Neighbours.of(PROBLEM, IDENTITY, table, (1.0, 1.0), (1.0, -1.0))
 
 
+def ordinary() -> Neighbours:
+    """See above."""
+    table = np.tile([0.0, 1.0], (ROWS, 1))
+    return Neighbours.of(PROBLEM, IDENTITY, table, (1.0, 1.0), (0.0, 1.0))
+
+
 CANARY = "One row has the target 1 on D and -1 on D': its loss rises along every direction along which it fell."
+ORDINARY = "One row is 1 on D and 0 on D', as all others are: on D' its loss is the same in every direction."
 BUDGETS = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
-CASES: tuple[Case, ...] = tuple(
+WORST: tuple[Case, ...] = tuple(
     Case(name, method.title, method, CANARY, BUDGETS, neighbours)
     for name, method in {
         "variance_reduced": VarianceReduced(iterations=2, epoch_length=2),
@@ -36,3 +44,4 @@ CASES: tuple[Case, ...] = tuple(
         "first_order": FirstOrder(descent_steps=3),
     }.items()
 )
+CASES: tuple[Case, ...] = (*WORST, *(case.ordinary(ORDINARY, ordinary) for case in WORST))

@@ -1,4 +1,4 @@
-"""What is audited: a method, or a mistake made on purpose; what it claims, and how often it runs."""
+"""What is audited: a method with a canary, or a mistake made on purpose; what it claims, and how often it runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,9 +7,11 @@ from typing import Any
 import streamlit as st
 
 from dpviz import families
+from dpviz.experiments.audit import ORDINARY, Case
 from dpviz.experiments.auditing import BROKEN, Auditing, mistake_named
 from dpviz.privacy.budgets import Budget
 from dpviz.ui import families as pages
+from dpviz.ui.audit import texts
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 
@@ -50,19 +52,21 @@ def controls(panel: Panel) -> Chosen:
             "Each was made in code or in proofs, and each is caught.",
         )
         rest = panel.specification(Auditing, ["mended"])
-        budgets, usual = (mistakes[name].budget,), mistakes[name].runs
+        budgets, usual, prefix = (mistakes[name].budget,), mistakes[name].runs, f"{family}_{name}"
     else:
-        offered = {case.name: case for case in cases[family]}
-        name = panel.choice(
+        worst = {case.title: case for case in reversed(cases[family])}  # of each method the first, its worst case
+        methods = {case.name: case.title for case in cases[family] if worst[case.title] is case}
+        method = panel.choice(
             f"method_{family}",
             "Method",
-            {name: case.title for name, case in offered.items()},
-            next(iter(offered)),
+            methods,
+            next(iter(methods)),
             "The code that the method's own page runs, on data sets made for the attack.",
         )
-        budgets, usual = offered[name].budgets, offered[name].runs
+        budgets, usual = worst[methods[method]].budgets, worst[methods[method]].runs
+        prefix = f"{family}_{method}"
+        name = _canary(panel, prefix, [case for case in cases[family] if case.title == methods[method]])
     st.subheader("Claim", anchor=False)
-    prefix = f"{family}_{name}"
     budget = _budget(panel, prefix, budgets)
     st.subheader("Attack", anchor=False)
     declared = {control.name: control for control in Auditing.controls()}
@@ -71,8 +75,21 @@ def controls(panel: Panel) -> Chosen:
     return Chosen(family, name, budget, rest)
 
 
+def _canary(panel: Panel, prefix: str, cases: list[Case]) -> str:
+    """The name of one of a method's cases, the first of which is the worst."""
+    if len(cases) == 1:
+        return cases[0].name
+    return panel.choice(
+        f"{prefix}_canary",
+        "Canary",
+        {case.name: case.canary_name for case in cases},
+        cases[0].name,
+        "The row in which the two data sets differ. Another one changes neither the method nor its claim.",
+    )
+
+
 def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Budget]:
-    """The currencies in which a case is audited; each case has controls of its own, as what it takes differs."""
+    """The currencies in which a case is audited; each method has controls of its own, as what it takes differs."""
     audited = {type(budget): budget for budget in reversed(usual)}
     currencies = {name: cls for name, cls in CURRENCIES.items() if cls in audited}
     currency = next(name for name, cls in currencies.items() if cls is type(usual[0]))
@@ -93,7 +110,7 @@ def described(auditing: Auditing) -> str:
     """The two data sets, and what is wrong on purpose."""
     text = f"**The case.** {auditing.audit.case.canary}"
     if auditing.family != BROKEN:
-        return text
+        return f"{text} {texts.CANARIES}" if auditing.audit.case.canary_name == ORDINARY else text
     mistake = mistake_named(auditing.case)
     if auditing.mended:
         return f"{text} This is “{mistake.title}” without the mistake."

@@ -18,6 +18,7 @@ WORDS = (
     "audit",
     "canary",
 )
+CANARIES = "An ordinary row proves less than the worst case, and the guarantee is about the worst case."
 NONE = "No attack yet. Press Run."
 LIMITS = (
     (
@@ -28,7 +29,8 @@ LIMITS = (
     ),
     (
         "One case, a tiny one",
-        "Two data sets, one canary, few rows and steps. The code is that of the method's page, but a fault that shows "
+        "Two data sets, one canary, few rows and steps. With an ordinary row as the canary, less is proven than with "
+        "the worst one, which the guarantee is about. The code is that of the method's page, but a fault that shows "
         "on other data or in longer runs is not seen here.",
     ),
     (
