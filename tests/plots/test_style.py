@@ -131,6 +131,7 @@ def test_small_text_has_a_contrast_of_four_and_a_half_to_one(theme: str) -> None
         assert contrast(color, page) >= 4.5
     assert contrast("#FFFFFF", appearance.BUTTON[theme]) >= 4.5
     for behind in (page, side):
+        assert contrast(appearance.PRESSED[theme], behind) >= 4.5
         mixed = (
             appearance.CAPTION * int(text[i : i + 2], 16) + (1 - appearance.CAPTION) * int(behind[i : i + 2], 16)
             for i in (1, 3, 5)

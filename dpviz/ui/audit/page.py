@@ -43,7 +43,7 @@ def show() -> None:
             guess.place(panel, run.auditing, run.progress)
         if auditing is not None and run.auditing != auditing:
             st.info("Settings changed since this audit. Press Run.", icon=":material/history:")
-    st.subheader("What an audit can and cannot show", anchor=False)
+    st.header("What an audit can and cannot show", anchor=False)
     st.markdown("\n".join(f"- **{name}.** {text}" for name, text in texts.LIMITS))
     if auditing is not None:
         _python(auditing)
@@ -67,6 +67,7 @@ def _draw(panel: Panel, guessing: bool) -> None:
     if guessing and threshold is None:
         return
     guess.shown(panel, auditing)
+    st.header("What the attack has found", anchor=False)
     verdicts.box(auditing, progress, ended)
     verdicts.cards(auditing, progress)
     if progress is None:

@@ -51,7 +51,7 @@ def traffic_light(shown: PlanView) -> None:
     found: Theory = shown.theory
     if not found:
         return
-    st.subheader("Can your budget tell?", anchor=False)
+    st.header("Can your budget tell?", anchor=False)
     chosen = {label: advice.best(phases) for label, phases in found.items()}
     with st.container(horizontal=True, gap="small"):
         for label, outlook in chosen.items():
