@@ -205,7 +205,8 @@ def _chart(
     figure = compared(curves, along, title, metric == SHARE or comparison.logarithmic(sides, metric))
     released = all(curve.released for curve in curves)
     public = all(side.experiment.problem.public for side in sides)
-    raw = "Private, each run at its own budget." if released else f"**Not private**: {_raw(public)}."
+    declared = "" if public else ", if what your file holds was declared and not taken from the data"
+    raw = f"Private, each run at its own budget{declared}." if released else f"**Not private**: {_raw(public)}."
     charts.show(
         figure,
         panel.key("chart"),
