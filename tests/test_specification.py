@@ -35,6 +35,11 @@ REQUIRED = {
         "problem": {"kind": "problems.quadratic.bench"},
         "arms": [{"label": "A", "algorithm": {"kind": "families.accelerated.nesterov"}}],
     },
+    "experiments.auditing.auditing": {"family": "accelerated", "case": "gradient_descent"},
+    "experiments.budget_lessons.released": {
+        "means": {"kind": "privacy.noisy_means.noisy_means"},
+        "budget": {"kind": "privacy.budgets.pure"},
+    },
     "privacy.analyses.analyses": {"statistics": [{"kind": "privacy.analyses.count"}]},
     "experiments.sweep.axis": {"fields": ["budget.epsilon"], "values": [1.0, 2.0]},
     "experiments.sweep.sweep": {
