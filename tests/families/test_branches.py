@@ -47,8 +47,9 @@ def followed(seen: dict[CodeType, set[int]]) -> Iterator[None]:
 
 
 def is_pause(statement: ast.stmt) -> bool:
-    """Whether a statement only pauses, or hands out the latest snapshot once more."""
-    return isinstance(statement, ast.Expr) and ast.unparse(statement) in ("yield", "yield latest")
+    """Whether a statement only pauses, or hands out the latest snapshot once more, with how far the next one is."""
+    written = ast.unparse(statement)
+    return written in ("yield", "yield latest") or written.startswith("latest.within = ")
 
 
 @cache
@@ -61,6 +62,8 @@ def guarded(path: str) -> frozenset[int]:
             found.append(node)
         elif isinstance(node, ast.If) and ("mistake" in ast.unparse(node.test) or all(map(is_pause, node.body))):
             found += node.body
+        elif isinstance(node, ast.While):
+            found += filter(is_pause, node.body)
     return frozenset(line for node in found for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
 
 
