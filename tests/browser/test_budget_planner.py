@@ -165,9 +165,10 @@ def test_columns_of_a_file_become_analyses_a_report_and_a_notebook_that_computes
     ("name", "settings"),
     [
         ("narrow", {"viewport": {"width": 390, "height": 900}}),
-        pytest.param("dark", {"color_scheme": "dark"}, marks=pytest.mark.slow),
+        ("dark", {"color_scheme": "dark"}),
     ],
 )
+@pytest.mark.slow
 def test_every_tab_on_a_narrow_and_on_a_dark_screen(visit: Visit, name: str, settings: dict[str, object]) -> None:
     page = visit("/budget_planner", **settings)
     for tab in TABS:

@@ -101,6 +101,7 @@ def test_a_table_with_groups_from_upload_to_the_losses_of_its_groups(visit: Visi
     ready(page)
 
 
+@pytest.mark.slow
 def test_the_synthetic_table_can_be_downloaded(visit: Visit) -> None:
     page = visit(address(mirror_problem="Synthetic data", mirror_draws=16))
     run(page)

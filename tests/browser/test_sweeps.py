@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Visit, drawn, part, ready
 
 POINTS = 8
-SETTINGS = f"accel_follow=false&accel_iterations=250&accel_vary_epsilon_values={POINTS}"
+SETTINGS = f"accel_follow=false&accel_iterations=150&accel_vary_epsilon_values={POINTS}"
 TRIES = count()  # a second try asks for other points: the first may have left its own in the store
 
 
