@@ -19,7 +19,7 @@ from dpviz.experiments.algorithm import (
     Snapshot,
 )
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.trace import Lane, Trace, recorded_points, recording_grid
+from dpviz.experiments.trace import CLOUD, Lane, Trace, recorded_points, recording_grid
 from dpviz.pauses import Parts, between, finished
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
@@ -301,6 +301,8 @@ class _Run:
         self._recording: Parts[None] | None = None
         most = LAST_RECORD / len(experiment.arms)
         self._patient, self._dearly = recorded.once <= most, recorded.dearly <= most
+        kept = 2 * experiment.replicates * len(recorded.iterations) <= CLOUD
+        self._plane = experiment.problem.plane if kept else None
 
     def advance(self) -> Snapshot | None:
         """The next snapshot, recorded if it is on the grid; None when the arm has finished.
@@ -330,7 +332,8 @@ class _Run:
         if snapshot.internal:
             found = yield from self._problem.evaluate_in_parts(snapshot.internal, dear)
             diagnostics |= {INTERNAL + name: value for name, value in found.items()}
-        self._lane.append(snapshot, diagnostics, self.seconds, self._spent(snapshot.iteration))
+        places = None if self._plane is None else self._plane.project(snapshot.output)
+        self._lane.append(snapshot, diagnostics, self.seconds, self._spent(snapshot.iteration), places)
 
     def _spent(self, iteration: int) -> np.ndarray | None:
         """(R,) what each replicate has been charged so far, before the run included, in the lane's currency."""

@@ -94,6 +94,8 @@ def _rows(lane: Lane, first: int) -> dict[str, np.ndarray]:
     found["statuses"] = np.array(codes, dtype=np.uint8)
     if lane.spent:
         found["spent"] = np.array(lane.spent[first:])
+    if lane.cloud:
+        found["cloud"] = np.array(lane.cloud[first:])
     for kind, series in (("values", lane.values), ("path", lane.path)):
         # A path that is not kept, and a metric that is not recorded yet, are known by name all the same.
         found |= {f"{kind}/{name}": np.array(rows[first:]) for name, rows in series.items()}
@@ -128,6 +130,8 @@ def _extend_lane(lane: Lane, described: Mapping[str, Any], found: Mapping[str, n
             _put(lane.path.setdefault(key, []), first, array.copy())
     if "spent" in found:
         _put(lane.spent, first, found["spent"].copy())
+    if "cloud" in found:
+        _put(lane.cloud, first, found["cloud"].copy())
     output = {name.partition("/")[2]: array.copy() for name, array in found.items() if name.startswith("output/")}
     lane.output = output or lane.output
     _put(lane.statuses, first, [tuple(_WORDS[code] for code in row) for row in found["statuses"].tolist()])

@@ -13,6 +13,8 @@ from dpviz.problems.base import Metric
 ROWS = 2_000  # the most rows that a trace keeps per arm
 UNNOTICED = 0.02  # seconds
 PATH = 40_000  # numbers of the largest output whose path is kept
+CLOUD = 100_000  # numbers of the places of an arm: 250 records of 200 replicates
+FARTHEST = 3e38  # a place, as a float32
 RUNNING: Status = "running"
 
 
@@ -45,6 +47,8 @@ class Lane:
         plan ends it. statuses : k times a word on each replicate; status : the last ones.
     path : the outputs of the first replicate at each recorded iteration, k arrays (d,) float32 per name; released, if
         the arm is private. Empty where they are too large to keep, and where `keeps_path` is False.
+    cloud : where the replicates are in the plane of the problem at each recorded iteration, k arrays (R, 2) float32,
+        finite; empty without a plane, and where they are too many to keep.
     """
 
     metrics: tuple[Metric, ...]
@@ -55,6 +59,7 @@ class Lane:
     values: dict[str, list[np.ndarray]] = field(default_factory=dict)
     output: Mapping[str, np.ndarray] = field(default_factory=dict)
     path: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    cloud: list[np.ndarray] = field(default_factory=list)
     statuses: list[tuple[Status, ...]] = field(default_factory=list)
     spent: list[np.ndarray] = field(default_factory=list)
     stopped_at: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
@@ -73,7 +78,7 @@ class Lane:
     @property
     def bytes(self) -> int:
         """What its arrays weigh, in bytes."""
-        series = (*self.values.values(), *self.path.values(), self.spent, list(self.output.values()))
+        series = (*self.values.values(), *self.path.values(), self.cloud, self.spent, list(self.output.values()))
         return sum(array.nbytes for arrays in series for array in arrays)
 
     def released(self, metric: Metric) -> bool:
@@ -95,6 +100,7 @@ class Lane:
             values=values,
             output={},
             path={},
+            cloud=[],
             statuses=self.statuses[-1:],
             spent=self.spent[-1:],
         )
@@ -112,10 +118,12 @@ class Lane:
         diagnostics: Mapping[str, np.ndarray],
         seconds: float,
         spent: np.ndarray | None = None,
+        places: np.ndarray | None = None,
     ) -> None:
         """Record one iteration. The iteration number comes last: readers take the length of that list once.
 
         diagnostics : dear ones may be missing. Of an iteration that was recorded before they are filled in.
+        places : (R, 2) in the plane of the problem; those of replicates that diverged may be anything.
         """
         if self.iterations and self.iterations[-1] == snapshot.iteration:
             for name, value in diagnostics.items():
@@ -134,6 +142,8 @@ class Lane:
                 kept.append(value[0].astype(np.float32))
         if spent is not None:
             self.spent.append(np.array(spent, dtype=float))
+        if places is not None:
+            self.cloud.append(np.nan_to_num(np.clip(places, -FARTHEST, FARTHEST), nan=FARTHEST).astype(np.float32))
         replicates = len(next(iter(self.output.values())))
         self.statuses.append((RUNNING,) * replicates if snapshot.status is None else snapshot.status)
         self.seconds = seconds
@@ -217,6 +227,12 @@ class Trace:
         lane = self.lanes[arm]
         values = lane.spent[: len(lane.iterations)]
         return np.array(lane.iterations[: len(values)], dtype=int), np.array(values)
+
+    def cloud(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
+        """Iterations (k,) and where all replicates were in the problem's plane (k, R, 2); empty if none is kept."""
+        lane = self.lanes[arm]
+        places = lane.cloud[: len(lane.iterations)]
+        return np.array(lane.iterations[: len(places)], dtype=int), np.array(places)
 
     def last(self, arm: str, metric: str) -> np.ndarray:
         """(R,) the latest recorded values; empty if there are none."""

@@ -127,6 +127,24 @@ class Cost:
     value: float = 0.0
 
 
+@dataclass(frozen=True)
+class Plane:
+    """Where the replicates of a run are shown as dots. Known from settings alone: no axis reads the data.
+
+    titles : what the two axes are. project : places (R, 2) of the outputs of R replicates.
+    corners : name and place of each corner of a triangle of mixed strategies; () in a plane without bounds.
+    """
+
+    titles: tuple[str, str]
+    project: Callable[[Mapping[str, np.ndarray]], np.ndarray]
+    corners: tuple[tuple[str, float, float], ...] = ()
+
+    @classmethod
+    def of_coordinates(cls, one: int, other: int, titles: tuple[str, str]) -> "Plane":
+        """Two coordinates of the output x."""
+        return cls(titles, lambda output: output["x"][:, [one, other]])
+
+
 class ProblemSpecification(Specification, ABC):
     """The settings of a problem; knows its facts without loading data, and builds the problem."""
 
@@ -182,6 +200,16 @@ class ProblemSpecification(Specification, ABC):
     def public(self) -> bool:
         """Whether raw-data curves may be shown without asking (synthetic or published data)."""
         return True
+
+    @property
+    def plane(self) -> Plane | None:
+        """Where the outputs of all replicates are shown; None where nothing can be seen in a plane, and for data that
+        are not public: R dots would be R releases."""
+        return self._plane() if self.public else None
+
+    def _plane(self) -> Plane | None:
+        """`plane`, if the data are public."""
+        return None
 
 
 class Problem(ABC):

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.datasets.base import NO_TABLES
+from dpviz.numbers import short
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems.base import (
@@ -13,6 +14,7 @@ from dpviz.problems.base import (
     Cost,
     Facts,
     Metric,
+    Plane,
     ProblemSpecification,
     SmoothFacts,
     SmoothProblem,
@@ -74,6 +76,12 @@ class Quadratic(ProblemSpecification):
         """There is no table: a row of a batch is only drawn."""
         seconds, drawn = 1e-8 * facts.d, facts.n * SECONDS_PER_MARK
         return Cost(seconds, SECONDS_PER_NUMBER, diagnostic=seconds, replicate=64.0 * facts.d, batch=drawn)
+
+    def _plane(self) -> Plane:
+        """The directions of the smallest and the largest eigenvalue: there methods differ most."""
+        flat, steep = (short(value) for value in self.eigenvalues()[[0, -1]].tolist())
+        titles = f"Flattest direction, curvature {flat}", f"Steepest direction, curvature {steep}"
+        return Plane.of_coordinates(0, self.dimension - 1, titles)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "QuadraticProblem":
         return QuadraticProblem(self.facts())

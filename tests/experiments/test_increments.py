@@ -43,6 +43,9 @@ def same_lane(one: Lane, other: Lane) -> None:
             assert [row.tobytes() for row in rows] == [row.tobytes() for row in theirs[name]]
             assert all(a.dtype == b.dtype and a.shape == b.shape for a, b in zip(rows, theirs[name], strict=True))
     assert [row.tobytes() for row in one.spent] == [row.tobytes() for row in other.spent]
+    assert [(row.dtype, row.shape, row.tobytes()) for row in one.cloud] == [
+        (row.dtype, row.shape, row.tobytes()) for row in other.cloud
+    ]
     assert {name: array.tobytes() for name, array in one.output.items()} == {
         name: array.tobytes() for name, array in other.output.items()
     }
@@ -104,7 +107,7 @@ def test_the_ends_of_a_trace_are_its_last_numbers(experiment: Experiment) -> Non
         for metric in lane.metrics:
             np.testing.assert_array_equal(whole.last(label, metric.name), ends.last(label, metric.name))
         assert ends.lanes[label].iterations == lane.iterations[-1:] and ends.lanes[label].status == lane.status
-        assert not ends.lanes[label].output and not ends.lanes[label].path
+        assert not ends.lanes[label].output and not ends.lanes[label].path and not ends.lanes[label].cloud
 
 
 def test_large_outputs_travel_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,3 +118,22 @@ def test_readers_see_whole_rows_while_a_writer_appends() -> None:
             wrong.append(("frame", len(frame)))
     writer.join()
     assert wrong == [] and len(trace.lanes["A"].iterations) == 1_500
+
+
+def test_places_are_kept_as_finite_numbers_and_go_with_the_rest() -> None:
+    trace = recorded([])
+    assert trace.lanes["B"].iterations == [] and not len(trace.cloud("B")[1])
+    lane, places = trace.lanes["A"], np.array([[0.5, -1e300], [np.nan, np.inf], [1.0, 2.0]])
+    for t in (0, 4):
+        lane.append(snapshot(t), {"objective_gap": np.zeros(3)}, 0.0, places=places)
+    places[:] = 0.0
+    iterations, found = trace.cloud("A")
+    assert iterations.tolist() == [0, 4] and found.shape == (2, 3, 2) and found.dtype == np.float32
+    assert found[1, 0, 0] == 0.5 and np.isfinite(found).all() and (np.abs(found[:, 1]) > 1e38).all()
+    without = Lane((GAP, SPENT))
+    for t in (0, 4):
+        without.append(snapshot(t), {"objective_gap": np.zeros(3)}, 0.0)
+    assert lane.bytes - without.bytes == 2 * 3 * 2 * 4
+    assert not lane.end().cloud and len(lane.without_diagnostics().cloud) == 2
+    lane.private = False
+    assert not trace.visible(False).lanes.get("A") and trace.visible(True).cloud("A")[1].shape == (2, 3, 2)

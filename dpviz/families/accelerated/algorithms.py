@@ -201,11 +201,12 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         facts = plan.facts
         assert isinstance(facts, SmoothFacts)
         spectrum = np.array(facts.eigenvalues) if eigenvalues is None else eigenvalues
-        variance = (2.0 if self.noise == "laplace" else 1.0) * plan.noise["gradient"] ** 2
-        steps = self.steps(facts, plan.iterations)
-        return quadratic.expected_gap(
-            steps, self.dynamics, spectrum, np.full(len(spectrum), facts.start), variance
-        ).total
+        start, steps = np.full(len(spectrum), facts.start), self.steps(facts, plan.iterations)
+        return quadratic.expected_gap(steps, self.dynamics, spectrum, start, self.noise_variance(plan)).total
+
+    def noise_variance(self, plan: Plan) -> np.ndarray:
+        """(T,) variance of the noise in every coordinate of each step's gradient."""
+        return (2.0 if self.noise == "laplace" else 1.0) * plan.noise["gradient"] ** 2
 
 
 def _norms(x: np.ndarray) -> np.ndarray:

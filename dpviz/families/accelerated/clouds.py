@@ -1,0 +1,40 @@
+"""Where the runs of a method should be in the plane of a quadratic, from the plan alone: no data, no run."""
+
+import math
+
+import numpy as np
+
+from dpviz.experiments.plan import Plan
+from dpviz.families.accelerated import quadratic
+from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.plots.landscape import Ground
+from dpviz.problems.base import SmoothFacts
+
+SHARE = 0.9  # of the runs
+REACH = math.sqrt(-2 * math.log(1 - SHARE))  # 2.146 standard deviations: of a Gaussian in a plane they hold that share
+
+
+def ellipse(method: GradientMethod, plan: Plan) -> tuple[np.ndarray, np.ndarray] | None:
+    """Centres (T+1, 2) and half axes (T+1, 2) of the ellipses that hold about 90 % of the runs after each step, in the
+    plane of the smallest and the largest eigenvalue. None where the spectrum is not known; inf where a method is
+    unstable.
+
+    Mean and variance of both coordinates are exact (`quadratic.moments`), and they are independent. That they are
+    Gaussian is exact for Gaussian noise; sums of Laplace noise are so roughly.
+    """
+    facts = plan.facts
+    assert isinstance(facts, SmoothFacts)
+    if not facts.eigenvalues:
+        return None
+    steps, ends = method.steps(facts, plan.iterations), [facts.eigenvalues[0], facts.eigenvalues[-1]]
+    centres, variance = quadratic.moments(steps, method.dynamics, ends, facts.start, method.noise_variance(plan))
+    half_axes = REACH * np.sqrt(np.maximum(variance, 0.0))  # rounding
+    return np.nan_to_num(centres.T, nan=np.inf, neginf=-np.inf, posinf=np.inf), np.where(
+        np.isnan(half_axes.T), np.inf, half_axes.T
+    )
+
+
+def ground(facts: SmoothFacts, x: np.ndarray, y: np.ndarray) -> Ground:
+    """F on a grid of the same plane, x (k,) and y (m,), all other coordinates at the minimum; exact, and public."""
+    across, up = facts.eigenvalues[0] * x**2, facts.eigenvalues[-1] * y**2
+    return Ground(x, y, 0.5 * (across + up[:, None]))

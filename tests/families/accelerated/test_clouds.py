@@ -1,0 +1,59 @@
+"""The theory of a cloud: about 90 % of the runs are where the plan says, and the ground is the objective."""
+
+import numpy as np
+import pytest
+
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, clouds
+from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
+from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.quadratic import Quadratic
+
+RUNS = 200
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_the_ellipse_holds_nine_runs_of_ten(noise: str) -> None:
+    """At one step the share may differ by four standard deviations; over all of them, which are not independent, it is
+    known to 1 %, and sums of Laplace noise miss it by as much."""
+    methods = (GradientDescent, Nesterov, HeavyBall, MultistageNesterov)
+    arms = tuple(Arm(label=cls.title, algorithm=cls(iterations=40, noise=noise)) for cls in methods)
+    budget = PureDP(epsilon=1.0) if noise == "laplace" else ApproximateDP(epsilon=1.0, delta=1e-6)
+    experiment = Experiment(problem=Quadratic(dimension=4), arms=arms, budget=budget, replicates=RUNS)
+    plans, trace, shares = experiment.plans(), experiment.run(), []
+    for arm in arms:
+        iterations, places = trace.cloud(arm.label)
+        found = clouds.ellipse(arm.algorithm, plans[arm.label])  # type: ignore[arg-type]
+        assert found is not None and places.shape == (len(iterations), RUNS, 2)
+        centres, half_axes = (part[iterations[1:], None] for part in found)
+        assert (found[0][0] == 1).all() and (found[1][0] == 0).all(), "all begin at one place"
+        inside = (((places[1:] - centres) / half_axes) ** 2).sum(axis=2) <= 1
+        shares.append(inside.mean(axis=1))
+    assert np.abs(np.array(shares) - clouds.SHARE).max() < 4 * np.sqrt(0.9 * 0.1 / RUNS)
+    assert np.mean(shares) == pytest.approx(clouds.SHARE, abs=0.02)
+
+
+def test_without_noise_the_ellipse_is_the_run() -> None:
+    arm = Arm(label="A", algorithm=Nesterov(iterations=12), budget=NoPrivacy())
+    experiment = Experiment(problem=Quadratic(start=-2.0, dimension=3), arms=(arm,), replicates=1)
+    iterations, places = experiment.run().cloud("A")
+    found = clouds.ellipse(arm.algorithm, experiment.plans()["A"])  # type: ignore[arg-type]
+    assert found is not None and (found[1] == 0).all()
+    assert places[:, 0] == pytest.approx(found[0][iterations], rel=1e-6)
+
+
+def test_there_is_no_ellipse_without_a_spectrum() -> None:
+    facts, method = LogisticRegression().facts(), Nesterov(iterations=3)
+    assert clouds.ellipse(method, method.plan(facts, PureDP(epsilon=1.0))) is None
+
+
+def test_the_ground_is_the_objective() -> None:
+    quadratic = Quadratic(dimension=5)
+    x, y = np.linspace(-1, 2, 4), np.linspace(-3, 1, 3)
+    ground = clouds.ground(quadratic.facts(), x, y)
+    places = np.zeros((12, 5))
+    places[:, 0], places[:, -1] = np.tile(x, 3), np.repeat(y, 4)
+    assert quadratic.plane is not None
+    assert quadratic.plane.project({"x": places}) == pytest.approx(places[:, [0, -1]])
+    gaps = quadratic.build().evaluate({"x": places})["objective_gap"]
+    assert ground.values.ravel() == pytest.approx(gaps, rel=1e-12)
