@@ -46,14 +46,12 @@ with st.sidebar:
 drawn: Shown = []
 if budget is not None and means is not None:
     with worth:
-        st.info(f"**Who is protected: {means.relation}.** {planner_view.protected(means)}", icon=":material/group:")
+        who = st.container()
         st.header("What this guarantee is worth", anchor=False)
         planner_view.currencies(budget, delta)
         words, chart = st.columns(2)
         with words:
             planner_view.consequences(budget, means.relation)
-        with chart:
-            drawn += planner_view.attack_chart(budget, means)
     with buys:
         st.header("What it buys", anchor=False)
         st.caption(
@@ -61,6 +59,7 @@ if budget is not None and means is not None:
             "analyses**: counts, sums, means, histograms and quantiles that you want to publish."
         )
         chosen, asked_budget = means, budget
+        planned: planner_view.Releases | None = planner_view.of_means(means, budget)
         looks: dict[str, Callable[[], Shown]] = {
             "Noise": lambda: planner_tabs.noise(chosen, asked_budget),
             "A given noise": lambda: planner_tabs.given_noise(chosen, asked_budget, delta, target),
@@ -68,9 +67,9 @@ if budget is not None and means is not None:
             "What accounting saves": lambda: planner_tabs.savings(chosen, asked_budget, delta),
         }
         # These have controls of their own, which belong to the address even while their tab is closed.
-        set_here: dict[str, Callable[[bool], Shown]] = {
+        set_here: dict[str, Callable[[bool], tuple[Shown, planner_view.Releases | None]]] = {
             "Start from the accuracy": lambda is_open: planner_accuracy.view(panel, delta, is_open),
-            "Split a budget": lambda is_open: planner_split.view(panel, asked_budget, delta, is_open),
+            "Split a budget": lambda is_open: planner_split.view(panel, chosen, asked_budget, delta, is_open),
             "Your analyses": lambda is_open: planner_analyses.view(panel, chosen, asked_budget, delta, is_open),
         }
         names = [*looks, *set_here]
@@ -80,22 +79,30 @@ if budget is not None and means is not None:
                 with tabs[name], in_place():
                     drawn += look()
         for name, view in set_here.items():
+            if tabs[name].open:
+                planned = None  # unless the tab has a plan of its own
             with tabs[name], in_place():
-                drawn += view(bool(tabs[name].open))
+                shown, own = view(bool(tabs[name].open))
+                drawn += shown
+                planned = own or planned
         panel.query |= {panel.key("tabs"): name for name in names[1:] if tabs[name].open}
+    protects = planned.protects if planned else planner_view.protected(means)
+    who.info(f"**Who is protected: {means.relation}.** {protects}", icon=":material/group:")
+    with chart:
+        drawn = planner_view.attack_chart(budget, means.relation, planned) + drawn
 
 panel.say_unread()
 with st.container(horizontal=True):
     links.show(panel)
     if drawn:
         downloads.figures(panel, lambda: drawn)
-if means is not None:
+if budget is not None and means is not None:
+    told = planned or planner_view.of_means(means, budget)
     explain.assumptions(
-        planner_view.protected(means),
-        f"All releases here hold under {means.relation} neighbours. Composing them with releases that hold under the "
-        "other relation is refused.",
-        "Number of steps and noise are fixed in advance. The tightest accountant that applies is used; each is valid.",
-        "Clip, rows and steps are declared. Clipping enforces the sensitivity whatever the data are.",
+        told.protects,
+        told.batches,
+        told.composition,
+        told.constants,
         "Everything here follows from your settings. Of a file, only the names of its columns and its number of rows "
         "are taken; nothing reads its values.",
     )

@@ -10,8 +10,9 @@ from dpviz.plots.style import ArmStyle
 RATES = np.concatenate([np.linspace(0.0, 0.05, 51), np.linspace(0.06, 1.0, 95)])  # false positive rates
 
 
-def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None) -> go.Figure:
-    """False negative against false positive rate of the best attacker, at RATES: under the guarantee, and for a plan.
+def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None, name: str = "the noise below") -> go.Figure:
+    """False negative against false positive rate of the best attacker, at RATES: under the guarantee, and for a plan
+    of that name.
 
     Below its curve no attack exists. The diagonal is guessing.
     """
@@ -20,7 +21,7 @@ def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None) -> go.Figure
         Line(RATES, guarantee, "any algorithm with this guarantee", ArmStyle(style.PALETTE["spent"], "solid")),
     ]
     if plan is not None:
-        lines.append(Line(RATES, plan, "the noise below", ArmStyle(style.PALETTE["private"], "dash")))
+        lines.append(Line(RATES, plan, name, ArmStyle(style.PALETTE["private"], "dash")))
     return line_figure(
         lines,
         x_title="False positive rate",

@@ -5,15 +5,21 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dpviz.numbers import short
+from dpviz.plots.guarantee_figures import RATES
+from dpviz.privacy import tradeoffs
+from dpviz.privacy.accounting import closed_forms
+from dpviz.privacy.analyses import Analyses, Count
+from dpviz.privacy.budgets import PureDP
 from tests.formulas import formulas
 from tests.pages.planner import ANALYSES, planner, printed, settings_of
-from tests.pages.reading import Load, bars, hinted, metrics, said, table, words
+from tests.pages.reading import Load, bars, curve, hinted, metrics, said, table, traces, words
 
 
 def row(
@@ -69,6 +75,24 @@ def test_of_a_quantile_the_error_is_in_ranks(load: Load) -> None:
     scale = float(found["Noise"].rpartition("= ")[2])
     assert found["Unit"] == "ranks" and math.isnan(found["Standard deviation"]) and found["Sensitivity"] == 2
     assert found["95 % error"] == pytest.approx(scale * math.log(19 * 100), rel=2e-3)  # the noise has three digits
+
+
+def test_the_picture_of_the_attacker_is_of_the_planned_analyses(load: Load) -> None:
+    """Gaussian noise of μ = 1 in all, whatever the noisy means of the sidebar are; then pure ε, a link to other means."""
+    app = analyses(load, EXAMPLE, currency="μ-GDP", mu="1", noise="Laplace", iterations="7")
+    _, missed = curve(app, "Lowest possible", "the plan below: 4 analyses")
+    np.testing.assert_allclose(missed, closed_forms.gdp_tradeoff(1.0, RATES), atol=1e-6)
+    assert "right in at most 69.1 of 100 such cases" in words(app)
+    said_here = words(app)
+    assert "Ranges, bins, conditions and the number of rows are declared" in said_here and "2C/n" not in said_here
+    (one,) = Analyses(statistics=(Count(),)).planned(PureDP(epsilon=1.0))
+    for settings in ({"iterations": "7"}, {"iterations": "100"}):
+        app = analyses(load, [row("Old")], epsilon="1", **settings)
+        _, missed = curve(app, "Lowest possible", "the plan below: 1 analysis")
+        np.testing.assert_allclose(missed, tradeoffs.tradeoff([one.event], RATES), atol=1e-6)
+        assert "the noise below" not in str([trace.get("name") for trace in traces(app, "Lowest possible")])
+    for wrong in ([], [row("Income", "Mean")], [row("Odd", "Magic")]):
+        assert len(traces(analyses(load, wrong), "Lowest possible")) == 2, "nothing is planned yet"
 
 
 def test_a_link_restores_the_table_and_its_controls(load: Load) -> None:

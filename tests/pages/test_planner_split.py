@@ -5,11 +5,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dpviz.plots.guarantee_figures import RATES
+from dpviz.privacy.accounting import closed_forms
 from tests.pages.planner import SPLIT, planner, printed, settings_of
-from tests.pages.reading import Load, bars, metrics, said, words
+from tests.pages.reading import Load, bars, curve, metrics, said, words
 
 SHARE = "share of the total"
 
@@ -57,8 +60,10 @@ def test_the_example_of_the_theory(load: Load, capsys: pytest.CaptureFixture[str
 def test_the_gaussian_example_and_shares_like_the_weights(load: Load) -> None:
     """Section 8: ρ = (0.2, 0.8)."""
     gaussian = [[*analysis[:1], "Gaussian", *analysis[2:]] for analysis in EXAMPLE]
-    found = results(split(load, gaussian, currency="ρ-zCDP", rho="1"))
-    assert [share for share, *_ in found.values()] == pytest.approx([0.2, 0.8], rel=1e-9)
+    app = split(load, gaussian, currency="ρ-zCDP", rho="1", iterations="7")
+    assert [share for share, *_ in results(app).values()] == pytest.approx([0.2, 0.8], rel=1e-9)
+    _, missed = curve(app, "Lowest possible", "the split below: 2 analyses")  # and not noisy means
+    np.testing.assert_allclose(missed, closed_forms.gdp_tradeoff(math.sqrt(2), RATES), atol=1e-6)
     app = split(load, EXAMPLE, rule="Like the weights")
     assert [share for share, *_ in results(app).values()] == pytest.approx([0.2, 0.8], rel=1e-9)
     assert settings_of(app)["planner_rule"] == "Like the weights"

@@ -39,8 +39,9 @@ def bounds() -> Mapping[str, type[ErrorBound]]:
     return {cls.kind.rpartition(".")[2]: cast(type[ErrorBound], cls) for cls in registered(ErrorBound)}
 
 
-def view(panel: Panel, delta: float, is_open: bool) -> Shown:
-    """Choose a method and an error; while the tab is open, the smallest budget and what else reduces the error."""
+def view(panel: Panel, delta: float, is_open: bool) -> tuple[Shown, None]:
+    """Choose a method and an error; while the tab is open, the smallest budget and what else reduces the error. Nothing
+    is planned to be released."""
     st.caption(
         "Here the guarantee is the answer. Method, error and rows are set below; of the sidebar only δ counts, and "
         "only for an answer in (ε, δ)."
@@ -61,11 +62,11 @@ def view(panel: Panel, delta: float, is_open: bool) -> Shown:
         )
         values = panel.specification(bound, [control.name for control in bound.controls()], prefix=f"{name}_")
     if not is_open:
-        return []
+        return [], None
     with right:
         panel.check()
         built = Settings(bound, values).build()
-        return _answer(built, float(target or ERROR.default), CURRENCIES[currency], delta)
+        return _answer(built, float(target or ERROR.default), CURRENCIES[currency], delta), None
 
 
 def _answer(bound: ErrorBound, target: float, currency: type[Budget], delta: float) -> Shown:

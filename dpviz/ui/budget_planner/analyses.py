@@ -22,6 +22,7 @@ from dpviz.specification import Control
 from dpviz.ui import downloads
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.budget_planner.editing import MOST, EditedTable, Row
+from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
@@ -50,8 +51,8 @@ WANTED = Control(
 SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, 2/η"}
 
 
-def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open: bool) -> Shown:
-    """The table; while the tab is open, what each analysis gets, why, and what all cost together."""
+def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open: bool) -> tuple[Shown, Releases | None]:
+    """The table; while the tab is open, what each analysis gets, why, and what all of them cost and do to privacy."""
     st.markdown(
         "Numbers that you want to publish about the same people, and what the guarantee in the sidebar leaves of them. "
         "Each analysis gets a **share** of it. **Declare** ranges, bins and conditions from what you know beforehand, "
@@ -70,7 +71,7 @@ def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open:
     with right:
         relative = panel.number(WANTED, WANTED.name)
     if not is_open:
-        return []
+        return [], None
     panel.check()
     if means.relation != "replace-one":
         raise UserError(
@@ -91,7 +92,20 @@ def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open:
         partial(notebook.of_analyses, plan, budget, delta, wanted),
         lambda: to_report(plan, budget, delta, wanted, date.today().isoformat()),
     )
-    return shown
+    return shown, _releases(plan.planned(budget))
+
+
+def _releases(planned: Sequence[Planned]) -> Releases:
+    return Releases(
+        events=allocation.composed([(p.share.analysis, p.event) for p in planned]),
+        name=f"the plan below: {planner_view.analyses(len(planned))}",
+        protects=planner_view.NEIGHBOURS["replace-one"],
+        batches="Every analysis uses all rows.",
+        composition="Analyses and shares are fixed in advance, and each is released once. The tightest accountant that "
+        "applies is used; each is valid.",
+        constants="Ranges, bins, conditions and the number of rows are declared. Clipping enforces the sensitivity "
+        "whatever the data are.",
+    )
 
 
 def _columns_of_a_file(panel: Panel, table: EditedTable) -> None:

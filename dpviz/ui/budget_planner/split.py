@@ -12,8 +12,10 @@ from dpviz.privacy import allocation
 from dpviz.privacy.allocation import Analysis, Share
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import described
+from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.budget_planner.editing import EditedTable
+from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
@@ -46,8 +48,8 @@ DEFAULT: tuple[tuple[Any, ...], ...] = (
 RULES = {"optimal": "Least noise", "proportional": "Like the weights"}
 
 
-def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
-    """The table; while the tab is open, the split and the total."""
+def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open: bool) -> tuple[Shown, Releases | None]:
+    """The table; while the tab is open, the split, the total, and what all of it does to privacy."""
     st.markdown(
         "Several analyses of the same people. Each gets a **share of the total** (the guarantee in the sidebar) or "
         "states a **guarantee of its own** in its own currency. Analyses with the same entry under *rows* use the same "
@@ -58,11 +60,11 @@ def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
         "rule", "Shares", RULES, "optimal", "Least noise minimises the sum of weight × variance over all analyses."
     )
     if not is_open:
-        return []
+        return [], None
     analyses = [_analysis(row) for row in table]
     if not analyses:
         st.info("Add an analysis to the table.")
-        return []
+        return [], None
     shares = allocation.split(budget, analyses, rule)  # type: ignore[arg-type]
     show_table(
         pd.DataFrame(
@@ -95,7 +97,18 @@ def view(panel: Panel, budget: Budget, delta: float, is_open: bool) -> Shown:
             f"{SETTINGS_ONLY}",
         )
     _in_python(budget, analyses, rule)
-    return shown
+    return shown, _releases(shares, means)
+
+
+def _releases(shares: Sequence[Share], means: NoisyMeans) -> Releases:
+    return Releases(
+        events=allocation.composed([(share.analysis, share.event) for share in shares]),
+        name=f"the split below: {planner_view.analyses(len(shares))}",
+        protects=planner_view.NEIGHBOURS[means.relation],
+        batches="Every analysis uses all rows, or those that its row of the table names; a row is in one such set.",
+        composition="Shares are fixed in advance. The tightest accountant that applies is used; each is valid.",
+        constants="Sensitivities and guarantees are as you state them, for the neighbours above.",
+    )
 
 
 def _in_python(budget: Budget, analyses: Sequence[Analysis], rule: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -11,7 +12,7 @@ from dpviz.numbers import short
 from dpviz.plots import guarantee_figures
 from dpviz.privacy import conversions, tradeoffs
 from dpviz.privacy.budgets import Budget, RenyiDP, TradeOff
-from dpviz.privacy.events import Relation
+from dpviz.privacy.events import Event, Relation
 from dpviz.privacy.noisy_means import Guarantee, NoisyMeans
 from dpviz.ui import charts, glossary
 from dpviz.ui.experiment.controls import CURRENCIES
@@ -22,6 +23,49 @@ ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "a
 ORDER = 8.0  # of the Rényi divergence that is shown
 _OURS = ("renyi", "profile", "tradeoff", "advantage", "laplace", "gaussian", "amplification", "loss_distribution")
 WORDS = (*glossary.USUAL, *_OURS)
+
+
+NEIGHBOURS: Mapping[Relation, str] = {
+    "replace-one": "One row may be exchanged for any other; the number of rows is public (replace-one).",
+    "add/remove-one": "One row may be added or removed; the number of rows is secret (add/remove-one).",
+}
+
+
+@dataclass(frozen=True)
+class Releases:
+    """What is planned where the visitor looks, for the picture of the attacker and the assumptions.
+
+    events : what all of it together does to privacy. name : in the picture, with how many there are. protects : who is
+        protected. batches, composition, constants : see `explain.assumptions`.
+    """
+
+    events: tuple[Event, ...]
+    name: str
+    protects: str
+    batches: str
+    composition: str
+    constants: str
+
+
+def of_means(means: NoisyMeans, budget: Budget) -> Releases:
+    """The noisy means that the first tabs ask about; without events where the noise cannot meet the budget."""
+    events: tuple[Event, ...] = ()
+    with suppress(UserError):  # said where the noise is shown
+        events = tuple(means.events(budget))
+    return Releases(
+        events,
+        f"the noise below: {means.iterations:,} noisy mean{'s' * (means.iterations != 1)}",
+        protected(means),
+        f"All releases here hold under {means.relation} neighbours. Composing them with releases that hold under the "
+        "other relation is refused.",
+        "Number of steps and noise are fixed in advance. The tightest accountant that applies is used; each is valid.",
+        "Clip, rows and steps are declared. Clipping enforces the sensitivity whatever the data are.",
+    )
+
+
+def analyses(count: int) -> str:
+    """So many of them, in words."""
+    return f"{count} {'analysis' if count == 1 else 'analyses'}"
 
 
 def protected(means: NoisyMeans) -> str:
@@ -77,19 +121,22 @@ def consequences(budget: Budget, relation: Relation) -> None:
     st.markdown("\n".join(f"- {sentence}" for sentence in budget.consequences(relation)))
 
 
-def attack_chart(budget: Budget, means: NoisyMeans) -> Shown:
-    """The trade-off curve of the guarantee and, where the noise can meet it, of the noisy means."""
-    rates, plan = guarantee_figures.RATES, None
-    with suppress(UserError):  # said where the noise is shown
-        plan = tradeoffs.tradeoff(means.events(budget), rates)
-    figure = guarantee_figures.tradeoff(budget.tradeoff(rates), plan)
-    unit = "one row replaced" if means.relation == "replace-one" else "one row added or removed"
+def attack_chart(budget: Budget, relation: Relation, planned: Releases | None) -> Shown:
+    """The trade-off curve of the guarantee and, if anything is planned, of all of that together."""
+    rates = guarantee_figures.RATES
+    name, curve, said = "", None, ""
+    if planned is not None and planned.events:
+        name, curve = planned.name, tradeoffs.tradeoff(planned.events, rates)
+        right = 50 * (1 + tradeoffs.advantage(planned.events))
+        said = f"Dashed: {name}, together; against them a guess is right in at most {short(right)} of 100 such cases. "
+    unit = "one row replaced" if relation == "replace-one" else "one row added or removed"
     return show(
-        figure,
+        guarantee_figures.tradeoff(budget.tradeoff(rates), curve, name),
         "planner_chart_tradeoff",
         "What an attacker can do",
         "Lowest possible rate of missed rows against the rate of false alarms",
-        f"No test of {unit} lies below its curve. Worst case over all algorithms with this guarantee. {SETTINGS_ONLY}",
+        f"No test of {unit} lies below its curve. Solid: worst case over all algorithms with this guarantee. {said}"
+        f"{SETTINGS_ONLY}",
     )
 
 
