@@ -78,9 +78,9 @@ def test_of_a_quantile_the_error_is_in_ranks(load: Load) -> None:
 
 
 def test_the_picture_of_the_attacker_is_of_the_planned_analyses(load: Load) -> None:
-    """Gaussian noise of μ = 1 in all, whatever the noisy means of the sidebar are; then pure ε, a link to other means."""
+    """Gaussian noise of μ = 1 in all, whatever the noisy means of the sidebar are; then one answer under pure ε."""
     app = analyses(load, EXAMPLE, currency="μ-GDP", mu="1", noise="Laplace", iterations="7")
-    _, missed = curve(app, "Lowest possible", "the plan below: 4 analyses")
+    _, missed = curve(app, "Lowest possible", "the plan below (4 analyses)")
     np.testing.assert_allclose(missed, closed_forms.gdp_tradeoff(1.0, RATES), atol=1e-6)
     assert "right in at most 69.1 of 100 such cases" in words(app)
     said_here = words(app)
@@ -88,7 +88,7 @@ def test_the_picture_of_the_attacker_is_of_the_planned_analyses(load: Load) -> N
     (one,) = Analyses(statistics=(Count(),)).planned(PureDP(epsilon=1.0))
     for settings in ({"iterations": "7"}, {"iterations": "100"}):
         app = analyses(load, [row("Old")], epsilon="1", **settings)
-        _, missed = curve(app, "Lowest possible", "the plan below: 1 analysis")
+        _, missed = curve(app, "Lowest possible", "the plan below (1 analysis)")
         np.testing.assert_allclose(missed, tradeoffs.tradeoff([one.event], RATES), atol=1e-6)
         assert "the noise below" not in str([trace.get("name") for trace in traces(app, "Lowest possible")])
     for wrong in ([], [row("Income", "Mean")], [row("Odd", "Magic")]):

@@ -62,7 +62,7 @@ def test_the_gaussian_example_and_shares_like_the_weights(load: Load) -> None:
     gaussian = [[*analysis[:1], "Gaussian", *analysis[2:]] for analysis in EXAMPLE]
     app = split(load, gaussian, currency="ρ-zCDP", rho="1", iterations="7")
     assert [share for share, *_ in results(app).values()] == pytest.approx([0.2, 0.8], rel=1e-9)
-    _, missed = curve(app, "Lowest possible", "the split below: 2 analyses")  # and not noisy means
+    _, missed = curve(app, "Lowest possible", "the split below (2 analyses)")  # and not noisy means
     np.testing.assert_allclose(missed, closed_forms.gdp_tradeoff(math.sqrt(2), RATES), atol=1e-6)
     app = split(load, EXAMPLE, rule="Like the weights")
     assert [share for share, *_ in results(app).values()] == pytest.approx([0.2, 0.8], rel=1e-9)

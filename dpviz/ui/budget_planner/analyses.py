@@ -98,7 +98,7 @@ def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open:
 def _releases(planned: Sequence[Planned]) -> Releases:
     return Releases(
         events=allocation.composed([(p.share.analysis, p.event) for p in planned]),
-        name=f"the plan below: {planner_view.analyses(len(planned))}",
+        name=f"the plan below ({planner_view.analyses(len(planned))})",
         protects=planner_view.NEIGHBOURS["replace-one"],
         batches="Every analysis uses all rows.",
         composition="Analyses and shares are fixed in advance, and each is released once. The tightest accountant that "

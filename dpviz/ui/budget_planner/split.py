@@ -103,7 +103,7 @@ def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open:
 def _releases(shares: Sequence[Share], means: NoisyMeans) -> Releases:
     return Releases(
         events=allocation.composed([(share.analysis, share.event) for share in shares]),
-        name=f"the split below: {planner_view.analyses(len(shares))}",
+        name=f"the split below ({planner_view.analyses(len(shares))})",
         protects=planner_view.NEIGHBOURS[means.relation],
         batches="Every analysis uses all rows, or those that its row of the table names; a row is in one such set.",
         composition="Shares are fixed in advance. The tightest accountant that applies is used; each is valid.",

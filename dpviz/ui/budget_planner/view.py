@@ -54,7 +54,7 @@ def of_means(means: NoisyMeans, budget: Budget) -> Releases:
         events = tuple(means.events(budget))
     return Releases(
         events,
-        f"the noise below: {means.iterations:,} noisy mean{'s' * (means.iterations != 1)}",
+        f"the noise below ({means.iterations:,} noisy mean{'s' * (means.iterations != 1)})",
         protected(means),
         f"All releases here hold under {means.relation} neighbours. Composing them with releases that hold under the "
         "other relation is refused.",
@@ -128,14 +128,14 @@ def attack_chart(budget: Budget, relation: Relation, planned: Releases | None) -
     if planned is not None and planned.events:
         name, curve = planned.name, tradeoffs.tradeoff(planned.events, rates)
         right = 50 * (1 + tradeoffs.advantage(planned.events))
-        said = f"Dashed: {name}, together; against them a guess is right in at most {short(right)} of 100 such cases. "
+        said = f"Of {name}, all together: a guess is right in at most {short(right)} of 100 such cases. "
     unit = "one row replaced" if relation == "replace-one" else "one row added or removed"
     return show(
         guarantee_figures.tradeoff(budget.tradeoff(rates), curve, name),
         "planner_chart_tradeoff",
         "What an attacker can do",
         "Lowest possible rate of missed rows against the rate of false alarms",
-        f"No test of {unit} lies below its curve. Solid: worst case over all algorithms with this guarantee. {said}"
+        f"No test of {unit} lies below its curve. Of the guarantee: worst case over all algorithms with it. {said}"
         f"{SETTINGS_ONLY}",
     )
 
