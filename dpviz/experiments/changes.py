@@ -65,8 +65,13 @@ def changes(before: Specification, after: Specification, path: str = "") -> Iter
 def _differing(before: Any, after: Any, path: str, control: Control | None) -> Iterator[Change]:
     if isinstance(before, Specification) and isinstance(after, Specification):
         yield from changes(before, after, path)
-    elif control is None and isinstance(before, tuple) and isinstance(after, tuple) and len(before) == len(after):
+    elif _are_parts(before) and _are_parts(after) and len(before) == len(after):
         for place, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from _differing(one, other, f"{path}.{place}", control)
+            yield from changes(one, other, f"{path}.{place}")
     elif before != after:
         yield Change(path, control, before, after)
+
+
+def _are_parts(value: Any) -> bool:
+    """Several specifications; several numbers or names are one setting."""
+    return isinstance(value, tuple) and all(isinstance(item, Specification) for item in value)

@@ -1,18 +1,18 @@
 """What is set differently in two experiments, in the words of their controls."""
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dpviz.datasets.base import DatasetSpecification
 from dpviz.experiments.algorithm import Algorithm
+from dpviz.experiments.changes import Change, changes
 from dpviz.experiments.experiment import Experiment
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.specification import Control, Specification, kind_named
+from dpviz.specification import Control, Specification
 
 LONGEST = 40  # characters of a value that are written out
 NONE = "–"
@@ -38,16 +38,24 @@ def differences(before: Experiment, after: Experiment) -> tuple[Difference, ...]
 
     Methods are compared by their labels, and those that only one of the two has are named together.
     """
-    first, second = (json.loads(experiment.to_json()) for experiment in (before, after))
-    arms = [{arm["label"]: arm for arm in found.pop("arms")} for found in (first, second)]
+    arms = [{arm.label: arm for arm in experiment.arms} for experiment in (before, after)]
     common = [label for label in arms[0] if label in arms[1]]
-    found = list(_walked(first, second, ""))
+    found = [_told(change) for change in _sorted(before, after) if change.path.partition(".")[0] != "arms"]
     if any(len(common) < len(side) for side in arms):
         names = (", ".join(label for label in side if label not in common) or "none" for side in arms)
         found.append(Difference("Methods", *names))
-    for label in common:
-        found += _walked(arms[0][label], arms[1][label], "")
+    found += (_told(change) for label in common for change in _sorted(arms[0][label], arms[1][label]))
     return tuple(dict.fromkeys(found))
+
+
+def _sorted(before: Specification, after: Specification) -> list[Change]:
+    """In the order of the settings' names."""
+    return sorted(changes(before, after), key=lambda change: change.path.split("."))
+
+
+def _told(change: Change) -> Difference:
+    label = _PARTS.get(change.path.rpartition(".")[2], change.title)
+    return Difference(label, *_texts(change.before, change.after, change.control))
 
 
 def table(experiments: Sequence[Experiment]) -> dict[str, tuple[str, ...]]:
@@ -63,50 +71,32 @@ def table(experiments: Sequence[Experiment]) -> dict[str, tuple[str, ...]]:
 
 def _settings(experiment: Experiment) -> dict[str, dict[str, None]]:
     """All settings of an experiment: by label, the values in their order."""
-    tree = json.loads(experiment.to_json())
-    names = ", ".join(arm["label"] for arm in tree["arms"])
+    names = ", ".join(arm.label for arm in experiment.arms)
     found: dict[str, dict[str, None]] = {"Methods": {names: None}}
-    controls = _controls(tree)
-    for name, part in tree.items():
-        parts = [arm["algorithm"] for arm in part] if name == "arms" else [part]
-        for label, value in (pair for one in parts for pair in _listed(one, name, controls.get(name))):
+    for name, part, control in _fields(experiment):
+        parts = [arm.algorithm for arm in experiment.arms] if name == "arms" else [part]
+        for label, value in (pair for one in parts for pair in _listed(one, name, control)):
             found.setdefault(label, {})[value] = None
     return found
 
 
 def _listed(part: Any, name: str, control: Control | None) -> Iterator[tuple[str, str]]:
-    if isinstance(part, Mapping) and "kind" in part:
+    if isinstance(part, Specification):
         if name in _PARTS:
             yield _PARTS[name], _described(part)
         if name == "budget":  # which says it all
             return
-        controls = _controls(part)
-        for key, value in part.items():
-            yield from _listed(value, key, controls.get(key))
+        for key, value, its in _fields(part):
+            yield from _listed(value, key, its)
     elif control is not None:
         text = _text(part, control, _DIGITS)
         yield control.title, text if len(text) <= LONGEST else "set"
 
 
-def _walked(before: Any, after: Any, name: str, control: Control | None = None) -> Iterator[Difference]:
-    """The differences of two parts of the JSON trees; `name` is the last word of their path."""
-    if before == after:
-        return
-    if isinstance(before, Mapping) and isinstance(after, Mapping) and before.get("kind") == after.get("kind"):
-        controls = _controls(before)
-        for key in before:
-            yield from _walked(before[key], after[key], key, controls.get(key))
-        return
-    label = control.title if control is not None else _PARTS.get(name, name.replace("_", " ").capitalize())
-    yield Difference(label, *_texts(before, after, control))
-
-
-def _controls(part: Mapping[str, Any]) -> Mapping[str, Control]:
-    return {control.name: control for control in _class(part).controls()}
-
-
-def _class(part: Mapping[str, Any]) -> type[Specification]:
-    return kind_named(part["kind"])
+def _fields(part: Specification) -> Iterator[tuple[str, Any, Control | None]]:
+    """The settings of a specification by their names: value, and control if there is one."""
+    controls = {control.name: control for control in type(part).controls()}
+    return ((name, getattr(part, name), controls.get(name)) for name in sorted(type(part).model_fields))
 
 
 def _texts(before: Any, after: Any, control: Control | None) -> tuple[str, str]:
@@ -119,7 +109,7 @@ def _texts(before: Any, after: Any, control: Control | None) -> tuple[str, str]:
 
 
 def _text(value: Any, control: Control | None, digits: int) -> str:
-    if isinstance(value, Mapping):
+    if isinstance(value, Specification):
         return _described(value)
     if control is not None and control.options:
         return control.options.get(value, str(value))
@@ -134,11 +124,10 @@ def _text(value: Any, control: Control | None, digits: int) -> str:
     return str(value)
 
 
-def _described(part: Mapping[str, Any]) -> str:
+def _described(part: Specification) -> str:
     """A part of another kind: a budget by what it guarantees, everything else by its title."""
-    cls = _class(part)
-    if issubclass(cls, Budget):
-        return cls.from_json(json.dumps(part)).describe()
-    if issubclass(cls, Algorithm) or issubclass(cls, ProblemSpecification) or issubclass(cls, DatasetSpecification):
-        return cls.title or cls.__name__
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", cls.__name__).capitalize()
+    if isinstance(part, Budget):
+        return part.describe()
+    if isinstance(part, Algorithm | ProblemSpecification | DatasetSpecification):
+        return part.title or type(part).__name__
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(part).__name__).capitalize()
