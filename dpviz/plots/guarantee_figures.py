@@ -1,5 +1,7 @@
 """Figures about guarantees alone: what an attacker can do, and what each accountant says of the same noise."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import plotly.graph_objects as go
 
@@ -16,17 +18,21 @@ def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None, name: str = 
 
     Below its curve no attack exists. The diagonal is guessing.
     """
-    lines = [
-        Line(RATES, 1 - RATES, "guessing", ArmStyle(style.GREY, "dot"), width=1.5),
-        Line(RATES, guarantee, "any algorithm with this guarantee", ArmStyle(style.PALETTE["spent"], "solid")),
-    ]
+    curves = {"any algorithm with this guarantee": (guarantee, ArmStyle(style.PALETTE["spent"], "solid"))}
     if plan is not None:
-        lines.append(Line(RATES, plan, name, ArmStyle(style.PALETTE["private"], "dash")))
+        curves[name] = plan, ArmStyle(style.PALETTE["private"], "dash")
+    return attackers(curves)
+
+
+def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]], height: int = style.HEIGHT) -> go.Figure:
+    """The same of several best attackers, by name; the diagonal is guessing."""
+    guessing = Line(RATES, 1 - RATES, "guessing", ArmStyle(style.GREY, "dot"), width=1.5)
     return line_figure(
-        lines,
+        [guessing, *(Line(RATES, missed, name, look) for name, (missed, look) in curves.items())],
         x_title="False positive rate",
         y_title="False negative rate",
         log_y=False,
         from_zero=True,
         labels=False,  # all end in the same corner
+        height=height,
     )

@@ -22,18 +22,10 @@ from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.specification import Control
 from dpviz.ui.budget_planner.tabs import TARGET
 from dpviz.ui.budget_planner.view import ALL_CURRENCIES
+from tests.pages.planner import TABS
 from tests.pages.reading import charts
 
 STEP = itertools.count(1)  # budgets that no cache has seen
-TABS = (
-    "Noise",
-    "A given noise",
-    "Rows",
-    "What accounting saves",
-    "Start from the accuracy",
-    "Split a budget",
-    "Your analyses",
-)
 CURRENCIES = {
     "Pure ε": ("epsilon", 1.0),
     "(ε, δ)": ("epsilon", 1.0),

@@ -11,16 +11,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from dpviz.numbers import short
 from tests.browser.conftest import SCREENSHOTS, Visit, part, ready, shared_link
+from tests.pages.planner import TABS
 
-TABS = (
-    "Noise",
-    "A given noise",
-    "Rows",
-    "What accounting saves",
-    "Start from the accuracy",
-    "Split a budget",
-    "Your analyses",
-)
 READ = ("Pure ε", "ε at δ = 10⁻⁶", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")
 
 

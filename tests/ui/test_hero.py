@@ -1,12 +1,12 @@
 """The first picture and its number: of the run that they are of, and never more than may be seen."""
 
-import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.outcome import Outcome
 from dpviz.problems.base import Metric
 from dpviz.ui.experiment import hero
+from tests.ui.uploaded_run import uploaded_run
 
 
 def _page() -> None:
@@ -29,24 +29,8 @@ def _page() -> None:
 
 def page() -> AppTest:
     """A run on somebody's file that is under way, as far as the page can tell."""
-    from dpviz.datasets import UploadedTable
-    from dpviz.experiments.experiment import Experiment
-    from dpviz.experiments.runner import Runner
-    from dpviz.families.accelerated import presets
-    from dpviz.problems.linear_models import LogisticRegression
-    from dpviz.ui.experiment.run import Run
-
-    data = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("a",))
-    table = np.column_stack([np.linspace(0, 1, 40), np.tile([-1.0, 1.0], 20)])
-    experiment = Experiment(
-        problem=LogisticRegression(data=data),
-        arms=presets.arms(["DP-GD"], references=True, iterations=4),
-        replicates=2,
-    )
-    job = Runner(slots=0).submit(experiment, {"0" * 32: table}, wait=True)
-    assert job.state == "done"
     app = AppTest.from_function(_page)
-    app.session_state["p_job"] = Run(job, experiment.plans(), "p", "P")
+    app.session_state["p_job"] = uploaded_run()
     return app
 
 

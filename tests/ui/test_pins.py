@@ -1,11 +1,11 @@
 """Pins of a run on somebody's own file: nothing of the raw data is kept unless it is shown, and nothing leaves."""
 
-import numpy as np
 from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments import pins
 from dpviz.ui import families
 from dpviz.ui.experiment.pins import Pinned
+from tests.ui.uploaded_run import uploaded_run
 
 
 def _page() -> None:
@@ -31,24 +31,8 @@ def _page() -> None:
 
 def page() -> AppTest:
     """A run on somebody's file that has ended."""
-    from dpviz.datasets import UploadedTable
-    from dpviz.experiments.experiment import Experiment
-    from dpviz.experiments.runner import Runner
-    from dpviz.families.accelerated import presets
-    from dpviz.problems.linear_models import LogisticRegression
-    from dpviz.ui.experiment.run import Run
-
-    data = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("a",))
-    table = np.column_stack([np.linspace(0, 1, 40), np.tile([-1.0, 1.0], 20)])
-    experiment = Experiment(
-        problem=LogisticRegression(data=data),
-        arms=presets.arms(["DP-GD"], references=True, iterations=4),
-        replicates=2,
-    )
-    job = Runner(slots=0).submit(experiment, {"0" * 32: table}, wait=True)
-    assert job.state == "done"
     app = AppTest.from_function(_page)
-    app.session_state["p_job"] = Run(job, experiment.plans(), "p", "P", {"0" * 32: table})
+    app.session_state["p_job"] = uploaded_run()
     app.run()
     assert not app.exception
     return app

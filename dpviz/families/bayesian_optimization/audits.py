@@ -5,10 +5,12 @@ user's loss are opposite and far longer than the clip. The ordinary user is at 0
 that estimate a slope or look at the loss where runs begin, that user shows no less.
 """
 
+from functools import partial
+
 import numpy as np
 
 from dpviz.datasets import UploadedTable
-from dpviz.experiments.audit import Case, Neighbours
+from dpviz.experiments.audit import Case, Neighbours, Row
 from dpviz.families.bayesian_optimization.algorithms import Gibo, GradientDescent
 from dpviz.families.bayesian_optimization.baselines import GlobalSearch, RandomSearch
 from dpviz.privacy.budgets import GaussianDP, PureDP
@@ -20,16 +22,9 @@ DATA = UploadedTable(identity=IDENTITY, n=ROWS, bounds=((-1.0, 1.0),), names=("a
 PROBLEM = NormalLocation(data=DATA, start=0.0, loss_cap=2.0)
 
 
-def neighbours() -> Neighbours:
-    """See above."""
-    table = np.tile([0.0, 1.0], (ROWS, 1))
-    return Neighbours.of(PROBLEM, IDENTITY, table, (1.0, 1.0), (-1.0, 1.0))
-
-
-def ordinary() -> Neighbours:
-    """See above."""
-    table = np.tile([0.0, 1.0], (ROWS, 1))
-    return Neighbours.of(PROBLEM, IDENTITY, table, (1.0, 1.0), (0.0, 1.0))
+def neighbours(other: Row = (-1.0, 1.0)) -> Neighbours:
+    """See above; the first row is replaced by `other`."""
+    return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), other)
 
 
 CANARY = "One user of the validation data is at 1 on D and at -1 on D': the loss at every setting moves, or its slope."
@@ -46,5 +41,9 @@ WORST: tuple[Case, ...] = (
 )
 CASES: tuple[Case, ...] = (
     *WORST,
-    *(case.ordinary(ORDINARY, ordinary) for case in WORST if case.name in ("exact_gradients", "random_search")),
+    *(
+        case.ordinary(ORDINARY, partial(neighbours, (0.0, 1.0)))
+        for case in WORST
+        if case.name in ("exact_gradients", "random_search")
+    ),
 )

@@ -59,6 +59,15 @@ def _ends(label: str, low: float, high: float, metric: str = "objective") -> Exp
     return Expected(label, metric, "median", low, high, "dpviz")
 
 
+_MANY_SETTINGS: Mapping[str, Any] = {
+    "iterations": 30,
+    "clip": 0.3,
+    "step_size": 0.5,
+    "batch_size": 20,
+    "surrogate": Surrogate(length_scale=3.0),
+    "placing": Placing(window=2.0),
+    "trainings": 600,
+}
 PRESETS: tuple[Preset, ...] = (
     Preset(
         name="Start here: ten length-scales of a Gaussian process",
@@ -119,17 +128,7 @@ PRESETS: tuple[Preset, ...] = (
         "target “reference”, which is a number, user “patientId”. It has fewer than 100 patients, half of whom judge: "
         "the noise is longer than any gradient. The paper protects single slices, as the page does if no column names "
         "the user; then leave “patientId” out of the features.",
-        experiment=_tuned(
-            KernelMachine(model="ridge"),
-            replicates=3,
-            iterations=30,
-            clip=0.3,
-            step_size=0.5,
-            batch_size=20,
-            surrogate=Surrogate(length_scale=3.0),
-            placing=Placing(window=2.0),
-            trainings=600,
-        ),
+        experiment=_tuned(KernelMachine(model="ridge"), replicates=3, **_MANY_SETTINGS),
         expected=(_ends(GIBO, 0.13, 0.37), _ends(RANDOM, 0.37, 0.5)),
     ),
     Preset(
@@ -141,15 +140,7 @@ PRESETS: tuple[Preset, ...] = (
         reported="Not in the paper. Five runs: 0.107 to 0.119, median 0.109; random search 0.127 to 0.145, median "
         "0.135; without privacy 0.090.",
         experiment=_tuned(
-            KernelMachine(model="ridge", data=BundledTable(table="digits")),
-            replicates=1,
-            iterations=30,
-            clip=0.3,
-            step_size=0.5,
-            batch_size=20,
-            surrogate=Surrogate(length_scale=3.0),
-            placing=Placing(window=2.0),
-            trainings=600,
+            KernelMachine(model="ridge", data=BundledTable(table="digits")), replicates=1, **_MANY_SETTINGS
         ),
         expected=(_ends(GIBO, 0.09, 0.16), _ends(RANDOM, 0.12, 0.15)),
     ),

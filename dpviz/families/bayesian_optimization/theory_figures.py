@@ -11,7 +11,7 @@ from dpviz.families.bayesian_optimization import theory
 from dpviz.families.bayesian_optimization.theory import Landscape
 from dpviz.numbers import short
 from dpviz.plots import style
-from dpviz.plots.guarantee_figures import RATES
+from dpviz.plots.guarantee_figures import RATES, attackers
 from dpviz.plots.lines import Limit, Line, Turn, line_figure
 from dpviz.plots.style import ArmStyle
 from dpviz.privacy import tradeoffs
@@ -123,18 +123,5 @@ def _epsilons(plan: Plan, delta: float) -> np.ndarray:
 def attacks(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT) -> go.Figure:
     """Smallest rate of missed users against the rate of false alarms, of the best attacker on a whole run of each
     private method; the diagonal is guessing."""
-    lines = [Line(RATES, 1 - RATES, "guessing", ArmStyle(style.GREY, "dot"), width=1.5)]
-    lines += [
-        Line(RATES, tradeoffs.tradeoff(plan.events, RATES), label, styles[label])
-        for label, plan in plans.items()
-        if plan.private
-    ]
-    return line_figure(
-        lines,
-        x_title="False positive rate",
-        y_title="False negative rate",
-        log_y=False,
-        from_zero=True,
-        labels=False,  # all end in the same corner
-        height=height,
-    )
+    released = {label: tradeoffs.tradeoff(plan.events, RATES) for label, plan in plans.items() if plan.private}
+    return attackers({label: (missed, styles[label]) for label, missed in released.items()}, height)

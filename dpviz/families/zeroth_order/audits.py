@@ -5,10 +5,12 @@ every direction along which it fell. Its place in a leaf is public, as the order
 on D', as all others.
 """
 
+from functools import partial
+
 import numpy as np
 
 from dpviz.datasets import UploadedTable
-from dpviz.experiments.audit import Case, Neighbours
+from dpviz.experiments.audit import Case, Neighbours, Row
 from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
 from dpviz.families.zeroth_order.baselines import DirectionalDescent, FirstOrder
 from dpviz.privacy.budgets import GaussianDP
@@ -20,16 +22,9 @@ DATA = UploadedTable(identity=IDENTITY, n=ROWS, bounds=((0.0, 1.0),), names=("a"
 PROBLEM = CappedRegression(data=DATA, cap=2.0, radius=0.5, lipschitz=0.3)
 
 
-def neighbours() -> Neighbours:
-    """See above."""
-    table = np.tile([0.0, 1.0], (ROWS, 1))
-    return Neighbours.of(PROBLEM, IDENTITY, table, (1.0, 1.0), (1.0, -1.0))
-
-
-def ordinary() -> Neighbours:
-    """See above."""
-    table = np.tile([0.0, 1.0], (ROWS, 1))
-    return Neighbours.of(PROBLEM, IDENTITY, table, (1.0, 1.0), (0.0, 1.0))
+def neighbours(other: Row = (1.0, -1.0)) -> Neighbours:
+    """See above; the first row is replaced by `other`."""
+    return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), other)
 
 
 CANARY = "One row has the target 1 on D and -1 on D': its loss rises along every direction along which it fell."
@@ -44,4 +39,4 @@ WORST: tuple[Case, ...] = tuple(
         "first_order": FirstOrder(descent_steps=3),
     }.items()
 )
-CASES: tuple[Case, ...] = (*WORST, *(case.ordinary(ORDINARY, ordinary) for case in WORST))
+CASES: tuple[Case, ...] = (*WORST, *(case.ordinary(ORDINARY, partial(neighbours, (0.0, 1.0))) for case in WORST))
