@@ -50,13 +50,13 @@ def checked_names(names: list[str], max_columns: int) -> list[str]:
     """The column names, or the UserError that they deserve. A column without a name gets one."""
     if len(names) < 2:
         raise UserError(
-            "Only one column was found; a target and at least one feature are needed. Put the column names into the "
-            "first row and separate the cells by commas, semicolons or tabs.",
+            "Only one column was found; two at least are needed, such as a feature and a target. Put the column names "
+            "into the first row and separate the cells by commas, semicolons or tabs.",
             title="This file is not a table",
         )
     if len(names) > max_columns:
         raise UserError(
-            f"At most {max_columns} can be read. Keep the target and the columns that you need.",
+            f"At most {max_columns} can be read. Keep the columns that you need.",
             title=f"This file has {len(names):,} columns",
         )
     names = [name.strip() or f"Column {position}" for position, name in enumerate(names, 1)]

@@ -8,10 +8,11 @@ import dpviz
 from dpviz.numbers import short
 from dpviz.privacy import allocation
 from dpviz.privacy.accounting.currencies import UNITS
-from dpviz.privacy.analyses import Analyses, Planned
+from dpviz.privacy.analyses import CONFIDENCE, Analyses, Planned
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import described
 
+_TURNING = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # directions: after one, 21 may read as 12
 # The browser enforces it: no script, no connection anywhere.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """
@@ -28,8 +29,8 @@ td, li, p { overflow-wrap: anywhere; } pre { white-space: pre-wrap; overflow-wra
 """
 _ASSUMPTIONS = (
     "Two tables are neighbours if one row of them differs, in whatever way. The number of rows is public.",
-    "Values outside the declared ranges are clipped to them, and rows that fit no declared bin are not counted; so the "
-    "guarantee holds whatever the data are.",
+    "Values outside the declared ranges are clipped to them, missing ones count as a value of the range that was fixed "
+    "beforehand, and rows that fit no declared bin are not counted; so the guarantee holds whatever the data are.",
     "Conditions and bins look at one row at a time, and a row is in one bin at most.",
     "Ranges, bins, conditions and shares were fixed beforehand, without looking at the data.",
     "The noise is drawn afresh, and kept secret, for every release. Each analysis is released once.",
@@ -74,12 +75,13 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
             _list(f"**{p.statistic.name}**. {p.statistic.asked}." for p in planned),
             "<h2>The guarantee</h2>",
             f"<p>All of it together is private at <strong>{_text(budget.describe())}</strong> for one row "
-            "replaced by any other. What the releases cost together:</p>",
+            "replaced by any other. What the releases cost together, in the units of the field:</p>",
             _list(readings),
             "<h2>What it means for one person</h2>",
             _list(budget.consequences()),
             "<h2>What each analysis spends, and what is left of it</h2>",
             _table(planned, relative),
+            f"<p>{_at_once(len(planned))}</p>",
             _list(f"**{p.statistic.name}**. {_told(p)}" for p in planned),
             "<h2>How far one row moves each of them</h2>",
             _list(f"**{p.statistic.name}**. {p.statistic.why(p.rows)}" for p in planned),
@@ -98,6 +100,17 @@ def _count(number: int) -> str:
     return "One number or table" if number == 1 else f"{number} numbers or tables"
 
 
+def _at_once(count: int) -> str:
+    """How sure one is of all 95 % errors together: the noises are independent."""
+    if count == 1:
+        return ""
+    sure = 100 * CONFIDENCE**count
+    return (
+        f"Each of the errors below holds by itself, in 95 of 100 releases. All {count} of them hold at once in at "
+        f"least {short(sure)} of 100."
+    )
+
+
 def _told(p: Planned) -> str:
     """Noise and error of one analysis, in words."""
     unit, values = f" {p.statistic.unit}" * bool(p.statistic.unit), p.statistic.values
@@ -108,7 +121,9 @@ def _told(p: Planned) -> str:
         )
     else:
         to = f"each of its {values:,} numbers" if values > 1 else "it"
-        noise = f"{p.noise.capitalize()} noise of standard deviation {short(p.standard_deviation)} is added to {to}."
+        rounded = ", and what comes out is rounded to whole numbers, which costs no privacy" * p.statistic.whole
+        noise = f"{p.noise.capitalize()} noise of standard deviation {short(p.standard_deviation)} is added to {to}"
+        noise += f"{rounded}."
     what = f"{'one number of ' * (values > 1)}the published {p.statistic.title.lower()}"
     most = p.largest_error
     all_of_them = "" if most is None else f", and none of its {values:,} numbers by more than {short(most)}{unit}"
@@ -123,7 +138,7 @@ def _table(planned: Sequence[Planned], relative: float) -> str:
             p.statistic.name,
             f"{short(100 * (p.share.fraction or 0.0))} %",
             described(p.event),
-            f"{short(p.error)} {p.statistic.unit}",
+            f"{short(p.error)} {p.statistic.unit or 'in the unit of the column'}",
             f"{p.rows_needed(relative):,} for an error of {short(100 * relative)} % of {p.statistic.of}",
         )
         for p in planned
@@ -138,5 +153,6 @@ def _list(sentences: Iterable[str]) -> str:
 
 
 def _text(sentence: str) -> str:
-    """The sentence, taken literally but for **bold** words."""
-    return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(sentence))
+    """The sentence, taken literally but for **bold** words. What would turn the text around is shown as its code."""
+    literal = html.escape(_TURNING.sub(lambda found: f"\\u{ord(found[0]):04x}", sentence))
+    return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", literal)

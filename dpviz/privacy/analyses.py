@@ -44,7 +44,8 @@ class Statistic(Specification):
     """One number, or several, that an analyst asks of a table of n rows.
 
     title : what it is called. unit : of its error; empty: that of the column. of : what an error is compared with, to
-        say how large it is. whole : whether what is released is rounded to whole numbers, which costs nothing.
+        say how large it is. whole : whether what is released is rounded to whole numbers after the noise was added,
+        which costs nothing.
     """
 
     title: ClassVar[str] = ""
@@ -60,6 +61,11 @@ class Statistic(Specification):
     def values(self) -> int:
         """How many noisy numbers are released."""
         return 1
+
+    @property
+    def reach(self) -> float:
+        """The largest possible error, in parts of what errors are compared with."""
+        return 1.0
 
     @property
     @abstractmethod
@@ -240,6 +246,11 @@ class Quantile(Ranged):
             f"{short(self.lowest, 6)} to {short(self.highest, 6)}"
         )
 
+    @property
+    def reach(self) -> float:
+        """From the wanted rank to the farther end of the table."""
+        return max(self.level, 1 - self.level)
+
     def sensitivity(self, norm: Norm, rows: int) -> float:
         return 2.0 if norm == "range" else 1.0
 
@@ -318,7 +329,7 @@ class Planned:
     @property
     def drowned(self) -> bool:
         """Whether the error is larger than anything that so many rows can give."""
-        return self.rows_needed(1.0) > self.rows
+        return self.rows_needed(self.statistic.reach) > self.rows
 
     def rows_needed(self, relative: float) -> int:
         """The fewest rows for a 95 % error of so much of `statistic.of`, with the same share of the same budget."""

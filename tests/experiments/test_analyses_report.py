@@ -57,6 +57,22 @@ def test_the_report_has_the_numbers_of_the_plan_and_takes_all_names_literally(bu
     assert "What is not covered" in found.text and plan.to_json() in found.text
 
 
+def test_no_name_turns_the_text_around() -> None:
+    """After a right-to-left override a browser shows "off by at most 21" as "12 tsom ta yb ffo"."""
+    plan = Analyses(statistics=(Count(name="\u202eevil\u2066"),))
+    page = to_report(plan, PureDP(epsilon=1.0), 1e-6, 0.05, "2031-02-03")
+    assert not set(page) & set("\u202e\u2066") and r"<strong>\u202eevil\u2066</strong>" in page
+
+
+def test_what_holds_of_each_and_of_all_at_once_and_of_rounding_is_said() -> None:
+    """0.95³ = 0.857."""
+    found = Read(to_report(Analyses(statistics=STATISTICS[:3]), PureDP(epsilon=1.0), 1e-6, 0.05, "2031-02-03")).text
+    assert "All 3 of them hold at once in at least 85.7 of 100" in found
+    assert found.count("rounded to whole numbers, which costs no privacy") == 2
+    one = to_report(Analyses(statistics=STATISTICS[1:2]), PureDP(epsilon=1.0), 1e-6, 0.05, "2031-02-03")
+    assert "hold at once" not in one and "rounded to whole" not in one and "in the unit of the column" in one
+
+
 def test_the_report_asks_nobody_for_anything_and_has_a_style_for_paper() -> None:
     page = to_report(Analyses(statistics=STATISTICS[:1]), PureDP(epsilon=1.0), 1e-6, 0.05, "2031-02-03")
     assert "default-src 'none'; style-src 'unsafe-inline'" in page and "@media print" in page

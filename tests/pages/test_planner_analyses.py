@@ -198,6 +198,26 @@ def test_of_a_file_only_names_and_the_number_of_rows_are_taken(load: Load) -> No
     assert json.loads(settings_of(app)["planner_analyses"]) == [*wanted, row("town", "Histogram")]
 
 
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("52000,1971-03-05,7\n61000,1980-01-01,8\n", ["Column 1", "Column 2", "Column 3"]),  # a person's, not names
+        ("a,=b,+1\n1,2,3\n", ["a", "=b", "Column 3"]),
+        (",Größe,x y\n1,2,3\n", ["Column 1", "Größe", "x y"]),
+    ],
+)
+def test_numbers_of_a_first_row_are_not_taken_for_names(load: Load, text: str, offered: list[str]) -> None:
+    app = planner(load, ANALYSES)
+    header, row_, _ = text.split("\n")
+    app.file_uploader[0].upload("mine.csv", "\n".join([header, *[row_] * 30]).encode(), "text/csv").run()
+    assert app.multiselect(key="planner_columns").options == offered
+
+
+def test_names_are_one_line_and_turn_no_text_around(load: Load) -> None:
+    app = analyses(load, [row("\u202eevil\n\u2066 x\t")])
+    assert results(app).index.tolist() == ["evil x"] and "planner_analyses" in settings_of(app)
+
+
 def test_the_columns_of_a_file_take_the_place_of_the_example(load: Load) -> None:
     app = planner(load, ANALYSES)
     data = ",".join(f"c{k}" for k in range(25)) + "\n" + "\n".join([",".join(["1"] * 25)] * 30)

@@ -12,7 +12,7 @@ from dpviz.privacy import allocation
 from dpviz.privacy.accounting import per_event
 from dpviz.privacy.analyses import Analyses, Count, Histogram, Mean, Planned, Quantile, Statistic, Sum
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
-from dpviz.privacy.events import Repeat
+from dpviz.privacy.events import Laplace, Repeat
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
@@ -99,6 +99,26 @@ def test_the_errors_are_those_of_the_noise_that_is_drawn(statistic: Statistic, b
     assert off.std() ** 2 + off.mean() ** 2 == pytest.approx(deviation**2 + rounding, rel=0.06)
 
 
+def test_rounding_a_noisy_count_costs_no_privacy_and_discrete_noise_would() -> None:
+    """THEORY.md, section 11: δ(ε) of two neighbouring counts, summed over all whole numbers, for ε₀ = 1/b = 1."""
+    k = np.arange(-40, 41)
+    tails = np.exp(-(np.abs(k[k != 0]) - 0.5))  # P(|rounded| ≥ j)
+    rounded = np.full(len(k), -math.expm1(-0.5))
+    rounded[k != 0] = tails * -math.expm1(-1) / 2
+    discrete = np.exp(-np.abs(k)) * math.tanh(0.5)
+    for noise in (rounded, discrete):
+        assert noise.sum() == pytest.approx(1) and np.abs(np.diff(np.log(noise))).max() <= 1 + 1e-9, "pure ε"
+    for epsilon in (0.0, 0.3, 0.9):
+        spent = [np.maximum(noise[1:] - math.exp(epsilon) * noise[:-1], 0).sum() for noise in (rounded, discrete)]
+        continuous = float(per_event.profile(Laplace(1.0))(epsilon))
+        assert spent[0] <= continuous * (1 + 1e-9) < spent[1]
+        assert spent[1] == pytest.approx((math.e - math.exp(epsilon)) / (1 + math.e))  # randomised response
+    assert rounded[k >= 3].sum() == pytest.approx(math.cosh(0.5) * discrete[k >= 3].sum()), "and 1.128 is all it gains"
+    (planned,) = Analyses(statistics=(Count(),)).planned(PureDP(epsilon=1.0))
+    beyond = [rounded[np.abs(k) > error].sum() for error in (planned.error, planned.error - 1)]
+    assert beyond[0] <= 0.05 < beyond[1]
+
+
 def test_the_ranks_of_a_quantile_are_a_bound_that_is_attained() -> None:
     """Of 2 k rows at one value and the others at both ends, every other value is exactly k rows off."""
     n, candidates = 1000, 30
@@ -167,6 +187,17 @@ def test_a_plan_is_its_json_and_its_python() -> None:
     assert Analyses.from_json(plan.to_json()) == plan
     made = eval(plan.to_python(), {cls.__name__: cls for cls in (Analyses, Count, Sum, Mean, Histogram, Quantile)})
     assert made == plan and eval(Analyses(statistics=ALL[:1]).to_python(), {"Analyses": Analyses, "Count": Count})
+
+
+def test_an_error_that_says_nothing_is_known_as_such() -> None:
+    """No rank is farther from the median than n/2, none from the lowest tenth than 0.9 n."""
+    (count,) = Analyses(rows=20, statistics=(Count(),)).planned(PureDP(epsilon=0.1))
+    assert count.error == 30 and count.drowned
+    for level, rows in ((0.5, 54), (0.1, 30), (0.9, 30)):
+        plan = Analyses(statistics=(Quantile(level=level, candidates=2),))  # off by (2/η) ln 19 ranks
+        for n in (rows - 1, rows):
+            (planned,) = plan.replaced(rows=n).planned(PureDP(epsilon=2 * math.log(19) / 26.9))
+            assert planned.error == pytest.approx(26.9) and planned.drowned == (n < rows)
 
 
 def test_what_cannot_be_planned_is_a_sentence() -> None:

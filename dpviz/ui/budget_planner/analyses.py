@@ -1,5 +1,6 @@
 """What analysts plan: a table of counts, sums, means, histograms and quantiles, and what each gets of the budget."""
 
+import re
 from collections.abc import Sequence
 from datetime import date
 from functools import partial
@@ -104,7 +105,7 @@ def _releases(planned: Sequence[Planned]) -> Releases:
         composition="Analyses and shares are fixed in advance, and each is released once. The tightest accountant that "
         "applies is used; each is valid.",
         constants="Ranges, bins, conditions and the number of rows are declared. Clipping enforces the sensitivity "
-        "whatever the data are.",
+        "whatever the data are. Noise is as in exact arithmetic: release with a tool that was built for it.",
     )
 
 
@@ -114,15 +115,21 @@ def _columns_of_a_file(panel: Panel, table: EditedTable) -> None:
         st.markdown(
             "Only the **names of the columns** and the **number of rows**, which is public here, are taken from it, "
             "and no value. Ranges and bins you declare yourself: a range that is read off the data reveals the most "
-            "extreme person."
+            "extreme person. If you see a person's values instead of names, the file has no header: say so under “How "
+            "the file was read”."
         )
         file = chosen_file(panel.page, File)
         if file is None:
             return
         file.frame = file.frame[[]]
         left, right = st.columns(2)
+        offered = [_name(position, column.name) for position, column in enumerate(file.columns, 1)]
         names = left.multiselect(
-            "Columns", [column.name for column in file.columns], key=panel.key("columns"), max_selections=MOST
+            "Columns",
+            [*dict.fromkeys(offered)],
+            key=panel.key("columns"),
+            max_selections=MOST,
+            help="A name that is a number is not shown: without a header it would be a person's value.",
         )
         kind = right.selectbox("Asked of each", [*KINDS], index=[*KINDS].index("Mean"), key=panel.key("columns_kind"))
         st.button(
@@ -132,6 +139,11 @@ def _columns_of_a_file(panel: Panel, table: EditedTable) -> None:
             disabled=not names,
             key=panel.key("columns_add"),
         )
+
+
+def _name(position: int, name: str) -> str:
+    """What a column is called here: a number may be a person's, in a file whose first row is no header."""
+    return f"Column {position}" if re.fullmatch(r"[\d\s.,:/+-]*", name) else name
 
 
 def _add(panel: Panel, table: EditedTable, names: Sequence[str], kind: str, count: int) -> None:
@@ -144,10 +156,10 @@ def _answer(plan: Analyses, budget: Budget, delta: float, relative: float) -> Sh
     _numbers(planned, relative)
     st.caption(
         "**95 % error**: in 95 of 100 releases the number is off by at most this, because of the noise; **all bins** "
-        "at once in the column beside it. Exact for Laplace and Gaussian noise; counts are rounded to whole numbers, "
-        "which costs nothing. What clipping changes is not in it. Of a quantile the error is in **ranks**, a bound for "
-        "all data: how many rows lie between what is released and the wanted rank. How far off its value is depends on "
-        f"the data. {SETTINGS_ONLY}"
+        "at once in the column beside it. Exact for Laplace and Gaussian noise; counts are rounded to whole numbers "
+        "after the noise was added, which costs nothing. What clipping changes is not in it. Of a quantile the error "
+        "is in **ranks**, a bound for all data: how many rows lie between what is released and the wanted rank. How "
+        f"far off its value is depends on the data. {SETTINGS_ONLY}"
     )
     if lost := [plain(p.statistic.name) for p in planned if p.drowned]:
         st.warning(

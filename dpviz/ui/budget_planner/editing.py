@@ -43,8 +43,7 @@ class EditedTable:
 
     def add(self, rows: Sequence[Row]) -> None:
         """Put rows below those that are there, or in place of those that it began with; for callbacks."""
-        # An editor saves its table as it is, so no name shall be a formula.
-        added = [tuple(without_formulas(cell) if isinstance(cell, str) else cell for cell in row) for row in rows]
+        added = [tuple(_harmless(cell) for cell in row) for row in rows]
         before = st.session_state.get(self._last, [])
         st.session_state[self._last] = [*before, *added] if before != [*self.start] else added
         st.session_state[f"{self.key}_edition"] = st.session_state.get(f"{self.key}_edition", 0) + 1
@@ -94,8 +93,7 @@ class EditedTable:
             try:
                 found = json.loads(text)
                 if isinstance(found, list) and len(found) <= MOST and all(len(x) == len(self.columns) for x in found):
-                    # What a link names shall not be a formula in a spreadsheet: the editor saves its table as it is.
-                    return self._frame([[without_formulas(x) if isinstance(x, str) else x for x in r] for r in found])
+                    return self._frame([[_harmless(cell) for cell in row] for row in found])
             except (ValueError, TypeError, OverflowError, RecursionError):
                 pass
             st.warning("The table of analyses in this link cannot be read. The default one is shown.")
@@ -110,6 +108,14 @@ class EditedTable:
             else:
                 frame[name] = frame[name].fillna("").astype(str)
         return frame
+
+
+def _harmless(cell: Any) -> Any:
+    """A text of a link or a file in one line, without what turns the text beside it around (21 would read as 12), and
+    no formula of a spreadsheet: the editor saves its table as it is."""
+    if not isinstance(cell, str):
+        return cell
+    return without_formulas(" ".join("".join(c if c.isprintable() else " " for c in cell).split()))
 
 
 def _plain(value: Any) -> Any:
