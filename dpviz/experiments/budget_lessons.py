@@ -76,6 +76,8 @@ def _debts(released: Released, count: int) -> float:
 class Found(Measure):
     """The share of people whom an attacker finds, with few false alarms, against ε."""
 
+    unit = " %"
+
     def value(self, side: Side) -> float:
         return _found(_released(side).budget.amount)
 

@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf, isnan
+from typing import ClassVar
 
 import numpy as np
 
@@ -51,17 +53,27 @@ class Curve:
 
 @dataclass(frozen=True)
 class Axes:
-    """Titles and scales of a lesson's chart. diagnostic : whether its curves read the raw data."""
+    """Titles and scales of a lesson's chart.
+
+    diagnostic : whether its curves read the raw data. each : whether they show every run, and not the median of all.
+    """
 
     x: str
     y: str
     log_x: bool = False
     log_y: bool = True
     diagnostic: bool = False
+    each: bool = False
+
+    def describe(self) -> str:
+        """Both in words: "Excess loss against step t"."""
+        return f"{self.y} against {self.x[0].lower()}{self.x[1:]}"
 
 
 class Measure(ABC):
     """What is measured of the two sides, and how it is drawn and told."""
+
+    unit: ClassVar[str] = ""  # behind its numbers
 
     @abstractmethod
     def value(self, side: Side) -> float:
@@ -84,17 +96,20 @@ class Measure(ABC):
         """The numbers of a side that texts may name, as far as they are known."""
 
     def ratio(self, before: Side, after: Side) -> float:
-        """What the answers are intervals of."""
-        return self.value(after) / self.value(before)
+        """What the answers are intervals of; nan if there is no such number."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.divide(self.value(after), self.value(before)))
 
     def outcome(self, before: Side, after: Side) -> str:
         """Both numbers and their ratio, in words."""
-        one, other = self.value(before), self.value(after)
-        return f"{short(one)} → {short(other)}, {times(other / one)}"
+        one, other = (f"{short(self.value(side))}{self.unit}" for side in (before, after))
+        return f"{one} → {other}, {times(self.ratio(before, after))}"
 
 
 def times(ratio: float) -> str:
     """A ratio in words: "78 times as large", "5.4 times smaller", "about the same"."""
+    if not 0 < ratio < np.inf:
+        return "which no factor tells"
     if abs(np.log(ratio)) < np.log(1.05):
         return "about the same"
     return f"{short(ratio, 2)} times as large" if ratio > 1 else f"{short(1 / ratio, 2)} times smaller"
@@ -164,7 +179,7 @@ class Spread(Ends):
         return (Curve(100 * (np.arange(len(ends)) + 0.5) / len(ends), ends),)
 
     def axes(self, side: Side) -> Axes:
-        return replace(super().axes(side), x="Share of the runs that end lower [%]")
+        return replace(super().axes(side), x="Share of the runs that end lower [%]", each=True)
 
     def reach(self, _: Side) -> tuple[float, float]:
         return 0.0, 100.0
@@ -174,7 +189,8 @@ class Spread(Ends):
 class Answer:
     """One of the answers that a reader can choose: right if low <= ratio < high.
 
-    text : may name `{low}` and `{high}`, and `{above}` = 1/high and `{below}` = 1/low for ratios less than one.
+    text : may name `{low}` and `{high}`; `{above}` = 1/high and `{below}` = 1/low for ratios less than one; and
+    `{least}` and `{most}`, the ends in per cent.
     """
 
     text: str
@@ -184,7 +200,7 @@ class Answer:
     @property
     def words(self) -> str:
         """The text with the ends of the interval."""
-        ends = {"low": self.low, "high": self.high}
+        ends = {"low": self.low, "high": self.high, "least": 100 * self.low, "most": 100 * self.high}
         turned = {name: 1 / end if end else np.inf for name, end in (("above", self.high), ("below", self.low))}
         return self.text.format(**{name: short(value) for name, value in {**ends, **turned}.items()})
 
@@ -230,8 +246,11 @@ class Lesson:
         return change
 
     def answer(self, ratio: float) -> Answer:
-        """The one that is right."""
-        return next(answer for answer in self.answers if answer.low <= ratio < answer.high)
+        """The one that is right; of a run that has diverged, and has no ratio, the one without an upper end."""
+        known = inf if isnan(ratio) else max(ratio, 0.0)
+        return next(
+            answer for answer in self.answers if answer.low <= known < answer.high or known == answer.high == inf
+        )
 
     def told(self, template: str, before: Side, after: Side) -> str:
         """A text with its numbers."""

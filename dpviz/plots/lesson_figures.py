@@ -11,7 +11,7 @@ from dpviz.plots.lines import Line, line_figure
 from dpviz.plots.sheets import Ruler, Sheet
 from dpviz.plots.style import DASHES, GREY, HUES, PALETTE, ArmStyle
 
-ROOM = 30.0  # times above and below the known curves that a guess has on a log axis
+ROOM = 120.0  # times above and below the known curves that a guess has on a log axis: more than any answer asks for
 HANDLES = 6  # of a curve that the reader draws
 HEIGHT = 400  # pixels
 
@@ -55,12 +55,13 @@ def _ends(axes: Axes, reach: tuple[float, float]) -> tuple[float, float]:
 
 
 def _room(curves: Sequence[Curve], axes: Axes) -> Range:
-    """Room above and below what is known."""
+    """Room above and below what is known; zero is on it, as a curve may fall to nothing."""
     values = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves] or [np.ones(1)])
     if axes.log_y:
         values = values[values > 0] if (values > 0).any() else np.ones(1)
         return y_range(np.array([values.min() / ROOM, values.max() * ROOM]), True, False)
-    return y_range(np.array([values.min(), values.max()]) + np.array([-1, 1]) * (np.ptp(values) or 1.0), False, False)
+    room = np.ptp(values) or 1.0
+    return y_range(np.array([min(0.0, values.min() - room), max(0.0, values.max() + room)]), False, False)
 
 
 def _figure(lines: Sequence[Line], axes: Axes, labels: bool = True) -> go.Figure:
@@ -79,7 +80,11 @@ def _figure(lines: Sequence[Line], axes: Axes, labels: bool = True) -> go.Figure
 def _lines(curves: Sequence[Curve], name: str, ghosts: bool) -> list[Line]:
     found = []
     for place, curve in enumerate(curves):
-        style = ArmStyle(GREY, DASHES[1]) if ghosts else ArmStyle(HUES[place % len(HUES)], DASHES[0])
+        style = (
+            ArmStyle(GREY, DASHES[1 + place % (len(DASHES) - 1)])
+            if ghosts
+            else ArmStyle(HUES[place % len(HUES)], DASHES[0])
+        )
         label = f"{curve.name}, {name}" if curve.name else name
         found.append(Line(curve.x, curve.y, label, style, low=curve.low, high=curve.high, band=not ghosts))
     return found

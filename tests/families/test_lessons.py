@@ -3,13 +3,16 @@
 import re
 import string
 from collections.abc import Iterator
-from math import inf
+from math import inf, nan, nextafter
 
+import numpy as np
 import pytest
 
+from dpviz.experiments.budget_lessons import NoiseOfMeans
 from dpviz.experiments.changes import changes
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.lesson import Answer, Lesson, Side
+from dpviz.plots import lesson_figures
 from dpviz.specification import Specification
 from dpviz.ui.learn import lessons
 
@@ -65,6 +68,30 @@ def test_the_answers_cover_every_ratio_once(lesson: Lesson) -> None:
 
 
 @each
+def test_every_ratio_that_a_run_can_have_has_one_answer(lesson: Lesson) -> None:
+    """Ends of intervals, nothing, what overflows; and a run that has diverged and has no ratio is no success."""
+    for answer in lesson.answers:
+        assert lesson.answer(answer.low) == answer == lesson.answer(nextafter(answer.high, 0.0))
+    worst = next(answer for answer in lesson.answers if answer.high == inf)
+    assert lesson.answer(inf) == lesson.answer(nan) == worst
+    assert lesson.answer(-1.0) == lesson.answer(0.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ratio"), [(0.0, 1.0, inf), (0.0, 0.0, nan), (1.0, nan, nan), (2.0, 1.0, 0.5)]
+)
+def test_a_ratio_is_a_number_whatever_the_runs_come_to(before: float, after: float, ratio: float) -> None:
+    class Told(NoiseOfMeans):
+        def value(self, side: Side) -> float:
+            return before if side is sides[0] else after
+
+    steps = next(lesson for lesson in LESSONS if lesson.slug == "currencies")
+    sides = Side(steps.before), Side(steps.after)
+    assert Told().ratio(*sides) == pytest.approx(ratio, nan_ok=True)
+    assert Told().outcome(*sides)
+
+
+@each
 def test_no_number_is_typed(lesson: Lesson) -> None:
     for template in templates(lesson):
         plain = "".join(text for text, *_ in string.Formatter().parse(template))
@@ -81,6 +108,10 @@ def test_the_run_decides_and_fills_the_texts(lesson: Lesson) -> None:
         assert "nan" not in lesson.told(template, before, after)
     assert right(lesson, before, after).words in [answer.words for answer in lesson.answers]
     assert lesson.measure.curves(before) and lesson.measure.curves(after)
+    measure = lesson.measure
+    asked = lesson_figures.asked(measure.curves(before), "", measure.axes(before), measure.reach(after)).layout.yaxis
+    low, high = 10.0 ** np.array(asked.range) if asked.type == "log" else asked.range
+    assert all(low < curve.y[-1] < high for curve in measure.curves(after))  # where it is predicted
 
 
 @each

@@ -173,3 +173,20 @@ def test_a_lesson_on_guarantees_opens_the_planner_with_its_settings(load: Load) 
     chosen = {widget.key: widget.value for widget in [*app.selectbox, *app.segmented_control]}
     found = [chosen[f"planner_{name}"] for name in ("noise", "currency", "sampling")]
     assert found == ["gaussian", "approximate", "all"]
+
+
+def test_the_planner_has_a_lessons_settings_whatever_it_had_before(load: Load) -> None:
+    app = load("budget_planner")
+    app.number_input(key="planner_iterations").set_value(7).run()
+    app.selectbox(key="planner_sampling").set_value("all").run()
+    app.switch_page("pages/learn.py").run()
+    app.query_params |= {"lesson": "person", "step": "4"}
+    app.run()
+    app.button(key="learn_try").click().run()
+    assert app.title[0].value == "Budget planner" and dict(app.query_params) == {"planner_epsilon": "4.0"}
+    assert app.number_input(key="planner_iterations").value == 100
+
+
+def test_a_chart_of_every_run_is_not_told_to_be_one_of_medians(load: Load) -> None:
+    app = run(load("learn", lesson="looking", step="1"))
+    assert "Where each of 100 runs ends" in words(app) and "10-90 %" not in words(app)

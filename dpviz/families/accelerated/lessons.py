@@ -226,10 +226,10 @@ LUCK = Lesson(
     "its luck.",
     try_it="Choose fewer repeats and other seeds, and see how the order of the methods changes.",
     answers=(
-        Answer("Almost none: the same privacy, the same outcome", 0.0, 0.03),
-        Answer("A few", 0.03, 0.1),
-        Answer("More than a few, but far from a coin toss", 0.1, 0.35),
-        Answer("So many that it is a coin toss", 0.35, inf),
+        Answer("Almost none, less than {most} %: the same privacy, the same outcome", 0.0, 0.03),
+        Answer("A few: {least} to {most} %", 0.03, 0.1),
+        Answer("More than a few, but far from a coin toss: {least} to {most} %", 0.1, 0.35),
+        Answer("So many that it is nearly a coin toss: more than {least} %", 0.35, inf),
     ),
 )
 
@@ -242,10 +242,16 @@ def _bowl(momentum: float) -> Experiment:
 
 
 def _without_noise(before: Side, after: Side) -> Numbers:
-    """How far from the bottom it would end without noise, exactly, and how long momentum remembers."""
+    """How far from the bottom it would end without noise, exactly; how long momentum remembers; and how far from the
+    bottom a run of fewer steps that spends the same budget ends, expected over the noise."""
+    (plan,) = before.plans.values()
+    few = plan.iterations // 6
     return {
         "exact_before": _bias(before),
         "exact_after": _bias(after),
+        "few": few,
+        "few_before": _expected(before, few),
+        "few_after": _expected(after, few),
         "remembers": 1 / (1 - _method(after).momentum),
         "momentum": _method(after).momentum,
     }
@@ -256,6 +262,14 @@ def _method(side: Side) -> HeavyBall:
     method = side.settings.arms[0].algorithm
     assert isinstance(method, HeavyBall)
     return method
+
+
+def _expected(side: Side, steps: int) -> float:
+    assert isinstance(side.settings, Experiment)
+    (plan,) = side.plans.values()
+    method = _method(side).replaced(iterations=steps)
+    assert isinstance(plan.facts, SmoothFacts)
+    return float(method.expected_on_quadratic(method.plan(plan.facts, side.settings.budget))[-1])
 
 
 def _bias(side: Side) -> float:
@@ -273,7 +287,7 @@ MOMENTUM = Lesson(
     minutes=3,
     page="accelerated",
     before=_bowl(0.0),
-    after=_bowl(0.8),
+    after=_bowl(0.6),
     measure=Ends("DP-HB"),
     setting="A bowl, steep in one direction and flat in another. Gradient descent takes {before[steps]} noisy steps "
     "that share **{before[budget]}**, and ends at **{before[end]}**.",
@@ -282,7 +296,8 @@ MOMENTUM = Lesson(
     why="Momentum carries on whatever a step did, its noise, too: each draw of noise pushes not one step but about "
     "{remembers} of them. Without noise there is only the way to the bottom, and momentum shortens it. "
     "With noise, {before[steps]} steps have long arrived, and what is left is shaking: **momentum makes the way "
-    "shorter and the shaking stronger.** Take it with few steps, and less of it late.",
+    "shorter and the shaking stronger.** So it helps where the way is what counts: a run of {few} steps that spends "
+    "the same budget ends at {few_after} with it and at {few_before} without, on average.",
     try_it="Take fewer steps, and find where momentum begins to help.",
     answers=(
         Answer("It ends closer with momentum", 0.0, 0.8),

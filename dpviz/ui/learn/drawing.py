@@ -18,7 +18,7 @@ def ask(lesson: Lesson, before: Side, after: Side, key: str) -> None:
     """The sheet; what is drawn on it is remembered, and its answer under `key`."""
     sheet, last = _sheet(lesson, before, after), lesson.measure.value(before)
     places = _places(lesson) or [float(sheet.y.place(np.array(last)))] * len(sheet.handles)
-    label = f"{sheet.y.title} against {sheet.x.title.lower()}: draw what you predict"
+    label = f"{lesson.measure.axes(before).describe()}: draw what you predict"
     curve.draw(_component(lesson), sheet, places, label, partial(_moved, lesson, sheet, last, key))
 
 

@@ -4,11 +4,13 @@ import streamlit as st
 
 from dpviz.experiments.budget_lessons import Released
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.lesson import Answer, Lesson, Side
+from dpviz.experiments.lesson import Answer, Axes, Lesson, Side
 from dpviz.plots import lesson_figures
 from dpviz.specification import Specification
 from dpviz.ui import charts, explain, families, glossary, visitors
+from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import presets as preset_menu
+from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.learn import drawing, lessons, sides
 
 NAMES = ("Setting", "Predict", "See", "Why")
@@ -122,15 +124,16 @@ def _chart(lesson: Lesson, step: int, before: Side, after: Side) -> None:
                 (measure.curves(after), drawing.guess(lesson, before, after)) if step >= SEE else ((), None)
             )
             figure = lesson_figures.told(was, becomes, names, axes, guess)
-        charts.plain(figure, f"learn_{lesson.slug}_chart", f"{axes.y} against {axes.x.lower()}: {lesson.title}")
-    st.caption(_caption(lesson.after if step >= SEE else lesson.before, axes.diagnostic))
+        charts.plain(figure, f"learn_{lesson.slug}_chart", f"{axes.describe()}: “{lesson.title}”")
+    st.caption(_caption(lesson.after if step >= SEE else lesson.before, axes))
 
 
-def _caption(settings: Specification, diagnostic: bool) -> str:
+def _caption(settings: Specification, axes: Axes) -> str:
     if not isinstance(settings, Experiment):
         return explain.SETTINGS_ONLY
     repeats, public = settings.replicates, settings.problem.public
-    return " ".join([explain.spread(repeats), *([explain.diagnostic(repeats, public)] if diagnostic else [])])
+    said = f"Where each of {repeats} runs ends, in their order." if axes.each else explain.spread(repeats)
+    return " ".join([said, *([explain.diagnostic(repeats, public)] if axes.diagnostic else [])])
 
 
 # --------------------------------------------------------------------------------------------------------------- onward
@@ -174,15 +177,14 @@ def _open(lesson: Lesson) -> None:
 
 
 def _planned(settings: Specification) -> dict[str, str]:
-    """The planner's address for what nothing runs; empty for other settings, which their page writes itself."""
+    """Set the planner's controls for what nothing runs, and give its address; other settings are their page's task."""
     if not isinstance(settings, Released):
         return {}
-    currency = {f"{PLANNER}_currency": settings.budget.name}
-    return currency | _address(settings.budget) | _address(settings.means)
-
-
-def _address(settings: Specification) -> dict[str, str]:
-    """As the page's controls write it, with the label of a choice."""
-    changed = settings.query(PLANNER)
-    declared = {f"{PLANNER}_{control.name}": control.options or {} for control in settings.controls()}
-    return {name: declared[name].get(value, value) for name, value in changed.items()}
+    panel, address = Panel(PLANNER), {f"{PLANNER}_currency": settings.budget.name}
+    panel.write({"currency": next(name for name, cls in CURRENCIES.items() if cls is type(settings.budget))})
+    for part in (settings.budget, settings.means):
+        declared = {control.name: control for control in part.controls()}
+        panel.write({name: getattr(part, name) for name in declared})  # the page may have been set before
+        changed = ((declared[key.removeprefix(f"{PLANNER}_")], text) for key, text in part.query(PLANNER).items())
+        address |= {panel.key(control.name): (control.options or {}).get(text, text) for control, text in changed}
+    return address
