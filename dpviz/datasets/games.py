@@ -163,6 +163,13 @@ class LatentGame(Specification):
         """Number r of hidden signs per row."""
         return 1 if self.structure == "needle" else 3
 
+    @property
+    def good(self) -> tuple[slice, str]:
+        """The strategies that x does best to play, in the population, and what they are called."""
+        if self.structure == "needle":
+            return slice(0, 1), "the needle, strategy 1 of x"
+        return slice(0, 3), "strategies 1 to 3 of x, which hide best"
+
     def means(self) -> tuple[np.ndarray, np.ndarray]:
         """a (d_x,) and b (d_y,), the means of the signs s."""
         x, y = np.arange(self.strategies_x), np.arange(self.strategies_y)

@@ -139,11 +139,6 @@ class Plane:
     project: Callable[[Mapping[str, np.ndarray]], np.ndarray]
     corners: tuple[tuple[str, float, float], ...] = ()
 
-    @classmethod
-    def of_coordinates(cls, one: int, other: int, titles: tuple[str, str]) -> "Plane":
-        """Two coordinates of the output x."""
-        return cls(titles, lambda output: output["x"][:, [one, other]])
-
 
 class ProblemSpecification(Specification, ABC):
     """The settings of a problem; knows its facts without loading data, and builds the problem."""

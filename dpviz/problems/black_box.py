@@ -10,7 +10,8 @@ import numpy as np
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLinear
 from dpviz.pauses import Parts, finished, slices
-from dpviz.problems.base import SECONDS_PER_DRAWN_ROW, SECONDS_PER_GATHERED, Cost, Facts, ProblemSpecification
+from dpviz.problems import planes
+from dpviz.problems.base import SECONDS_PER_DRAWN_ROW, SECONDS_PER_GATHERED, Cost, Facts, Plane, ProblemSpecification
 from dpviz.problems.directions import bank_bytes
 from dpviz.problems.nonconvex import random_start, shorten
 from dpviz.problems.value_losses import Capped, Network, Phase, SquaredPhase, Valley, ValueLoss, Vote
@@ -62,6 +63,9 @@ class BlackBox(ProblemSpecification):
         scale="log",
         help="A guess of F(x₀) - inf F, for bounds only. Empty: what holds for every data set.",
     )
+
+    def _plane(self) -> Plane | None:
+        return planes.first_two(("Parameter x₁", "Parameter x₂"))
 
     @property
     @abstractmethod
@@ -168,6 +172,10 @@ class TableModel(BlackBox):
     def public(self) -> bool:
         return self.data.public
 
+    def _plane(self) -> Plane | None:
+        names = (*self.data.facts().names, *["the intercept"] * self.intercept)
+        return planes.first_two([f"Weight of {name}" for name in names[:2]])
+
     @property
     def features(self) -> int:
         """p, with the intercept."""
@@ -230,6 +238,9 @@ class ReluNetwork(TableModel):
     units: int = number(4, 1, 20, label="Units", symbol="h", help="Hidden units; each has one weight per feature.")
     start_scale: float = number(0.3, 0.01, 3.0, label="Start", scale="log", help="Runs begin at normal weights.")
     start_seed: int = number(0, 0, 2**31 - 1, label="Seed of the start", help="Another seed, another start.")
+
+    def _plane(self) -> Plane | None:
+        return planes.first_two(("First weight of unit 1", "Second weight of unit 1"))
 
     @property
     def size(self) -> tuple[int, int]:

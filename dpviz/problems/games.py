@@ -16,7 +16,8 @@ from dpviz.numbers import short
 from dpviz.pauses import Parts, finished, slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
-from dpviz.problems.base import Cost, Facts, Metric, Problem, ProblemSpecification, evaluated_in_slices
+from dpviz.problems import planes
+from dpviz.problems.base import Cost, Facts, Metric, Plane, Problem, ProblemSpecification, evaluated_in_slices
 
 Pair = tuple[np.ndarray, np.ndarray]
 Player = Literal["x", "y"]
@@ -187,6 +188,22 @@ class GameSpecification(ProblemSpecification):
         )
         diagnostic, dear = one.evaluate(1)
         return replace(one, diagnostic=diagnostic, dear=dear)
+
+    @property
+    def good(self) -> tuple[slice | None, str]:
+        """Which vertices of x are good, and what these are called; if that is not known from how the data are made,
+        None and what the one with most weight is called."""
+        return None, "the strategy of x that has most"
+
+    def _plane(self) -> Plane | None:
+        """Where the minimising player's strategies are, whatever the other player's."""
+        facts = self.facts()
+        if not isinstance(facts, GameFacts) or facts.d_x < 3:
+            return None
+        if facts.d_x == 3:
+            one, another, third = (self.vertex("x", index) for index in range(3))
+            return planes.triangle((one, another, third))
+        return planes.concentration(*self.good)
 
     def vertex(self, player: Player, index: int) -> str:
         """What the vertex of this number, from 0, stands for, in the words of the data's declarations; public."""

@@ -15,7 +15,8 @@ from dpviz.datasets.groups_base import GroupedDataset, GroupedSpecification
 from dpviz.pauses import Parts, finished, sliced
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.queries import Query
-from dpviz.problems.base import Metric, evaluated_in_slices
+from dpviz.problems import planes
+from dpviz.problems.base import Metric, Plane, evaluated_in_slices
 from dpviz.problems.games import DEAR_GAP, SECONDS_PER_PRODUCT, GameFacts, GameSpecification, Pair, Player, Work
 from dpviz.problems.grouped import WORST_GROUP, GroupedGame, Rates, rates
 from dpviz.problems.matrix_games import Equilibrium, bilinear_gap, equilibrium
@@ -64,6 +65,10 @@ class GroupLoss(GameSpecification):
     @property
     def public(self) -> bool:
         return self.data.public
+
+    def _plane(self) -> Plane | None:
+        data = self.data.facts()
+        return planes.ball(self.radius, data.d, [f"Weight of {name}" for name in data.names[:2]])
 
     def facts(self) -> GameFacts:
         """Constants of one row with features and label in [-1, 1], whose weight is at most 1/p₋."""
@@ -339,6 +344,10 @@ class LossMatrix(GameSpecification):
     @property
     def public(self) -> bool:
         return self.data.public
+
+    @property
+    def good(self) -> tuple[slice | None, str]:
+        return (slice(0, 3), "the three specialists") if isinstance(self.data, GroupedLosses) else super().good
 
     def facts(self) -> GameFacts:
         """All entries lie in [0, 1/p₋] and have one sign, so gradients change by no more than that."""

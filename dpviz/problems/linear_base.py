@@ -17,11 +17,13 @@ from dpviz.pauses import Pace, Parts, finished, slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.queries import Norm, Query
+from dpviz.problems import planes
 from dpviz.problems.base import (
     SECONDS_PER_MARK,
     SECONDS_PER_PRODUCT,
     Cost,
     Facts,
+    Plane,
     ProblemSpecification,
     SmoothFacts,
     SmoothProblem,
@@ -129,6 +131,10 @@ class LinearModel(ProblemSpecification):
     @property
     def public(self) -> bool:
         return self.data.public
+
+    def _plane(self) -> Plane | None:
+        names = (*self.data.facts().names, *["the constant column"] * (self.intercept == "yes"))
+        return planes.first_two([f"Weight of {name}" for name in names[:2]])
 
     def feature_radius(self, norm: Norm) -> float:
         """The declared bound on a scaled row's norm, and the clip where rows are clipped."""

@@ -16,7 +16,8 @@ from dpviz.datasets.categories import CategoricalGenerator
 from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, CategoricalTable
 from dpviz.pauses import Parts, finished, sliced
 from dpviz.privacy.queries import Norm, Query
-from dpviz.problems.base import Metric
+from dpviz.problems import planes
+from dpviz.problems.base import Metric, Plane
 from dpviz.problems.games import (
     DUALITY_GAP,
     Game,
@@ -141,6 +142,15 @@ class MarginalQueries(GameSpecification):
     @property
     def public(self) -> bool:
         return self.data.public
+
+    def _plane(self) -> Plane | None:
+        """The share of the first category, of the first two columns."""
+        data = self.data.facts()
+        if len(data.columns) < 2:
+            return super()._plane()
+        places = np.unravel_index(np.arange(data.domain_size), data.sizes)
+        one, other = (f"Share of rows with {name}={listed[0]}" for name, listed in data.columns[:2])
+        return planes.shares(places[0] == 0, places[1] == 0, (one, other))
 
     def marginals(self) -> Marginals:
         """The queries; they need no data."""

@@ -50,6 +50,10 @@ class MatrixGame(GameSpecification):
     def public(self) -> bool:
         return self.data.public
 
+    @property
+    def good(self) -> tuple[slice | None, str]:
+        return self.data.good
+
     def facts(self) -> GameFacts:
         # One row's gradients are u⟨v, y⟩ and v⟨u, x⟩, entries in [-1, 1]: they may go from all -1 and +1 to +1 and -1.
         return GameFacts(

@@ -11,7 +11,8 @@ import numpy as np
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.tuning import DRAWN, FactorDraws, ProcessDraws
 from dpviz.pauses import Parts, finished
-from dpviz.problems.base import Cost, Facts
+from dpviz.problems import planes
+from dpviz.problems.base import Cost, Facts, Plane
 from dpviz.problems.learners import LEARNERS, SECONDS_PER_FACTORED, Learner, ProcessLearner, training_seconds
 from dpviz.problems.trainers import Trainers
 from dpviz.problems.tuning import GradientProblem, TuningFacts, TuningProblem, TuningSpecification
@@ -245,6 +246,12 @@ class KernelMachine(ModelTuning):
         scales = [(f"length-scale of {name}", math.exp(-1), math.exp(2)) for name in names]
         tolerance = [] if self.model == "svc" else [("tolerance ε", 0.01, 1.0)]
         return [*scales, *tolerance, ("cost C", 0.1, 100.0), ("kernel width γ", 0.1 / p, 2 / p)]
+
+    def _plane(self) -> Plane:
+        """The last two, which every such model has: they weigh more than one length-scale of many."""
+        *_, cost, width = self.facts().axes
+        d = self.facts().d
+        return planes.coordinates(d - 2, d - 1, (cost, width))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "ModelProblem":
         return finished(self.build_in_parts(tables))

@@ -14,12 +14,14 @@ from dpviz.datasets.synthetic import Saddle
 from dpviz.errors import UserError
 from dpviz.pauses import Parts, finished, slices
 from dpviz.privacy.events import Laplace
+from dpviz.problems import planes
 from dpviz.problems.base import (
     SECONDS_PER_DRAWN_ROW,
     SECONDS_PER_GATHERED,
     SECONDS_PER_MARK,
     Cost,
     Facts,
+    Plane,
     ProblemSpecification,
 )
 from dpviz.problems.nonconvex_losses import LogisticRisk, Ridge, RobustRisk, SigmoidRisk, Tukey
@@ -31,6 +33,7 @@ from dpviz.specification import choice, number
 # product takes as long as with some more: that is the reading.
 SECONDS_PER_ROW, SECONDS_PER_PRODUCT, SECONDS_PER_READ, SECONDS_PER_LOSS = 3e-9, 0.075e-9, 0.7e-9, 2.5e-9
 SECONDS_PER_WEIGHTED, SECONDS_PER_SQUARE = 0.8e-9, 0.04e-9
+DIRECTIONS = ("Hidden direction w₁", "Another direction w₂")  # of the rows on two sides of a line
 
 
 class NonconvexModel(ProblemSpecification):
@@ -114,6 +117,11 @@ class NonconvexModel(ProblemSpecification):
     @property
     def public(self) -> bool:
         return self.data.public
+
+    def _plane(self) -> Plane | None:
+        if isinstance(self.data, Saddle):
+            return planes.first_two(DIRECTIONS)
+        return planes.first_two([f"Weight of {name}" for name in self.data.facts().names[:2]])
 
     def starting_point(self) -> np.ndarray:
         """(1, d) the start x₀, whatever the data."""

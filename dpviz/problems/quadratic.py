@@ -9,6 +9,7 @@ from dpviz.datasets.base import NO_TABLES
 from dpviz.numbers import short
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
+from dpviz.problems import planes
 from dpviz.problems.base import (
     SECONDS_PER_MARK,
     Cost,
@@ -81,7 +82,7 @@ class Quadratic(ProblemSpecification):
         """The directions of the smallest and the largest eigenvalue: there methods differ most."""
         flat, steep = (short(value) for value in self.eigenvalues()[[0, -1]].tolist())
         titles = f"Flattest direction, curvature {flat}", f"Steepest direction, curvature {steep}"
-        return Plane.of_coordinates(0, self.dimension - 1, titles)
+        return planes.coordinates(0, self.dimension - 1, titles)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "QuadraticProblem":
         return QuadraticProblem(self.facts())

@@ -64,6 +64,10 @@ class QuadraticGame(GameSpecification):
     def public(self) -> bool:
         return self.data.public
 
+    @property
+    def good(self) -> tuple[slice | None, str]:
+        return self.data.good
+
     def facts(self) -> GameFacts:
         largest = max(self.curvature_x, self.curvature_y)
         return GameFacts(
@@ -163,6 +167,10 @@ class CurvedGame(GameSpecification):
     @property
     def public(self) -> bool:
         return self.data.public
+
+    @property
+    def good(self) -> tuple[slice | None, str]:
+        return self.data.good
 
     def facts(self) -> GameFacts:
         return GameFacts(

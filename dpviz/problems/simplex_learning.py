@@ -12,7 +12,8 @@ from pydantic import model_validator
 from dpviz.datasets.base import NO_TABLES
 from dpviz.numbers import short
 from dpviz.pauses import Parts, finished, slices
-from dpviz.problems.base import Metric
+from dpviz.problems import planes
+from dpviz.problems.base import Metric, Plane
 from dpviz.problems.games import (
     DUALITY_GAP,
     SECONDS_PER_PRODUCT,
@@ -70,6 +71,9 @@ class SparseRegression(GameSpecification):
         _check_size(self.rows, self.dimension)
         return self
 
+    def _plane(self) -> Plane | None:
+        return planes.ball(self.radius, self.dimension, ("Weight of feature 1", "Weight of feature 2"))
+
     def facts(self) -> GameFacts:
         """∂f/∂w_j = (⟨a, w⟩ - b) a_j is at most r + 1 in size; u ↦ w = r (u₊ - u₋) multiplies it by ±r."""
         largest = (self.radius + 1) ** 2 / 2
@@ -113,6 +117,10 @@ class Portfolio(GameSpecification):
     def _fits_into_memory(self) -> Self:
         _check_size(self.rows, self.dimension)
         return self
+
+    @property
+    def good(self) -> tuple[slice | None, str]:
+        return slice(0, _GOOD_ASSETS), f"assets 1 to {_GOOD_ASSETS}, whose mean return is positive"
 
     def facts(self) -> GameFacts:
         """∂f/∂x_j = (γ ⟨ρ, x⟩ - 1) ρ_j is at most 1 + γ in size."""
@@ -179,6 +187,18 @@ class PolytopeRegression(GameSpecification):
             if np.ptp(np.array(self.vertices), axis=0).max() < _SMALLEST_POLYTOPE:
                 raise ValueError(f"a polytope must extend over at least {_SMALLEST_POLYTOPE} in some coordinate")
         return self
+
+    def _plane(self) -> Plane | None:
+        """The first two weights of the model, and as the corners of a triangle its vertices."""
+        body = self.polytope()
+        if body.vertices.shape[1] < 2:
+            return super()._plane()
+        few = [(self.vertex("x", j), *point[:2]) for j, point in enumerate(body.vertices.tolist())]
+        return Plane(
+            ("Weight of feature 1", "Weight of feature 2"),
+            lambda output: body.point(output["x"])[:, :2],
+            tuple(few) if len(few) == 3 else (),
+        )
 
     def polytope(self) -> Polytope:
         """The vertices as an array."""

@@ -15,7 +15,8 @@ import numpy as np
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED
 from dpviz.pauses import LONGEST, Pace, Parts, finished, slices
 from dpviz.privacy.queries import Query
-from dpviz.problems.base import Cost, Facts, Metric, Problem, ProblemSpecification
+from dpviz.problems import planes
+from dpviz.problems.base import Cost, Facts, Metric, Plane, Problem, ProblemSpecification
 from dpviz.specification import choice, number
 
 # Measured as those in `base`: one multiplication and addition of a product of matrices, and what else happens to a
@@ -55,6 +56,11 @@ class TuningFacts(Facts):
     def has_gradients(self) -> bool:
         """Whether the users' gradients are known, for methods that may ask for them."""
         return self.gradient_seconds > 0
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """(d,) what the coordinates are."""
+        return tuple(f"ln({name})" if log else name for name, log in zip(self.names, self.logarithmic, strict=True))
 
     @property
     def box(self) -> tuple[np.ndarray, np.ndarray]:
@@ -128,6 +134,9 @@ class TuningSpecification(ProblemSpecification):
             "The training data are not protected: the models depend on them, and so does what is released. "
             "Nor is a user who is in both."
         )
+
+    def _plane(self) -> Plane | None:
+        return planes.first_two(self.facts().axes)
 
     @abstractmethod
     def facts(self) -> TuningFacts:

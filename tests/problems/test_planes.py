@@ -5,35 +5,108 @@ import warnings
 import numpy as np
 import pytest
 
+from dpviz import families
+from dpviz.datasets.categories import CategoricalGenerator
+from dpviz.datasets.games import LatentGame
+from dpviz.datasets.groups import GroupedBundled
 from dpviz.experiments import experiment as running
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Plane, ProblemSpecification
+from dpviz.problems.games import GameFacts
+from dpviz.problems.group_loss import LossMatrix
+from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.matrix_games import MatrixGame
 from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.quadratic_games import QuadraticGame
+from dpviz.problems.simplex import to_ball
+from dpviz.problems.simplex_learning import PolytopeRegression, SparseRegression
 from dpviz.specification import registered
 from tests.families.registry import PROBLEMS
 
-SPECIFICATIONS = [cls() for cls in registered(ProblemSpecification) if cls.__module__.startswith("dpviz.")]
+NAMED = [preset.experiment.problem for named in families.presets().values() for preset in named]
+GAMES = [
+    *(MatrixGame(data=LatentGame(strategies_x=d, structure="hide_seek")) for d in (2, 3, 4)),
+    *(
+        PolytopeRegression(shape="own", vertices=((0.5, 0.0), (0.0, 0.5), (-0.5, -0.5))),
+        PolytopeRegression(dimension=1),
+    ),
+    MarginalQueries(data=CategoricalGenerator(), ways=1),
+]
+MADE = [cls() for cls in registered(ProblemSpecification) if cls.__module__.startswith("dpviz.")]
+SPECIFICATIONS = {problem.to_json(): problem for problem in (*MADE, *NAMED, *GAMES)}
 UPLOADED = [world.specification for worlds in PROBLEMS for world in worlds.values() if world.tables]
 
 
-@pytest.mark.parametrize("problem", SPECIFICATIONS, ids=lambda problem: problem.kind)
-def test_outputs_of_any_size_have_finite_places(problem: ProblemSpecification) -> None:
+def outputs(problem: ProblemSpecification) -> dict[str, np.ndarray]:
+    """Somewhere, far away, nowhere; of a game mixed strategies, a corner among them."""
+    facts, generator = problem.facts(), np.random.default_rng(0)
+    if isinstance(facts, GameFacts):
+        x, y = (generator.dirichlet(np.full(d, 0.1), 3) for d in (facts.d_x, facts.d_y))
+        x[0] = np.arange(facts.d_x) == 0
+        return {"x": x, "y": y}
+    return {"x": generator.normal(size=(3, facts.d)) * np.array([[1.0], [1e300], [np.nan]])}
+
+
+@pytest.mark.parametrize("problem", SPECIFICATIONS.values(), ids=lambda problem: problem.kind)
+def test_a_plane_needs_no_data_and_shows_every_output(
+    problem: ProblemSpecification, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for cls in (type(problem), *([type(problem.dataset)] if problem.dataset else [])):
+        for name in {"build", "build_in_parts", "load", "load_in_parts"} & set(dir(cls)):
+            monkeypatch.setattr(cls, name, None)
     plane = problem.plane
     if plane is None:
+        assert problem in GAMES or isinstance(problem, PolytopeRegression)
         return
-    assert len(set(plane.titles)) == 2 and all(plane.titles)
+    assert len(set(plane.titles)) == 2 and all(plane.titles) and len(plane.corners) in (0, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert np.isfinite(plane.project(outputs(problem, 3))).all()
-        assert plane.project(outputs(problem, 3)).shape == (3, 2)
+        places = plane.project(outputs(problem))
+    assert places.shape == (3, 2) and np.isfinite(places[0]).all()
 
 
-def outputs(problem: ProblemSpecification, replicates: int) -> dict[str, np.ndarray]:
-    """Some points, and mixed strategies with a corner among them, for who needs such."""
-    facts, generator = problem.facts(), np.random.default_rng(0)
-    return {"x": generator.normal(size=(replicates, facts.d))}
+def at(problem: ProblemSpecification, x: np.ndarray) -> np.ndarray:
+    """The places of outputs x (R, d)."""
+    assert problem.plane is not None
+    return problem.plane.project({"x": x})
+
+
+def test_three_strategies_are_the_corners_of_a_triangle() -> None:
+    game = GAMES[1]
+    assert game.plane is not None
+    names, *corners = zip(*game.plane.corners, strict=True)
+    assert names == ("strategy 1", "strategy 2", "strategy 3")
+    assert (at(game, np.eye(3)) == np.array(corners).T).all()
+    sides = np.linalg.norm(np.diff(at(game, np.eye(3)[[0, 1, 2, 0]]), axis=0), axis=1)
+    assert sides == pytest.approx(np.ones(3)), "none of the three is special"
+    assert at(game, np.full((1, 3), 1 / 3))[0] == pytest.approx(np.mean(corners, axis=1))
+    own = GAMES[3]
+    assert own.plane is not None and [[x, y] for _, x, y in own.plane.corners] == at(own, np.eye(3)).tolist()
+
+
+def test_many_strategies_are_told_by_the_weight_of_the_good_ones_and_by_their_spread() -> None:
+    d = 8
+    x = np.array([np.full(d, 1 / d), np.eye(d)[0], [0.25] * 3 + [0.25] + [0] * 4])
+    spread = [np.log(d), 0.0, np.log(4)]
+    for structure, good in (("needle", [1 / d, 1, 0.25]), ("hide_seek", [3 / d, 1, 0.75])):
+        game = QuadraticGame(data=LatentGame(strategies_x=d, structure=structure))
+        assert at(game, x) == pytest.approx(np.column_stack([good, spread]))
+    table = GroupedBundled()
+    assert at(LossMatrix(data=table), x)[:, 0] == pytest.approx([1 / d, 1, 0.25]), "of no real table it is known"
+
+
+def test_a_model_in_a_ball_is_shown_by_its_weights_and_a_histogram_by_its_answers() -> None:
+    x = np.random.default_rng(1).dirichlet(np.ones(12), 4)
+    regression = SparseRegression(dimension=6, radius=2.0)
+    assert at(regression, x) == pytest.approx(to_ball(x, 2.0)[:, :2])
+    queries = GAMES[-1]
+    assert isinstance(queries, MarginalQueries) and queries.plane is not None
+    histogram = np.random.default_rng(2).dirichlet(np.ones(queries.facts().d_x), 3)
+    answers, cells = queries.marginals().answers(histogram), queries.marginals().cells
+    told = [cells.index(title.removeprefix("Share of rows with ")) for title in queries.plane.titles]
+    assert at(queries, histogram) == pytest.approx(answers[:, told])
 
 
 @pytest.mark.parametrize("problem", UPLOADED, ids=lambda problem: problem.kind)

@@ -69,7 +69,7 @@ def landscape(run: Run, trace: Trace) -> hero.Picture | None:
     if not clouds:
         return None
     facts, looks = facts_of(run), arm_styles(run.experiment.arms)
-    across, up = (f"ln({name})" if log else name for name, log in zip(facts.names, facts.logarithmic, strict=True))
+    across, up = facts.axes
     figure = contours(_ground(run.experiment.problem.to_json(), run), clouds, looks, (across, up), height=hero.HEIGHT)
     caption = f"{texts.LANDSCAPE} **Not private**: it reads the validation losses."
     return hero.Picture(figure, "Contours of the validation loss, with a dot for every run", caption)

@@ -14,7 +14,7 @@ from dpviz.plots.landscape import Cloud, Ground, contours
 from dpviz.plots.lines import Limit
 from dpviz.plots.style import arm_styles
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.nonconvex import RobustComponent
+from dpviz.problems.nonconvex import DIRECTIONS, RobustComponent
 from dpviz.problems.nonconvex_risk import PLACE, NonconvexFacts
 from dpviz.ui import charts
 from dpviz.ui.controls import Panel
@@ -23,7 +23,6 @@ from dpviz.ui.experiment.run import Run
 
 REACH = (2.7, 1.5)  # of the picture, in both directions: the minima of the demonstration lie at ±2.1 of the first
 EVALUATIONS = 3e7  # rows times points of the ground, at most: about a third of a second
-DIRECTIONS = ("Hidden direction w₁", "Another direction w₂")
 FEWEST, MOST = 11, 41  # points along each direction
 NOISY = "Their noise is larger than what they test: no place looks like a minimum."
 TOO_SOON = "They ended before both tests had passed: more iterations may do."
