@@ -121,8 +121,11 @@ def _tall(text: go.layout.Annotation) -> float:
 
 
 def resized(figure: go.Figure, height: int) -> go.Figure:
-    """The figure at another height in pixels, with its labels as far apart as before; without, if there is no room."""
-    found = go.Figure(figure).update_layout(height=height)
+    """The figure at another height in pixels, with its labels as far apart as before; without, if there is no room.
+
+    Beside long labels its frame is narrow: few numbers stand below it, and upright.
+    """
+    found = go.Figure(figure).update_layout(height=height).update_xaxes(nticks=3, tickangle=0)
     frame = height - figure.layout.margin.t - figure.layout.margin.b
     texts, strokes = (
         [part for part in parts if part.name == NAME and part.yref == "paper"]
@@ -131,7 +134,7 @@ def resized(figure: go.Figure, height: int) -> go.Figure:
     heights = np.array([_tall(text) for text in texts])
     # Those at the ends of short lines reach into the margin of a small figure: all of them need a place of their own.
     if sum(_tall(text) for text in found.layout.annotations if text.name == NAME) > frame:
-        return compact(figure).update_layout(height=height)
+        return compact(found).update_layout(height=height)
     wanted = np.array([(1 - text.y) * frame for text in texts])
     for text, stroke, place in zip(texts, strokes, spread(wanted, frame, heights).tolist(), strict=True):
         text.y = stroke.y0 = stroke.y1 = 1 - place / frame

@@ -73,6 +73,8 @@ def test_cold_deep_link_shows_menu_and_values(browser: Browser) -> None:
         pages = ["Start", "Lessons", "Budget planner", "Compare", "Audit", *(family.title for family in FAMILIES)]
         expect(menu.get_by_role("link")).to_have_text([re.compile(f"{title}$") for title in pages])
         shows_the_settings(page)
+        sidebar = page.get_by_test_id("stSidebar").bounding_box()
+        assert sidebar and sidebar["width"] == 350, "as wide as on every later visit: a slider beside its number"
         page.close()
         assert "Traceback" not in fresh.printed()
 

@@ -103,6 +103,9 @@ def test_a_smaller_figure_keeps_its_labels_apart_or_has_a_legend() -> None:
     assert [stroke.y0 for stroke in small.layout.shapes] == [note.y for note in labels(small)]
     tiny = resized(figure, 110)
     assert not labels(tiny) and tiny.layout.showlegend and tiny.layout.height == 110
+    for found in (small, tiny):  # numbers on their side would take the height that the lines need
+        assert found.layout.xaxis.nticks == 3 and found.layout.xaxis.tickangle == 0
+    assert figure.layout.xaxis.tickangle is None, "the figure itself stays as it is"
     short = drawn(*(line(f"a method that ends early {i}", 0.2 * i + 0.1, until=4) for i in range(3)), line("b", 0.2))
     assert labels(short) and not labels(resized(short, 180)), "those of short lines reach into the margin"
 
