@@ -167,8 +167,8 @@ class LatentGame(Specification):
     def good(self) -> tuple[slice, str]:
         """The strategies that x does best to play, in the population, and what they are called."""
         if self.structure == "needle":
-            return slice(0, 1), "the needle, strategy 1 of x"
-        return slice(0, 3), "strategies 1 to 3 of x, which hide best"
+            return slice(0, 1), "the needle, strategy 1"
+        return slice(0, 3), "strategies 1 to 3, which hide best"
 
     def means(self) -> tuple[np.ndarray, np.ndarray]:
         """a (d_x,) and b (d_y,), the means of the signs s."""

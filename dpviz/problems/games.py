@@ -192,18 +192,20 @@ class GameSpecification(ProblemSpecification):
     @property
     def good(self) -> tuple[slice | None, str]:
         """Which vertices of x are good, and what these are called; if that is not known from how the data are made,
-        None and what the one with most weight is called."""
-        return None, "the strategy of x that has most"
+        None, and what the one with most weight is called."""
+        return None, "the strategy that has most"
 
     def _plane(self) -> Plane | None:
-        """Where the minimising player's strategies are, whatever the other player's."""
+        """Where the minimising player's mixed strategies are; of two strategies each, those of both players."""
         facts = self.facts()
-        if not isinstance(facts, GameFacts) or facts.d_x < 3:
-            return None
+        assert isinstance(facts, GameFacts)
+        if facts.d_x == 2:
+            return planes.both((self.vertex("x", 0), self.vertex("y", 0))) if facts.d_y == 2 else None
+        whose = "player x's" if facts.d_y > 1 else "the"
         if facts.d_x == 3:
             one, another, third = (self.vertex("x", index) for index in range(3))
-            return planes.triangle((one, another, third))
-        return planes.concentration(*self.good)
+            return planes.triangle((one, another, third), whose)
+        return planes.concentration(*self.good, whose)
 
     def vertex(self, player: Player, index: int) -> str:
         """What the vertex of this number, from 0, stands for, in the words of the data's declarations; public."""

@@ -34,17 +34,25 @@ def ball(radius: float, d: int, titles: Sequence[str]) -> Plane | None:
     return Plane(plane.titles, project)
 
 
-def triangle(names: tuple[str, str, str]) -> Plane:
-    """The mixed strategies of three: weights as centres of mass of the corners."""
-    titles = "At a corner, one has all the weight", "In the middle, all three have the same"
+def triangle(names: tuple[str, str, str], whose: str) -> Plane:
+    """The mixed strategies of three: weights as centres of mass of the corners. whose : weights they are."""
+    titles = f"At a corner, one has all of {whose} weight", "In the middle, all three have the same"
     corners = tuple((name, x, y) for name, (x, y) in zip(names, _CORNERS.tolist(), strict=True))
     return Plane(titles, lambda output: output["x"] @ _CORNERS, corners)
 
 
-def concentration(good: slice | None, words: str) -> Plane:
+def both(names: tuple[str, str]) -> Plane:
+    """The mixed strategies of two players with two strategies each: the weights of the first ones, of these names."""
+    x, y = names
+    titles = f"Player x: weight on {x}", f"Player y: weight on {y}"
+    return Plane(titles, lambda output: np.column_stack([output["x"][:, 0], output["y"][:, 0]]))
+
+
+def concentration(good: slice | None, words: str, whose: str) -> Plane:
     """How much of the weight is on those strategies that are good, and how widely all of it is spread.
 
-    good : which, if that is known without data; None: of the strategy that has most. words : what the weight is on.
+    good : which, if that is known without data; None: the strategy that has most. words : what the weight is on; whose
+    weights they are.
     """
 
     def project(output: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -53,7 +61,7 @@ def concentration(good: slice | None, words: str) -> Plane:
         spread = -np.einsum("rj,rj->r", x, np.log(np.maximum(x, _TINY)))  # where x is 0, so is the product
         return np.column_stack([weight, spread])
 
-    return Plane((f"Weight on {words}", "Entropy of the weights (0: all on one)"), project)
+    return Plane((f"Weight on {words}", f"Entropy of {whose} weights (0: all on one)"), project)
 
 
 def shares(one: np.ndarray, other: np.ndarray, titles: tuple[str, str]) -> Plane:

@@ -28,6 +28,7 @@ from tests.families.registry import PROBLEMS
 NAMED = [preset.experiment.problem for named in families.presets().values() for preset in named]
 GAMES = [
     *(MatrixGame(data=LatentGame(strategies_x=d, structure="hide_seek")) for d in (2, 3, 4)),
+    MatrixGame(data=LatentGame(strategies_x=2, strategies_y=2)),
     *(
         PolytopeRegression(shape="own", vertices=((0.5, 0.0), (0.0, 0.5), (-0.5, -0.5))),
         PolytopeRegression(dimension=1),
@@ -82,8 +83,15 @@ def test_three_strategies_are_the_corners_of_a_triangle() -> None:
     sides = np.linalg.norm(np.diff(at(game, np.eye(3)[[0, 1, 2, 0]]), axis=0), axis=1)
     assert sides == pytest.approx(np.ones(3)), "none of the three is special"
     assert at(game, np.full((1, 3), 1 / 3))[0] == pytest.approx(np.mean(corners, axis=1))
-    own = GAMES[3]
+    own = GAMES[4]
     assert own.plane is not None and [[x, y] for _, x, y in own.plane.corners] == at(own, np.eye(3)).tolist()
+
+
+def test_two_strategies_each_are_told_by_the_first_ones() -> None:
+    game, x = GAMES[3], np.array([[0.25, 0.75], [1.0, 0.0]])
+    assert game.plane is not None
+    assert game.plane.titles == ("Player x: weight on strategy 1", "Player y: weight on strategy 1")
+    assert game.plane.project({"x": x, "y": x[::-1]}).tolist() == [[0.25, 1.0], [1.0, 0.25]]
 
 
 def test_many_strategies_are_told_by_the_weight_of_the_good_ones_and_by_their_spread() -> None:

@@ -12,12 +12,16 @@ from dpviz.problems.quadratic import Quadratic
 RUNS = 200
 
 
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-def test_the_ellipse_holds_nine_runs_of_ten(noise: str) -> None:
+@pytest.mark.parametrize(
+    ("noise", "batch", "first"), [("laplace", 1, 0.886), ("laplace", 0.01, 0.886), ("gaussian", 1, 0.9)]
+)
+def test_the_ellipse_holds_nine_runs_of_ten(noise: str, batch: float, first: float) -> None:
     """At one step the share may differ by four standard deviations; over all of them, which are not independent, it is
     known to 1 %, and sums of Laplace noise miss it by as much."""
     methods = (GradientDescent, Nesterov, HeavyBall, MultistageNesterov)
-    arms = tuple(Arm(label=cls.title, algorithm=cls(iterations=40, noise=noise)) for cls in methods)
+    arms = tuple(
+        Arm(label=cls.title, algorithm=cls(iterations=40, noise=noise, batch_fraction=batch)) for cls in methods
+    )
     budget = PureDP(epsilon=1.0) if noise == "laplace" else ApproximateDP(epsilon=1.0, delta=1e-6)
     experiment = Experiment(problem=Quadratic(dimension=4), arms=arms, budget=budget, replicates=RUNS)
     plans, trace, shares = experiment.plans(), experiment.run(), []
@@ -30,6 +34,8 @@ def test_the_ellipse_holds_nine_runs_of_ten(noise: str) -> None:
         inside = (((places[1:] - centres) / half_axes) ** 2).sum(axis=2) <= 1
         shares.append(inside.mean(axis=1))
     assert np.abs(np.array(shares) - clouds.SHARE).max() < 4 * np.sqrt(0.9 * 0.1 / RUNS)
+    ones = np.mean([share[0] for share in shares])  # after one step; of 800 runs
+    assert ones == pytest.approx(first, abs=4 * np.sqrt(0.9 * 0.1 / RUNS / len(arms)))
     assert np.mean(shares) == pytest.approx(clouds.SHARE, abs=0.02)
 
 
