@@ -23,7 +23,7 @@ panel = Panel("planner")
 
 st.title("Budget planner", anchor=False)
 st.markdown("What is a privacy guarantee worth, and how much noise does it ask for? No data needed.")
-glossary.words("planner_words", planner_view.WORDS)
+glossary.words("planner_words")
 worth, buys = st.container(), st.container()
 
 # Choose -----------------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ with doors[5]:
         start.AUDIT,
     )
 
-glossary.words("home_words", glossary.USUAL)
+glossary.words("home_words")
 
 st.header("Methods", anchor=False)
 for first in range(0, len(families.FAMILIES), 3):

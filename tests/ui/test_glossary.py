@@ -1,17 +1,22 @@
-"""The glossary: every term once, in one sentence and one formula; what pages name exists, and every term is named."""
+"""The glossary: every term once, in one sentence and one formula; pages use every term, and explain none once more."""
 
+import ast
 import re
 from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
-from dpviz.ui import families, glossary
-from dpviz.ui.audit import texts
-from dpviz.ui.budget_planner import view
+from dpviz.ui import terms
 
-TERMS = tuple(glossary.TERMS.values())
+ROOT = Path(__file__).parents[2]
+TERMS = tuple(terms.TERMS.values())
+ALIKE = 6  # words of a sentence in a row
+ROOMS = ("pages/*.py", "dpviz/ui/**/*.py", "dpviz/families/*/[tpl]e[xs]*.py", "dpviz/privacy/**/*.py")
 
 
 def test_every_term_stands_once_in_one_sentence_and_one_formula() -> None:
-    listed = [term for terms in glossary.GROUPS.values() for term in terms]
+    listed = [term for group in terms.GROUPS.values() for term in group]
     assert len(listed) == len(TERMS) >= 25
     for field in ("name", "sentence", "formula"):
         assert [text for text, count in Counter(getattr(term, field) for term in TERMS).items() if count > 1] == []
@@ -22,10 +27,44 @@ def test_every_term_stands_once_in_one_sentence_and_one_formula() -> None:
         assert not re.search(r"[$`~*_|\\]", term.sentence), term.slug
 
 
-def test_what_pages_name_exists_and_is_named_once() -> None:
-    pages = [family.page() for family in families.FAMILIES]
-    named = [(*glossary.USUAL, *page.words, *glossary.SHOWN) for page in pages]
-    named += [view.WORDS, texts.WORDS]
-    for slugs in named:
-        assert len(set(slugs)) == len(slugs) and set(slugs) <= set(glossary.TERMS)
-    assert set().union(*named) == set(glossary.TERMS), "a term that no page uses"
+def test_what_pages_say_stands_for_one_term_and_every_term_is_said() -> None:
+    said = Counter(word.casefold() for term in TERMS for word in term.said)
+    assert [word for word, count in said.items() if count > 1] == []
+    texts = "\n".join(text for _, text in _texts()).casefold()
+    for term in TERMS:
+        assert any(word.casefold() in texts for word in term.said), term.slug
+
+
+def test_nothing_is_explained_twice() -> None:
+    entries = {part: term.slug for term in TERMS for part in _parts(term.sentence)}
+    found = [(entries[part], part, place) for place, text in _texts() for part in _parts(text) if part in entries]
+    assert found == []
+
+
+def _parts(text: str) -> Iterator[tuple[str, ...]]:
+    words = re.findall(r"\w+", text.casefold())
+    return (tuple(words[i : i + ALIKE]) for i in range(len(words) - ALIKE + 1))
+
+
+@cache
+def _texts() -> tuple[tuple[str, str], ...]:
+    """Where, and what: the texts in the code, without docstrings and the glossary itself."""
+    files = [path for pattern in ROOMS for path in sorted(ROOT.glob(pattern))]
+    return tuple(
+        (str(path.relative_to(ROOT)), text)
+        for path in files
+        if path.name != "terms.py"
+        for text in _constants(ast.parse(path.read_text(encoding="utf-8")))
+    )
+
+
+def _constants(tree: ast.Module) -> Iterator[str]:
+    documented = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body
+        if isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
+            yield node.value

@@ -40,8 +40,7 @@ class ApproximateDP(Budget):
         label="Excess",
         symbol="δ",
         scale="log",
-        help="ε may be exceeded with total excess probability δ. Keep it far below 1/n. Smaller = more privacy, more "
-        "noise.",
+        help="Keep it far below 1/n. Smaller = more privacy, more noise.",
     )
 
     @property

@@ -13,7 +13,6 @@ PAGE = FamilyPage(
     catalogue=Catalogue(
         presets.METHODS, presets.arms, presets.DEFAULT_METHODS, by_name=("schedule", "horizon"), words=texts.WORDS
     ),
-    words=("laplace", "gaussian", "schedule", "amplification", "excess_loss"),
     presets=presets.PRESETS,
     groups=(
         Group("", ("iterations", "relative_step", "batch_fraction")),

@@ -14,6 +14,7 @@ from dpviz.ui import families as pages
 from dpviz.ui.audit import texts
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
+from dpviz.ui.terms import TERMS
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _canary(panel: Panel, prefix: str, cases: list[Case]) -> str:
         "Canary",
         {case.name: case.canary_name for case in cases},
         cases[0].name,
-        "The row in which the two data sets differ. Another one changes neither the method nor its claim.",
+        f"{TERMS['canary'].sentence} Another one changes neither the method nor its claim.",
     )
 
 

@@ -20,7 +20,7 @@ def show() -> None:
     panel = Panel("audit")
     st.title(texts.TITLE, anchor=False)
     st.markdown(texts.ABOUT)
-    glossary.words(panel.key("words"), texts.WORDS)
+    glossary.words(panel.key("words"))
     messages = st.container()
     auditing: Auditing | None = None
     with st.sidebar:

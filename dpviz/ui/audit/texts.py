@@ -2,21 +2,9 @@
 
 TITLE = "Check the guarantee"
 ABOUT = (
-    "A guarantee speaks of the worst case. Here an attacker plays that case thousands of times: two data sets that "
-    "differ in one row, many runs on each, and a guess after every run. If the guesses are better than the claim "
-    "allows, the claim is wrong."
-)
-WORDS = (
-    "epsilon",
-    "delta",
-    "mu",
-    "neighbouring",
-    "mechanism",
-    "tradeoff",
-    "advantage",
-    "loss_distribution",
-    "audit",
-    "canary",
+    "A guarantee speaks of the worst case. Here an attacker plays that case thousands of times: two neighbouring data "
+    "sets, many runs on each, and a guess after every run. If the guesses are better than the claim allows, the claim "
+    "is wrong."
 )
 CANARIES = "An ordinary row proves less than the worst case, and the guarantee is about the worst case."
 NONE = "No attack yet. Press Run."

@@ -23,7 +23,6 @@ PAGE = FamilyPage(
     package=bayesian_optimization,
     texts=texts,
     catalogue=Catalogue(presets.METHODS, presets.arms, presets.DEFAULT_METHODS, words=texts.WORDS),
-    words=("gaussian", "exponential"),
     presets=presets.PRESETS,
     groups=(
         Group("", ("bias_level", "iterations", "clip", "step_size", "rule", "clip_always")),

@@ -28,6 +28,7 @@ from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.tables import show_table
+from dpviz.ui.terms import TERMS
 from dpviz.ui.uploads.file import File, chosen_file, plain
 
 NAME, KIND, LOW, HIGH, SIZE, LEVEL, SHARE = "analysis", "kind", "lowest", "highest", "bins", "level", "share"
@@ -215,7 +216,7 @@ def _numbers(planned: Sequence[Planned], relative: float) -> None:
             "95 % error": number(format="%.4g", help="In 95 of 100 releases the number is off by at most this."),
             "All bins": number(format="%.4g", help="In 95 of 100 releases no bin is off by more."),
             "Standard deviation": number(format="%.4g", help="Of the noise, before counts are rounded."),
-            "Sensitivity": number(format="%.4g", help="How far one row moves it, as the mechanism counts."),
+            "Sensitivity": number(format="%.4g", help=TERMS["sensitivity"].sentence),
             "Share": number(format="percent", help="Of the budget: of its ε, ρ or μ²."),
             "Rows needed": number(format="localized", help="The fewest rows for the error that you want."),
         },

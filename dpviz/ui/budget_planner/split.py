@@ -21,6 +21,7 @@ from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.tables import show_table
+from dpviz.ui.terms import TERMS
 
 NAME, MECHANISM, WEIGHT, MOVE, SET, CURRENCY, AMOUNT, DELTA = (
     "analysis",
@@ -148,7 +149,7 @@ def _table(panel: Panel) -> EditedTable:
                 "Weight", default=1.0, min_value=1e-6, help="How much the variance of its noise matters."
             ),
             MOVE: st.column_config.NumberColumn(
-                "Sensitivity", default=1.0, min_value=1e-9, help="How far one row moves the result."
+                "Sensitivity", default=1.0, min_value=1e-9, help=TERMS["sensitivity"].sentence
             ),
             SET: st.column_config.TextColumn("Rows", default="", help="Name of a disjoint set of rows; empty: all."),
             CURRENCY: st.column_config.SelectboxColumn(

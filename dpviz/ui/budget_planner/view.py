@@ -14,15 +14,13 @@ from dpviz.privacy import conversions, tradeoffs
 from dpviz.privacy.budgets import Budget, RenyiDP, TradeOff
 from dpviz.privacy.events import Event, Relation
 from dpviz.privacy.noisy_means import Guarantee, NoisyMeans
-from dpviz.ui import charts, glossary
+from dpviz.ui import charts
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
 
 ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "attack": TradeOff}
 ORDER = 8.0  # of the Rényi divergence that is shown
-_OURS = ("renyi", "profile", "tradeoff", "advantage", "laplace", "gaussian", "amplification", "loss_distribution")
-WORDS = (*glossary.USUAL, *_OURS)
 
 
 NEIGHBOURS: Mapping[Relation, str] = {
@@ -135,7 +133,7 @@ def attack_chart(budget: Budget, relation: Relation, planned: Releases | None) -
         "planner_chart_tradeoff",
         "What an attacker can do",
         "Lowest possible rate of missed rows against the rate of false alarms",
-        f"No test of {unit} lies below its curve. Of the guarantee: worst case over all algorithms with it. {said}"
+        f"No test of {unit} lies below its trade-off curve. Of the guarantee: worst case over all algorithms with it. {said}"
         f"{SETTINGS_ONLY}",
     )
 

@@ -58,7 +58,7 @@ def show() -> None:
         pins.take(pins.linked(MOST), places, PREFIX)
     st.title("Compare", anchor=False)
     st.markdown("**Which of your runs is best, what is different about them, and what do they cost together?**")
-    glossary.words(panel.key("words"), (*glossary.USUAL, *glossary.SHOWN))
+    glossary.words(panel.key("words"))
     found = _found(pages)
     pins.address(panel, [one.pinned for one in found[:MOST]])
     pins.refusals(PREFIX)

@@ -1,10 +1,12 @@
-"""Parts of pages that are drawn in the browser by code of our own: charts that move in place, a button that copies.
+"""Parts of pages that are drawn in the browser by code of our own: charts that move in place, a button that copies,
+terms that say what they mean.
 
 `st.plotly_chart` takes a chart away and draws a new one, two or three times, whenever its data change: the live picture
 must not blink, and a slider with five charts must not lag. The library is the one that the installed plotly package
 ships, fetched once per tab, from this server.
 """
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from plotly.io.json import to_json_plotly
 from streamlit.components.v1 import declare_component
 
 from dpviz.plots.style import PLOT_CONFIG
+from dpviz.ui.terms import TERMS
 
 _HERE = Path(__file__).parent
 _LIBRARY = "plotly"
@@ -67,3 +70,22 @@ def _copy() -> Any:
 def copy(text: str, key: str, label: str) -> None:
     """A button that copies a text to the clipboard and says so, or selects it where the browser forbids that."""
     _copy()(key=key, data={"text": text, "label": label})
+
+
+@cache
+def _words() -> Any:
+    told = [{name: getattr(term, name) for name in ("name", "sentence", "formula", "said")} for term in TERMS.values()]
+    return st.components.v2.component(
+        "dpviz_words",
+        html='<button type="button" class="open" popovertarget="panel">Words</button>'
+        '<div id="panel" class="panel" popover role="dialog" aria-label="Words of this page"><dl></dl>'
+        '<button type="button" class="all">All words</button></div>',
+        css=(_HERE / "words.css").read_text(encoding="utf-8"),
+        js=f"const TERMS = {json.dumps(told, ensure_ascii=False)};\n{(_HERE / 'words.js').read_text(encoding='utf-8')}",
+    )
+
+
+def words(key: str) -> bool:
+    """Mark the terms of the glossary where they stand on the page, so that a press says what they mean, and draw a
+    button with all that the page uses. True when somebody asks for the whole list."""
+    return bool(_words()(key=key, data={}, on_all_change=lambda: None).all)

@@ -109,7 +109,6 @@ class FamilyPage:
     alternatives of them all.
     looks : closer looks, by the title of their tab. note : the size of the data in a line below the settings.
     assumptions : the box of assumptions, given what of an upload was taken from the data.
-    words : terms of the glossary beside those of every page, by their slugs.
     picture, number : the live picture, and the one number beside it.
     options : how a run's curves are drawn. summary, extra, verdict : what comes before the curves, after, and last.
     """
@@ -126,7 +125,6 @@ class FamilyPage:
     references: str = "Each update rule once more, without noise: no privacy."
     data_heading: str = "Data"
     currency: str = "pure"
-    words: Sequence[str] = ()
     at_first: Mapping[str, float] = field(default_factory=dict)
     offer: Callable[[Any], Offer] = _every
     offer_of: Callable[[ProblemSpecification], Offer] = _every
@@ -283,7 +281,7 @@ def _plan(page: FamilyPage, chosen: _Chosen, places: _Places) -> PlanView | None
     chosen.noise = noise = page.noise(shown)
     with places.line, st.container(horizontal=True, vertical_alignment="center"):
         guarantee.sentence(shown.experiment, shown.plans)
-        glossary.words(chosen.panel.key("words"), (*glossary.USUAL, *page.words, *glossary.SHOWN))
+        glossary.words(chosen.panel.key("words"))
     with places.advice:
         page.advice(shown)
     with places.plan:

@@ -32,7 +32,7 @@ def show(lesson: Lesson, step: int) -> None:
         with chart:
             _chart(lesson, step, before, after)
     _onward(lesson, step)
-    glossary.words("learn_words", (*glossary.USUAL, *glossary.SHOWN))
+    glossary.words("learn_words")
 
 
 def answered(lesson: Lesson) -> bool:

@@ -18,7 +18,6 @@ PAGE = FamilyPage(
         by_name=presets.BY_NAME,
         words=texts.WORDS,
     ),
-    words=("exponential", "mechanism", "amplification", "duality_gap"),
     presets=presets.PRESETS,
     groups=(
         Group("", ("iterations", "relative_step", "batching")),

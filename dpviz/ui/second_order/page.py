@@ -24,7 +24,6 @@ PAGE = FamilyPage(
     catalogue=Catalogue(
         presets.METHODS, presets.arms, presets.DEFAULT_METHODS, by_name=presets.BY_NAME, words=texts.WORDS
     ),
-    words=("gaussian", "sparse_vector", "second_order"),
     presets=presets.PRESETS,
     groups=(
         Group("", ("gradient_target", "curvature_target", "iterations")),

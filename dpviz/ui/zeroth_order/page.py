@@ -27,7 +27,6 @@ PAGE = FamilyPage(
     catalogue=Catalogue(
         presets.METHODS, presets.arms, presets.DEFAULT_METHODS, by_name=presets.BY_NAME, words=texts.WORDS
     ),
-    words=("gaussian", "tree", "goldstein"),
     presets=presets.PRESETS,
     groups=(
         Group("", ("iterations", "epoch_length", "expected_norm", "travel")),
