@@ -133,8 +133,8 @@ def attack_chart(budget: Budget, relation: Relation, planned: Releases | None) -
         "planner_chart_tradeoff",
         "What an attacker can do",
         "Lowest possible rate of missed rows against the rate of false alarms",
-        f"No test of {unit} lies below its trade-off curve. Of the guarantee: worst case over all algorithms with it. {said}"
-        f"{SETTINGS_ONLY}",
+        f"No test of {unit} lies below its trade-off curve. Of the guarantee: worst case over all algorithms with it. "
+        f"{said}{SETTINGS_ONLY}",
     )
 
 
