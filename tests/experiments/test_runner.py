@@ -351,7 +351,9 @@ def test_what_is_kept_does_not_outgrow_its_memory() -> None:
     assert one.trace is not None
     lane = one.trace.lanes["short"]
     assert one.bytes == sum(
-        array.nbytes for arrays in (*lane.values.values(), *lane.path.values(), lane.spent) for array in arrays
+        array.nbytes
+        for arrays in (*lane.values.values(), *lane.path.values(), lane.cloud, lane.spent)
+        for array in arrays
     ) + sum(array.nbytes for array in lane.output.values())
     small = Runner(slots=1, kept_bytes=2.5 * one.bytes)
     jobs = [settled(small, small.submit(short(20).replaced(seed=seed))) for seed in range(4)]
