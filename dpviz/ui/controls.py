@@ -106,10 +106,8 @@ class Panel:
         return value
 
     def numbers(self, control: Control, name: str) -> tuple[float, ...] | None:
-        """Several numbers, as a text with commas between them. What the page wrote with `later` is taken first."""
+        """Several numbers, as a text with commas between them."""
         key, default = self.key(name), address_text(control.default)
-        if (written := st.session_state.pop(f"{key}_later", None)) is not None:
-            self.write({name: written})
         bind = self._begin(name, control.title, default, str, may_be_empty=True)
         said = st.text_input(control.title, value=default, key=key, help=control.help, bind=bind)
         self._end(name)
@@ -121,10 +119,6 @@ class Panel:
             st.error(problem)
             self.mistakes.append(problem)
         return value
-
-    def later(self, name: str, values: tuple[float, ...]) -> None:
-        """Set a control of several numbers when it is drawn next: it has been drawn already."""
-        st.session_state[f"{self.key(name)}_later"] = values
 
     def _input(
         self, control: Control, name: str, visible: bool, disabled: bool = False, empty: str = ""

@@ -14,7 +14,7 @@ from dpviz.numbers import short
 from dpviz.privacy.budgets import PureDP
 from dpviz.problems.quadratic import Quadratic
 from dpviz.ui.accelerated.page import PAGE
-from tests.pages.reading import Load, link, metrics, said, text, words
+from tests.pages.reading import Load, link, metrics, said, text, type_into, words
 
 KNOTS = (0.9, 0.5, 0.0, 0.0, -0.25, -0.9)
 OWN = {
@@ -33,13 +33,9 @@ def handles(app: AppTest) -> list[float]:
     return [round((2 * place - 1) * drawn.LIMIT, 6) for place in places]
 
 
-def type_into_table(app: AppTest, cells: dict[int, Any]) -> AppTest:
+def type_into_table(app: AppTest, cells: dict[int, Any], **stale: str) -> AppTest:
     (editor,) = app.data_editor
-    rows = {row: {"Power of ten": value} for row, value in cells.items()}
-    app.session_state[editor.key] = {"edited_rows": rows, "added_rows": [], "deleted_rows": []}
-    app.run()
-    assert not app.exception and not app.error
-    return app
+    return type_into(app, editor, {row: {"Power of ten": value} for row, value in cells.items()}, stale)
 
 
 def test_a_link_brings_the_shape_and_the_page_gives_it_back(load: Load) -> None:
@@ -77,6 +73,20 @@ def test_table_shapes_and_text_change_the_same_six_numbers(load: Load) -> None:
     app.text_input(key="accel_knots").set_value("0, 0, 0, 0, 0, 1").run()
     assert handles(app) == [0.0] * 5 + [1.0] and app.data_editor[0].value["Power of ten"].tolist()[-1] == 1.0
     assert not app.exception and not app.error
+
+
+def test_a_second_number_typed_at_once_is_not_lost(load: Load) -> None:
+    app = load("accelerated", **OWN)
+    (before,) = app.data_editor
+    type_into_table(app, {0: -1.6})
+    # The browser has not heard of the first one yet: it still has the old numbers in the text.
+    type_into_table(app, {0: -1.6, 1: 1.0}, accel_knots=OWN["accel_knots"])
+    assert app.text_input(key="accel_knots").value == "-1.6,1,0,0,-0.25,-0.9"
+    assert handles(app) == [-1.6, 1.0, 0.0, 0.0, -0.25, -0.9]
+    (after,) = app.data_editor
+    assert after.proto.id == before.proto.id  # the same table: it keeps the cursor, and what is being typed
+    type_into_table(app, {0: -1.6, 1: 1.0, 5: 1.6}, accel_knots="-1.6,0.5,0,0,-0.25,-0.9")
+    assert handles(app) == [-1.6, 1.0, 0.0, 0.0, -0.25, 1.6]
 
 
 @pytest.mark.parametrize(

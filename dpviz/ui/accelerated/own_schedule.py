@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
 from dpviz.families.accelerated import drawn
@@ -11,13 +10,14 @@ from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.comparison import Compared
 from dpviz.numbers import short
 from dpviz.plots.sheets import Ruler, Sheet
+from dpviz.ui import typed
 from dpviz.ui.components import curve
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import PlanView
 
 PREFIX = "accel"
 FIELD = "knots"
-STATE, HANDLES, TABLE = (f"{PREFIX}_own_{name}" for name in ("state", "handles", "table"))
+HANDLES, TABLE = (f"{PREFIX}_own_{name}" for name in ("handles", "table"))
 POWER = "Power of ten"
 ACROSS = Ruler("Percent of the steps", 0.0, 100.0, False)
 UP = Ruler("Noise, relative", -drawn.LIMIT, drawn.LIMIT, True)
@@ -61,7 +61,7 @@ def _handles(knots: drawn.Knots, told: Mapping[str, Compared]) -> None:
     sheet = Sheet(ACROSS, UP, known, None, PLACES, HEIGHT)
     at = [(knot + drawn.LIMIT) / (2 * drawn.LIMIT) for knot in knots]
     label = "Your noise schedule: six handles for the noise from the first step to the last"
-    curve.draw(HANDLES, sheet, at, label, _moved, keys=KEYS, edition=_edition(HANDLES, knots))
+    curve.draw(HANDLES, sheet, at, label, _moved, keys=KEYS, edition=typed.edition(HANDLES, knots))
     st.caption(HOW if best is None else f"{HOW} Dashed: the {_best(told[best])} schedule of {best}, as far as it fits.")
 
 
@@ -69,8 +69,8 @@ def _moved() -> None:
     places = curve.values(HANDLES, len(PLACES))
     if places is not None:
         knots = tuple(round((2 * place - 1) * drawn.LIMIT, 2) + 0.0 for place in places)
-        _remember(HANDLES, knots)
-        Panel(PREFIX).write({FIELD: knots})
+        typed.remember(HANDLES, knots)
+        _take(knots)
 
 
 def _shapes() -> None:
@@ -103,38 +103,21 @@ def _best(found: Compared) -> str:
 
 def _table(knots: drawn.Knots) -> None:
     """The same numbers to type."""
-    edition = _edition(TABLE, knots)
-    editor, base = f"{TABLE}_{edition}", f"{TABLE}_base"
-    if editor not in st.session_state:
-        st.session_state[base] = knots
-    frame = pd.DataFrame({POWER: st.session_state[base]}, index=[f"{100 * place:g} %" for place in PLACES])
-    edited = st.data_editor(
-        frame.rename_axis("Of the run"),
-        key=editor,
-        column_config={
-            POWER: st.column_config.NumberColumn(
-                min_value=-drawn.LIMIT, max_value=drawn.LIMIT, step=0.01, help="Of the noise: 1 is ten times as much."
-            )
-        },
+    typed.table(
+        TABLE,
+        knots,
+        [f"{100 * place:g} %" for place in PLACES],
+        POWER,
+        _typed,
+        heading="Of the run",
+        column=st.column_config.NumberColumn(
+            min_value=-drawn.LIMIT, max_value=drawn.LIMIT, step=0.01, help="Of the noise: 1 is ten times as much."
+        ),
         alt="The six numbers of your own schedule",
     )
-    values = edited[POWER].fillna(0.0).clip(-drawn.LIMIT, drawn.LIMIT).tolist()
-    if (typed := tuple(float(value) for value in values)) != knots:
-        _remember(TABLE, typed)
-        Panel(PREFIX).later(FIELD, typed)
-        st.rerun()
 
 
-def _edition(part: str, knots: drawn.Knots) -> int:
-    """How often the numbers have changed otherwise than by this part, which then has to take them."""
-    seen, edition = st.session_state.get(f"{STATE}_{part}", (knots, 0))
-    if seen != knots:
-        edition += 1
-    st.session_state[f"{STATE}_{part}"] = knots, edition
-    return int(edition)
-
-
-def _remember(part: str, knots: drawn.Knots) -> None:
-    """These numbers come of this part."""
-    _, edition = st.session_state.get(f"{STATE}_{part}", (knots, 0))
-    st.session_state[f"{STATE}_{part}"] = knots, edition
+def _typed(numbers: tuple[float, ...], _: int) -> tuple[float, ...]:
+    knots = tuple(min(drawn.LIMIT, max(-drawn.LIMIT, number)) for number in numbers)
+    _take(knots)
+    return knots
