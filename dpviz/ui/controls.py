@@ -143,8 +143,14 @@ class Panel:
             self.query[self.key(name)] = _number_text(value)
         return value
 
-    def _slider(self, control: Control, name: str, points: tuple[float, ...], value: float | None) -> None:
-        key, own = self.key(f"{name}_slider"), self.key(f"{name}_own")
+    def again(self, control: Control, value: float) -> None:
+        """The slider of a number that has been drawn elsewhere, once more; moving it moves that one."""
+        self._slider(control, control.name, grid(control), value, "again")
+
+    def _slider(
+        self, control: Control, name: str, points: tuple[float, ...], value: float | None, place: str = "slider"
+    ) -> None:
+        key, own = self.key(f"{name}_{place}"), self.key(f"{name}_own")
         if value is not None and value not in points and not mistake(control, value):
             st.session_state[own] = value  # stays among the points: they must not move while the slider is dragged
         points = with_value(points, st.session_state.get(own))

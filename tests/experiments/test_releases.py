@@ -16,7 +16,7 @@ from dpviz.experiments.results import columns, final_table
 from dpviz.experiments.trace import Trace
 from dpviz.families.accelerated import GradientDescent, HeavyBall, smoothness
 from dpviz.families.mirror_descent.algorithms import VertexSampling
-from dpviz.families.mirror_descent.baselines import EuclideanGradient
+from dpviz.families.mirror_descent.noisy_gradients import EuclideanGradient
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP
 from dpviz.problems.linear_models import LogisticRegression

@@ -1,11 +1,18 @@
 """The page of private games: where the budget goes, rows for a target, the paper's bound and table, few draws."""
 
+from typing import Any
+
 import pytest
 
-from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
+from dpviz.families.mirror_descent import presets
+from dpviz.families.mirror_descent.split import compare
+from dpviz.numbers import short
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP
+from dpviz.problems.group_loss import GroupLoss
 from tests.pages.mirror import PAGE, SMALL_GAME, TINY, open_problem, open_tab
-from tests.pages.reading import Load, chart, charts, lines, run, said, text
+from tests.pages.reading import Load, chart, charts, lines, link, run, said, table, text, type_into
 
+BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 CERTIFIED = ["Vertex sampling", "Vertex sampling, certified"]
 
 
@@ -33,6 +40,44 @@ def test_the_best_split_is_taken_instead_of_a_share(load: Load) -> None:
     app.segmented_control(key="mirror_split").set_value("bound").run()
     assert not app.exception and not any(box.key == "mirror_share_x" for box in app.number_input)
     assert "chosen 0.79" in str(chart(app, "Part of the bound on the gap that the split")["layout"])
+
+
+def test_a_split_of_ones_own_is_told_at_once(load: Load) -> None:
+    """Slider and table set the same share, of which the page says what it is worth; so do the splits to start from."""
+    app = open_tab(open_problem(load, "groups"), "Where the budget goes")
+    method = presets.METHODS["DP-SGDA"]
+
+    def told(**settings: Any) -> None:
+        split_of = compare(one := method.replaced(**settings), one.plan(GroupLoss().facts(), BUDGET))
+        assert split_of is not None
+        row = table(app, "Best share of x").set_index("Method").loc["DP-SGDA"]
+        numbers = [split_of.yours, split_of.even, split_of.best, split_of.best_share]
+        assert [float(row[name]) for name in ("Yours", "Even", "Best", "Best share of x")] == pytest.approx(
+            numbers, rel=0.01
+        )
+        assert row["Player x"] == f"σ = {short(split_of.players[0])}"
+
+    told()
+    app.select_slider(key="mirror_share_x_again").set_value(0.8).run()
+    assert app.number_input(key="mirror_share_x").value == 0.8 and "mirror_share_x=0.8" in link(app)
+    told(share_x=0.8)
+    type_into(app, app.data_editor[0], {1: {"Share, %": 70.0}})
+    assert app.number_input(key="mirror_share_x").value == 0.3
+    assert app.data_editor[0].value["Share, %"].tolist() == [30.0, 70.0]  # the other player has the rest
+    type_into(app, app.data_editor[0], {0: {"Share, %": 64.0}})
+    told(share_x=0.64)
+    app.button(key="mirror_split_Best by the bound").click().run()
+    told(split="bound")
+    assert not app.data_editor and "Every method takes the split" in text(app)
+    app.button(key="mirror_split_Even").click().run()
+    told()
+    assert app.number_input(key="mirror_share_x").value == 0.5 and not app.exception and not app.error
+    assert "mirror_job" not in app.session_state
+
+
+def test_a_link_that_leaves_a_player_nothing_gets_a_sentence(load: Load) -> None:
+    app = open_problem(load, "groups", mirror_share_x="0")
+    assert not app.exception and "Share of x must be between 0.05 and 0.95." in said(app)
 
 
 def test_players_may_draw_different_numbers_of_vertices(load: Load) -> None:

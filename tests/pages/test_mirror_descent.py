@@ -142,7 +142,7 @@ def test_settings_that_do_not_apply_have_no_control(load: Load) -> None:
     app.toggle(key="mirror_references").set_value(True).run()
     assert not app.exception and controls_of(app) == {"fitting_rounds"}  # the reference is tuned, not set
     app = load(PAGE, mirror_methods_game=["DP-SGDA"], mirror_currency=ZeroConcentratedDP.name)
-    assert controls_of(app) == {"gradient_rounds", "batching", "euclidean_step"}
+    assert controls_of(app) == {"gradient_rounds", "batching", "euclidean_step", "split", "share_x"}
     app.pills(key="mirror_methods_game").set_value(["DP-SGDA", "Vertex sampling"]).run()
     assert not app.exception and "draws" in controls_of(app) and "accounting" not in controls_of(app)
     choose(app, "currency", "approximate")

@@ -111,7 +111,7 @@ def best_bound(players: Sequence[theory.Player], n: int, budget: Budget, longest
 def _bounds(
     players: Sequence[theory.Player], paying: Sequence[theory.Player], n: int, budget: Budget, rounds: Floats
 ) -> Floats:
-    bounds, shares = [], theory.optimal_shares(paying)
+    bounds, shares = [], theory.optimal_shares(paying, budget.pure)
     if (epsilon := budget.total_epsilon) is not None:  # K η² in proportion to the shares of ρ
         parts = [math.sqrt(share * player.draws) for share, player in zip(shares, paying, strict=True)]
         weights = rounds * (rounds - 1) / n * sum(parts)  # twice the sum of the rows' weights (t - 1)/n

@@ -82,9 +82,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         label="Parameters",
         help="Who chooses rounds and draws. The theorems are stated for (ε, δ); T never exceeds the rounds set above.",
     )
-    share_x: float = number(
-        0.5, 0.05, 0.95, label="Share of x", symbol="φ", help="Share of the budget (in ρ) of the minimising player."
-    )
+    share_x: float = planning.SHARE_X
     split: planning.Split = planning.SPLIT
     relative_step: float = number(
         1.0,
@@ -123,7 +121,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         batch = planning.batch_size(facts, rounds, self.batching)
         row_weights = planning.weights(facts, rounds, self.batching)
         private = budget.private
-        split = self.shares(facts, draws)
+        split = self.shares(facts, draws, budget.pure)
         fresh = 2 if self.output == "fresh" else 1
         times = draws[0] * fresh, draws[1] * fresh
         largest = [math.inf, math.inf]  # privacy sets no limit where nothing is paid
@@ -161,9 +159,9 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             batch_size=np.full(rounds, batch),
         )
 
-    def shares(self, facts: GameFacts, draws: tuple[int, int]) -> tuple[float, float]:
-        """Shares of ρ of the two players: as set, or the best ones by the bound."""
-        return planning.shares(facts, self.own_share, draws)
+    def shares(self, facts: GameFacts, draws: tuple[int, int], pure: bool) -> tuple[float, float]:
+        """Shares of ρ of the two players: as set, or the best ones by the bound. pure : whether the budget is."""
+        return planning.shares(facts, self.own_share, draws, pure)
 
     @property
     def own_share(self) -> float | None:
@@ -181,7 +179,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         if self.parameters == "own" or not budget.private:
             return self.iterations, own_draws, ()
         if self.parameters in ("practice", "bound"):
-            split = tuple(share for share in self.shares(facts, own_draws) if share)
+            split = tuple(share for share in self.shares(facts, own_draws, budget.pure) if share)
             paying = tuple(p for p in planning.players(facts, own_draws) if p.oscillation > 0)
             batching: theory.Batching = "full_batch" if self.batching == "full" else "single_pass"
             best = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, batching)

@@ -18,17 +18,12 @@ from dpviz.datasets.games import LatentGame, Signs
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.audit import Case, Neighbours, Row
 from dpviz.families.mirror_descent.algorithms import SyntheticData, VertexSampling
-from dpviz.families.mirror_descent.baselines import (
-    EuclideanGradient,
-    GaussianMarginals,
-    GaussianMirrorDescent,
-    MultiplicativeWeights,
-    NoisyPayoffs,
-)
+from dpviz.families.mirror_descent.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs
 from dpviz.families.mirror_descent.best_responses import FictitiousPlay, TwoDraws
 from dpviz.families.mirror_descent.bias_reduced import BiasReduced
 from dpviz.families.mirror_descent.certified import CertifiedSampling
 from dpviz.families.mirror_descent.minimisation import AnytimeSampling, FrankWolfe
+from dpviz.families.mirror_descent.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.pauses import finished
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
 from dpviz.problems.marginals import MarginalQueries

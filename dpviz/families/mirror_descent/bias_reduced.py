@@ -53,9 +53,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
     accounting: planning.Accounting = choice(
         "tight", ACCOUNTING, label="Accounting", help="What a draw costs: its bounded range, or Proposition E.1."
     )
-    share_x: float = number(
-        0.5, 0.05, 0.95, label="Share of x", symbol="φ", help="Share of the budget (in ρ) of the minimising player."
-    )
+    share_x: float = planning.SHARE_X
     split: planning.Split = planning.SPLIT
     relative_step: float = number(
         1.0,
@@ -83,7 +81,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             )
         draws = theory.bias_reduced_draws_bound(self.stop_level)  # of each player, at most
         weight = float(theory.oracle_weight(level)) / unit
-        split = planning.shares(facts, None if self.split == "bound" else self.share_x)
+        split = planning.shares(facts, None if self.split == "bound" else self.share_x, pure=budget.pure)
         oscillations = (facts.oscillation_x, facts.oscillation_y)
         if self.accounting == "paper":
             paid = planning.stated_for_approximate(budget, "Proposition E.1", facts)
@@ -109,7 +107,13 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             Filter(currency, UNITS[currency].root(each * draws), allowed),
             rounds,
             worst_case=(each * most) ** (1 / UNITS[currency].power),
-            resolved={"rows_per_draw": unit, "level": level, "step_size_x": steps[0], "step_size_y": steps[1]},
+            resolved={
+                "rows_per_draw": unit,
+                "level": level,
+                "share_x": split[0],
+                "step_size_x": steps[0],
+                "step_size_y": steps[1],
+            },
             step_size_x=np.full(rounds, steps[0] or planning.free_step(facts, rounds, 0)),
             step_size_y=np.full(rounds, steps[1] or planning.free_step(facts, rounds, 1)),
             row_weight=np.full(rounds, weight),

@@ -137,7 +137,7 @@ def _steps(
     """The players who have a choice, with the largest steps that the budget allows them and those that suit the bound;
     who pays nothing has no cap."""
     players = planning.players(facts, draws)
-    weights, split = planning.weights(facts, rounds, batching), planning.shares(facts, share_x, draws)
+    weights, split = planning.weights(facts, rounds, batching), planning.shares(facts, share_x, draws, budget.pure)
     caps = planning.private_steps(facts, budget, weights, draws, split, "tight", rounds)
     own = [cap for cap, d in zip(caps, (facts.d_x, facts.d_y), strict=True) if d > 1]
     free = [planning.regret_step(player.log_vertices, player.spread, rounds) for player in players]

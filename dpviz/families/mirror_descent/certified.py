@@ -41,9 +41,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
         1, 1, 64, label="Draws", symbol="K", scale="log", help="Vertices that each player draws per round."
     )
     draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y)
-    share_x: float = number(
-        0.5, 0.05, 0.95, label="Share of x", symbol="φ", help="Share of the budget (in ρ) of the minimising player."
-    )
+    share_x: float = planning.SHARE_X
     split: planning.Split = planning.SPLIT
     certificate_share: float = number(
         0.05,

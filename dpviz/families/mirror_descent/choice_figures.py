@@ -38,7 +38,7 @@ def split(
 ) -> go.Figure:
     """`bounds.bound_over_shares` against the share of x; marked: the best split in closed form, and the chosen one."""
     bound, regret = bounds.bound_over_shares(facts, budget, SHARES.tolist(), rounds, draws=draws, batching=batching)
-    best = theory.optimal_shares(planning.players(facts, draws))[0]
+    best = theory.optimal_shares(planning.players(facts, draws), budget.pure)[0]
     marks = [
         Mark(share, float(np.interp(share, SHARES, regret)), f"{name}: φ = {share:.2f}", color)
         for name, share, color in (

@@ -105,7 +105,7 @@ def bound_by_rounds(
     if not budget.private:
         return line_figure([], x_title="Rounds T", y_title=title, log_y=True, if_empty=empty, height=height)
     paying = tuple(player for player in planning.players(facts, draws) if player.oscillation > 0)
-    split = tuple(share for share in planning.shares(facts, share_x, draws) if share)
+    split = tuple(share for share in planning.shares(facts, share_x, draws, budget.pure) if share)
     full: theory.Batching = "full_batch" if batching == "full" else "single_pass"
     best = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, full)
     longest = min(facts.n, LONGEST, max(1024, round(4 * best.rounds)))

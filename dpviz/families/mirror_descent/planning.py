@@ -18,7 +18,7 @@ from dpviz.privacy.budgets import (
 from dpviz.privacy.events import Event, ExpMech, Repeat
 from dpviz.problems.base import Cost
 from dpviz.problems.games import Game, GameCost, GameFacts
-from dpviz.specification import choice
+from dpviz.specification import choice, number
 
 DIFFERENT = 0.5  # share of the vertices drawn that were not drawn before: weights soon gather on a few
 AFFORDABLE = 1.5e8  # multiplications of one gradient at a mixed strategy
@@ -29,6 +29,10 @@ Draws = int | tuple[int, int]  # K of both players, or (K_x, K_y)
 Batching = Literal["full", "single"]
 Split = Literal["own", "bound"]
 MOST_DRAWS = 64
+EVEN = 0.5
+SHARE_X: Any = number(
+    EVEN, 0.05, 0.95, label="Share of x", symbol="φ", help="Share of the budget (in ρ) of the minimising player."
+)
 SPLIT: Any = choice(
     "own",
     {"own": "Share as set", "bound": "Best by the bound"},
@@ -59,14 +63,14 @@ def both_pay(facts: GameFacts) -> bool:
     return min(facts.d_x, facts.d_y) > 1 and min(facts.oscillation_x, facts.oscillation_y) > 0
 
 
-def shares(facts: GameFacts, share_x: float | None, draws: Draws = 1) -> tuple[float, float]:
+def shares(facts: GameFacts, share_x: float | None, draws: Draws = 1, pure: bool = False) -> tuple[float, float]:
     """Shares of ρ of the two players; all of it goes to the other one if a player has no choice or needs no data.
 
-    share_x : None takes the best split by the bound (`theory.optimal_shares`).
+    share_x : None takes the best split by the bound (`theory.optimal_shares`). pure : whether the budget is.
     """
     if both_pay(facts):
         if share_x is None:
-            share_x = theory.optimal_shares(players(facts, draws))[0]
+            share_x = theory.optimal_shares(players(facts, draws), pure)[0]
         return share_x, 1 - share_x
     return (1.0, 0.0) if facts.d_x > 1 and facts.oscillation_x > 0 else (0.0, 1.0)
 

@@ -12,17 +12,12 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Expected, Preset
 from dpviz.experiments.sweep import Sweep
 from dpviz.families.mirror_descent.algorithms import SyntheticData, VertexSampling
-from dpviz.families.mirror_descent.baselines import (
-    EuclideanGradient,
-    GaussianMarginals,
-    GaussianMirrorDescent,
-    MultiplicativeWeights,
-    NoisyPayoffs,
-)
+from dpviz.families.mirror_descent.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs
 from dpviz.families.mirror_descent.best_responses import FictitiousPlay, TwoDraws
 from dpviz.families.mirror_descent.bias_reduced import BiasReduced
 from dpviz.families.mirror_descent.certified import CertifiedSampling
 from dpviz.families.mirror_descent.minimisation import AnytimeSampling, FrankWolfe
+from dpviz.families.mirror_descent.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.families.mirror_descent.reference import TunedReference
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy
 from dpviz.problems.base import ProblemSpecification

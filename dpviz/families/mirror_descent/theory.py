@@ -19,6 +19,7 @@ from dpviz.privacy.accounting.closed_forms import exponential_rho
 
 Floats = NDArray[np.float64]
 Batching = Literal["full_batch", "single_pass"]
+Geometry = Literal["entropic", "euclidean"]
 
 
 class Player(NamedTuple):
@@ -192,12 +193,36 @@ def population_term(players: Sequence[Player], lipschitz: float, rounds: ArrayLi
     return total
 
 
+def noise_part(player: Player, noise: float, rounds: int, geometry: Geometry) -> float:
+    """What Gaussian noise of this deviation on each coordinate of a player's gradients adds to the bound on the
+    expected gap of the averages of T rounds, at the best step size (section 10.7).
+
+    geometry : of the steps. Entropic ones suffer σ √(2 ln d/T), Euclidean ones σ (d - 1)/√(dT); and the best reply
+    makes σ √(2 ln d/T) of the noise, whatever the steps.
+    """
+    d, reply = math.exp(player.log_vertices), math.sqrt(2 * player.log_vertices)
+    return noise * (reply + (reply if geometry == "entropic" else (d - 1) / math.sqrt(d))) / math.sqrt(rounds)
+
+
 # ------------------------------------------------------------------------------------------- rounds, shares, records
 
 
-def optimal_shares(players: Sequence[Player]) -> tuple[float, ...]:
-    """Shares of ρ that minimise Σ ln d/(τ T): proportional to (K osc²)^⅓ (ln d)^⅔ (section 10.3, with draws)."""
-    parts = [(p.draws * p.oscillation**2) ** (1 / 3) * p.log_vertices ** (2 / 3) for p in players]
+def optimal_shares(players: Sequence[Player], pure: bool = False) -> tuple[float, ...]:
+    """Shares of ρ that minimise Σ ln d/(τ T): proportional to (K osc²)^⅓ (ln d)^⅔ (section 10.3, with draws); under
+    pure ε, where ranges add up and not their squares, to ln d osc."""
+    if pure:
+        parts = [p.log_vertices * p.oscillation for p in players]
+    else:
+        parts = [(p.draws * p.oscillation**2) ** (1 / 3) * p.log_vertices ** (2 / 3) for p in players]
+    return tuple(part / sum(parts) for part in parts)
+
+
+def optimal_noisy_shares(players: Sequence[Player], whole: Sequence[float], geometry: Geometry) -> tuple[float, ...]:
+    """Shares of ρ that minimise Σ `noise_part`, proportional to its ⅔ power with all of the budget (section 10.7).
+
+    whole : deviation of each player's noise with all of the budget; with a share φ of it 1/√φ times that.
+    """
+    parts = [noise_part(p, noise, 1, geometry) ** (2 / 3) for p, noise in zip(players, whole, strict=True)]
     return tuple(part / sum(parts) for part in parts)
 
 

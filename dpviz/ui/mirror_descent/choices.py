@@ -6,7 +6,6 @@ import streamlit as st
 
 from dpviz.families.mirror_descent import (
     CertifiedSampling,
-    VertexSampling,
     choice_figures,
     planning,
     presets,
@@ -22,7 +21,8 @@ from dpviz.ui import charts
 from dpviz.ui.controls import Panel, mistake
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
-from dpviz.ui.mirror_descent.plan import facts_of
+from dpviz.ui.mirror_descent import players
+from dpviz.ui.mirror_descent.plan import facts_of, sampling
 from dpviz.ui.tables import show_table
 
 HEIGHT = 380
@@ -43,12 +43,6 @@ COLUMNS = {
 }
 
 
-def sampling(shown: PlanView) -> VertexSampling:
-    """The settings of vertex sampling on this page: of its first arm, or the defaults."""
-    chosen = (arm.algorithm for arm in shown.experiment.arms if isinstance(arm.algorithm, VertexSampling))
-    return next(chosen, VertexSampling())
-
-
 # ------------------------------------------------------------------------------------------------ where the budget goes
 
 
@@ -60,43 +54,18 @@ def budget_split(panel: Panel, shown: PlanView) -> None:
         return
     parts: list[Callable[[], None]] = []
     if planning.both_pay(facts):
-        parts.append(lambda: _players(panel, shown))
+        players.show(panel, shown)
     if facts.gap_change:
         parts.append(lambda: _certificate(panel, shown))
     if isinstance(problem, GroupLoss | LossMatrix):
         parts.append(lambda: _group_shares(panel, shown))
-    if not parts:
+    if not (parts or planning.both_pay(facts)):
         st.info("One player pays for everything here, and there is nothing else to buy.")
         return
     for start in range(0, len(parts), 2):
         for column, part in zip(st.columns(2, gap="medium"), parts[start : start + 2], strict=False):
             with column:
                 part()
-
-
-def _players(panel: Panel, shown: PlanView) -> None:
-    facts, method = facts_of(shown), sampling(shown)
-    draws = method.each_draws
-    best = theory.optimal_shares(planning.players(facts, draws))[0]
-    rounds = min(method.iterations, facts.n)
-    figure = choice_figures.split(
-        facts,
-        shown.experiment.budget,
-        rounds,
-        draws=draws,
-        batching=method.batching,
-        chosen=method.shares(facts, draws)[0],
-        height=HEIGHT,
-    )
-    charts.show(
-        figure,
-        panel.key("chart_split"),
-        "Between the players",
-        "Part of the bound on the gap that the split decides, and the whole bound, against x's share of the budget",
-        f"Best split: φ = {best:.2f} for x. Its share grows with its number of strategies and of draws and with the "
-        "range of its gradients, as (ln d)^(2/3) (K osc²)^(1/3). “Split: best by the bound” under “Draws and "
-        f"accounting” takes it. {rounds:,} rounds. {SETTINGS_ONLY}",
-    )
 
 
 def _certificate(panel: Panel, shown: PlanView) -> None:

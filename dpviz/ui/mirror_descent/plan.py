@@ -53,6 +53,12 @@ def facts_of(shown: PlanView) -> GameFacts:
     return facts
 
 
+def sampling(shown: PlanView) -> VertexSampling:
+    """The settings of vertex sampling on this page: of its first arm, or the defaults."""
+    chosen = (arm.algorithm for arm in shown.experiment.arms if isinstance(arm.algorithm, VertexSampling))
+    return next(chosen, VertexSampling())
+
+
 def range_card(label: str, plan: Plan) -> guarantee.Card:
     """What one released vertex may tell, in the first and the last round that costs anything."""
     for found, what in ((planning.ranges(plan), "bounded range η of one draw"), (plan.noise, "noise per coordinate")):

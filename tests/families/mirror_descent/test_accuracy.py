@@ -37,7 +37,7 @@ def test_the_plan_of_the_method_keeps_the_promise(budget: Budget, bound: GameBou
         assert bound.rows == 200
         return
     players = planning.players(facts, bound.draws)
-    share = theory.optimal_shares(players)[0]
+    share = theory.optimal_shares(players, budget.pure)[0]
     method = VertexSampling(iterations=best.iterations, draws=bound.draws, share_x=min(share, 0.95))
     plan = method.plan(facts, budget)
     free = [planning.regret_step(p.log_vertices, p.spread, best.iterations) for p in players]
