@@ -107,6 +107,18 @@ def test_a_link_restores_the_table_and_its_controls(load: Load) -> None:
     assert "planner_analyses" not in settings_of(planner(load, ANALYSES))
 
 
+def test_a_page_that_is_loaded_again_has_the_table_that_was_edited(load: Load) -> None:
+    app = planner(load, ANALYSES)
+    assert "planner_analyses" not in app.query_params
+    app.button(key="planner_analyses_remove").click().run()
+    address = app.query_params["planner_analyses"]
+    assert address == settings_of(app)["planner_analyses"]
+    again = load("budget_planner", planner_tabs=ANALYSES, planner_analyses=address)
+    assert results(again).equals(results(app)) and len(results(app)) == 4
+    app.button(key="planner_analyses_undo").click().run()
+    assert "planner_analyses" not in app.query_params
+
+
 @pytest.mark.parametrize(
     ("rows", "settings", "sentence"),
     [
@@ -228,6 +240,36 @@ def test_the_columns_of_a_file_take_the_place_of_the_example(load: Load) -> None
         app.button(key="planner_columns_add").click().run()
     assert results(app).index.tolist() == [f"c{k}" for k in range(20)]
     assert "Only the first 20 analyses count." in said(app)
+
+
+def test_rows_are_duplicated_and_removed_and_every_change_can_be_undone(load: Load) -> None:
+    app = analyses(load, EXAMPLE[:3])
+    steps = [["Old", "Income", "Hours"]]
+    assert app.button(key="planner_analyses_undo").disabled
+
+    def press(name: str, row: int | None = None) -> list[str]:
+        if row is not None:
+            app.selectbox(key="planner_analyses_row").set_value(row).run()
+        app.button(key=f"planner_analyses_{name}").click().run()
+        assert not app.exception
+        found = json.loads(settings_of(app)["planner_analyses"])
+        assert [name for name, *_ in found] == results(app).index.tolist()
+        return results(app).index.tolist()
+
+    steps.append(press("duplicate", 1))
+    assert steps[-1] == ["Old", "Income", "Income (copy)", "Hours"]
+    assert json.loads(settings_of(app)["planner_analyses"])[2][1:] == EXAMPLE[1][1:]
+    steps.append(press("remove", 3))
+    assert steps[-1] == ["Old", "Income", "Income (copy)"]
+    steps.append(press("remove", 0))
+    assert steps[-1] == ["Income", "Income (copy)"]
+    for before in reversed(steps[:-1]):
+        assert press("undo") == before
+    assert press("undo") == steps[0] and [toast.value for toast in app.toast] == ["All changes are undone."]
+    for _ in range(3):
+        app.button(key="planner_analyses_remove").click().run()
+    assert "Add a row" in hinted(app) and app.button(key="planner_analyses_remove").disabled
+    assert press("undo") == ["Hours"]
 
 
 def test_the_notebook_and_the_report_have_the_numbers_of_the_page(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:

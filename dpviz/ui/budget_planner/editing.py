@@ -13,6 +13,7 @@ from dpviz.experiments.spreadsheets import without_formulas
 from dpviz.ui.controls import Panel
 
 MOST = 20  # rows that count
+STEPS_BACK = 50  # that can be undone
 Row = tuple[Any, ...]
 
 
@@ -36,17 +37,19 @@ class EditedTable:
         rows = self._edited() if is_open else self._kept()
         if rows is None:
             return []
+        if rows != st.session_state.get(self._last, rows):
+            self._remember()
         st.session_state[self._last] = rows
-        if rows != [*self.start]:
-            self.panel.query[self.key] = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+        if is_open:
+            self._buttons(rows)
+        self._write(rows)
         return rows
 
     def add(self, rows: Sequence[Row]) -> None:
         """Put rows below those that are there, or in place of those that it began with; for callbacks."""
         added = [tuple(_harmless(cell) for cell in row) for row in rows]
         before = st.session_state.get(self._last, [])
-        st.session_state[self._last] = [*before, *added] if before != [*self.start] else added
-        st.session_state[f"{self.key}_edition"] = st.session_state.get(f"{self.key}_edition", 0) + 1
+        self._replace([*before, *added] if before != [*self.start] else added)
 
     @property
     def key(self) -> str:
@@ -57,6 +60,73 @@ class EditedTable:
     def _last(self) -> str:
         """Where the session keeps the rows that came of it."""
         return f"{self.key}_rows"
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        """Put the rows into the link, and into the address: a page that is loaded again still has them."""
+        if rows == [*self.start]:
+            st.query_params.pop(self.key, None)
+            return
+        text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+        self.panel.query[self.key] = text
+        if st.query_params.get(self.key) != text:
+            st.query_params[self.key] = text
+
+    def _buttons(self, rows: Sequence[Row]) -> None:
+        """What the editor has no key for, or one that nobody finds; also for touch."""
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            chosen = st.selectbox(
+                "Row",
+                range(len(rows)),
+                format_func=lambda row: f"{row + 1}. {rows[row][0]}",
+                key=f"{self.key}_row",
+                disabled=not rows,
+                width=220,
+            )
+            for label, icon, change, possible in (
+                ("Duplicate", ":material/content_copy:", self._duplicate, bool(rows) and len(rows) < MOST),
+                ("Remove", ":material/delete:", self._remove, bool(rows)),
+                ("Undo", ":material/undo:", self._undo, self._history in st.session_state),
+            ):
+                st.button(
+                    label,
+                    key=f"{self.key}_{label.lower()}",
+                    icon=icon,
+                    on_click=change,
+                    args=(chosen,),
+                    disabled=not possible,
+                )
+
+    def _duplicate(self, row: int) -> None:
+        rows = st.session_state[self._last]
+        copies = [(f"{name[:53]} (copy)", *rest) for name, *rest in rows[row : row + 1]]
+        self._replace([*rows[: row + 1], *copies, *rows[row + 1 :]])
+
+    def _remove(self, row: int) -> None:
+        rows = st.session_state[self._last]
+        self._replace([*rows[:row], *rows[row + 1 :]])
+
+    def _undo(self, _: int | None) -> None:
+        # Not disabled when all is undone: a button that is, loses the focus of the keyboard.
+        if history := st.session_state[self._history]:
+            self._replace(history[-1])
+            st.session_state[self._history] = history[:-1]
+        else:
+            st.toast("All changes are undone.")
+
+    def _replace(self, rows: Sequence[Row]) -> None:
+        """Other rows, in a new editor; for callbacks."""
+        self._remember()
+        st.session_state[self._last] = [*rows]
+        st.session_state[f"{self.key}_edition"] = st.session_state.get(f"{self.key}_edition", 0) + 1
+
+    def _remember(self) -> None:
+        """The rows as they are, for Undo."""
+        history = st.session_state.get(self._history, [])
+        st.session_state[self._history] = [*history, st.session_state.get(self._last, [])][-STEPS_BACK:]
+
+    @property
+    def _history(self) -> str:
+        return f"{self.key}_history"
 
     def _edited(self) -> list[Row]:
         # Rows that were added need a new editor: this one keeps what was edited as changes to what it began with.
