@@ -41,6 +41,8 @@ section[data-testid="stSidebar"] [data-testid="stColumn"] { min-width: 4.5rem; }
 /* The keyboard meets the page before the long sidebar: Run is among the first stops. */
 [data-testid="stAppViewContainer"] { reading-flow: source-order; }
 section[data-testid="stSidebar"] { reading-order: 1; }
+/* The first sidebar of a server is drawn before it is told its width: that of all others. */
+@media (min-width: 769px) { section[data-testid="stSidebar"][data-collapsed="false"] { min-width: 350px; } }
 </style>"""
 
 
