@@ -87,6 +87,30 @@ def test_pins_are_those_of_the_pages_with_names_that_can_be_told_apart(load: Loa
     assert {name.split(":")[0] for name in lines(app, "Share of the start")} == {"Pin 1"}
 
 
+def test_runs_with_names_like_each_other_or_like_a_column_are_told_apart(load: Load) -> None:
+    small = [STEEP.experiment.replaced(replicates=1, seed=seed) for seed in range(3)]
+    for names, shown in (
+        (("A", "A", "A 1"), ("A 2", "A 3", "A 1")),
+        (("Setting", "=A", "A"), ("Setting 1", "=A", "A")),
+    ):
+        links = [Pin(name, experiment).to_link() for name, experiment in zip(names, small, strict=True)]
+        app = computed(load("compare", pin=links))
+        assert {line.split(":")[0] for line in lines(app, "Share of the start")} == set(shown)
+        settings = table(app, "Setting").set_index("Setting")
+        assert settings.loc["Seed"].tolist() == ["0", "1", "2"] and len(settings.columns) == 3
+
+
+def test_a_renamed_run_stays_chosen_and_its_name_is_no_markup(load: Load) -> None:
+    app = computed(load("compare", pin=[STEEP.to_link(), GAME.to_link()]))
+    runs = app.pills(key="compare_runs_2")
+    runs.set_value(runs.value[:1]).run()
+    next(field for field in app.text_input if field.value == "Steep").set_value("www.e.co *a*").run()
+    assert {line.split(":")[0] for line in lines(app, "Share of the start")} == {"www.e.co *a*"}
+    assert "www\u2060\\.e\u2060\\.co \\*a\\*" in text(app)
+    app.pills(key="compare_runs_2").set_value([]).run()
+    assert not app.exception and "Choose at least one run" in text(app)
+
+
 def test_a_hostile_link_gets_a_sentence_and_the_page_works(load: Load) -> None:
     app = load("compare", pin=["%00<script>", "x" * 20_000], compare_axis="passes", compare_delta="nan")
     assert "A pin was left out." in " ".join(warning.value for warning in app.warning)

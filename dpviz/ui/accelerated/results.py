@@ -12,7 +12,7 @@ from dpviz.problems.linear_base import LinearModel
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.uploads.file import plain
+from dpviz.ui.markdown import plain
 
 CONSTANT = "(constant)"
 NAMED = 3  # of the coefficients, in words

@@ -27,9 +27,10 @@ from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.markdown import plain
 from dpviz.ui.tables import show_table
 from dpviz.ui.terms import TERMS
-from dpviz.ui.uploads.file import File, chosen_file, plain
+from dpviz.ui.uploads.file import File, chosen_file
 
 NAME, KIND, LOW, HIGH, SIZE, LEVEL, SHARE = "analysis", "kind", "lowest", "highest", "bins", "level", "share"
 KINDS: dict[str, type[Statistic]] = {cls.title: cls for cls in (Count, Sum, Mean, Histogram, Quantile)}

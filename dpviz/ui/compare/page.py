@@ -1,7 +1,9 @@
 """Pinned runs of any page side by side: curves on common axes, final numbers, settings, and what they cost together."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import pandas as pd
 import streamlit as st
@@ -9,6 +11,7 @@ import streamlit as st
 from dpviz.experiments import comparison, differences
 from dpviz.experiments.comparison import PRIVACY, SHARE, Side
 from dpviz.experiments.publishing import Cost
+from dpviz.experiments.spreadsheets import as_text
 from dpviz.numbers import short
 from dpviz.plots.comparison_figures import compared
 from dpviz.privacy.accounting.currencies import UNITS, Currency
@@ -20,6 +23,7 @@ from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.pins import Pinned
 from dpviz.ui.families import Entry
+from dpviz.ui.markdown import plain
 from dpviz.ui.tables import show_table
 
 PREFIX = "compare"
@@ -36,6 +40,7 @@ AS_IF = (
 )
 DELTA = Control("delta", "δ", "At which every ε here is read.", 1e-6, float, 1e-12, 0.1, scale="log")
 BEST, EVERY = "best", "all"
+SETTING = "Setting"  # above the names of settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,27 +86,38 @@ def show() -> None:
 def _found(pages: Mapping[Entry, FamilyPage]) -> list[_Found]:
     """All pins, in the order of the pages."""
     every = [(pinned, entry, page) for entry, page in pages.items() for pinned in pins.of(page.prefix)]
-    names = [pinned.pin.name for pinned, _, _ in every]
-    return [
-        _Found(one, entry, page, one.pin.name if names.count(one.pin.name) == 1 else f"{one.pin.name} {number}")
-        for number, (one, entry, page) in enumerate(every, 1)
-    ]
+    names = _told_apart([pinned.pin.name for pinned, _, _ in every])
+    return [_Found(*one, name) for one, name in zip(every, names, strict=True)]
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """The names as they are, but where several are alike, with a number; in tables, too, which they stand above."""
+    written, found = Counter(map(as_text, (SETTING, *names))), list(names)
+    for place, name in enumerate(names):
+        if written[as_text(name)] > 1:
+            numbered = (f"{name} {number}" for number in count(place + 1))
+            found[place] = next(one for one in numbered if as_text(one) not in written)
+            written[as_text(found[place])] = 1
+    return found
 
 
 def _chosen(panel: Panel, found: Sequence[_Found]) -> Sequence[_Found]:
     """Those that are compared."""
-    names = [one.name for one in found]
+    names = {one.pinned.key: plain(one.name) for one in found}
     if len(found) <= 1:
         return found
     chosen = st.pills(
         "Runs",
-        names,
+        list(names),
         selection_mode="multi",
-        default=names[:MOST],
+        default=list(names)[:MOST],
+        format_func=lambda key: names.get(key, ""),
         key=panel.key(f"runs_{len(names)}"),
         help=f"Up to {MOST} at once.",
     )
-    return [one for one in found if one.name in chosen][:MOST]
+    if not chosen:
+        st.info("Choose at least one run.", icon=":material/keep:")
+    return [one for one in found if one.pinned.key in chosen][:MOST]
 
 
 def _list(found: Sequence[_Found]) -> None:
@@ -109,11 +125,11 @@ def _list(found: Sequence[_Found]) -> None:
     under_way = []
     for one in found:
         page, stays = one.page, "" if one.pinned.pin.travels else f" {pins.STAYS}"
-        place = pins.row(page.prefix, one.pinned, f"{one.entry.title}: {pins.plain(_about(one))}.{stays}")
+        place = pins.row(page.prefix, one.pinned, one.name, f"{one.entry.title}: {plain(_about(one))}.{stays}")
         if place.button("Open", key=f"compare_open_{one.pinned.key}", type="tertiary"):
             _open(one)
         if one.pinned.summary is None:
-            title = f"{one.entry.title}, {one.pinned.pin.name}"
+            title = f"{one.entry.title}, {plain(one.name)}"
             panel = Panel(page.prefix)
             if pins.computed(panel, title, one.pinned, page.picture, page.ready):
                 under_way.append(panel.key(f"pin_{one.pinned.key}_job"))
@@ -200,7 +216,7 @@ def _chart(
         along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short(delta)}'}"
         told = f" {comparison.CONVERTED[currency]}"
     drawn = {curve.side for curve in curves}
-    missing = [side.name for side in sides if side.name not in drawn]
+    missing = [plain(side.name) for side in sides if side.name not in drawn]
     left_out = f" Not drawn, as they lack such an axis or number: {', '.join(missing)}." if missing else ""
     figure = compared(curves, along, title, metric == SHARE or comparison.logarithmic(sides, metric))
     released = all(curve.released for curve in curves)
@@ -270,7 +286,7 @@ def _settings(sides: Sequence[Side]) -> None:
         st.caption("Nothing: these are the same settings.")
         return
     names = [side.name for side in sides]
-    table = pd.DataFrame([(label, *row) for label, row in rows.items()], columns=["Setting", *names])
+    table = pd.DataFrame([(label, *row) for label, row in rows.items()], columns=[SETTING, *names])
     show_table(table, "Settings in which the runs differ, one column for each run")
     st.caption("Settings that only one of them has are left out. Values of several methods stand side by side.")
 

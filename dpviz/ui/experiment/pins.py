@@ -23,6 +23,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import hero, results
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.run import Ready, Run
+from dpviz.ui.markdown import plain
 
 ADDRESS = links.PIN  # name of a pin in the address, once for each
 AT_ONCE = 5.0  # seconds up to which the lines of a pin that came without any are computed without asking
@@ -138,8 +139,8 @@ def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, vi
     refusals(panel.page)
     under_way = []
     for pinned in of(panel.page):
-        row(panel.page, pinned, _changed(pinned, experiment))
-        if pinned.drawn is None and computed(panel, f"{title}, {pinned.pin.name}", pinned, draw, view):
+        row(panel.page, pinned, pinned.pin.name, _changed(pinned, experiment))
+        if pinned.drawn is None and computed(panel, f"{title}, {plain(pinned.pin.name)}", pinned, draw, view):
             under_way.append(panel.key(f"pin_{pinned.key}_job"))
     wait(under_way)
 
@@ -150,11 +151,11 @@ def refusals(page: str) -> None:
         st.warning(sentence, icon=":material/link_off:")
 
 
-def row(page: str, pinned: Pinned, words: str) -> DeltaGenerator:
-    """A pin with what is said of it, and what can be done with it; the place for more of that."""
+def row(page: str, pinned: Pinned, name: str, words: str) -> DeltaGenerator:
+    """A pin with what it is called here and what is said of it, and what can be done with it; the place for more."""
     place = st.container(horizontal=True, vertical_alignment="center", gap="small")
     with place:
-        st.markdown(f":small[**{pinned.pin.name}.** {words}]", width="stretch")
+        st.markdown(f":small[**{plain(name)}.** {words}]", width="stretch")
         _menu(page, pinned)
     return place
 
@@ -165,11 +166,6 @@ def _changed(pinned: Pinned, experiment: Experiment | None) -> str:
     changes = "; ".join(plain(part.describe()) for part in found)
     said = f"Changed since the pin: {changes}." if found else "The same settings as now." if experiment else ""
     return f"{said} {STAYS}" if not pinned.pin.travels else said
-
-
-def plain(text: str) -> str:
-    """A text as it is, whatever it holds that Markdown would read."""
-    return "".join(f"\\{letter}" if letter in "\\`*_[]<>$~|:#" else letter for letter in text)
 
 
 def _menu(page: str, pinned: Pinned) -> None:

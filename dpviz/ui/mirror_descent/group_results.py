@@ -18,8 +18,8 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
+from dpviz.ui.markdown import plain
 from dpviz.ui.tables import show_table
-from dpviz.ui.uploads.file import plain
 
 ALL = "all rows"
 WEIGHTS = "Groups: the weight that the other player put on each of them."

@@ -1,7 +1,6 @@
 """A visitor's own file, as every panel has it: read, kept in the session, asked about, made a table once."""
 
 import os
-import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -28,6 +27,7 @@ from dpviz.experiments.spreadsheets import as_text
 from dpviz.specification import Specification, sentences
 from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
+from dpviz.ui.markdown import sentence
 
 NAMES = ("separator", "decimal", "header", "missing")  # of the widgets; a new file resets them
 _SEPARATORS = {",": "Comma", ";": "Semicolon", "\t": "Tab", "|": "Vertical bar"}
@@ -233,15 +233,8 @@ def _read_as(page: str, kind: type[File], reading: Callable[[Reading], Reading])
 
 def counted(notes: Sequence[str], said: Sequence[str] = ()) -> None:
     """What looks odd in the file, for the uploader's eyes: notes as plain text, and what is Markdown already."""
-    # Quotes, and colons before a blank, mean nothing in Markdown.
-    found = [re.sub(r"([\\`*_\[\]<>$~#|!]|:(?=\S))", r"\\\1", note) for note in notes]
-    if found or said:
-        st.caption(f"**Not private**, counted in the file: {'; '.join([*found, *said])}.")
-
-
-def plain(text: str) -> str:
-    """Text for Markdown, in which nothing of a file may be a link, an image or a formula."""
-    return re.sub(r"([^\w\s])", r"\\\1", text, flags=re.ASCII)
+    if notes or said:
+        st.caption(f"**Not private**, counted in the file: {'; '.join([*map(sentence, notes), *said])}.")
 
 
 def ready(rows: int, dropped: int, contents: str) -> None:

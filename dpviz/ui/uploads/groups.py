@@ -11,6 +11,7 @@ from dpviz.datasets.limits import shown
 from dpviz.datasets.lists import OTHER
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
+from dpviz.ui.markdown import plain
 from dpviz.ui.uploads import file, shares, table
 from dpviz.ui.uploads.shares import GroupedFile, Shares
 
@@ -70,9 +71,7 @@ def _prepared(
     facts = prepared.specification.facts()
     columns = f"{len(features)} {'features' if target[0] else 'strategies'}"
     file.ready(facts.n, prepared.dropped, f"{columns}, {len(facts.groups)} groups")
-    listed = ", ".join(
-        f"{file.plain(name)} {short(share)}" for name, share in zip(facts.groups, facts.shares, strict=True)
-    )
+    listed = ", ".join(f"{plain(name)} {short(share)}" for name, share in zip(facts.groups, facts.shares, strict=True))
     st.caption(f"Shares in the game: {listed}. The smallest decides the noise: a row of its group weighs 1/share.")
     _diagnostics(prepared)
     return prepared
@@ -83,7 +82,7 @@ def _diagnostics(prepared: Prepared[GroupedUpload]) -> None:
     facts = prepared.specification.facts()
     counts = np.bincount(prepared.table[:, -1].astype(np.int64), minlength=len(facts.groups))
     rows = list(zip(facts.groups, counts, strict=True))
-    empty = [file.plain(shown(name)) for name, count in rows if not count and name != OTHER]
+    empty = [plain(shown(name)) for name, count in rows if not count and name != OTHER]
     found = [f"no row belongs to {', '.join(empty)}"] if empty else []
     others = [f"{count:,} rows belong to “{OTHER}”" for name, count in rows if name == OTHER]
     file.counted(prepared.notes, [*found, *others])

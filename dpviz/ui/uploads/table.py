@@ -33,6 +33,7 @@ from dpviz.datasets.limits import shown
 from dpviz.datasets.upload import UNDECLARED, UploadedTable
 from dpviz.errors import NotYet
 from dpviz.ui.controls import Panel, Settings
+from dpviz.ui.markdown import plain
 from dpviz.ui.uploads import categories, file
 from dpviz.ui.uploads.file import File
 
@@ -190,9 +191,9 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
         right.caption("Declare its range below, with those of the features.")
         return Target(target, None)
     if target not in candidates:
-        fitting = f" Columns that fit: {', '.join(map(file.plain, candidates))}." if candidates else ""
+        fitting = f" Columns that fit: {', '.join(map(plain, candidates))}." if candidates else ""
         several = "one class only" if upload.column(target).constant else f"more than {MAX_CLASSES_SHOWN} classes"
-        st.caption(f"**Not private**, counted in the file: column {shown(file.plain(target))} has {several}.{fitting}")
+        st.caption(f"**Not private**, counted in the file: column {plain(shown(target))} has {several}.{fitting}")
     listed = upload.count(("classes", target), lambda: target_classes(upload.frame[target]))
     likely = upload.count(("likely", target), lambda: likely_positive(upload.frame[target]))
     positive = right.selectbox(
