@@ -42,8 +42,8 @@ class Ruler:
         else:
             span = self.high - self.low
             step = 10.0 ** np.floor(np.log10(span))
-            step *= next(share for share in (0.1, 0.2, 0.5, 1.0) if span / (share * step) <= 6)
-            values = np.arange(np.ceil(self.low / step), np.floor(self.high / step + 1e-9) + 1) * step
+            step *= next(share for share in (0.2, 0.5, 1.0, 2.0) if span / (share * step) <= 6)
+            values = np.arange(np.ceil(self.low / step), np.floor(self.high / step + 1e-9) + 1) * step + 0.0  # no -0
         return [(float(place), short(value)) for place, value in zip(self.place(values), values, strict=True)]
 
 

@@ -112,7 +112,7 @@ class Penalty(ABC):
         """Diagonals (R, d) of the Hessians at x (R, d), which are diagonal."""
 
 
-# Of the first two coordinates, that the way of every run can be drawn; the points themselves are released.
+# The first two coordinates, that the way of every run can be taken away; the points themselves are released.
 PLACE = tuple(
     Metric(f"coordinate_{number}", f"Coordinate w{sign} of x_t", released=True, better="")
     for number, sign in ((1, "₁"), (2, "₂"))

@@ -10,6 +10,8 @@ import pandas as pd
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 
+from tests.films import unpacked
+
 Load = Callable[..., AppTest]
 
 
@@ -136,6 +138,12 @@ def _array(values: Any) -> np.ndarray:
     if isinstance(values, dict):
         return np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"])
     return np.array(values)
+
+
+def clouds(app: AppTest) -> list[dict[str, Any]]:
+    """The films of moving runs on the page, as the browser unpacks them."""
+    parts = [part.proto for part in app.get("bidi_component") if part.proto.component_name == "dpviz_cloud"]
+    return [unpacked(part.bytes) for part in parts]
 
 
 # ----------------------------------------------------------------------------------------------------------------- acts

@@ -1,6 +1,5 @@
 """The page of second-order solutions: the light before a run, how runs ended, presets, currencies, files of its own."""
 
-import base64
 import io
 import json
 from typing import Any
@@ -17,7 +16,20 @@ from dpviz.families.second_order import presets, texts
 from dpviz.families.second_order.published import EPSILONS, TABLES
 from dpviz.privacy.budgets import GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.ui.second_order import problem as controls
-from tests.pages.reading import Load, all_methods, charts, choose, link, metrics, pictures, run, said, table, text
+from tests.pages.reading import (
+    Load,
+    all_methods,
+    charts,
+    choose,
+    clouds,
+    link,
+    metrics,
+    pictures,
+    run,
+    said,
+    table,
+    text,
+)
 from tests.pages.test_mirror_uploads import people
 
 PAGE = "second_order"
@@ -32,17 +44,11 @@ def lights(app: AppTest) -> dict[str, str]:
     return dict(zip(found["Method"], found["Can it stop?"].str.partition(":")[0], strict=True))
 
 
-def live(app: AppTest, name: str = "hero") -> dict[str, Any]:
-    """The live picture, or that at one step."""
-    (part,) = [part for part in app.get("bidi_component") if part.proto.id.endswith(f"second_{name}")]
+def live(app: AppTest) -> dict[str, Any]:
+    """The live picture."""
+    (part,) = [part for part in app.get("bidi_component") if part.proto.id.endswith("second_hero")]
     found: dict[str, Any] = json.loads(json.loads(part.proto.json)["figure"])
     return found
-
-
-def _numbers(values: Any) -> list[float]:
-    if isinstance(values, dict):
-        return list(np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"]))
-    return list(values)
 
 
 # ------------------------------------------------------------------------------------------------------------- the plan
@@ -156,10 +162,13 @@ def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
     assert texts.CERTIFIED not in text(app)
     assert live(app)["data"][0]["type"] == "contour"
     assert "reads the raw data: **not private**" in next(m.help for m in app.metric if m.label.startswith("Runs of"))
-    (moved,) = [slider for slider in app.slider if slider.label == "Step t"]
-    moved.set_value(0).run()
-    dots = {trace["name"]: trace for trace in live(app, "walk")["data"] if trace.get("mode") == "markers"}
-    assert set(dots) == set(ended.index) and not any(map(any, (_numbers(trace["x"]) for trace in dots.values())))
+    (film,) = clouds(app)
+    assert {walk["label"] for walk in film["walks"]} == set(ended.index) - {"OPT, no privacy"}
+    assert not any(walk["places"][0].any() for walk in film["walks"])  # all start in the middle
+    assert film["raw"] and film["ground"]
+    assert {walk["label"] for walk in film["walks"] if walk["plain"]} == {
+        "OPT"
+    }  # a method is beside itself, not another
     choose(app, "tests_of", presets.FIRST_ORDER)
     assert texts.NEVER_ASKED in text(app)
 

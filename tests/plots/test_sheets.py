@@ -8,11 +8,14 @@ from dpviz.plots import lesson_figures
 from dpviz.plots.sheets import Ruler
 
 
-@pytest.mark.parametrize("ruler", [Ruler("x", 0.0, 100.0, False), Ruler("y", -3.0, 1.0, True)])
+@pytest.mark.parametrize(
+    "ruler", [Ruler("x", 0.0, 100.0, False), Ruler("x", -0.3, 7.5, False), Ruler("y", -3.0, 1.0, True)]
+)
 def test_places_and_values_are_inverse_and_ticks_are_round(ruler: Ruler) -> None:
     places = np.linspace(0, 1, 7)
     assert ruler.place(ruler.value(places)) == pytest.approx(places)
     assert 2 <= len(ruler.ticks) <= 7
+    assert "-0" not in dict(ruler.ticks).values()
     for place, label in ruler.ticks:
         assert ruler.value(np.array(place)) == pytest.approx(float(label), abs=1e-12)
 

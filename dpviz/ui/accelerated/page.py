@@ -2,7 +2,7 @@
 
 from dpviz.families import accelerated
 from dpviz.families.accelerated import presets, texts
-from dpviz.ui.accelerated import closer_look, own_schedule, plan, problem, results
+from dpviz.ui.accelerated import closer_look, own_schedule, plan, problem, results, runs
 from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
 
@@ -36,4 +36,5 @@ PAGE = FamilyPage(
     options=plan.options,
     summary=results.summary,
     verdict=results.verdict,
+    scenery=runs.SCENERY,
 )

@@ -18,7 +18,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.ui import downloads, explain, glossary, links
 from dpviz.ui.controls import Panel, Settings, in_place
-from dpviz.ui.experiment import controls, guarantee, hero, pins, plan, results, sweep_tab
+from dpviz.ui.experiment import cloud, controls, guarantee, hero, pins, plan, results, sweep_tab
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import EVERY, Catalogue, Chosen, Group, Offer
@@ -111,6 +111,7 @@ class FamilyPage:
     assumptions : the box of assumptions, given what of an upload was taken from the data.
     picture, number : the live picture, and the one number beside it.
     options : how a run's curves are drawn. summary, extra, verdict : what comes before the curves, after, and last.
+    scenery : what is known of the plane in which the runs of a problem that has one are shown.
     """
 
     prefix: str
@@ -144,6 +145,7 @@ class FamilyPage:
     summary: Callable[[Panel, Run, Trace], None] = _nothing
     extra: Callable[[Panel, Run, Trace, bool], Shown] = _no_pictures
     verdict: Callable[[Run, Trace, bool], None] = _nothing
+    scenery: cloud.Scenery = field(default_factory=cloud.Scenery)
 
     def view(self, experiment: Experiment) -> PlanView:
         """The plans of an experiment and what theory says of them, cached. Raises UserError if no arm has a plan."""
@@ -350,7 +352,9 @@ def _results(page: FamilyPage, chosen: _Chosen) -> None:
         done, trace = page.view(run.experiment), run.job.trace.visible(diagnostics)
         page.summary(panel, run, trace)
         results.diagnostics_switch(panel, run.experiment)
-        drawn = results.curves(panel, run, trace, page.options(done))
+        options = page.options(done)
+        drawn = results.curves(panel, run, trace, options)
+        cloud.show(panel, run, trace, options.currency, page.scenery)
         drawn += page.extra(panel, run, trace, diagnostics)
         results.table(run, trace, delta)
         results.publishing_line(run, trace, delta)

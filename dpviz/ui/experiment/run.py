@@ -85,6 +85,7 @@ class Run:
 
     tables : the uploaded tables that it ran on, which its results may need; they leave with it, or with the file.
     figures : of its results, by what they show: a page is drawn again much more often than they change.
+    films : its cloud with the caption, by the colour of marks and the size of type.
     """
 
     job: Job
@@ -93,6 +94,7 @@ class Run:
     title: str
     tables: dict[str, np.ndarray] = field(default_factory=dict)
     figures: dict[Hashable, go.Figure] = field(default_factory=dict, repr=False)
+    films: dict[tuple[str, float], tuple[bytes, str]] = field(default_factory=dict, repr=False)
 
     def abandon(self) -> None:
         """End it: its visitor has left."""

@@ -12,12 +12,11 @@ from dpviz.families.second_order.theory import Analysis
 from dpviz.numbers import short
 from dpviz.plots.landscape import Cloud, Ground, contours
 from dpviz.plots.lines import Limit
+from dpviz.plots.sheets import Ruler
 from dpviz.plots.style import arm_styles
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.nonconvex import DIRECTIONS, RobustComponent
-from dpviz.problems.nonconvex_risk import PLACE, NonconvexFacts
-from dpviz.ui import charts
-from dpviz.ui.controls import Panel
+from dpviz.problems.nonconvex_risk import NonconvexFacts
 from dpviz.ui.experiment import hero
 from dpviz.ui.experiment.run import Run
 
@@ -26,7 +25,6 @@ EVALUATIONS = 3e7  # rows times points of the ground, at most: about a third of 
 FEWEST, MOST = 11, 41  # points along each direction
 NOISY = "Their noise is larger than what they test: no place looks like a minimum."
 TOO_SOON = "They ended before both tests had passed: more iterations may do."
-FEWEST_STEPS = 2  # that are worth a slider, and where it begins
 OTHERS = 2  # methods beside the first that the sentence tells of
 
 
@@ -65,32 +63,9 @@ def landscape(run: Run, trace: Trace, height: int) -> hero.Picture | None:
     return hero.Picture(figure, "Contours of the objective, with a dot for every run", caption)
 
 
-def walk(panel: Panel, run: Run, trace: Trace) -> None:
-    """The same picture at any step of a run that has ended, for who moves the slider."""
-    last = max((lane.iterations[-1] for lane in trace.lanes.values() if lane.iterations), default=0)
-    if last < FEWEST_STEPS or run.job.active:
-        return
-    st.subheader("Step by step", anchor=False)
-    _walked(panel, run, trace, last)
-
-
-@st.fragment
-def _walked(panel: Panel, run: Run, trace: Trace, last: int) -> None:
-    step = st.slider("Step t", 0, last, min(last, FEWEST_STEPS), key=panel.key(f"walk_{last}"))
-    clouds = {label: cloud for label in trace.lanes if (cloud := _at(trace, label, step)) is not None}
-    figure = contours(_ground(run), clouds, arm_styles(run.experiment.arms), DIRECTIONS, height=hero.HEIGHT)
-    charts.plain(figure, panel.key("walk"), f"Contours of the objective, with a dot for every run at step {step:,}")
-    st.caption(f"{texts.LANDSCAPE} Runs that have ended stay where they are. **Not private**: it reads the raw data.")
-
-
-def _at(trace: Trace, label: str, step: int) -> Cloud | None:
-    """Where the runs of a method were at a step, as last recorded, and the way of the first of them until then."""
-    coordinates = [trace.series(label, metric.name) for metric in PLACE]
-    iterations = coordinates[0][0]
-    if not len(iterations):
-        return None
-    ways = np.stack([values[: int(np.searchsorted(iterations, step, side="right"))] for _, values in coordinates], -1)
-    return Cloud(ways[-1], ways[:, 0])
+def ground(run: Run, *_: Ruler) -> Ground | None:
+    """The objective below the runs, whatever part of the plane they reach; None where it cannot be drawn."""
+    return _ground(run) if has_landscape(run.experiment.problem) else None
 
 
 def _ground(run: Run) -> Ground:

@@ -112,10 +112,8 @@ def _shortened(text: str, _tables: Mapping[str, np.ndarray]) -> float:
     return NonconvexModel.from_json(text).build(_tables).shortened_share
 
 
-def tests(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+def tests(panel: Panel, run: Run, trace: Trace, _: bool) -> Shown:
     """Both tests of one method in every step, against their tolerances, and what its releases cost; what was drawn."""
-    if diagnostics and live.has_landscape(run.experiment.problem):
-        live.walk(panel, run, trace)
     labels = [label for label in trace.lanes if len(trace.series(label, NOISY_GRADIENT.name)[1])]
     if not labels:
         return []

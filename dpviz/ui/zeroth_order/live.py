@@ -9,6 +9,7 @@ from dpviz.experiments.outcome import outcome
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import presets, texts
 from dpviz.plots.landscape import Cloud, Ground, contours
+from dpviz.plots.sheets import Ruler
 from dpviz.plots.style import arm_styles
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.black_box import BentValley, BlackBox, PhaseRetrieval
@@ -56,6 +57,11 @@ def ground(run: Run, smoothed: bool) -> Ground:
     """The objective of a run's function over both parameters; smoothed over discs of radius r, if so asked."""
     found = _evaluated(run.experiment.problem.to_json())
     return averaged(found, radius(run)) if smoothed else found
+
+
+def below(run: Run, *_: Ruler) -> Ground | None:
+    """The objective below the runs, whatever part of the plane they reach; None where it cannot be drawn."""
+    return ground(run, smoothed=False) if has_landscape(run.experiment.problem) else None
 
 
 def radius(run: Run) -> float:

@@ -7,6 +7,7 @@ from dpviz.families.zeroth_order import presets, texts
 from dpviz.families.zeroth_order.outlook import outlook
 from dpviz.families.zeroth_order.path import EVALUATIONS
 from dpviz.ui.experiment import results as page_results
+from dpviz.ui.experiment.cloud import Scenery
 from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView
@@ -61,4 +62,5 @@ PAGE = FamilyPage(
     summary=released.summary,
     extra=results.extra,
     verdict=results.verdict,
+    scenery=Scenery(ground=live.below, raw=True),
 )

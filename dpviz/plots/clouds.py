@@ -1,0 +1,179 @@
+"""Clouds that move: where all runs of some methods are at each recorded step, packed into bytes for the browser."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpviz.plots.landscape import Ground
+from dpviz.plots.sheets import Ruler
+
+STEPS, FIRST = 60, 20  # recorded steps that are shown at most; all of the first ones, then evenly
+SHAPE = 0.85  # height of a frame, as a share of its width
+BANDS = 12  # of the ground, equally large
+_SEEN = 0.99  # share of all places of all steps that a frame shows; the others lie at its edge
+_ROOM = 0.08  # of the range, on either side
+_FULL = 32767  # the edge of the frame
+_FAR = 1e4  # half frames: an ellipse that large is not seen
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """The runs of one method at k steps.
+
+    places : (k, R, 2), finite. plainly : (k, R', 2) those of the method `without`, which has no privacy; None if there
+    are none.
+    region : centres and half axes (k, 2) of the ellipses that should hold about 90 % of the places, by theory.
+    last : the last step that was recorded of it. median, spent : (k,) texts: the median of what is told of the runs,
+    and what they have spent so far; or none.
+    """
+
+    label: str
+    color: str
+    places: np.ndarray
+    last: int
+    plainly: np.ndarray | None = None
+    without: str = ""
+    region: tuple[np.ndarray, np.ndarray] | None = None
+    median: Sequence[str] = ()
+    spent: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Film:
+    """What all methods do at the same steps (k,), in the same frame.
+
+    metric : what `Walk.median` is the median of; empty if nothing is told. raw : whether the ground reads the
+    data. corners : names of places, such as those of a triangle; its sides are drawn.
+    """
+
+    steps: np.ndarray
+    walks: Sequence[Walk]
+    x: Ruler
+    y: Ruler
+    metric: str = ""
+    ground: Ground | None = None
+    corners: Sequence[tuple[str, float, float]] = ()
+    raw: bool = False
+
+
+def timeline(recorded: Iterable[np.ndarray], most: int = STEPS) -> np.ndarray:
+    """The steps of a film (k,), at most so many: all of the first that any method recorded, then evenly to the end."""
+    steps = np.unique(np.concatenate([np.zeros(0, dtype=int), *recorded]))
+    if len(steps) <= most:
+        return steps
+    evenly = np.linspace(steps[FIRST - 1], steps[-1], most - FIRST + 1)
+    return np.unique([*steps[:FIRST], *steps[np.searchsorted(steps, evenly)]])
+
+
+def held(iterations: np.ndarray, values: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """The latest of the recorded values (j, ...) at each step (k, ...): who has stopped stays where it is."""
+    return np.asarray(values[np.maximum(np.searchsorted(iterations, steps, side="right") - 1, 0)])
+
+
+def frame(
+    titles: tuple[str, str], clouds: Sequence[np.ndarray], corners: Sequence[tuple[str, float, float]] = ()
+) -> tuple[Ruler, Ruler]:
+    """The axes that show nearly all places (..., 2); or with corners these, in their true proportions."""
+    if corners:
+        return _undistorted(titles, np.array([[x, y] for _, x, y in corners]))
+    places = np.concatenate([cloud.reshape(-1, 2) for cloud in clouds])
+    rulers = []
+    for title, values in zip(titles, places.T, strict=True):
+        low, high = np.quantile(values.astype(float), [(1 - _SEEN) / 2, (1 + _SEEN) / 2])
+        width = (high - low) or abs(high) or 1.0
+        rulers.append(Ruler(title, float(low - _ROOM * width), float(high + _ROOM * width), False))
+    return rulers[0], rulers[1]
+
+
+def on_ground(titles: tuple[str, str], ground: Ground) -> tuple[Ruler, Ruler]:
+    """The axes that show the whole ground."""
+    ends = ((float(values[0]), float(values[-1])) for values in (ground.x, ground.y))
+    x, y = (Ruler(title, low, high, False) for title, (low, high) in zip(titles, ends, strict=True))
+    return x, y
+
+
+def _undistorted(titles: tuple[str, str], corners: np.ndarray) -> tuple[Ruler, Ruler]:
+    """Axes of the same scale around corners (c, 2)."""
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    middle, half = (low + high) / 2, (high - low) / 2
+    across = (1 + 2 * _ROOM) * max(half[0], half[1] / SHAPE)
+    rulers = (
+        Ruler(title, float(at - reach), float(at + reach), False)
+        for title, at, reach in zip(titles, middle, (across, SHAPE * across), strict=True)
+    )
+    x, y = rulers
+    return x, y
+
+
+def packed(film: Film, mark: str, scale: float = 1.0) -> bytes:
+    """A film as the browser takes it: the length of the head in 4 bytes, the head as JSON, then 16-bit numbers.
+
+    These are the places of each walk, those without privacy, and at last the height of the ground in bands: in the
+    order of the head, little-endian, from -32767 to 32767 from edge to edge of the frame. What lies beyond is at its
+    edge.
+    mark : the colour of the words "not private". scale : of type and dots.
+    """
+    numbers, walks = [], []
+    for walk in film.walks:
+        plainly = np.empty((len(film.steps), 0, 2)) if walk.plainly is None else walk.plainly
+        numbers += [_numbers(film, walk.places), _numbers(film, plainly)]
+        walks.append(
+            {
+                "label": walk.label,
+                "color": walk.color,
+                "last": walk.last,
+                "runs": walk.places.shape[1],
+                "plain": plainly.shape[1],
+                "without": walk.without,
+                "region": None if walk.region is None else _region(film, *walk.region),
+                "median": list(walk.median),
+                "spent": list(walk.spent),
+            }
+        )
+    if film.ground is not None:
+        numbers.append(np.rint(_levels(film.ground.values) / BANDS * _FULL).astype("<i2"))
+    head = {
+        "steps": film.steps.tolist(),
+        "walks": walks,
+        "metric": film.metric,
+        "x": _axis(film.x),
+        "y": _axis(film.y),
+        "ground": None if film.ground is None else {"shape": list(film.ground.values.shape), "bands": BANDS},
+        "corners": [[name, *_shares(film, np.array(at)).round(4).tolist()] for name, *at in film.corners],
+        "raw": film.raw,
+        "mark": mark,
+        "shape": SHAPE,
+        "scale": scale,
+    }
+    text = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    text += b" " * (-len(text) % 4)
+    return b"".join([len(text).to_bytes(4, "little"), text, *(part.tobytes() for part in numbers)])
+
+
+def _axis(ruler: Ruler) -> dict[str, object]:
+    return {"title": ruler.title, "ticks": ruler.ticks}
+
+
+def _shares(film: Film, places: np.ndarray) -> np.ndarray:
+    """Places (..., 2) from -1 to 1 along both axes of the frame, and farther for those beyond it."""
+    low, high = np.array([film.x.low, film.y.low]), np.array([film.x.high, film.y.high])
+    return np.asarray((2 * places.astype(float) - low - high) / (high - low))
+
+
+def _numbers(film: Film, places: np.ndarray) -> np.ndarray:
+    return np.rint(np.clip(_shares(film, places), -1.0, 1.0) * _FULL).astype("<i2")
+
+
+def _region(film: Film, centres: np.ndarray, half_axes: np.ndarray) -> list[list[float]]:
+    """Centre and half axes of each ellipse, in shares of half the frame."""
+    half = np.array([film.x.high - film.x.low, film.y.high - film.y.low]) / 2
+    found = np.concatenate([_shares(film, centres), half_axes / half], axis=1)
+    return [[round(number, 4) for number in row] for row in np.clip(found, -_FAR, _FAR).tolist()]
+
+
+def _levels(values: np.ndarray) -> np.ndarray:
+    """In which band each value lies, from 0 to BANDS, with what is between: each band is equally large."""
+    edges = np.quantile(values, np.linspace(0, 1, BANDS + 1))
+    return np.interp(values, np.maximum.accumulate(edges), np.arange(BANDS + 1))

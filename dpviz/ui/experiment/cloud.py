@@ -1,0 +1,184 @@
+"""All runs of a run's methods as dots that move in a plane, step by step, for problems on public data that have one."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from dpviz.experiments.experiment import Arm
+from dpviz.experiments.outcome import pictured
+from dpviz.experiments.results import quantiles, spent_curve
+from dpviz.experiments.trace import Trace
+from dpviz.numbers import short
+from dpviz.plots import clouds, style
+from dpviz.plots.clouds import Film, Walk
+from dpviz.plots.landscape import Ground
+from dpviz.plots.sheets import Ruler
+from dpviz.privacy.accounting.currencies import UNITS, Currency
+from dpviz.problems.base import Metric, Plane
+from dpviz.ui import explain, presenting
+from dpviz.ui.appearance import theme
+from dpviz.ui.components import cloud
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import results
+from dpviz.ui.experiment.run import Run
+
+PANELS = 3
+HEADING = "Every run, step by step"
+MOVES = "Each dot is one run, the thin line is the way of the first."
+PLAINLY = "Grey: the same update rule without privacy."
+REGION = "Dashes: where about 90 % of the runs should be, by theory."
+GROUND = "Shades: the objective, lowest where they are strongest."
+LEFT_OUT = "Of all methods the three that end lowest: choose fewer to see another."
+
+
+def _nothing(*_: Any) -> None:
+    """A family that knows nothing of it."""
+
+
+@dataclass(frozen=True)
+class Scenery:
+    """What a family knows of the plane in which its runs move.
+
+    ground : the objective, given the axes that show the runs; they become those of the ground. raw : whether it is
+    computed from the data. region : centres and half axes (T+1, 2) of the ellipses that should hold about 90 % of the
+    runs of an arm after each step, by theory.
+    """
+
+    ground: Callable[[Run, Ruler, Ruler], Ground | None] = _nothing
+    raw: bool = False
+    region: Callable[[Run, Arm], tuple[np.ndarray, np.ndarray] | None] = _nothing
+
+
+def show(panel: Panel, run: Run, trace: Trace, currency: Currency, scenery: Scenery) -> None:
+    """The runs of at most three methods, with their controls; nothing where there is no plane, as for a user's file."""
+    plane = run.experiment.problem.plane
+    labels = [label for label, lane in trace.lanes.items() if lane.private and len(lane.cloud) > 1]
+    if plane is None or not labels:
+        return
+    look = style.NOT_PRIVATE[theme()], presenting.FACTOR if presenting.on() else 1.0
+    if look not in run.films:
+        metric = next(iter(results.metrics(trace).values()), None)
+        chosen = _chosen(trace, labels, metric)
+        film = _Filmed(run, trace, metric, currency, scenery).film(plane, chosen)
+        words = [*_words(film), *[LEFT_OUT] * (len(chosen) < len(labels)), _privacy(run, trace, film, metric)]
+        run.films[look] = clouds.packed(film, *look), " ".join(words)
+    film_sent, caption = run.films[look]
+    st.subheader(HEADING, anchor=False)
+    cloud.draw(panel.key("cloud"), film_sent)
+    st.caption(caption)
+
+
+def _chosen(trace: Trace, labels: Sequence[str], metric: Metric | None) -> Sequence[str]:
+    """The methods that have a panel: those that end lowest."""
+    if len(labels) <= PANELS:
+        return labels
+    lowest = () if metric is None else pictured(trace.only(labels), metric.name, PANELS)
+    return lowest or labels[:PANELS]
+
+
+@dataclass(frozen=True)
+class _Filmed:
+    """A run, and what is told of it below its panels."""
+
+    run: Run
+    trace: Trace
+    metric: Metric | None
+    currency: Currency
+    scenery: Scenery
+
+    def film(self, plane: Plane, labels: Sequence[str]) -> Film:
+        """The runs of these methods in a plane."""
+        steps = clouds.timeline(self.trace.cloud(label)[0] for label in labels)
+        walks = [self.walk(label, steps) for label in labels]
+        x, y = clouds.frame(plane.titles, [walk.places for walk in walks], plane.corners)
+        ground = self.scenery.ground(self.run, x, y)
+        if ground is not None:
+            x, y = clouds.on_ground(plane.titles, ground)
+        told = "" if self.metric is None else _lower(self.metric)
+        raw = self.scenery.raw and ground is not None
+        return Film(steps, walks, x, y, told, ground, plane.corners, raw)
+
+    def walk(self, label: str, steps: np.ndarray) -> Walk:
+        """The runs of a method at these steps."""
+        run, trace = self.run, self.trace
+        arm = next(arm for arm in run.experiment.arms if arm.label == label)
+        without, region = _without(trace, run.experiment.arms, arm), self.scenery.region(run, arm)
+        return Walk(
+            label,
+            style.arm_styles(run.experiment.arms)[label].color,
+            clouds.held(*trace.cloud(label), steps),
+            trace.lanes[label].iterations[-1],
+            plainly=_once(clouds.held(*trace.cloud(without), steps)) if without else None,
+            without=without,
+            region=None if region is None else (_until_its_end(region[0], steps), _until_its_end(region[1], steps)),
+            median=self.medians(label, steps),
+            spent=self.spent(label, steps),
+        )
+
+    def medians(self, label: str, steps: np.ndarray) -> list[str]:
+        """Of the metric, over the runs; empty if the method does not record it."""
+        if self.metric is None:
+            return []
+        iterations, values = self.trace.series(label, self.metric.name)
+        if not len(iterations):
+            return []
+        return [short(median) for median in clouds.held(iterations, quantiles(values)[:, 1], steps)]
+
+    def spent(self, label: str, steps: np.ndarray) -> list[str]:
+        """Of the budget, in the currency of the curves; empty where it does not count in that."""
+        used = spent_curve(self.trace, label, self.run.plans[label], self.currency)
+        if not np.isfinite(used).all():
+            return []
+        return [f"{UNITS[self.currency].symbol} = {short(value)} spent" for value in _until_its_end(used, steps)]
+
+
+def _once(places: np.ndarray) -> np.ndarray:
+    """One run for all of them (k, R', 2) where they are the same."""
+    return places[:, :1] if (places == places[:, :1]).all() else places
+
+
+def _until_its_end(values: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """The entries (T+1, ...) of a method at these steps; of the last of its own, after it."""
+    return np.asarray(values[np.minimum(steps, len(values) - 1)])
+
+
+def _without(trace: Trace, arms: Sequence[Arm], arm: Arm) -> str:
+    """The label of the same update rule without privacy, if it was run beside it: of the same class and colour."""
+    looks, rule = style.arm_styles(arms), type(arm.algorithm)
+    found = [other.label for other in arms if other.reference and type(other.algorithm) is rule]
+    found = [label for label in found if label in trace.lanes and trace.lanes[label].cloud]
+    return next((label for label in found if looks[label].color == looks[arm.label].color), "")
+
+
+def _lower(metric: Metric) -> str:
+    """The words of a metric without its formula, inside a sentence."""
+    words = re.sub(r" (F\(|f\(|‖)[^,]*", "", metric.label)
+    return words[0].lower() + words[1:]
+
+
+def _words(film: Film) -> list[str]:
+    """What is drawn."""
+    return [
+        MOVES,
+        *[PLAINLY] * any(walk.plainly is not None for walk in film.walks),
+        *[REGION] * any(walk.region is not None for walk in film.walks),
+        *[GROUND] * (film.ground is not None),
+    ]
+
+
+def _privacy(run: Run, trace: Trace, film: Film, metric: Metric | None) -> str:
+    """What of the picture may be published."""
+    experiment = run.experiment
+    raw = ["the grey dots"] * any(walk.plainly is not None for walk in film.walks)
+    raw += ["the shades"] * film.raw
+    if metric is not None and not trace.only([walk.label for walk in film.walks]).released(metric):
+        raw.append(f"the {film.metric}")
+    released = explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
+    if not raw:
+        return released
+    read = " and ".join([", ".join(raw[:-1]), raw[-1]] if raw[1:] else raw)
+    return f"{released} **Not private**, since they read the raw data, which are public here: {read}."

@@ -1,0 +1,69 @@
+"""Clouds of runs in a browser: by keyboard, without the server; the step stays while the page's settings change."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Visit, done, part, ready
+
+BENCH = "/accelerated?accel_data=Quadratic+test+bench&accel_methods=DP-GD&accel_methods=DP-NAG&accel_iterations=40"
+END = re.compile("at step 40,")
+
+
+@pytest.mark.slow
+def test_it_plays_pauses_steps_and_keeps_its_step_while_a_slider_moves(visit: Visit) -> None:
+    page: Page = visit(BENCH)
+    wrong: list[str] = []
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    done(page)
+    cloud = part(page, "accel_cloud")
+    pictures = cloud.get_by_role("img")
+    expect(pictures).to_have_count(2)
+    expect(pictures.nth(1)).to_have_accessible_name(
+        re.compile(r"^DP-NAG: 20 private runs at step 40, median excess loss [\d.]+")
+    )
+    still = pictures.first.evaluate("node => node.toDataURL()")
+
+    play = cloud.get_by_role("button", name="Play")
+    play.press("Enter")
+    pause = cloud.get_by_role("button", name="Pause")
+    expect(pictures.first).not_to_have_accessible_name(END)  # from the end it begins anew
+    expect(pictures.first).not_to_have_accessible_name(re.compile("at step 0,"))
+    pause.press("Space")
+    expect(play).to_be_focused()
+    step = cloud.get_by_role("slider", name="Step")
+    step.focus()
+    page.keyboard.press("Home")
+    expect(step).to_have_attribute("aria-valuetext", "step 0 of 40")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    cloud.get_by_role("button", name="One step forward").press("Enter")
+    expect(pictures.first).to_have_accessible_name(re.compile("at step 3,"))
+    cloud.get_by_role("button", name="One step back").press("Enter")
+    at_two = re.compile(r"at step 2, median excess loss ([\d.]+)")
+    expect(pictures.first).to_have_accessible_name(at_two)
+    assert pictures.first.evaluate("node => node.toDataURL()") != still
+
+    before = pictures.first.get_attribute("aria-label")
+    pictures.first.evaluate("node => { node.dataset.first = 'yes' }")
+    page.get_by_role("slider", name="Privacy budget ε").press("ArrowRight")
+    expect(pictures.first).not_to_have_attribute("aria-label", before or "")  # the runs of the new budget moved in
+    expect(pictures.first).to_have_accessible_name(at_two)
+    expect(pictures.first).to_have_attribute("data-first", "yes")  # and were not drawn anew
+    done(page)
+    assert not wrong
+
+
+@pytest.mark.slow
+def test_who_wants_less_motion_sees_steps_and_a_telephone_sees_all(visit: Visit) -> None:
+    page: Page = visit(BENCH, viewport={"width": 390, "height": 844}, reduced_motion="reduce", color_scheme="dark")
+    done(page)
+    cloud = part(page, "accel_cloud")
+    cloud.get_by_role("button", name="Play").press("Enter")
+    expect(cloud.get_by_role("img").first).not_to_have_accessible_name(END)
+    cloud.get_by_role("button", name="Pause").press("Enter")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    boxes = [picture.bounding_box() for picture in cloud.get_by_role("img").all()]
+    assert len({box["y"] for box in boxes if box is not None}) == 1  # side by side
+    ready(page)
