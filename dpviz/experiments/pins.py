@@ -53,6 +53,16 @@ def from_link(packed: str) -> Pin:
     return _read(_parsed(unpack(packed)))
 
 
+def together(packed: Sequence[str]) -> str:
+    """Pins of addresses as one, for another address: what they have in common is said once."""
+    return pack(f"[{','.join(map(unpack, packed))}]")
+
+
+def from_together(packed: str) -> tuple[Pin, ...]:
+    """The pins again. Raises UserError, in a sentence, for anything else."""
+    return _several(_parsed(unpack(packed)), "It holds no pins. Copy all of the link.")
+
+
 def to_file(pins: Sequence[Pin]) -> str:
     """Pins as the text of a file; those that may not travel are left out."""
     written = [_written(pin) for pin in pins if pin.travels]
@@ -69,15 +79,19 @@ def from_file(content: bytes) -> tuple[Pin, ...]:
         raise UserError("It is no text. Choose a file that “Pins (JSON)” has made.", title="File not read") from None
     whole = _parsed(text)
     found = whole.get("pins") if isinstance(whole, Mapping) and whole.get("format") == FORMAT else None
-    if not isinstance(found, list) or not found:
-        raise UserError("It holds no pins. Choose a file that “Pins (JSON)” has made.", title="File not read")
-    if len(found) > MOST_IN_ALL:
-        raise UserError(f"It holds {len(found)} pins; no more than {MOST_IN_ALL} are read.", title="File not read")
-    return tuple(map(_read, found))
+    return _several(found, "It holds no pins. Choose a file that “Pins (JSON)” has made.")
 
 
 def _written(pin: Pin) -> dict[str, Any]:
     return {"name": pin.name, "experiment": json.loads(pin.experiment.to_json())}
+
+
+def _several(found: Any, otherwise: str) -> tuple[Pin, ...]:
+    if not isinstance(found, list) or not found:
+        raise UserError(otherwise, title="Pins not read")
+    if len(found) > MOST_IN_ALL:
+        raise UserError(f"It holds {len(found)} pins; no more than {MOST_IN_ALL} are read.", title="Pins not read")
+    return tuple(map(_read, found))
 
 
 def _parsed(text: str) -> Any:

@@ -10,11 +10,12 @@ from streamlit.navigation.page import StreamlitPage
 
 from dpviz.errors import UserError
 from dpviz.experiments.packing import pack, unpack
+from dpviz.experiments.pins import together
 from dpviz.ui import components, presenting
 from dpviz.ui.controls import Panel
 
 EMBED = "embed"  # Streamlit's own
-PACKED, PRESET, PIN = "s", "preset", "pin"  # names in an address
+PACKED, PRESET, PIN, PINS = "s", "preset", "pin", "pins"  # names in an address; the last is of several pins as one
 AS_IT_IS = "As it is"
 USES: Mapping[str, Mapping[str, str]] = {
     AS_IT_IS: {},
@@ -25,7 +26,7 @@ USE_HELP = "For a lecture hall: larger type, no sidebar. In another web page: wi
 MOST_SETTINGS = 300  # in a packed link
 WORTH = 0.9  # of the length of the full link: a short one that is longer would not be of use
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,80}")
-_OTHERS = {PACKED, PRESET, PIN, presenting.NAME, EMBED}  # never packed
+_OTHERS = {PACKED, PRESET, PIN, PINS, presenting.NAME, EMBED}  # never packed
 
 Query = Mapping[str, str | list[str]]
 
@@ -65,7 +66,10 @@ def address(panel: Panel) -> str:
 
 
 def short(query: Query, preset: Named | None) -> str:
-    """The shortest address that says the same: by the name of a preset, or packed."""
+    """The shortest address that says the same: by the name of a preset, or packed; several pins as one."""
+    pins = query.get(PIN, ())
+    if len(pins) > 1 and not isinstance(pins, str):
+        query = {name: query[name] for name in query if name != PIN} | {PINS: together(pins)}
     kept = {name: value for name, value in query.items() if name in _OTHERS}
     settings = {name: value for name, value in query.items() if name not in _OTHERS}
     found: list[Query] = [query]

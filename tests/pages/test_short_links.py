@@ -6,6 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.packing import pack
+from dpviz.experiments.pins import Pin
 from dpviz.experiments.preset import Preset
 from dpviz.families.accelerated import presets
 from dpviz.ui import families, presenting
@@ -52,6 +53,23 @@ def test_a_preset_has_a_link_that_names_it(load: Load, preset: Preset) -> None:
     again = load("accelerated", **given(brief))
     assert again.selectbox(key="accel_preset").value == preset.name and link(again) == full
     assert "preset" not in again.query_params
+
+
+def test_several_pins_are_one_in_a_short_link(load: Load) -> None:
+    """They have most of their settings in common; the page has them apart again."""
+    own = [presets.PRESETS[k].experiment.replaced(replicates=1, seed=k) for k in range(3)]
+    three = [Pin(f"Pin {k}", experiment).to_link() for k, experiment in enumerate(own)]
+    app = load("accelerated", pin=three, **MANY)
+    full, brief = links(app)
+    assert set(given(brief)) == {"s", "pins"} and len(brief) < 0.6 * len(full)
+    again = load("accelerated", **given(brief))
+    assert links(again) == [full, brief] and again.query_params["pin"] == three and "pins" not in again.query_params
+
+
+@pytest.mark.parametrize("packed", ["", "%00<b>", pack("{}"), pack("[]"), pack("[1]"), pack("[" + "{}," * 20 + "{}]")])
+def test_hostile_pins_of_a_short_link_get_a_sentence(load: Load, packed: str) -> None:
+    app = load("accelerated", pins=packed)
+    assert "A pin was left out." in said(app) and "pins" not in app.query_params
 
 
 def test_every_preset_of_a_page_has_a_name_of_its_own_in_links() -> None:

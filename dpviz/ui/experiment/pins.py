@@ -77,13 +77,15 @@ def address(panel: Panel, kept: Sequence[Pinned]) -> None:
     written = [pinned.pin.to_link() for pinned in kept if pinned.pin.travels]
     if written != st.query_params.get_all(ADDRESS):
         st.query_params[ADDRESS] = written
+    st.query_params.pop(links.PINS, None)
     if written:
         panel.query[ADDRESS] = written
 
 
 def linked(most: int) -> list[Read]:
     """What reads the pins of the address that the visitor came with, so many at most."""
-    return [partial(_linked, link) for link in st.query_params.get_all(ADDRESS)[:most]]
+    alone, as_one = (st.query_params.get_all(name)[:most] for name in (ADDRESS, links.PINS))
+    return [*(partial(_linked, link) for link in alone), *(partial(pins.from_together, link) for link in as_one)]
 
 
 def _linked(packed: str) -> Sequence[Pin]:
