@@ -143,7 +143,7 @@ class Lane:
         if spent is not None:
             self.spent.append(np.array(spent, dtype=float))
         if places is not None:
-            self.cloud.append(np.nan_to_num(np.clip(places, -FARTHEST, FARTHEST), nan=FARTHEST).astype(np.float32))
+            self.cloud.append(drawable(places))
         replicates = len(next(iter(self.output.values())))
         self.statuses.append((RUNNING,) * replicates if snapshot.status is None else snapshot.status)
         self.seconds = seconds
@@ -262,6 +262,15 @@ class Trace:
                 )
         columns = ["algorithm", "replicate", "iteration", "metric", "value", "released"]
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def drawable(places: np.ndarray) -> np.ndarray:
+    """Places as float32; what is no finite number lies at the end of these."""
+    with np.errstate(over="ignore"):
+        kept = places.astype(np.float32)
+    if np.isfinite(kept).all():
+        return kept
+    return np.nan_to_num(kept, nan=FARTHEST, posinf=FARTHEST, neginf=-FARTHEST)
 
 
 def last_numbers(values: np.ndarray) -> np.ndarray:
