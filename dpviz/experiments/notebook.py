@@ -30,7 +30,8 @@ _INTRODUCTION = """\
 # A budget for several analyses
 
 Computes a plan of the dpviz budget planner again. Made by dpviz {version}; `pip install` it, or run this in its folder.
-One row of the table may be replaced by any other; the number of rows is public. Nothing here reads data."""
+One row of the table may be replaced by any other; the number of rows is public. Nothing here reads data, unless you put
+your own into the rehearsal at the end. Counts are rounded after the noise was added, which costs no privacy."""
 _PLAN = """\
 import pandas as pd
 
@@ -84,6 +85,28 @@ for p in planned:
 seen"""
 
 
+_REHEARSED = """\
+## A rehearsal
+
+The plan carried out once, with fresh noise, on values that are made up. Put your own in their place, of exactly as many
+rows: True or False for a count; numbers for a sum, a mean or a quantile; the number of its bin, from 0, for a
+histogram. They are clipped to the declared ranges; a missing one counts as the lowest.
+
+Every run is another release, and costs the whole budget again. **Not a release tool**: the guarantee is that of exact
+arithmetic, and this noise is drawn in floating-point numbers. To publish, take the scales above to a tool that was
+built for it."""
+_REHEARSAL = """\
+from dpviz.privacy import answers
+
+own = {}  # such as {0: pd.read_csv("your_file.csv")["your column"] > 64}, by the position of the analysis
+generator = np.random.default_rng(1)
+columns = (
+    own[i] if i in own else answers.made_up(p.statistic, plan.rows, generator) for i, p in enumerate(planned)
+)
+rehearsal = pd.DataFrame({"analysis": table["analysis"], "released": answers.released(planned, columns)})
+rehearsal"""
+
+
 def of_analyses(plan: Analyses, budget: Budget, delta: float, relative: float) -> str:
     """The numbers of planned analyses; relative : the error that the rows needed are for."""
     kinds = sorted({"Analyses", *(type(statistic).__name__ for statistic in plan.statistics)})
@@ -109,5 +132,7 @@ def of_analyses(plan: Analyses, budget: Budget, delta: float, relative: float) -
             ("code", _TOGETHER.format(delta=delta)),
             ("markdown", "The errors, tried out: in how many of 10 000 releases the noise stays below them."),
             ("code", _TRIED),
+            ("markdown", _REHEARSED),
+            ("code", _REHEARSAL),
         ]
     )

@@ -28,7 +28,7 @@ CONFIDENCE = 0.95
 MOST = 20  # statistics of one plan
 NARROWEST = 1e-100  # range of a column: what is computed from it stays a number
 NOISES = {"smaller": "Whichever is smaller", "laplace": "Laplace", "gaussian": "Gaussian"}
-_NORMS: dict[Noise, Norm] = {"laplace": "l1", "gaussian": "l2", "selection": "range"}
+NORMS: dict[Noise, Norm] = {"laplace": "l1", "gaussian": "l2", "selection": "range"}
 
 
 def within(noise: Noise, scale: float, values: int = 1) -> float:
@@ -302,7 +302,7 @@ class Planned:
     @property
     def sensitivity(self) -> float:
         """In the norm that the mechanism pays for."""
-        return self.statistic.sensitivity(_NORMS[self.noise], self.rows)
+        return self.statistic.sensitivity(NORMS[self.noise], self.rows)
 
     @property
     def scale(self) -> float:

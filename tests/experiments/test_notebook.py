@@ -66,6 +66,9 @@ def test_the_notebook_of_analyses_computes_their_numbers(budget: Budget) -> None
     assert found["total"] == allocation.together([p.share for p in planned], 1e-7)
     assert list(found["seen"]) == table.index[:4].tolist()
     assert all(0.95 - 5 * 0.0022 < share < 0.99 for share in found["seen"].values())
+    rehearsed = found["rehearsal"].set_index("analysis")["released"]
+    assert rehearsed.index.tolist() == table.index.tolist() and rehearsed["quantile"] in range(10)
+    assert abs(rehearsed["mean"] - 1.5) < 0.5 and len(rehearsed["histogram"]) == 7
 
 
 def test_a_notebook_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
