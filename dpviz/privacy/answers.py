@@ -61,7 +61,7 @@ def _numbers(p: Planned, column: ArrayLike) -> np.ndarray:
 @singledispatch
 def computed(statistic: Statistic, column: np.ndarray) -> np.ndarray:
     """(B,) what is asked of a column (n,), not private; of a quantile, the utilities (N,) of its values."""
-    raise NotImplementedError(type(statistic).__name__)
+    raise TypeError(f"nothing says how to compute {statistic}")
 
 
 @computed.register

@@ -50,9 +50,12 @@ def test_counts_and_bins_by_hand() -> None:
 def test_the_answers_are_as_far_off_as_planned_and_cost_it(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
     charged: list[Event] = []
     charge = Ledger.charge
-    monkeypatch.setattr(
-        Ledger, "charge", lambda self, event, *rest: (charged.append(event), charge(self, event, *rest))
-    )
+
+    def watched(ledger: Ledger, event: Event, *rest: object) -> None:
+        charged.append(event)
+        charge(ledger, event, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Ledger, "charge", watched)
     planned = Analyses(rows=400, statistics=ALL).planned(budget)
     generator = np.random.default_rng(4)
     columns = [answers.made_up(p.statistic, 400, generator) for p in planned]
