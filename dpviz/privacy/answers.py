@@ -6,7 +6,6 @@ are clipped, missing ones count as the lowest value of the range, and bins that 
 
 import secrets
 from collections.abc import Iterable, Sequence
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -58,39 +57,24 @@ def _numbers(p: Planned, column: ArrayLike) -> np.ndarray:
     return found
 
 
-@singledispatch
 def computed(statistic: Statistic, column: np.ndarray) -> np.ndarray:
     """(B,) what is asked of a column (n,), not private; of a quantile, the utilities (N,) of its values."""
+    match statistic:
+        case Count():
+            return np.array([np.count_nonzero(np.nan_to_num(column))], dtype=float)
+        case Sum():
+            return np.array([_clipped(statistic, column).sum()])
+        case Mean():
+            return np.array([_clipped(statistic, column).mean()])
+        case Histogram():
+            declared = column[(column >= 0) & (column < statistic.bins)]
+            return np.bincount(declared.astype(int), minlength=statistic.bins).astype(float)
+        case Quantile():
+            steps = (_clipped(statistic, column) - statistic.lowest) / statistic.width * (statistic.candidates - 1)
+            here = np.bincount(np.round(steps).astype(int), minlength=statistic.candidates)
+            up_to, rank = np.cumsum(here), statistic.level * len(column)
+            return np.minimum(np.minimum(rank - (up_to - here), up_to - rank), 0.0)
     raise TypeError(f"nothing says how to compute {statistic}")
-
-
-@computed.register
-def _(_statistic: Count, column: np.ndarray) -> np.ndarray:
-    return np.array([np.count_nonzero(np.nan_to_num(column))], dtype=float)
-
-
-@computed.register
-def _(statistic: Sum, column: np.ndarray) -> np.ndarray:
-    return np.array([_clipped(statistic, column).sum()])
-
-
-@computed.register
-def _(statistic: Mean, column: np.ndarray) -> np.ndarray:
-    return np.array([_clipped(statistic, column).mean()])
-
-
-@computed.register
-def _(statistic: Histogram, column: np.ndarray) -> np.ndarray:
-    declared = column[(column >= 0) & (column < statistic.bins)]
-    return np.bincount(declared.astype(int), minlength=statistic.bins).astype(float)
-
-
-@computed.register
-def _(statistic: Quantile, column: np.ndarray) -> np.ndarray:
-    steps = (_clipped(statistic, column) - statistic.lowest) / statistic.width * (statistic.candidates - 1)
-    here = np.bincount(np.round(steps).astype(int), minlength=statistic.candidates)
-    up_to, rank = np.cumsum(here), statistic.level * len(column)
-    return np.minimum(np.minimum(rank - (up_to - here), up_to - rank), 0.0)
 
 
 def _clipped(statistic: Ranged, column: np.ndarray) -> np.ndarray:
