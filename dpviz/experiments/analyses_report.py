@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import dpviz
 from dpviz.numbers import short
-from dpviz.privacy import allocation
+from dpviz.privacy import allocation, tradeoffs
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.analyses import CONFIDENCE, Analyses, Planned
 from dpviz.privacy.budgets import Budget
@@ -18,13 +18,13 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem; color: #1f2328; }
 h1, h2 { line-height: 1.25; } h2 { margin-top: 2rem; } .made { color: #59636e; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: 0.875rem; }
+.wide { overflow-x: auto; } table { min-width: 36rem; border-collapse: collapse; width: 100%; font-size: 0.875rem; }
 th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.6rem; border-bottom: 1px solid #d1d9e0; }
 td, li, p { overflow-wrap: anywhere; } pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 0.75rem; }
 @media print {
   @page { margin: 18mm; }
   body { font-size: 10.5pt; max-width: none; margin: 0; padding: 0; }
-  .wide { overflow: visible; } h2 { break-after: avoid; } li, tr, pre { break-inside: avoid; }
+  .wide { overflow: visible; } table { min-width: 0; } h2 { break-after: avoid; } li, tr, pre { break-inside: avoid; }
 }
 """
 _ASSUMPTIONS = (
@@ -78,7 +78,7 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
             "replaced by any other. What the releases cost together, in the units of the field:</p>",
             _list(readings),
             "<h2>What it means for one person</h2>",
-            _list(budget.consequences()),
+            _list([*budget.consequences(), _of_these(planned)]),
             "<h2>What each analysis spends, and what is left of it</h2>",
             _table(planned, relative),
             f"<p>{_at_once(len(planned))}</p>",
@@ -98,6 +98,15 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
 
 def _count(number: int) -> str:
     return "One number or table" if number == 1 else f"{number} numbers or tables"
+
+
+def _of_these(planned: Sequence[Planned]) -> str:
+    """What the best attacker can do with these releases, which may be less than with any that have the guarantee."""
+    right = 50 * (1 + tradeoffs.advantage(allocation.composed([(p.share.analysis, p.event) for p in planned])))
+    return (
+        "That is the worst of all that the guarantee allows. With the noise planned here, the same attacker is right "
+        f"in **at most {short(right)} of 100** such cases."
+    )
 
 
 def _at_once(count: int) -> str:
