@@ -125,6 +125,13 @@ def test_a_pin_opens_its_page_with_its_settings(load: Load) -> None:
     assert app.number_input(key="accel_replicates").value == 2
 
 
+def test_a_pin_with_a_method_of_another_name_says_that_its_page_cannot_set_it(load: Load) -> None:
+    arms = (STEEP.experiment.arms[0].replaced(label="Mine"), *STEEP.experiment.arms[1:])
+    app = computed(load("compare", pin=[Pin("Other", STEEP.experiment.replaced(arms=arms)).to_link()]))
+    next(button for button in app.button if button.label == "Open").click().run()
+    assert not app.exception and "no controls for all of these settings" in text(app)
+
+
 def test_a_run_on_a_file_of_ones_own_shows_its_diagnostics_only_while_they_are_switched_on(load: Load) -> None:
     data = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("income",))
     table = np.column_stack([np.linspace(0, 1, 40), np.tile([-1.0, 1.0], 20)])

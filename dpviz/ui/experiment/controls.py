@@ -23,6 +23,7 @@ CURRENCIES: dict[str, type[Budget]] = {
 }
 BY_NAME = "method"
 USUAL: Mapping[str, float] = MappingProxyType({})
+UNEXPRESSED = "the page's controls cannot express these arms"
 FRESH_SEED = "The seed of the noise is drawn afresh for every run and kept nowhere, so a run cannot be repeated."
 SECRET_SEED = (
     "**Who knows the seed can subtract the noise.** A fixed one repeats a run and stands in the link and in the "
@@ -243,6 +244,8 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
     """
     private = [arm for arm in experiment.arms if not arm.reference]
     labels = [arm.label for arm in private]
+    if not catalogue.methods.keys() >= set(labels):
+        raise ValueError(UNEXPRESSED)
     found: dict[str, Any] = {name: labels}
     found["references"] = len(private) < len(experiment.arms)
     defaults: dict[str, Any] = {shared: control.default for shared, control in catalogue.controls().items()}
@@ -257,7 +260,7 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
     found |= {"replicates": experiment.replicates, "seed": experiment.seed}
     chosen = Chosen(tuple(labels), found["references"], shared)
     if chosen.arms(catalogue) != experiment.arms:
-        raise ValueError("the page's controls cannot express these arms")
+        raise ValueError(UNEXPRESSED)
     return found
 
 
