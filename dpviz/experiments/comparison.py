@@ -173,7 +173,7 @@ def readings(side: Side, delta: float) -> dict[str, float]:
 
 
 def ends(sides: Sequence[Side], metric: str, every: bool) -> pd.DataFrame:
-    """Where every method ends: median and 10-90 % over the replicates, the share of the start, and its budget."""
+    """Where every method ends: median, its interval, 10-90 % over the replicates, share of the start, and budget."""
     rows = []
     for side in sides:
         for label in methods(side, metric, every):
@@ -189,6 +189,7 @@ def ends(sides: Sequence[Side], metric: str, every: bool) -> pd.DataFrame:
                     "median": median,
                     "low": low,
                     "high": high,
+                    "interval": series.interval,
                     "share": float("nan") if share is None else float(share.end[1]),
                     "steps": int(series.iterations[-1]),
                     "repeats": side.experiment.replicates,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import bdtr
 
 from dpviz.experiments.algorithm import Status
 from dpviz.experiments.plan import Plan
@@ -19,6 +20,7 @@ from dpviz.privacy.accounting.currencies import UNITS, Currency
 
 PASSES = "passes"  # over the data
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
+CONFIDENCE = 0.95  # of an interval of the median
 _LARGEST = 1e300  # differences of values up to here are still finite
 
 
@@ -85,10 +87,28 @@ def quantiles(values: np.ndarray) -> np.ndarray:
 
     A replicate that stops delivering numbers keeps its last one; a row is nan while any replicate has none yet.
     """
-    kept = np.where(np.isnan(values), 0, np.arange(len(values))[:, None])
-    filled = np.take_along_axis(values, np.maximum.accumulate(kept, axis=0), axis=0) if len(values) else values
-    clipped = np.clip(filled, -_LARGEST, _LARGEST)
-    return np.quantile(clipped, (LOW, MEDIAN, HIGH), axis=1).T if len(values) else np.empty((0, 3))
+    return np.quantile(_kept(values), (LOW, MEDIAN, HIGH), axis=1).T if len(values) else np.empty((0, 3))
+
+
+def median_interval(values: np.ndarray) -> tuple[float, float]:
+    """Between which values the median of all runs that there could be lies in the end, with a confidence of 95 %.
+
+    values : a recorded series (k, R) of independent replicates. nan where R, below six, is too small to tell, and while one of them has no number. From one
+    of the sorted ends to the one as far from the other side: the median lies outside if fewer of the R fall to one side
+    of it than chance, by a binomial law, lets happen in 2.5 % of the cases (Hahn and Meeker, Statistical Intervals,
+    1991, section 5.2). It needs no other law of the runs.
+    """
+    ends = np.sort(_kept(values)[-1])
+    place = int(np.searchsorted(bdtr(np.arange(len(ends)), len(ends), 0.5), (1 - CONFIDENCE) / 2))
+    known = place and not np.isnan(ends).any()
+    return (float(ends[place - 1]), float(ends[-place])) if known else (math.nan, math.nan)
+
+
+def _kept(values: np.ndarray) -> np.ndarray:
+    """A series (k, R) in which replicates keep their last number, and none is infinite."""
+    numbered = np.where(np.isnan(values), 0, np.arange(len(values))[:, None])
+    filled = np.take_along_axis(values, np.maximum.accumulate(numbered, axis=0), axis=0) if len(values) else values
+    return np.asarray(np.clip(filled, -_LARGEST, _LARGEST))
 
 
 def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:

@@ -12,10 +12,14 @@ from dpviz.problems.base import Metric
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Recorded iterations (k,), and 10 % quantile, median and 90 % quantile over the replicates, (k, 3)."""
+    """Recorded iterations (k,), and 10 % quantile, median and 90 % quantile over the replicates, (k, 3).
+
+    interval : of the median in the end, as `results.median_interval` gives it.
+    """
 
     iterations: np.ndarray
     quantiles: np.ndarray
+    interval: tuple[float, float]
 
     @property
     def end(self) -> np.ndarray:
@@ -78,7 +82,7 @@ def summary(trace: Trace) -> Summary:
         for name in names:
             iterations, values = trace.series(label, name)
             if len(iterations):
-                found[name] = Series(iterations, results.quantiles(values))
+                found[name] = Series(iterations, results.quantiles(values), results.median_interval(values))
     return Summary(
         {name: recorded[name] for name in names},
         series,

@@ -2,12 +2,21 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from dpviz.datasets import Saddle
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.export import to_table
-from dpviz.experiments.results import budget_spent, columns, final_table, quantiles, reading
+from dpviz.experiments.results import (
+    CONFIDENCE,
+    budget_spent,
+    columns,
+    final_table,
+    median_interval,
+    quantiles,
+    reading,
+)
 from dpviz.experiments.trace import Trace
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.second_order import MiniBatch, ShortStep
@@ -120,6 +129,26 @@ def test_quantiles_keep_the_last_number_of_a_replicate_that_ends() -> None:
     np.testing.assert_allclose(result[1:3, 1], [2.5, 3.0])
     assert np.isfinite(result[3]).all() and result[3, 0] < result[3, 1] < result[3, 2]
     assert quantiles(np.empty((0, 5))).shape == (0, 3) and quantiles(np.empty(0)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("repeats", [7, 20])
+def test_the_interval_of_a_median_holds_it_as_often_as_it_says(repeats: int) -> None:
+    """Of a skewed law, 20,000 times: within three standard errors above the confidence, and not much wider."""
+    values = np.random.default_rng(repeats).exponential(size=(20_000, 1, repeats))
+    ends = np.array([median_interval(one) for one in values])
+    found = ((ends[:, 0] <= np.log(2)) & (np.log(2) <= ends[:, 1])).mean()
+    error = 3 * np.sqrt(0.95 * 0.05 / len(values))
+    exact = 1 - 2 * binom.cdf(binom.ppf(0.025, repeats, 0.5) - 1, repeats, 0.5)
+    assert found >= CONFIDENCE - error and abs(found - exact) < error
+
+
+def test_too_few_runs_and_runs_without_numbers_have_no_interval() -> None:
+    for values in (np.arange(5.0)[None], np.array([[np.nan] + [1.0] * 9])):
+        assert np.isnan(median_interval(values)).all()
+    assert median_interval(np.array([[1.0, 2, 3, 4, 5, 6], [np.nan, np.inf, 3, 4, 5, 6]])) == (
+        1.0,
+        pytest.approx(1e300),
+    )
 
 
 def test_diverged_replicates_are_counted_and_not_dropped(experiment: Experiment) -> None:

@@ -1,5 +1,6 @@
 """Pinned runs of any page side by side: curves on common axes, final numbers, settings, and what they cost together."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import streamlit as st
 from dpviz.experiments import comparison, differences
 from dpviz.experiments.comparison import PRIVACY, SHARE, Side
 from dpviz.experiments.publishing import Cost
+from dpviz.experiments.results import CONFIDENCE
 from dpviz.experiments.spreadsheets import as_text
 from dpviz.numbers import short
 from dpviz.plots.comparison_figures import compared
@@ -257,9 +259,8 @@ def _ends(sides: Sequence[Side], metric: str, every: bool, delta: float) -> None
             "Method": numbers["method"],
             "Number": numbers["what"],
             "Median": numbers["median"],
-            "10-90 %": [
-                f"{_end(low)} to {_end(high)}" for low, high in zip(numbers["low"], numbers["high"], strict=True)
-            ],
+            f"Median, {100 * CONFIDENCE:.0f} %": [_range(*interval) for interval in numbers["interval"]],
+            "10-90 %": [_range(*ends) for ends in zip(numbers["low"], numbers["high"], strict=True)],
             "Share of the start": numbers["share"],
             "Steps": numbers["steps"],
             "Repeats": numbers["repeats"],
@@ -270,11 +271,16 @@ def _ends(sides: Sequence[Side], metric: str, every: bool, delta: float) -> None
         }
     )
     show_table(shown, "Final numbers of every method of every run", placeholder="–", style=explain.readable)
-    st.caption("Medians over the repeats, and what 80 % of them lie between. ε of one run, by the tightest accountant.")
+    st.caption(
+        f"Median, {100 * CONFIDENCE:.0f} %: where the median of all runs that there could be lies, with this "
+        "confidence; a few repeats cannot tell. 10-90 %: the repeats themselves, without the lowest and the highest "
+        "tenth. ε of one run, by the tightest accountant."
+    )
 
 
-def _end(value: float) -> str:
-    return short(value).replace("-", "−")
+def _range(low: float, high: float) -> str | None:
+    """Two ends in words; None for those that are not known."""
+    return None if math.isnan(low) else " to ".join(short(end).replace("-", "−") for end in (low, high))
 
 
 def _settings(sides: Sequence[Side]) -> None:
