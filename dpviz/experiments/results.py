@@ -93,10 +93,10 @@ def quantiles(values: np.ndarray) -> np.ndarray:
 def median_interval(values: np.ndarray) -> tuple[float, float]:
     """Between which values the median of all runs that there could be lies in the end, with a confidence of 95 %.
 
-    values : a recorded series (k, R) of independent replicates. nan where R, below six, is too small to tell, and while one of them has no number. From one
-    of the sorted ends to the one as far from the other side: the median lies outside if fewer of the R fall to one side
-    of it than chance, by a binomial law, lets happen in 2.5 % of the cases (Hahn and Meeker, Statistical Intervals,
-    1991, section 5.2). It needs no other law of the runs.
+    values : a recorded series (k, R) of independent replicates. nan where R, below six, is too small to tell, and
+    while one of them has no number. Of the sorted ends it takes one and the one as far from the other side: the median
+    lies outside if fewer of the R fall to one side of it than chance, by a binomial law, lets happen in 2.5 % of the
+    cases (Hahn and Meeker, Statistical Intervals, 1991, section 5.2). It needs no other law of the runs.
     """
     ends = np.sort(_kept(values)[-1])
     place = int(np.searchsorted(bdtr(np.arange(len(ends)), len(ends), 0.5), (1 - CONFIDENCE) / 2))
