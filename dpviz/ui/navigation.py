@@ -75,7 +75,7 @@ def build() -> StreamlitPage:
     appearance.readable()
     presenting.begin()
     polls.mended()
-    screen.watch()
+    screen.watch(appearance.theme())
     visitors.here().drawn()
     tab.remember()
     run_panel.sidebar_status()

@@ -1,4 +1,5 @@
-"""How wide this visitor's charts are: a figure is built on the server, which cannot see it."""
+"""How wide this visitor's charts are, and whether the page turned dark: figures are built on the server, which cannot
+see it."""
 
 from typing import Any
 
@@ -22,7 +23,13 @@ export default function ({ data, parentElement, setStateValue }) {
   };
   const watcher = new ResizeObserver(look);
   watcher.observe(block);
-  return () => watcher.disconnect();
+  const app = block.closest(".stApp");
+  const turned = new MutationObserver(() => {
+    const theme = getComputedStyle(app).colorScheme;
+    if (theme !== data.theme) setStateValue("theme", theme);
+  });
+  turned.observe(app, { attributeFilter: ["class"] });
+  return () => [watcher, turned].forEach((one) => one.disconnect());
 }
 """
 
@@ -32,9 +39,16 @@ def _watcher() -> Any:
     return st.components.v2.component("dpviz_screen", html="<span></span>", js=_WATCH)
 
 
-def watch() -> None:
-    """Keep `narrow` up to date; once per page, before the charts."""
-    _watcher()(key=KEY, data={"narrow": narrow(), "narrowest": NARROWEST}, on_narrow_change=lambda: None, height=1)
+def watch(theme: str) -> None:
+    """Keep `narrow` up to date, and the page drawn for its theme, which is this one now; once per page, before the
+    charts."""
+    _watcher()(
+        key=KEY,
+        data={"narrow": narrow(), "narrowest": NARROWEST, "theme": theme},
+        on_narrow_change=lambda: None,
+        on_theme_change=lambda: None,
+        height=1,
+    )
 
 
 def narrow() -> bool:
