@@ -2,9 +2,10 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visit, part, ready
+from tests.browser.conftest import Visit, done, part, ready
 
 
 def test_handles_by_keyboard_change_the_numbers_and_the_plan(visit: Visit) -> None:
@@ -34,3 +35,54 @@ def test_handles_by_keyboard_change_the_numbers_and_the_plan(visit: Visit) -> No
     expect(handles.first).to_have_attribute("aria-valuetext", "0.18")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     ready(page)
+
+
+@pytest.mark.slow
+def test_a_finger_scrolls_where_it_meets_no_handle_and_draws_where_it_goes_sideways(visit: Visit) -> None:
+    path = "/accelerated?accel_data=Quadratic+test+bench&accel_schedule=Your+own&accel_methods=DP-GD"
+    page = visit(path, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    handles = page.get_by_role("slider", name="Percent of the steps")
+    expect(handles).to_have_count(6)
+    done(page)
+    third = handles.nth(2)
+
+    def swiped(beside: float, right: float, down: float) -> float:
+        """How far the page moved, in pixels, after a swipe from so far above and right of the third handle."""
+        third.evaluate("node => node.scrollIntoView({ block: 'center' })")
+        before, box = scrolled(page), third.bounding_box()
+        assert box is not None
+        swipe(page, box["x"] + 9 + beside / 2, box["y"] + 9 - beside, right, down)
+        return scrolled(page) - before
+
+    assert swiped(54, 0, 200) < -100
+    assert handles.evaluate_all(VALUES) == ["1"] * 6  # nothing was drawn
+    assert swiped(0, 0, 80) > -30  # the page did not go with it; a line of text above may have become longer
+    expect(third).not_to_have_attribute("aria-valuetext", "1")
+    assert handles.evaluate_all(VALUES)[3:] == ["1"] * 3
+    swiped(54, 100, 0)
+    expect(handles.nth(4)).not_to_have_attribute("aria-valuetext", "1")
+
+
+AT_REST = """async () => {
+    const main = document.querySelector(".stMain");
+    for (let before = -1, still = 0; still < 10; before = main.scrollTop) {
+        await new Promise(requestAnimationFrame);
+        still = main.scrollTop === before ? still + 1 : 0;
+    }
+}"""
+VALUES = "nodes => nodes.map(node => node.getAttribute('aria-valuetext'))"
+
+
+def scrolled(page: Page) -> float:
+    return float(page.locator(".stMain").evaluate("node => node.scrollTop"))
+
+
+def swipe(page: Page, x: float, y: float, right: float, down: float) -> None:
+    """A finger goes from a place on the screen so far to the right and down."""
+    fingers = page.context.new_cdp_session(page)
+    for step in range(11):
+        at = {"x": x + right * step / 10, "y": y + down * step / 10}
+        kind = "touchMove" if step else "touchStart"
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [at]})
+    fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.evaluate(AT_REST)  # what was pushed goes on for a while

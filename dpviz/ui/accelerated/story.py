@@ -46,10 +46,11 @@ def _one_answer(epsilon: float) -> None:
     figure = story_figures.two_densities(
         found.values, (found.without, found.with_you), ("if you say no", "if you say yes"), "Published count"
     )
+    noise = short(found.scale)
     highest = f"highest at {story.OTHERS} if you say no and at {story.OTHERS + 1} if you say yes"
-    charts.plain(figure, "home_answer", f"How likely each published count is: {highest}")
+    charts.plain(figure, "home_answer", f"How likely each published count is, with noise of scale {noise}: {highest}")
     st.caption(
-        f"Laplace noise of scale b = {short(found.scale)}. No published count is more than {short(found.factor)} times "
+        f"Laplace noise of scale b = {noise}. No published count is more than {short(found.factor)} times "
         f"(e^ε) as likely under one answer as under the other. {SETTINGS_ONLY}"
     )
 

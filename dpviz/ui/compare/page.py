@@ -128,7 +128,7 @@ def _list(found: Sequence[_Found]) -> None:
     for one in found:
         page, stays = one.page, "" if one.pinned.pin.travels else f" {pins.STAYS}"
         place = pins.row(page.prefix, one.pinned, one.name, f"{one.entry.title}: {plain(_about(one))}.{stays}")
-        if place.button("Open", key=f"compare_open_{one.pinned.key}", type="tertiary"):
+        if place.button(f"Open {plain(one.name)}", key=f"compare_open_{one.pinned.key}", type="tertiary"):
             _open(one)
         if one.pinned.summary is None:
             title = f"{one.entry.title}, {plain(one.name)}"

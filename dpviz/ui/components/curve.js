@@ -2,6 +2,7 @@
 const NS = "http://www.w3.org/2000/svg";
 const [TOP, RIGHT, BOTTOM, LEFT] = [12, 20, 46, 66]; // pixels around the frame
 const LATER = 120; // milliseconds after the last movement, until the server hears of it
+const SIDEWAYS = 12; // pixels after which a finger draws
 const states = new WeakMap(); // one per mounted element
 
 function add(parent, name, attributes, text) {
@@ -45,9 +46,12 @@ function build(state) {
   add(svg, "text", { x: 14, y: middle, "text-anchor": "middle", transform: `rotate(-90 14 ${middle})` }, data.y.title);
   add(svg, "polyline", { points: data.known.map(([x, y]) => state.at(x, y).join()).join(" "), class: "known" });
   state.line = add(svg, "polyline", { class: "drawn" });
+  state.near = [];
   state.handles = data.handles.map((x, i) => {
+    state.near[i] = add(svg, "circle", { r: 22, class: "near" }); // for a finger
     const handle = add(svg, "circle", {
       r: 9,
+      class: "handle",
       tabindex: 0,
       role: "slider",
       "aria-orientation": "vertical",
@@ -69,8 +73,10 @@ function show(state) {
   state.line.setAttribute("points", points.map(([x, y]) => state.at(x, y).join()).join(" "));
   state.handles.forEach((handle, i) => {
     const [x, y] = state.at(data.handles[i], values[i]);
-    handle.setAttribute("cx", x);
-    handle.setAttribute("cy", y);
+    for (const circle of [handle, state.near[i]]) {
+      circle.setAttribute("cx", x);
+      circle.setAttribute("cy", y);
+    }
     handle.setAttribute("aria-valuenow", Math.round(100 * values[i]));
     handle.setAttribute("aria-valuetext", told(data.y, values[i]));
   });
@@ -105,13 +111,26 @@ function born(node) {
   svg.setAttribute("role", "group");
   node.replaceChildren(svg);
   const state = { svg };
+  // On a handle it does not scroll; browsers do not heed `touch-action` of what is inside of a drawing.
+  const held = (event) => event.target.matches("circle") && event.preventDefault();
+  svg.addEventListener("touchstart", held, { passive: false });
   svg.addEventListener("pointerdown", (event) => {
     svg.setPointerCapture(event.pointerId);
     state.down = true;
+    // A finger beside the handles may be about to scroll: it draws once it has gone sideways, or is lifted.
+    state.waits = event.pointerType === "touch" && !event.target.matches("circle") ? event.clientX : null;
+    if (state.waits === null) swept(state, event);
+  });
+  svg.addEventListener("pointermove", (event) => {
+    if (!state.down || (state.waits !== null && Math.abs(event.clientX - state.waits) < SIDEWAYS)) return;
+    state.waits = null;
     swept(state, event);
   });
-  svg.addEventListener("pointermove", (event) => state.down && swept(state, event));
-  for (const end of ["pointerup", "pointercancel"]) svg.addEventListener(end, () => (state.down = false));
+  svg.addEventListener("pointerup", (event) => {
+    if (state.down && state.waits !== null) swept(state, event);
+    state.down = false;
+  });
+  svg.addEventListener("pointercancel", () => (state.down = false));
   new ResizeObserver(() => state.width !== node.clientWidth && resized(state, node)).observe(node);
   states.set(node, state);
   return state;

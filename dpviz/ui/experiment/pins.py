@@ -158,7 +158,7 @@ def row(page: str, pinned: Pinned, name: str, words: str) -> DeltaGenerator:
     place = st.container(horizontal=True, vertical_alignment="center", gap="small")
     with place:
         st.markdown(f":small[**{plain(name)}.** {words}]", width="stretch")
-        _menu(page, pinned)
+        _menu(page, pinned, name)
     return place
 
 
@@ -170,9 +170,9 @@ def _changed(pinned: Pinned, experiment: Experiment | None) -> str:
     return f"{said} {STAYS}" if not pinned.pin.travels else said
 
 
-def _menu(page: str, pinned: Pinned) -> None:
+def _menu(page: str, pinned: Pinned, name: str) -> None:
     key = f"{page}_pin_{pinned.key}"
-    with st.popover("Edit", key=f"{key}_menu", type="tertiary"):
+    with st.popover(f"Edit {plain(name)}", key=f"{key}_menu", type="tertiary"):
         st.text_input(
             "Name",
             value=pinned.pin.name,
