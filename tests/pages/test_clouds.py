@@ -24,7 +24,7 @@ def test_each_private_method_has_its_runs_with_theory_and_what_they_would_be_wit
         places, (x, y, a, b) = walk["places"][walk["last"]], walk["region"][walk["last"]]
         held.append(((((places - [x, y]) / [a, b]) ** 2).sum(axis=1) <= 1).mean())
         assert walk["runs"] == 30 and walk["plain"] == 1  # without privacy all runs are the same
-        assert walk["spent"][0] == "ε = 0 spent" and walk["spent"][-1] == "ε = 2 spent"
+        assert [walk["spent"][at].replace("\u00a0", " ") for at in (0, -1)] == ["ε = 0 spent", "ε = 2 spent"]
         last = np.median(trace.last(walk["label"], "objective_gap"))
         assert float(walk["median"][-1]) == pytest.approx(last, rel=0.01)
     assert np.mean(held) == pytest.approx(0.9, abs=0.1)  # 90 runs: three standard errors are 0.095
@@ -36,6 +36,17 @@ def test_of_many_methods_three_have_a_panel(load: Load) -> None:
     app = run(load("accelerated", accel_methods=methods, **BENCH), press="accel_run", job="accel_job")
     (film,) = clouds(app)
     assert len(film["walks"]) == 3 and LEFT_OUT in text(app) and not any(walk["plain"] for walk in film["walks"])
+
+
+def test_three_strategies_make_a_triangle_whose_corners_have_names(load: Load) -> None:
+    app = run(load("mirror_descent", preset="hide-and-seek-a-triangle", mirror_replicates="4"))
+    (film,) = clouds(app)
+    assert [name for name, _, _ in film["corners"]] == ["strategy 1", "strategy 2", "strategy 3"]
+    assert "In the middle, all three have the same" in text(app)
+    sampled = film["walks"][0]["places"][3]  # after three draws: on one of ten places
+    corners = np.array([at for _, *at in film["corners"]])
+    weights = np.linalg.solve(np.vstack([corners.T, np.ones(3)]), np.column_stack([sampled, np.ones(len(sampled))]).T)
+    assert np.abs(3 * weights - np.rint(3 * weights)).max() < 1e-3
 
 
 def test_a_file_has_no_cloud(load: Load) -> None:

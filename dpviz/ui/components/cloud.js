@@ -1,6 +1,7 @@
 // Clouds of runs that move, a panel for each method and one slider for all. Only the browser knows which step is shown.
 const FULL = 32767; // the edge of the frame
 const [TOP, RIGHT, BOTTOM, LEFT] = [22, 8, 38, 44]; // pixels around a frame
+const EDGE = 8; // pixels around a triangle
 const [WHOLE, QUICK, SLOW] = [8000, 90, 400]; // milliseconds of a film, and at least and at most of a step
 const PLAIN = "#6B7280"; // without privacy
 const FRESH = 12; // steps of a way that are drawn in full
@@ -67,10 +68,11 @@ class View {
     this.scale = film.scale;
     this.type = 11 * this.scale;
     const [width, ratio] = [canvas.parentElement.clientWidth, window.devicePixelRatio || 1];
-    [this.left, this.top] = [LEFT * this.scale, TOP * this.scale];
+    const room = film.corners.length ? [EDGE, EDGE, EDGE] : [LEFT, TOP, BOTTOM];
+    [this.left, this.top, this.below] = room.map((pixels) => pixels * this.scale);
     this.w = Math.max(40, width - this.left - RIGHT);
     this.h = Math.round(film.shape * this.w);
-    const height = this.h + this.top + BOTTOM * this.scale;
+    const height = this.h + this.top + this.below;
     const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
     if (canvas.width !== across || canvas.height !== down) {
       [canvas.width, canvas.height] = [across, down];
@@ -97,10 +99,10 @@ class View {
 
   axes({ x, y, corners }) {
     const { pen, type, left, top, w, h } = this;
+    if (corners.length) return;
     pen.strokeStyle = this.look.border;
     pen.lineWidth = 1;
     pen.strokeRect(left, top, w, h);
-    if (corners.length) return;
     const below = top + h;
     let free = -Infinity;
     for (const [place, label] of x.ticks) {
@@ -341,8 +343,10 @@ export default function ({ data, parentElement }) {
   const node = data && data.byteLength && parentElement.querySelector(".cloud");
   if (!node) return;
   const state = states.get(node) ?? born(node);
-  state.film = unpacked(data);
-  state.look = looks(node);
+  const look = looks(node);
+  const known = state.bytes?.length === data.length && state.bytes.every((byte, i) => byte === data[i]);
+  if (known && Object.entries(look).every(([name, value]) => state.look[name] === value)) return;
+  [state.bytes, state.film, state.look] = [data, unpacked(data), look];
   state.told = state.shaded = undefined;
   framed(state);
   const { steps } = state.film;

@@ -133,7 +133,8 @@ class _Filmed:
         used = spent_curve(self.trace, label, self.run.plans[label], self.currency)
         if not np.isfinite(used).all():
             return []
-        return [f"{UNITS[self.currency].symbol} = {short(value)} spent" for value in _until_its_end(used, steps)]
+        symbol = f"{UNITS[self.currency].symbol}\u00a0="  # no line ends before the number
+        return [f"{symbol}\u00a0{short(value)} spent" for value in _until_its_end(used, steps)]
 
 
 def _once(places: np.ndarray) -> np.ndarray:
@@ -164,6 +165,7 @@ def _words(film: Film) -> list[str]:
     """What is drawn."""
     return [
         MOVES,
+        *[f"{film.x.title}. {film.y.title}."] * bool(film.corners),
         *[PLAINLY] * any(walk.plainly is not None for walk in film.walks),
         *[REGION] * any(walk.region is not None for walk in film.walks),
         *[GROUND] * (film.ground is not None),
