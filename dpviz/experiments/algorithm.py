@@ -1,7 +1,8 @@
 """The contract that every method keeps: plan from public facts, run as a generator of snapshots."""
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
@@ -82,6 +83,12 @@ class Algorithm(Specification, ABC, Generic[P, F]):
     def released_settings(self) -> str:
         """The settings that its releases depend on, as JSON: equal ones draw equal noise from one seed."""
         return self.to_json()
+
+    def settings_without(self, names: Collection[str]) -> str:
+        """Its settings as `to_json` writes them, without some: for `released_settings` that leave out what is not used,
+        or what is as it was before there was such a setting."""
+        settings = {name: value for name, value in json.loads(self.to_json()).items() if name not in names}
+        return json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @abstractmethod
     def plan(self, facts: F, budget: Budget) -> Plan:

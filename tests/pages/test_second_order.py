@@ -14,7 +14,9 @@ from dpviz.datasets.covertype import WIDTH
 from dpviz.experiments.preset import Preset
 from dpviz.families.second_order import presets, texts
 from dpviz.families.second_order.published import EPSILONS, TABLES
-from dpviz.privacy.budgets import GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.families.second_order.shares import compare
+from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.problems.nonconvex import RobustComponent
 from dpviz.ui.second_order import problem as controls
 from tests.pages.reading import (
     Load,
@@ -29,6 +31,7 @@ from tests.pages.reading import (
     said,
     table,
     text,
+    type_into,
 )
 from tests.pages.test_mirror_uploads import people
 
@@ -273,3 +276,40 @@ def test_the_gap_of_a_random_start_can_be_bought_and_the_plan_pays_for_it(load: 
     assert "changed after this gap was computed. Compute it again" in said(app)
     app.selectbox(key="second_start").set_value("zero").run()
     assert not app.exception and "second_release" not in [button.key for button in app.button]
+
+
+def test_a_split_of_ones_own_is_told_at_once(load: Load) -> None:
+    """Slider and table set the same share, of which the page says what it is worth; so do the splits to start from."""
+    app = load(PAGE, second_methods=["OPT", "OPT-LS"])
+    app.session_state["second_tabs"] = "Where the budget goes"
+    app.run()
+
+    def told(label: str = "OPT", **settings: float) -> None:
+        method = presets.METHODS[label].replaced(**settings)
+        found = compare(label, method, method.plan(RobustComponent().facts(), ApproximateDP(epsilon=1.0, delta=1e-5)))
+        assert found is not None
+        rows = table(app, "Rows until green").set_index("Split")
+        for name, split in found.splits.items():
+            said_of = [split.share, split.stopping.gradient_noise, split.stopping.hessian_noise]
+            shown_of = [float(rows.loc[name, column]) for column in ("Share", "Gradient noise", "Hessian noise")]
+            assert shown_of == pytest.approx(said_of, rel=0.01)
+            assert rows.loc[name, "Can it stop?"] == texts.stops(split.stopping)
+
+    told()
+    app.select_slider(key="second_hessian_share_again").set_value(0.8).run()
+    assert app.number_input(key="second_hessian_share").value == 0.8 and "second_hessian_share=0.8" in link(app)
+    told(hessian_share=0.8)
+    type_into(app, app.data_editor[0], {1: {"Share, %": 30.0}})  # of gradients
+    assert app.number_input(key="second_hessian_share").value == 0.7
+    app.button(key="second_split_Soonest green").click().run()
+    told(hessian_share=(chosen := app.number_input(key="second_hessian_share").value))
+    assert 0.6 < chosen < 0.65
+    app.segmented_control(key="second_split_of").set_value("OPT-LS").run()
+    app.button(key="second_split_Even").click().run()
+    app.number_input(key="second_search_share").set_value(0.2).run()
+    told("OPT-LS", search_share=0.2)
+    assert "The line search has 20 %" in text(app) and not app.exception and not app.error
+    for methods, reason in ((["OPT"], "split of your own"), (["First order only"], "gradients get all there is")):
+        other = load(PAGE, second_methods=methods, second_split="By the decrease that a step is sure of")
+        other.session_state["second_tabs"] = "Where the budget goes"
+        assert reason in text(other.run()) and not other.exception

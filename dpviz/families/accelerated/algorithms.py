@@ -4,7 +4,6 @@ Each class is one update rule. The noise, the split of the budget and the number
 "DP-NAG-opt" is `Nesterov` with the optimal schedule and the number of steps that the error bound recommends.
 """
 
-import json
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar, Literal
@@ -88,10 +87,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
 
     def released_settings(self) -> str:
         """Without the numbers of a schedule of one's own, where another one is used."""
-        settings = json.loads(self.to_json())
-        if not self.is_drawn:
-            del settings["knots"]
-        return json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return self.settings_without(() if self.is_drawn else ("knots",))
 
     # ------------------------------------------------------------------------------------------------- the update rule
 

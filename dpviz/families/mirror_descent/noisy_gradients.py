@@ -1,6 +1,5 @@
 """Gaussian noise on both players' gradients, the usual way: descent-ascent, and mirror descent."""
 
-import json
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -45,10 +44,8 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
 
     def released_settings(self) -> str:
         """Without the split where it is even."""
-        settings = json.loads(self.to_json())
-        if self.split == "own" and self.share_x == planning.EVEN:
-            del settings["share_x"], settings["split"]
-        return json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        even = self.split == "own" and self.share_x == planning.EVEN
+        return self.settings_without(("share_x", "split") if even else ())
 
     @abstractmethod
     def balanced_rounds(self, d: int, signal: float) -> float:

@@ -75,11 +75,12 @@ def outlooks(experiment: Experiment, plans: Mapping[str, Plan]) -> dict[str, tup
     for arm in experiment.arms:
         plan, method = plans[arm.label], arm.algorithm
         if plan.private and isinstance(method, NonconvexMethod):
-            found[arm.label] = _phases(arm.label, method, plan)
+            found[arm.label] = phases(arm.label, method, plan)
     return found
 
 
-def _phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Outlook, ...]:
+def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Outlook, ...]:
+    """The phases of one private method's plan."""
     facts = plan.facts
     assert isinstance(facts, NonconvexFacts)
     analysis = method.analysis(facts)
@@ -94,8 +95,8 @@ def _phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Outlook, .
         needed = facts.n * theory.guarantee(analysis, stopping, FAILURE).factor if promised else None
         tolerances = stopping.gradient_tolerance, stopping.curvature_tolerance
         published = theory.published_rows(facts.d, float(plan.spent("rho")[-1]), *tolerances) if promised else None
-        decrease, phases = least_decrease(plan), len(stoppings)
-        found.append(Outlook(label, number, phases, stopping, decrease, facts.n, all_rows, needed, published, blind))
+        decrease, count = least_decrease(plan), len(stoppings)
+        found.append(Outlook(label, number, count, stopping, decrease, facts.n, all_rows, needed, published, blind))
     return tuple(found)
 
 

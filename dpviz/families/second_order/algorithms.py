@@ -6,7 +6,7 @@ how releases are paid for (`releases`).
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -38,6 +38,15 @@ SECONDS_PER_STATE = 8e-5  # of an iteration, however small the problem
 CERTIFICATE_SHARE = 0.1  # of what the curvature test of an iteration may spend
 CONFIDENCE = 0.95  # of the scalar certificate, over its own noise
 
+EVEN, HESSIAN_LIMITS = 0.5, (0.05, 0.95)
+HESSIAN_SHARE: Any = number(
+    EVEN,
+    *HESSIAN_LIMITS,
+    label="Share of Hessians",
+    symbol="φ_H",
+    help="Of what an iteration may spend (in ρ) on its gradient and its test of curvature. More of it: less noise in "
+    "Hessians, more in gradients.",
+)
 CARRY_OVER: Any = switch(
     True,
     label="Spend later what is left over",
@@ -52,6 +61,8 @@ BATCH: Any = number(
     scale="log",
     help="Share of the rows in each iteration, drawn afresh without replacement. 1 = all rows, no sampling.",
 )
+
+SHARES: Mapping[str, float | None] = {"hessian_share": EVEN, "search_share": None}
 
 SERIES = (NOISY_GRADIENT, NOISY_CURVATURE, KIND)
 GRADIENT_CHARGED = Metric("gradient_charged", "ρ charged for gradients", released=True, better="")
@@ -91,6 +102,10 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         help="Even noise is smaller by √2 in spectral norm and costs the same.",
     )
     constants: Constants = Constants()
+
+    def released_settings(self) -> str:
+        """Without shares that are as they were before they could be set."""
+        return self.settings_without([name for name, even in SHARES.items() if getattr(self, name, even) == even])
 
     def analysis(self, facts: NonconvexFacts) -> theory.Analysis:
         """What a step achieves on a problem with these facts."""
@@ -157,6 +172,7 @@ class Descent(NonconvexMethod):
         help="It cannot fail where no data set has a curvature below -ε_H: there Hessians are wasted. Without it a run "
         "stops at saddle points, too.",
     )
+    hessian_share: float = HESSIAN_SHARE
     phases: Literal["one", "two", "doubling"] = choice(
         "one",
         {"one": "One", "two": "Two: √T, then T", "doubling": "Doubling: √T, 2√T, ..., T"},
@@ -279,10 +295,10 @@ class ShortStep(WholeTable):
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_NOISE, GRADIENT_CHARGED, HESSIAN_CHARGED)
     split: Literal["equal", "decrease"] = choice(
         "equal",
-        {"equal": "Equal", "decrease": "By the decrease that a step is sure of"},
+        {"equal": "Share as set", "decrease": "By the decrease that a step is sure of"},
         label="Gradients and Hessians",
-        help="Equal: half of what an iteration may spend for each. By decrease: for one phase; equal where a curvature "
-        "step is sure of less than a gradient step.",
+        help="By decrease: for OPT in one phase; the share as set where a curvature step is sure of less than a "
+        "gradient step.",
     )
     certificate: bool = switch(
         False,
@@ -330,7 +346,8 @@ class ShortStep(WholeTable):
             rest = unit * (by_curvature - by_gradient)
             costs = {purpose: rest * part for purpose, part in tests.items()}
             return (Phase(length, {"gradient": unit * by_gradient, **costs}),)
-        each: dict[Purpose, float] = {"gradient": 1.0, **tests}
+        each: dict[Purpose, float] = {"gradient": 2 * (1 - self.hessian_share)}
+        each |= {purpose: 2 * self.hessian_share * part for purpose, part in tests.items()}
         return planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.carry_over and not share)
 
     def _measured(self, problem: NonconvexRisk, releases: Releases) -> Measured:
@@ -352,8 +369,9 @@ class MiniBatch(Descent):
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         lengths = self.lengths(facts)
         weights = np.repeat(self.shares(facts) / lengths, lengths)
+        share = self.hessian_share if self.asks(facts) else 0.0
         return planning.fixed(
-            self.batch_fraction, weights, self.asks(facts), facts, budget, self._resolved(facts), self._notes(facts)
+            self.batch_fraction, weights, share, facts, budget, self._resolved(facts), self._notes(facts)
         )
 
     def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Together:

@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.trace import Lane, Trace
+from dpviz.families.second_order.shares import PROVEN, SOONEST, YOURS, Compared
 from dpviz.families.second_order.states import CURVATURE, GRADIENT, KIND, PERTURBATION, STOP, TRUST_REGION
 from dpviz.families.second_order.theory import GREEN
 from dpviz.numbers import short
@@ -32,6 +33,35 @@ _PARTS = (
 FEW_STEPS = 15  # up to so many every one has a tick
 _FEW = 0.2  # of the ceiling: of less, the axis ends near what was spent
 RATIO, FARTHEST = "Noise over tolerance", 4.0  # and where bars end
+
+
+def by_share(compared: Compared, *, height: int = style.HEIGHT) -> go.Figure:
+    """How many times less noise turns a method green, and how many times less the theorem needs, against the share of
+    the Hessians; at 1 and below what there is suffices. Marked: the present share, and the best ones."""
+    green = Line(compared.curve, compared.green, "green", ArmStyle(style.PALETTE["theory"], "solid"))
+    lines, curves = [green], {YOURS: compared.green, SOONEST: compared.green}
+    if compared.proven is not None:
+        lines.append(Line(compared.curve, compared.proven, "proven", ArmStyle(style.PALETTE["spent"], "dash")))
+        curves[PROVEN] = compared.proven
+    colors = {YOURS: style.PALETTE["second"], SOONEST: style.PALETTE["theory"], PROVEN: style.PALETTE["spent"]}
+    marks = [
+        Mark(
+            (share := compared.splits[name].share),
+            float(np.exp(np.interp(share, compared.curve, np.log(curve)))),
+            f"{name.lower()}: φ = {short(share, 2)}",
+            colors[name],
+        )
+        for name, curve in curves.items()
+    ]
+    return line_figure(
+        lines,
+        x_title="Share of Hessians, φ_H",
+        y_title="Times less noise until it is",
+        log_y=True,
+        limits=[Limit(1.0, "enough now")],
+        marks=marks,
+        height=height,
+    )
 
 
 def stopping_test(

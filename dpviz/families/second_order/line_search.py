@@ -17,6 +17,7 @@ from dpviz.privacy.accounting.currencies import stated_pure
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import Cost, Metric
 from dpviz.problems.nonconvex_risk import NonconvexFacts, NonconvexRisk
+from dpviz.specification import number
 
 SECONDS_PER_SEARCH = 2e-4  # of an iteration, however small the problem
 SEARCH_CHARGED = Metric("search_charged", "ρ charged for line searches", released=True, better="")
@@ -29,6 +30,15 @@ class LineSearch(WholeTable):
     title: ClassVar[str] = "OPT-LS"
     hue: ClassVar[int] = 1
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_NOISE, GRADIENT_CHARGED, HESSIAN_CHARGED, SEARCH_CHARGED)
+    search_share: float | None = number(
+        None,
+        0.05,
+        0.9,
+        label="Share of the line search",
+        symbol="φ_f",
+        help="Of what an iteration may spend (in ρ). Empty: as much as for a gradient and a Hessian each, if these are "
+        "shared evenly.",
+    )
     ladder: Ladder = Ladder()
 
     @model_validator(mode="after")
@@ -51,11 +61,18 @@ class LineSearch(WholeTable):
         search = self.search(facts)
         return search.gradient_decrease, search.curvature_decrease
 
+    def searching(self, asks: bool) -> float:
+        """φ_f: the share of the line search of what an iteration may spend. asks : whether Hessians are released."""
+        return 1 / (2 + asks) if self.search_share is None else self.search_share
+
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         purse = Purse.mixed(budget, facts)
-        each: dict[Purpose, float] = {"gradient": 1.0, "search": 1.0}
-        if self.asks(facts):
-            each["hessian"] = 1.0
+        asks = self.asks(facts)
+        each: dict[Purpose, float] = {"gradient": 2 * (1 - self.hessian_share) if asks else 1.0, "search": 1.0}
+        if asks:
+            each["hessian"] = 2 * self.hessian_share
+        if self.search_share is not None:
+            each["search"] = (1 + asks) * self.search_share / (1 - self.search_share)
         stretches = planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.carry_over)
         epsilon = stated_pure(purse.currency, stretches[0].costs["search"]).eps
         blindness = self.search(facts).blindness(epsilon, facts.gradient_sensitivity / facts.n)

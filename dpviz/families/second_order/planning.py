@@ -107,7 +107,7 @@ def phases(
     """Phases that get their shares of the budget, in each of which every iteration costs the same.
 
     each : how the amount of an iteration is split. carry_over : whether what the first of two phases does not ask for
-        is spent in the second one; for equal splits.
+        is spent in the second one: whatever it asked for beside gradients counts like the dearest of that.
     """
     total = sum(each.values())
     found = []
@@ -116,12 +116,12 @@ def phases(
         found.append(Phase(length, {purpose: unit * weight for purpose, weight in each.items()}))
     if carry_over and len(found) == 2 and len(each) > 1 and purse.amount < math.inf:
         first, second = found
-        optional = (len(each) - 1) * first.iterations
-        single = first.amount / len(each)
+        unit, others = first.amount / total, [weight for purpose, weight in each.items() if purpose != "gradient"]
         after = []
-        for asked in range(optional + 1):
-            rest = purse.amount - (first.iterations + asked) * single
-            after.append(dict.fromkeys(each, rest / (len(each) * second.iterations)))
+        for asked in range(len(others) * first.iterations + 1):
+            most = min(asked * max(others), first.iterations * sum(others))
+            rest = purse.amount - (first.iterations * each["gradient"] + most) * unit
+            after.append({purpose: rest * weight / (total * second.iterations) for purpose, weight in each.items()})
         found[1] = Phase(second.iterations, second.costs, tuple(after))
     return tuple(found)
 
@@ -201,7 +201,7 @@ def filtered(
 def fixed(
     batch_fraction: float,
     weights: np.ndarray,
-    hessians: bool,
+    hessian_share: float,
     facts: NonconvexFacts,
     budget: Budget,
     resolved: Mapping[str, float],
@@ -209,26 +209,27 @@ def fixed(
 ) -> Plan:
     """A fixed plan that replicates may leave early: every iteration pays for a gradient, and a Hessian, on one batch.
 
-    weights : (T,) shares of ρ, before any amplification by sampling; half of each for either release. Raises UserError
-    where `calibrate_gaussian` does.
+    weights : (T,) shares of ρ, before any amplification by sampling. hessian_share : of each, for the Hessian; 0 for
+    none. Raises UserError where `calibrate_gaussian` does.
     """
     m = max(1, min(facts.n, round(batch_fraction * facts.n)))
-    releases = 1 + hessians
+    parts = (1 - hessian_share, hessian_share)[: 1 + (hessian_share > 0)]
     rho = calibration.calibrate_gaussian(budget, weights, m, facts.n, facts.released)
     made: dict[float, Event] = {}
-    mu = np.sqrt(2 * rho / releases)
-    for one in np.unique(mu).tolist():
-        inner = Seq((Gaussian(one),) * releases)
+    for one in np.unique(rho).tolist():
+        inner = Seq(tuple(Gaussian(math.sqrt(2 * one * part)) for part in parts))
         made[one] = inner if m == facts.n else Sub("wor", m, facts.n, inner)
-    noise = {"gradient": facts.gradient_sensitivity / m / mu}
-    if hessians:
-        noise["hessian"] = facts.hessian_sensitivity / m / mu
+    changes = {"gradient": facts.gradient_sensitivity, "hessian": facts.hessian_sensitivity}
+    noise = {
+        purpose: change / m / np.sqrt(2 * rho * part)
+        for (purpose, change), part in zip(changes.items(), parts, strict=False)
+    }
     return Plan.fixed(
         facts,
         budget,
-        tuple(made[one] for one in mu.tolist()),
+        tuple(made[one] for one in rho.tolist()),
         stops=True,
-        batch_size=np.full(len(mu), float(m)),
+        batch_size=np.full(len(rho), float(m)),
         noise=noise,
         resolved={**resolved, "batch_size": m},
         notes=notes,

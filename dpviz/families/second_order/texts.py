@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 from dpviz.families.second_order.advice import Outlook, budget_for
 from dpviz.families.second_order.measure import Finish
-from dpviz.families.second_order.theory import Light
+from dpviz.families.second_order.theory import Light, Stopping
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 
@@ -212,6 +212,12 @@ def light(outlook: Outlook) -> str:
     symbol, words = LIGHTS[outlook.light]
     within = f" in {outlook.stopping.iterations:,} steps" if outlook.hurried else ""
     return f"{symbol} {outlook.light}{within}: {words}{', if it is there by then' * outlook.hurried}"
+
+
+def stops(stopping: Stopping) -> str:
+    """The traffic light of a phase in a symbol and words."""
+    symbol, words = LIGHTS[stopping.light]
+    return f"{symbol} {stopping.light}: {words}"
 
 
 def can_tell(outlook: Outlook, budget: Budget) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
-from dpviz.families.second_order.algorithms import BATCH, ITERATIONS_CHARGED, SERIES, NonconvexMethod
+from dpviz.families.second_order.algorithms import BATCH, HESSIAN_SHARE, ITERATIONS_CHARGED, SERIES, NonconvexMethod
 from dpviz.families.second_order.releases import Releases, Together
 from dpviz.families.second_order.states import NOISY_CURVATURE, NOISY_GRADIENT, TRUST_REGION, State
 from dpviz.families.second_order.steps import Measured
@@ -34,6 +34,7 @@ class TrustRegion(NonconvexMethod):
     title: ClassVar[str] = "DP-TR"
     hue: ClassVar[int] = 3
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, ITERATIONS_CHARGED)
+    hessian_share: float = HESSIAN_SHARE
     test_before: bool = switch(
         True,
         label="Test before the step",
@@ -64,7 +65,7 @@ class TrustRegion(NonconvexMethod):
             "radius": math.sqrt(radius) if self.trust_radius == "derived" else radius,
         }
         weights, notes = np.ones(iterations), planning.cut_short(by_theory, iterations)
-        return planning.fixed(self._batch(), weights, True, facts, budget, resolved, notes)
+        return planning.fixed(self._batch(), weights, self.hessian_share, facts, budget, resolved, notes)
 
     def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
         return super().estimated_seconds(plan, replicates, cost) + plan.iterations * SECONDS_PER_SUBPROBLEM

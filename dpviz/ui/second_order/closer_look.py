@@ -16,6 +16,7 @@ from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import sweep as sweep_panel
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.second_order import split
 from dpviz.ui.tables import show_table
 
 HEIGHT = 380
@@ -28,6 +29,7 @@ MODE_TITLES = {"honest": "Honest", "published": "As published"}
 def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[], None]]:
     """The closer looks, by the title of their tab."""
     return {
+        "Where the budget goes": lambda: split.show(panel, shown),
         "Accounting": lambda: _accounting(panel, shown, delta),
         "The paper's tables": lambda: _tables(panel),
     }

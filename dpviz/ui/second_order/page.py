@@ -31,13 +31,13 @@ PAGE = FamilyPage(
         Group(
             "Noise and tests",
             (
-                *("hessian_noise", "hessian_products", "curvature", "split", "certificate", "at_state"),
-                *("test_before", "trust_radius"),
+                *("hessian_noise", "hessian_products", "curvature", "split", "hessian_share", "certificate"),
+                *("at_state", "test_before", "trust_radius"),
             ),
             {"hessian_products": ("hessian_noise", "goe")},
         ),
         Group("Phases and batches", ("phases", "first_share", "carry_over", "batch_fraction")),
-        Group("Line search", ("ladder",)),
+        Group("Line search", ("search_share", "ladder")),
         Group("Constants of the analysis", ("constants",)),
     ),
     references="OPT once more, without noise: no privacy.",
