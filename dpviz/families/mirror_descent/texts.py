@@ -66,14 +66,15 @@ enough.
 | Gaussian marginals | every marginal table with Gaussian noise, then a histogram that fits them | histogram |
 | Without privacy, tuned | 12 step sizes and regret matching, the best on the data: the floor | not private |
 
-**What else the budget can buy.** The gap of the output is not private. A *certificate* is: a small share of the budget
-pays for the gap with noise, where one row moves it by at most $4L_0/n$. *Shares of groups* can be bought from a file
-for an ε of their own. And the players need not share alike: who has more strategies, or gradients of a wider range,
-should get more. For drawn vertices the best split is $\varphi_x\propto(\ln d_x)^{2/3}(K_x\,\mathrm{osc}_x^2)^{1/3}$; for
-noisy gradients it is $\varphi_x\propto(w_x\sigma_x)^{2/3}$, where $\sigma_x$ is the noise that $x$ would have with all of the
-budget, and $w_x$ grows with $d_x$: like $\sqrt{\ln d_x}$ for mirror descent, like $\sqrt{d_x}$ for Euclidean steps. Try
-your own under “Where the budget goes”. A player whose own gradient is linear needs one draw
-only, however curved the other's is.
+**What else the budget can buy.** The gap of the output is not private. A *certificate* is: a small share of the
+budget pays for the gap with noise, where one row moves it by at most $4L_0/n$. *Shares of groups* can be bought from
+a file for an ε of their own. And the players need not share alike: who has more strategies, or gradients of a wider
+range, should get more. For drawn vertices the best split is
+$\varphi_x\propto(\ln d_x)^{2/3}(K_x\,\mathrm{osc}_x^2)^{1/3}$; for noisy gradients it is
+$\varphi_x\propto(w_x\sigma_x)^{2/3}$, where $\sigma_x$ is the noise that $x$ would have with all of the budget, and
+$w_x$ grows with $d_x$: like $\sqrt{\ln d_x}$ for mirror descent, like $\sqrt{d_x}$ for Euclidean steps. Try your own
+under “Where the budget goes”. A player whose
+own gradient is linear needs one draw only, however curved the other's is.
 
 **When simpler play is enough.** If each player's best strategy is a single vertex, and uniform play already points to
 it, two private draws solve the game, and nothing that releases more can keep up: so in the needle game. Where best play

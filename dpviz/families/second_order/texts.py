@@ -42,11 +42,11 @@ off in a random direction. Then a run goes on until its steps are used up, howev
 the traffic light above the plan is about: the **waiting time** $W$ is the number of steps that a run spends at a flat
 place before both tests pass by the luck of their noise.
 
-**One budget, two tests.** Gradient and Hessian of a step share what it may spend. A larger share means less noise: the
-noise of the Hessian goes with $1/\sqrt{\varphi_H}$, that of the gradient with $1/\sqrt{1-\varphi_H}$. A run has to pass both
-tests, so the noisier one decides, and the best split makes both about as hard. “Where the budget goes” shows yours
-beside the even split, the one that turns the light green with the fewest rows, and the one that the theorem likes best.
-A line search is paid for beforehand, with a share of its own.
+**One budget, two tests.** Gradient and Hessian of a step share what it may spend. A larger share means less noise:
+the noise of the Hessian goes with $1/\sqrt{\varphi_H}$, that of the gradient with $1/\sqrt{1-\varphi_H}$. A run has
+to pass both tests, so the noisier one decides, and the best split makes both about as hard. “Where the budget goes”
+shows yours beside the even split, the one that turns the light green with the fewest rows, and the one that the
+theorem likes best. A line search is paid for beforehand, with a share of its own.
 
 **The methods** ($\gamma$: a step length found by a private line search):
 
