@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpviz.errors import UserError
 from dpviz.families.second_order import advice, planning, presets, shares
-from dpviz.families.second_order.algorithms import NonconvexMethod, ShortStep
+from dpviz.families.second_order.algorithms import EVEN, HESSIAN_LIMITS, NonconvexMethod, ShortStep
 from dpviz.families.second_order.line_search import LineSearch
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import price
@@ -74,7 +74,7 @@ def dearest(terms: Filter, phases: np.ndarray) -> float:
 def test_no_split_turns_green_sooner_than_the_soonest(label: str) -> None:
     method = made(label)
     found = shares.compare(label, method, method.plan(FACTS, APPROXIMATE))
-    assert found is not None and found.splits[shares.YOURS].share == pytest.approx(shares.EVEN)
+    assert found is not None and found.splits[shares.YOURS].share == pytest.approx(EVEN)
     best = found.splits[shares.SOONEST]
     assert 0.5 < best.share < 0.75 and best.stopping.green_at <= min(found.green) * (1 + 1e-4)
     # What is told of a share is what a plan with that share has.
@@ -96,7 +96,7 @@ def test_no_split_is_proven_sooner_than_by_the_closed_form(curvature: float, ins
     assert found.splits[shares.YOURS].needed == pytest.approx(outlook.needed / FACTS.n)
     best = found.splits[shares.PROVEN]
     assert best.needed is not None and best.needed <= min(found.proven) * (1 + 1e-9)
-    assert (best.share > shares.HESSIAN_LIMITS[0]) == inside == (best.needed < 0.99 * found.proven[0])
+    assert (best.share > HESSIAN_LIMITS[0]) == inside == (best.needed < 0.99 * found.proven[0])
 
 
 @pytest.mark.parametrize("label", ["OPT", "OPT-LS", "OPT-B", "DP-TR"])
