@@ -44,8 +44,8 @@ class Walk:
 class Film:
     """What all methods do at the same steps (k,), in the same frame.
 
-    metric : what `Walk.median` is the median of; empty if nothing is told. raw : whether the ground reads the
-    data. corners : names of places, such as those of a triangle; its sides are drawn.
+    metric : what `Walk.median` is the median of; empty if nothing is told. corners : names of places, such as those of
+    a triangle; its sides are drawn.
     """
 
     steps: np.ndarray
@@ -55,7 +55,11 @@ class Film:
     metric: str = ""
     ground: Ground | None = None
     corners: Sequence[tuple[str, float, float]] = ()
-    raw: bool = False
+
+    @property
+    def raw(self) -> bool:
+        """Whether the ground reads the data."""
+        return self.ground is not None and self.ground.raw
 
 
 def timeline(recorded: Iterable[np.ndarray], most: int = STEPS) -> np.ndarray:

@@ -18,11 +18,15 @@ _CLOUD = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marke
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """The objective on a grid of two public directions, all other coordinates fixed: x (k,), y (m,), values (m, k)."""
+    """The objective on a grid of two public directions, all other coordinates fixed: x (k,), y (m,), values (m, k).
+
+    raw : whether it is computed from the data.
+    """
 
     x: np.ndarray
     y: np.ndarray
     values: np.ndarray
+    raw: bool = True
 
 
 @dataclass(frozen=True, eq=False)

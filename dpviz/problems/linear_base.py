@@ -260,7 +260,7 @@ class LinearProblem(LinearSums, SmoothProblem):
         self._radius = specification.feature_radius("l2")
         self._regularisation = specification.regularisation
         self._cost = specification.cost(self.facts)
-        self._optimum: float | None = None
+        self._minimum: tuple[np.ndarray, float] | None = None
         self._steep = steep
         self.shortened_share = shortened
 
@@ -318,18 +318,27 @@ class LinearProblem(LinearSums, SmoothProblem):
         return (yield from evaluated_in_slices(self.evaluate, output, self._cost.diagnostic))
 
     def prepare(self) -> Parts[None]:
-        if self._optimum is None:
-            self._optimum = yield from self._minimised()
+        if self._minimum is None:
+            self._minimum = yield from self._minimised()
 
     @property
     def optimum(self) -> float:
         """F*; a diagnostic."""
-        finished(self.prepare())
-        assert self._optimum is not None
-        return self._optimum
+        return self._found[1]
 
-    def _minimised(self) -> Parts[float]:
-        """F*, by Newton's method with backtracking."""
+    @property
+    def minimiser(self) -> np.ndarray:
+        """(d,) where F is F*; a diagnostic."""
+        return self._found[0]
+
+    @property
+    def _found(self) -> tuple[np.ndarray, float]:
+        finished(self.prepare())
+        assert self._minimum is not None
+        return self._minimum
+
+    def _minimised(self) -> Parts[tuple[np.ndarray, float]]:
+        """The minimiser and F*, by Newton's method with backtracking."""
         x, pace = np.zeros((1, self.facts.d)), Pace()
         seconds = (2 + self.facts.d) * self._cost.evaluation  # of a Hessian, and of a few values
         value, total, _ = self.sums(x)
@@ -340,7 +349,7 @@ class LinearProblem(LinearSums, SmoothProblem):
             if moved is None:
                 break
             x, value, total = moved
-        return float(value[0])
+        return x[0], float(value[0])
 
     def _newton_step(
         self, x: np.ndarray, value: np.ndarray, gradient: np.ndarray

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dpviz.experiments.trace import Trace
+from dpviz.ui.accelerated import runs
 from dpviz.ui.experiment.cloud import HEADING, LEFT_OUT
 from tests.pages.reading import Load, clouds, run, text
 from tests.pages.test_accelerated import upload
@@ -47,6 +48,17 @@ def test_three_strategies_make_a_triangle_whose_corners_have_names(load: Load) -
     corners = np.array([at for _, *at in film["corners"]])
     weights = np.linalg.solve(np.vstack([corners.T, np.ones(3)]), np.column_stack([sampled, np.ones(len(sampled))]).T)
     assert np.abs(3 * weights - np.rint(3 * weights)).max() < 1e-3
+
+
+def test_below_the_runs_on_public_data_is_the_objective_unless_that_takes_long(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"accel_iterations": "4", "accel_replicates": "3", "accel_methods": ["DP-GD"]}
+    (film,) = clouds(run(load("accelerated", **settings), press="accel_run", job="accel_job"))
+    assert film["x"]["title"] == "Weight of feature_1" and film["ground"] and film["raw"]
+    monkeypatch.setattr(runs, "SECONDS", 0.0)
+    (film,) = clouds(run(load("accelerated", accel_seed="1", **settings), press="accel_run", job="accel_job"))
+    assert not film["ground"] and not film["raw"]
 
 
 def test_a_file_has_no_cloud(load: Load) -> None:

@@ -1,4 +1,5 @@
-"""What is known of the plane in which the runs of the accelerated methods move: of a quadratic, everything."""
+"""What is known of the plane in which the runs of the accelerated methods move: of a quadratic, everything; of a model
+of public data, its objective."""
 
 import numpy as np
 
@@ -8,17 +9,25 @@ from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.plots.landscape import Ground
 from dpviz.plots.sheets import Ruler
 from dpviz.problems.base import SmoothFacts
+from dpviz.problems.linear_base import LinearModel, LinearProblem
 from dpviz.ui.experiment.cloud import Scenery
 from dpviz.ui.experiment.run import Run
 
 POINTS = 61  # of the ground along each axis
+SECONDS = 0.3  # that it may take to load the data and to evaluate the objective there
 
 
 def _ground(run: Run, x: Ruler, y: Ruler) -> Ground | None:
-    facts = run.experiment.problem.facts()
-    if not isinstance(facts, SmoothFacts) or not facts.eigenvalues:
+    problem, grid = run.experiment.problem, [np.linspace(ruler.low, ruler.high, POINTS) for ruler in (x, y)]
+    facts = problem.facts()
+    assert isinstance(facts, SmoothFacts)
+    if facts.eigenvalues:
+        return clouds.ground(facts, *grid)
+    cost = problem.cost(facts)
+    if not isinstance(problem, LinearModel) or cost.preparation + clouds.KNOTS**2 * cost.diagnostic > SECONDS:
         return None
-    return clouds.ground(facts, *(np.linspace(ruler.low, ruler.high, POINTS) for ruler in (x, y)))
+    assert isinstance(run.problem, LinearProblem)
+    return clouds.section(run.problem, *grid)
 
 
 def _region(run: Run, arm: Arm) -> tuple[np.ndarray, np.ndarray] | None:

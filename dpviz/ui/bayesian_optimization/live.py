@@ -9,6 +9,7 @@ from dpviz.families.bayesian_optimization import figures, presets, texts
 from dpviz.families.bayesian_optimization.algorithms import TRAININGS
 from dpviz.numbers import short
 from dpviz.plots.landscape import Cloud, Ground, contours
+from dpviz.plots.sheets import Ruler
 from dpviz.plots.style import arm_styles
 from dpviz.problems.model_tuning import ModelTuning
 from dpviz.problems.tuning import TuningFacts
@@ -70,13 +71,22 @@ def landscape(run: Run, trace: Trace) -> hero.Picture | None:
         return None
     facts, looks = facts_of(run), arm_styles(run.experiment.arms)
     across, up = facts.axes
-    figure = contours(_ground(run.experiment.problem.to_json(), run), clouds, looks, (across, up), height=hero.HEIGHT)
+    figure = contours(_ground(run), clouds, looks, (across, up), height=hero.HEIGHT)
     caption = f"{texts.LANDSCAPE} **Not private**: it reads the validation losses."
     return hero.Picture(figure, "Contours of the validation loss, with a dot for every run", caption)
 
 
+def below(run: Run, *_: Ruler) -> Ground | None:
+    """The loss below the runs, over all of both settings; None where it cannot be drawn."""
+    return _ground(run) if has_ground(run) else None
+
+
+def _ground(run: Run) -> Ground:
+    return _evaluated(run.experiment.problem.to_json(), run)
+
+
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False)
-def _ground(about: str, _run: Run) -> Ground:  # noqa: ARG001 (what the cache knows it by)
+def _evaluated(about: str, _run: Run) -> Ground:  # noqa: ARG001 (what the cache knows it by)
     """The mean loss of a run, whose problem as JSON text is `about`, over both settings: at points as many as are
     quick."""
     facts = facts_of(_run)

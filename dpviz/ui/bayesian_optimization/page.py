@@ -8,6 +8,7 @@ from dpviz.families.bayesian_optimization.algorithms import BATCH_SIZE
 from dpviz.families.bayesian_optimization.outlook import outlook
 from dpviz.ui.bayesian_optimization import closer_look, live, plan, problem, results
 from dpviz.ui.experiment import results as page_results
+from dpviz.ui.experiment.cloud import Scenery
 from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView
@@ -50,4 +51,5 @@ PAGE = FamilyPage(
     options=_options,
     extra=results.extra,
     verdict=results.verdict,
+    scenery=Scenery(ground=live.below),
 )

@@ -31,7 +31,7 @@ HEADING = "Every run, step by step"
 MOVES = "Each dot is one run, the thin line is the way of the first."
 PLAINLY = "Grey: the same update rule without privacy."
 REGION = "Dashes: where about 90 % of the runs should be, by theory."
-GROUND = "Shades: the objective, lowest where they are strongest."
+GROUND = "Shades: the objective, lowest where they are strongest; what the plane does not show is as at the minimum."
 LEFT_OUT = "Of all methods the three that end lowest: choose fewer to see another."
 
 
@@ -43,13 +43,11 @@ def _nothing(*_: Any) -> None:
 class Scenery:
     """What a family knows of the plane in which its runs move.
 
-    ground : the objective, given the axes that show the runs; they become those of the ground. raw : whether it is
-    computed from the data. region : centres and half axes (T+1, 2) of the ellipses that should hold about 90 % of the
-    runs of an arm after each step, by theory.
+    ground : the objective, given the axes that show the runs; they become those of the ground. region : centres and
+    half axes (T+1, 2) of the ellipses that should hold about 90 % of the runs of an arm after each step, by theory.
     """
 
     ground: Callable[[Run, Ruler, Ruler], Ground | None] = _nothing
-    raw: bool = False
     region: Callable[[Run, Arm], tuple[np.ndarray, np.ndarray] | None] = _nothing
 
 
@@ -99,8 +97,7 @@ class _Filmed:
         if ground is not None:
             x, y = clouds.on_ground(plane.titles, ground)
         told = "" if self.metric is None else _lower(self.metric)
-        raw = self.scenery.raw and ground is not None
-        return Film(steps, walks, x, y, told, ground, plane.corners, raw)
+        return Film(steps, walks, x, y, told, ground, plane.corners)
 
     def walk(self, label: str, steps: np.ndarray) -> Walk:
         """The runs of a method at these steps."""

@@ -61,5 +61,5 @@ PAGE = FamilyPage(
     summary=results.summary,
     extra=results.tests,
     verdict=results.verdict,
-    scenery=Scenery(ground=live.ground, raw=True),
+    scenery=Scenery(ground=live.ground),
 )

@@ -62,5 +62,5 @@ PAGE = FamilyPage(
     summary=released.summary,
     extra=results.extra,
     verdict=results.verdict,
-    scenery=Scenery(ground=live.below, raw=True),
+    scenery=Scenery(ground=live.below),
 )

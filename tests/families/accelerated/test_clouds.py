@@ -6,8 +6,10 @@ import pytest
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, clouds
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
+from dpviz.problems.linear_base import LinearModel
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.regression import HuberRegression, LeastSquares
 
 RUNS = 200
 
@@ -53,6 +55,20 @@ def test_there_is_no_ellipse_without_a_spectrum() -> None:
     assert clouds.ellipse(method, method.plan(facts, PureDP(epsilon=1.0))) is None
 
 
+@pytest.mark.parametrize("problem", [LogisticRegression(clip=0.3), LeastSquares(), HuberRegression()])
+def test_below_the_runs_of_a_model_is_its_objective(problem: LinearModel) -> None:
+    """All but two weights as at the minimum, so that it is lowest where the model's minimum is."""
+    built = problem.build()
+    x, y = (np.linspace(weight - 2, weight + 3, 11) for weight in built.minimiser[:2].tolist())
+    found = clouds.section(built, x, y)
+    places = np.tile(built.minimiser, (121, 1))
+    places[:, 0], places[:, 1] = np.tile(x, 11), np.repeat(y, 11)
+    values = built.evaluate({"x": places})["objective"]
+    assert found.raw and found.values.ravel() == pytest.approx(values, abs=0.002 * np.ptp(values))
+    assert found.values.min() == found.values[4, 4] == pytest.approx(built.optimum, abs=0.002 * np.ptp(values))
+    assert built.evaluate({"x": built.minimiser[None]})["gradient_norm"] < 1e-6
+
+
 def test_the_ground_is_the_objective() -> None:
     quadratic = Quadratic(dimension=5)
     x, y = np.linspace(-1, 2, 4), np.linspace(-3, 1, 3)
@@ -62,4 +78,4 @@ def test_the_ground_is_the_objective() -> None:
     assert quadratic.plane is not None
     assert quadratic.plane.project({"x": places}) == pytest.approx(places[:, [0, -1]])
     gaps = quadratic.build().evaluate({"x": places})["objective_gap"]
-    assert ground.values.ravel() == pytest.approx(gaps, rel=1e-12)
+    assert not ground.raw and ground.values.ravel() == pytest.approx(gaps, rel=1e-12)
