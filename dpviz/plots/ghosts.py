@@ -55,13 +55,18 @@ def taken(figure: go.Figure, references: Collection[str]) -> Drawn:
     return Drawn(_axes(figure), tuple(ghosts), _marked(figure))
 
 
+def same_axes(figure: go.Figure, drawn: Drawn) -> bool:
+    """Whether an earlier picture has the axes of a figure, so that its lines may stand there."""
+    return drawn.axes == _axes(figure)
+
+
 def over(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Figure:
     """The figure with the ghosts of pictures that have its axes, by the name of each picture.
 
     Of each picture those of the methods that the figure shows, or all if it shows none of them. The figure's own ranges
     grow to hold them; their labels stand at their own ends, as far as there is room.
     """
-    fitting = [(name, drawn) for name, drawn in pinned if drawn.axes == _axes(figure)]
+    fitting = [(name, drawn) for name, drawn in pinned if same_axes(figure, drawn)]
     shown = [(name, ghost) for name, drawn in fitting for ghost in _alike(drawn, figure)]
     if not shown or figure.layout.yaxis.range is None:  # nothing is drawn there yet
         return figure

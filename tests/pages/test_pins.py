@@ -1,6 +1,7 @@
 """Pins of a page: ghosts in its picture, what has changed, at most three, in the address and in files."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,6 +84,16 @@ def test_a_pin_stays_through_other_pages_and_is_in_the_link(load: Load) -> None:
     assert not app.exception and len(listed(app)) == 1 and ghosts(app)
 
 
+def test_a_pin_with_other_axes_is_said_not_to_be_drawn(load: Load) -> None:
+    app = press(run(load("accelerated", **TINY)), "accel_pin")
+    (pinned,) = app.session_state["accel_pins"]
+    other = replace(pinned, drawn=replace(pinned.drawn, axes=("Step t", "Something else")))
+    app.session_state["accel_pins"] = (other,)
+    del app.session_state["accel_picture"]  # that is drawn anew when the pins change
+    app.run()
+    assert not app.exception and not ghosts(app) and "not drawn, as the axes differ: Pin 1." in text(app)
+
+
 def test_there_are_at_most_three_with_names_of_ones_own(load: Load) -> None:
     small = [presets.PRESETS[0].experiment.replaced(replicates=1, seed=seed) for seed in range(3)]
     links = [Pin(f"Pin {place}", experiment).to_link() for place, experiment in enumerate(small, 1)]
@@ -91,6 +102,7 @@ def test_there_are_at_most_three_with_names_of_ones_own(load: Load) -> None:
     field = next(field for field in app.text_input if field.value == "Pin 2")
     field.set_value("Six <b>steps").run()
     assert not app.exception and [pins.from_link(link).name for link in linked(app)] == ["Pin 1", "Six bsteps", "Pin 3"]
+    assert "room for 3 pins" in text(app)
     remove = [button.key for button in app.button if (button.key or "").endswith("_remove")]
     press(press(app, remove[0]), "accel_pin")
     assert [pins.from_link(link).name for link in linked(app)] == ["Six bsteps", "Pin 3", "Pin 1"]

@@ -30,6 +30,7 @@ AT_ONCE = 5.0  # seconds up to which the lines of a pin that came without any ar
 LOOK = 0.5  # seconds between two looks at that
 KEPT = "Faint dotted lines: pinned runs."
 STAYS = "About your file: it stays in this session, and is in no link and no file of pins."
+FULL = f"A page has room for {MOST} pins: to add one, remove one first."
 HELP = f"Keeps this run beside the next ones, as faint dotted lines. Up to {MOST} on a page."
 NOTHING = Drawn(("", ""), (), False)
 _PINS, _REFUSED = "pins", "pins_refused"
@@ -100,17 +101,20 @@ def beneath(panel: Panel, draw: Draw) -> Draw:
         if picture is None:
             return None
         ground = any(trace.type == "contour" for trace in picture.figure.data)
-        seen = [
-            (pinned.pin.name, pinned.drawn)
-            for pinned in of(panel.page)
-            if pinned.drawn is not None
-            and (not pinned.raw or results.diagnostics_shown(panel, pinned.pin.experiment))
-            and (not ground or pinned.pin.experiment.problem == run.experiment.problem)
-        ]
+        seen, others = [], []
+        for pinned in of(panel.page):
+            if pinned.drawn is None or (pinned.raw and not results.diagnostics_shown(panel, pinned.pin.experiment)):
+                continue
+            here = not ground or pinned.pin.experiment.problem == run.experiment.problem
+            if here and ghosts.same_axes(picture.figure, pinned.drawn):
+                seen.append((pinned.pin.name, pinned.drawn))
+            else:
+                others.append(plain(pinned.pin.name))
         figure = ghosts.over(picture.figure, seen)
-        if figure is picture.figure:
-            return picture
-        return picture._replace(figure=figure, caption=f"{KEPT} {picture.caption}")
+        said = [KEPT] if figure is not picture.figure else []
+        if others:
+            said.append(f"Pinned, and not drawn, as the axes differ: {', '.join(others)}.")
+        return picture._replace(figure=figure, caption=" ".join([*said, picture.caption]))
 
     return haunted
 
@@ -139,6 +143,8 @@ def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, vi
     experiment : of the present settings. view : what a pinned experiment needs to run; raises UserError.
     """
     refusals(panel.page)
+    if len(of(panel.page)) == MOST:
+        st.caption(FULL)
     under_way = []
     for pinned in of(panel.page):
         row(panel.page, pinned, pinned.pin.name, _changed(pinned, experiment))
@@ -227,7 +233,7 @@ def _taken(pin: Pin, places: Mapping[str, Known]) -> Sequence[UserError]:
     if any(pin == pinned.pin for pinned in of(page)):  # as when its page has written it into the address
         return ()
     if len(of(page)) >= MOST:
-        return [UserError(f"A page has room for {MOST}. Remove one first.")]
+        return [UserError(FULL)]
     _keep(page, (*of(page), Pinned(pin, key=uuid4().hex[:8])))
     return ()
 
