@@ -1,5 +1,6 @@
 """Figures of the budget planner's what-ifs. They need settings only, never data."""
 
+import html
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,6 +13,7 @@ from dpviz.plots.plan_figures import METHOD_STYLES
 from dpviz.plots.style import ArmStyle
 from dpviz.privacy.accounting.accountants import METHOD_NAMES, Method
 
+LONGEST_NAME = 28  # letters beside a bar
 _OWN = ArmStyle(style.PALETTE["private"], "solid")
 _THEORY = ArmStyle(style.PALETTE["theory"], "solid")
 
@@ -110,7 +112,12 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
     names = list(values)
     colors = [style.PALETTE["private"] if name == best else style.GREY for name in names]
     frame = style.layout(title, "", legend_entries=0, height=max(220, 34 * len(names) + 90))
+    # A name may come from a link or a file: it is text, and no link.
+    literal = [html.escape(name, quote=False) for name in names]
+    cut = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in names]
+    shown = [html.escape(name, quote=False) for name in cut]
     frame["yaxis"] = {"type": "category", "autorange": "reversed", "automargin": True}
+    frame["yaxis"] |= {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": shown}
     frame["xaxis"] = frame.get("xaxis", {}) | {"rangemode": "tozero"}
     frame["hovermode"] = "closest"
     trace = {
@@ -121,7 +128,8 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
         "marker": {"color": colors},
         "text": [f"{short(value)}{unit}" for value in values.values()],
         "textposition": "auto",
-        "hovertemplate": "%{y}: %{text}<extra></extra>",
+        "hovertext": literal,
+        "hovertemplate": "%{hovertext}: %{text}<extra></extra>",
         "showlegend": False,
     }
     return go.Figure({"data": [trace], "layout": frame})

@@ -18,6 +18,7 @@ from streamlit.errors import StreamlitAPIException
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
 from dpviz.specification import Control, Specification, address_text, sentences, several_between
+from dpviz.ui.markdown import sentence
 
 S = TypeVar("S", bound=Specification)
 
@@ -295,12 +296,15 @@ class Panel:
 
 @contextmanager
 def in_place(place: DeltaGenerator | None = None, go_on: bool = True) -> Iterator[None]:
-    """Show a UserError raised inside as a message at `place` (or here); go on after the block, or raise it again."""
+    """Show a UserError raised inside as a message at `place` (or here); go on after the block, or raise it again.
+
+    It may quote names of a link or a file, so all of it is plain text.
+    """
     try:
         yield
     except UserError as error:
         show = (place or st).info if isinstance(error, NotYet) else (place or st).error
-        show(str(error), title=error.title)
+        show(sentence(str(error)), title=sentence(error.title))
         if not go_on:
             raise
 

@@ -292,3 +292,11 @@ def test_the_notebook_and_the_report_have_the_numbers_of_the_page(load: Load, mo
     assert short(names["total"].values["epsilon_at_delta"]) in metrics(app)["ε at δ = 10⁻⁶"]
     report = files["planner_report"]().decode()
     assert all(f"off by at most {short(error)}" in report for error in shown["95 % error"])
+
+
+@pytest.mark.parametrize("kind", ["Mean", "Magic"])
+def test_what_is_said_of_a_name_is_no_markup(load: Load, kind: str) -> None:
+    """A picture in a link's table would be fetched from a stranger by everybody who opens the link."""
+    app = analyses(load, [row("![x](http://e.example/a.png) $x$", kind), row("Old", "Count")])
+    (message,) = [found.value for found in [*app.error, *app.info] if "a.png" in found.value.replace("\u2060", "")]
+    assert r"\!\[x\](http" in message and r"\$x\$" in message

@@ -113,6 +113,15 @@ def test_bars_grow_with_their_number_and_carry_a_unit() -> None:
     assert set(many.data[0].text) == {"5 %"} and set(many.data[0].marker.color) == {style.GREY}
 
 
+def test_the_name_of_a_bar_is_text_and_leaves_room_for_the_bar() -> None:
+    """Plotly would make a link of it, in the chart of everybody who opens the address that holds it."""
+    names = ['<a href="https://e.example">x</a>', "R&D", "n" * 60]
+    figure = bars(dict.fromkeys(names, 1.0), "Rows needed")
+    assert list(figure.data[0].y) == names and "<" not in str(figure.layout.yaxis.ticktext + figure.data[0].hovertext)
+    assert figure.layout.yaxis.ticktext[1] == "R&amp;D" and len(figure.layout.yaxis.ticktext[2]) < 50
+    assert figure.data[0].hovertext[2] == names[2] and "%{y}" not in figure.data[0].hovertemplate
+
+
 def test_error_by_budget_marks_the_smallest_budget(check_finite) -> None:
     amounts = np.geomspace(0.01, 10, 24)
     figure = error_by_budget(amounts, 0.1 / amounts, "ε", "excess loss", 0.2, 0.5)
