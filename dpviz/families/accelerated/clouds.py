@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.interpolate import RectBivariateSpline
+from numpy.polynomial import chebyshev
 
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import quadratic
@@ -46,10 +46,18 @@ def ground(facts: SmoothFacts, x: np.ndarray, y: np.ndarray) -> Ground:
 def section(problem: LinearProblem, x: np.ndarray, y: np.ndarray) -> Ground:
     """F on a grid of the plane of the first two weights, x (k,) and y (m,), all others as they are at the minimum.
 
-    It is evaluated at KNOTS × KNOTS places and cubic in between, which is off by less than 0.2 % of what is drawn.
+    It is evaluated at KNOTS × KNOTS places, and in between the polynomial through them: near the minimum it is off by
+    less than 10⁻⁴ of what is drawn, and by 1 % where Huber's loss has its corners and the picture is wide.
     """
-    few, many = (np.linspace(along[0], along[-1], KNOTS) for along in (x, y))
+    (few, across), (many, up) = (_knots(along) for along in (x, y))
     places = np.tile(problem.minimiser, (KNOTS * KNOTS, 1))
     places[:, 0], places[:, 1] = np.tile(few, KNOTS), np.repeat(many, KNOTS)
     values, *_ = problem.sums(places)
-    return Ground(x, y, RectBivariateSpline(many, few, values.reshape(KNOTS, KNOTS))(y, x))
+    return Ground(x, y, up @ values.reshape(KNOTS, KNOTS) @ across.T)
+
+
+def _knots(along: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places (KNOTS,) between the ends of an axis (k,), and weights (k, KNOTS) of values there in those on the axis."""
+    knots, middle, half = chebyshev.chebpts1(KNOTS), (along[0] + along[-1]) / 2, (along[-1] - along[0]) / 2
+    there, here = (chebyshev.chebvander(places, KNOTS - 1) for places in (knots, (along - middle) / half))
+    return middle + half * knots, np.linalg.solve(there.T, here.T).T
