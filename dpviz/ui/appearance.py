@@ -27,6 +27,7 @@ def readable() -> None:
 button[data-variant="pills"][aria-pressed="true"], button[data-variant="segmented_control"][aria-checked="true"] {{
   color: {PRESSED[here]} !important;
 }}
+button[kind="tertiary"]:is(:hover, :active, [aria-expanded="true"]) {{ color: {PRESSED[here]} !important; }}
 [data-testid="stSliderThumbValue"] {{ color: {PRESSED[here]} !important; }}
 [data-testid="stBaseButton-primary"]:not(:disabled) {{ background-color: {BUTTON[here]} !important; }}
 [data-testid="stCode"] code {{ filter: {CODE[here]}; }}

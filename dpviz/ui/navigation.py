@@ -27,6 +27,14 @@ LOGO = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 112 32">
 STYLE = """<style>
 .stMainBlockContainer { padding-top: 2.2rem; padding-bottom: 3rem; }
 @media (max-width: 768px) { .stMainBlockContainer { padding-top: 4.2rem; } }
+@media (max-width: 1200px) { .stMainBlockContainer { padding-left: 1.5rem; padding-right: 1.5rem; } }
+/* Beside the sidebar there is no room for columns. */
+@media (max-width: 1000px) {
+  .stApp:has([data-testid="stSidebar"][aria-expanded="true"])
+    .stMain [data-testid="stColumn"]:not([data-testid="stColumn"] [data-testid="stColumn"]) {
+    min-width: calc(100% - 1.5rem);
+  }
+}
 [data-testid="stMetricValue"] { font-size: 1.5rem; }
 h1 { font-size: 2rem !important; padding: 0.5rem 0 !important; }
 h2 { font-size: 1.4rem !important; padding: 0.4rem 0 !important; }

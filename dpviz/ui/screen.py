@@ -18,7 +18,9 @@ export default function ({ data, parentElement, setStateValue }) {
   const look = () => {
     const style = getComputedStyle(block);
     const inside = block.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-    const narrow = (window.innerWidth <= 640 ? inside : inside / 2) < data.narrowest;
+    const beside = document.querySelector('[data-testid="stSidebar"][aria-expanded="true"]');
+    const stacked = window.innerWidth <= (beside ? 1000 : 640);
+    const narrow = (stacked ? inside : inside / 2) < data.narrowest;
     if (inside > 0 && narrow !== said) setStateValue("narrow", (said = narrow));
   };
   const watcher = new ResizeObserver(look);

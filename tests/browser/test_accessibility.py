@@ -1,9 +1,14 @@
 """What axe-core finds on each page, light and dark: nothing of ours; and Run is near for the keyboard on every page."""
 
+from urllib.parse import urlencode
+
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
+from dpviz.experiments.pins import Pin
+from dpviz.families.accelerated.presets import PRESETS
+from dpviz.ui.appearance import PRESSED
 from dpviz.ui.families import FAMILIES
 from tests.browser.conftest import Visit, done, ready
 from tests.browser.test_run_first import run_is_among_the_first_stops
@@ -13,6 +18,7 @@ THEIRS = [
     # The menu puts the pages of each section into a `div` between `ul` and `li`.
     ("list", '[data-testid="stSidebarNavItems"]'),
     ("listitem", '[data-testid="stSidebarNavItems"]'),
+    ("presentation-role-conflict", '[data-testid="stFileUploaderDropzone"]'),
 ]
 FOUND = """async theirs => {
     const found = await axe.run(document, { resultTypes: ["violations"], elementRef: true });
@@ -29,6 +35,7 @@ ADDRESSES = [
     "/compare",
     "/audit",
 ]
+DESK, PHONE = {"width": 1400, "height": 1000}, {"width": 390, "height": 844}
 QUICK = {("/", "light"), ("/audit", "dark")}
 
 
@@ -55,6 +62,65 @@ def test_an_algorithm_page_is_for_everybody_and_run_is_among_the_first_stops(
     done(page)  # it starts by itself
     assert violations(page) == []
     run_is_among_the_first_stops(page)
+
+
+@pytest.mark.slow
+def test_a_page_that_turns_dark_while_it_is_open_can_be_read(visit: Visit) -> None:
+    page = visit("/budget_planner", color_scheme="light")
+    page.emulate_media(color_scheme="dark")
+    value = page.get_by_test_id("stSliderThumbValue").first
+    expect(value).to_have_css("color", rgb(PRESSED["dark"]))  # drawn by the server, which has to hear of it
+    assert violations(page) == []
+    page.emulate_media(color_scheme="light")
+    expect(value).to_have_css("color", rgb(PRESSED["light"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_opens_on_a_page_is_for_everybody(visit: Visit, scheme: str) -> None:
+    page = visit("/accelerated", color_scheme=scheme, viewport=PHONE if scheme == "dark" else DESK)
+    done(page)
+    for name in ("Pin this run", "Pins as a file", "Copy link", "Words", "Edit Pin 1"):
+        page.get_by_role("button", name=name, exact=True).click()
+        assert violations(page) == [], name
+        page.keyboard.press("Escape")
+    for tab in page.get_by_role("tab").all()[1:]:
+        tab.click()
+        assert violations(page) == [], tab.inner_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pins_side_by_side_are_for_everybody(visit: Visit, scheme: str) -> None:
+    pins = [
+        ("pin", Pin(name, preset.experiment).to_link()) for name, preset in zip(("One", "Two"), PRESETS, strict=False)
+    ]
+    page = visit(f"/compare?{urlencode(pins)}", color_scheme=scheme, viewport=PHONE if scheme == "light" else DESK)
+    expect(page.get_by_role("heading", name="What publishing all of them costs")).to_be_visible()
+    assert violations(page) == []
+
+
+@pytest.mark.slow
+def test_an_audit_that_has_run_is_for_everybody(visit: Visit) -> None:
+    page = visit("/audit", color_scheme="light", viewport=PHONE)
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("heading", name="What the attack has found")).to_be_visible()
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
+    assert violations(page) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_that_the_planner_plans_is_for_everybody(visit: Visit, scheme: str) -> None:
+    page = visit("/budget_planner", color_scheme=scheme, viewport=PHONE if scheme == "dark" else DESK)
+    for tab in page.get_by_role("tab").all()[1:]:
+        tab.click()
+        assert violations(page) == [], tab.inner_text()
+
+
+def rgb(colour: str) -> str:
+    """A colour "#RRGGBB" as a browser says it."""
+    return "rgb({}, {}, {})".format(*bytes.fromhex(colour[1:]))
 
 
 def violations(page: Page) -> list[str]:

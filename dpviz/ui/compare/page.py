@@ -170,6 +170,7 @@ def _side(one: _Found) -> Side | None:
 
 
 def _compared(panel: Panel, sides: Sequence[Side]) -> None:
+    st.header("Side by side", anchor=False)
     first, second, third, fourth = st.columns(4, vertical_alignment="bottom")
     labels = {SHARE: SHARE_TITLE, **comparison.metrics(sides)}
     with first:
