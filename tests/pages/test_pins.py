@@ -102,6 +102,11 @@ def test_there_are_at_most_three_with_names_of_ones_own(load: Load) -> None:
     field = next(field for field in app.text_input if field.value == "Pin 2")
     field.set_value("Six <b>steps").run()
     assert not app.exception and [pins.from_link(link).name for link in linked(app)] == ["Pin 1", "Six bsteps", "Pin 3"]
+    field = next(field for field in app.text_input if field.value == "Six bsteps")
+    for typed, name in (("Pin 3", "Pin 3 2"), ("z" * 99, "z" * 30), (" <>\n", "z" * 30), ("Six bsteps", "Six bsteps")):
+        field.set_value(typed).run()
+        field = next(one for one in app.text_input if one.key == field.key)
+        assert not app.exception and field.value == name == pins.from_link(linked(app)[1]).name
     assert "room for 3 pins" in text(app)
     remove = [button.key for button in app.button if (button.key or "").endswith("_remove")]
     press(press(app, remove[0]), "accel_pin")

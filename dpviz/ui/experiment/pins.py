@@ -183,7 +183,6 @@ def _menu(page: str, pinned: Pinned, name: str) -> None:
             "Name",
             value=pinned.pin.name,
             key=f"{key}_name",
-            max_chars=MOST_NAME,
             on_change=_rename,
             args=(page, pinned.key, f"{key}_name"),
         )
@@ -265,9 +264,15 @@ def _filled(panel: Panel, pinned: Pinned, run: Run, draw: Draw) -> Pinned:
 
 
 def _rename(page: str, key: str, widget: str) -> None:
-    name = pins.clean(st.session_state[widget])
-    if name:
-        _keep(page, [replace(one, pin=replace(one.pin, name=name)) if one.key == key else one for one in of(page)])
+    """Take the name that was typed, as far as it can stand in a chart, and show it so; an empty one changes nothing."""
+    kept = of(page)
+    (before,) = (one.pin.name for one in kept if one.key == key)
+    name = pins.clean(st.session_state[widget]) or before
+    if any(one.pin.name == name for one in kept if one.key != key):
+        taken = {one.pin.name for one in kept}
+        name = next(free for number in count(2) if (free := f"{name[: MOST_NAME - 2]} {number}") not in taken)
+    st.session_state[widget] = name
+    _keep(page, [replace(one, pin=replace(one.pin, name=name)) if one.key == key else one for one in kept])
 
 
 def _remove(page: str, key: str) -> None:
