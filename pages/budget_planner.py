@@ -1,10 +1,12 @@
 """Budget planner: what a guarantee is worth and what it buys. No data needed."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import streamlit as st
 
 from dpviz import privacy
+from dpviz.errors import UserError
 from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.ui import downloads, explain, glossary, links
 from dpviz.ui.budget_planner import accuracy as planner_accuracy
@@ -78,6 +80,10 @@ if budget is not None and means is not None:
             if tabs[name].open:
                 with tabs[name], in_place():
                     drawn += look()
+        if tabs["A given noise"].open:
+            with suppress(UserError):  # said in the tab
+                given = planner_tabs.wanted(means, budget, target)
+                planned = planner_view.of_means(means, budget, given)
         for name, view in set_here.items():
             if tabs[name].open:
                 planned = None  # unless the tab has a plan of its own

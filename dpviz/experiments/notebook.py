@@ -76,12 +76,14 @@ from dpviz.privacy.queries import Query
 
 DRAWS = 10_000
 seen = {}
-for p in planned:
+for number, p in enumerate(planned, 1):
     if p.noise != "selection":  # the error of a selection depends on the data
         mechanisms = Mechanisms(Ledger(FixedEvents((p.event,)), 1), seed=1)
         nothing = Query(np.zeros((1, DRAWS)), p.sensitivity, {"laplace": "l1", "gaussian": "l2"}[p.noise])
         off = np.abs(getattr(mechanisms, p.noise)(nothing, p.event)[0])
-        seen[p.statistic.name] = float(((np.round(off) if p.statistic.whole else off) <= p.error).mean())
+        name = p.statistic.name
+        released = np.round(off) if p.statistic.whole else off
+        seen[f"{name} ({number})" if name in seen else name] = float((released <= p.error).mean())
 seen"""
 
 

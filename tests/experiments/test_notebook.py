@@ -71,6 +71,12 @@ def test_the_notebook_of_analyses_computes_their_numbers(budget: Budget) -> None
     assert abs(rehearsed["mean"] - 1.5) < 0.5 and len(rehearsed["histogram"]) == 7
 
 
+def test_analyses_of_one_name_are_all_tried_out() -> None:
+    plan = Analyses(statistics=(Count(), Count(weight=3.0), Mean()))
+    found = executed(notebook.of_analyses(plan, PureDP(epsilon=1.0), 1e-6, 0.05))
+    assert list(found["seen"]) == ["Analysis", "Analysis (2)", "Analysis (3)"] and len(found["rehearsal"]) == 3
+
+
 def test_a_notebook_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
     cells = [*code(notebook.of_analyses(PLAN, PureDP(epsilon=1.0), 1e-6, 0.05)), "print(table['scale'].tolist())"]
     path = tmp_path / "cells.py"

@@ -10,9 +10,11 @@ import pytest
 from dpviz.experiments.accuracy import ErrorBound
 from dpviz.families.accelerated.accuracy import SmoothConvexBound
 from dpviz.families.mirror_descent.accuracy import GameBound
+from dpviz.plots.guarantee_figures import RATES
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.noisy_means import NoisyMeans
+from dpviz.privacy.tradeoffs import tradeoff
 from tests.pages.planner import SMALL, TABS, planner, printed, settings_of
 from tests.pages.reading import Load, bars, charts, curve, metrics, number, said, traces, words
 
@@ -77,6 +79,8 @@ def test_the_python_lines_print_the_noise_that_is_shown(
 def test_a_given_noise_in_every_currency_and_its_steps(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
     """THEORY.md, section 11: b = 0.02 is ε₀ = 1 in each batch; pure 15.8565, zCDP 8.8646, PLD 5.2352. TV45: 45."""
     app = planner(load, "A given noise", target="0.02", **SMALL)
+    _, missed = curve(app, "Lowest possible", "the noise below (100 noisy means)")  # not the noise that the budget buys
+    np.testing.assert_allclose(missed, tradeoff(MEANS.events_of_noise(0.02), RATES), atol=1e-5)
     shown = metrics(app)
     assert "100 means with noise b = 0.02 cost together" in words(app)
     assert shown["Pure ε"] == "≤ 15.9" and shown["ε at δ = 10⁻⁶"] == "≤ 5.24"

@@ -45,11 +45,12 @@ class Releases:
     constants: str
 
 
-def of_means(means: NoisyMeans, budget: Budget) -> Releases:
-    """The noisy means that the first tabs ask about; without events where the noise cannot meet the budget."""
+def of_means(means: NoisyMeans, budget: Budget, scale: float | None = None) -> Releases:
+    """The noisy means that the first tabs ask about, with the noise that meets the budget or of a given scale; without
+    events where there is no such noise."""
     events: tuple[Event, ...] = ()
     with suppress(UserError):  # said where the noise is shown
-        events = tuple(means.events(budget))
+        events = tuple(means.events(budget) if scale is None else means.events_of_noise(scale))
     return Releases(
         events,
         f"the noise below ({means.iterations:,} noisy mean{'s' * (means.iterations != 1)})",
