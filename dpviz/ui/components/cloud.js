@@ -1,6 +1,6 @@
 // Clouds of runs that move, a panel for each method and one slider for all. Only the browser knows which step is shown.
 const FULL = 32767; // the edge of the frame
-const [TOP, RIGHT, BOTTOM, LEFT] = [22, 8, 38, 44]; // pixels around a frame
+const [TOP, RIGHT, BOTTOM, LEFT] = [27, 8, 38, 44]; // pixels around a frame
 const EDGE = 8; // pixels around a triangle
 const [WHOLE, QUICK, SLOW] = [8000, 90, 400]; // milliseconds of a film, and at least and at most of a step
 const PLAIN = "#6B7280"; // without privacy
@@ -120,7 +120,7 @@ class View {
     }
     const half = Math.min(pen.measureText(x.title).width, left + w) / 2;
     this.text(x.title, Math.min(left + w / 2, left + w - half), below + 2 * type + 8, "center");
-    this.text(`↑ ${y.title}`, 2, top - 0.7 * type);
+    this.text(`↑ ${y.title}`, 2, top - type);
   }
 
   sides(corners) {
@@ -314,7 +314,8 @@ function born(node) {
     show(state, Number(range.value));
   };
   bar.addEventListener("keydown", (event) => event.stopPropagation()); // arrows turn pages elsewhere
-  new ResizeObserver(() => node.clientWidth && paint(state)).observe(node);
+  // Later, as painting changes the height of what is observed.
+  new ResizeObserver(() => requestAnimationFrame(() => node.clientWidth && paint(state))).observe(node);
   states.set(node, state);
   return state;
 }
