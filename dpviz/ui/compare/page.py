@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.experiments import comparison, differences
-from dpviz.experiments.comparison import PRIVACY, SHARE, Side
+from dpviz.experiments.comparison import PRIVACY, SHARE, Curve, Side
 from dpviz.experiments.publishing import Cost
 from dpviz.experiments.results import CONFIDENCE
 from dpviz.experiments.spreadsheets import as_text
@@ -218,9 +218,8 @@ def _chart(
     if axis == PRIVACY:
         along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short(delta)}'}"
         told = f" {comparison.CONVERTED[currency]}"
-    drawn = {curve.side for curve in curves}
-    missing = [plain(side.name) for side in sides if side.name not in drawn]
-    left_out = f" Not drawn, as they lack such an axis or number: {', '.join(missing)}." if missing else ""
+    missing = "; ".join(map(plain, _missing(sides, metric, every, curves)))
+    left_out = f" Not drawn, as they lack such an axis or number: {missing}." if missing else ""
     figure = compared(curves, along, title, metric == SHARE or comparison.logarithmic(sides, metric))
     released = all(curve.released for curve in curves)
     public = all(side.experiment.problem.public for side in sides)
@@ -234,6 +233,16 @@ def _chart(
         f"Medians over the repeats.{told}{left_out} {raw}",
         "private" if released else "not private",
     )
+
+
+def _missing(sides: Sequence[Side], metric: str, every: bool, curves: Sequence[Curve]) -> list[str]:
+    """The runs of which nothing is drawn, and the methods of the others that are not."""
+    found = []
+    for side in sides:
+        drawn = {curve.method for curve in curves if curve.side == side.name}
+        lacking = [label for label in comparison.methods(side, metric, every) if label not in drawn]
+        found += [f"{side.name}: {label}" for label in lacking] if drawn else [side.name]
+    return found
 
 
 def _raw(public: bool) -> str:
