@@ -171,7 +171,7 @@ def _side(one: _Found) -> Side | None:
 
 def _compared(panel: Panel, sides: Sequence[Side]) -> None:
     st.header("Side by side", anchor=False)
-    first, second, third, fourth = st.columns(4, vertical_alignment="bottom")
+    first, second, third, fourth = st.columns([3, 2, 4, 2], vertical_alignment="bottom")
     labels = {SHARE: SHARE_TITLE, **comparison.metrics(sides)}
     with first:
         metric = panel.choice("metric", "What is shown", labels, SHARE, WHAT_SHARE)
