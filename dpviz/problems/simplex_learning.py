@@ -193,12 +193,12 @@ class PolytopeRegression(GameSpecification):
         body = self.polytope()
         if body.vertices.shape[1] < 2:
             return super()._plane()
-        few = [(self.vertex("x", j), *point[:2]) for j, point in enumerate(body.vertices.tolist())]
-        return Plane(
-            ("Weight of feature 1", "Weight of feature 2"),
-            lambda output: body.point(output["x"])[:, :2],
-            tuple(few) if len(few) == 3 else (),
-        )
+        corners: tuple[tuple[str, float, float], ...] = ()
+        titles = "Weight of feature 1", "Weight of feature 2"
+        if len(body.vertices) == 3:
+            corners = tuple((self.vertex("x", j), *point[:2]) for j, point in enumerate(body.vertices.tolist()))
+            titles = "Across is the weight of feature 1", "Up is the weight of feature 2"
+        return Plane(titles, lambda output: body.point(output["x"])[:, :2], corners)
 
     def polytope(self) -> Polytope:
         """The vertices as an array."""

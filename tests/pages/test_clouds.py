@@ -5,7 +5,7 @@ import pytest
 
 from dpviz.experiments.trace import Trace
 from dpviz.ui.accelerated import runs
-from dpviz.ui.experiment.cloud import HEADING, LEFT_OUT
+from dpviz.ui.experiment.cloud import HEADING, LEFT_OUT, SECTION
 from tests.pages.reading import Load, clouds, run, text
 from tests.pages.test_accelerated import upload
 
@@ -54,8 +54,10 @@ def test_below_the_runs_on_public_data_is_the_objective_unless_that_takes_long(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"accel_iterations": "4", "accel_replicates": "3", "accel_methods": ["DP-GD"]}
-    (film,) = clouds(run(load("accelerated", **settings), press="accel_run", job="accel_job"))
+    app = run(load("accelerated", **settings), press="accel_run", job="accel_job")
+    (film,) = clouds(app)
     assert film["x"]["title"] == "Weight of feature_1" and film["ground"] and film["raw"]
+    assert SECTION in text(app)
     monkeypatch.setattr(runs, "SECONDS", 0.0)
     (film,) = clouds(run(load("accelerated", accel_seed="1", **settings), press="accel_run", job="accel_job"))
     assert not film["ground"] and not film["raw"]

@@ -31,7 +31,8 @@ HEADING = "Every run, step by step"
 MOVES = "Each dot is one run, the thin line is the way of the first."
 PLAINLY = "Grey: the same update rule without privacy."
 REGION = "Dashes: where about 90 % of the runs should be, by theory."
-GROUND = "Shades: the objective, lowest where they are strongest; what the plane does not show is as at the minimum."
+GROUND = "Shades: the objective, lowest where they are strongest."
+SECTION = "Shades: the objective, lowest where they are strongest; all other parameters are as at the minimum."
 LEFT_OUT = "Of all methods the three that end lowest: choose fewer to see another."
 
 
@@ -62,7 +63,11 @@ def show(panel: Panel, run: Run, trace: Trace, currency: Currency, scenery: Scen
         metric = next(iter(results.metrics(trace).values()), None)
         chosen = _chosen(trace, labels, metric)
         film = _Filmed(run, trace, metric, currency, scenery).film(plane, chosen)
-        words = [*_words(film), *[LEFT_OUT] * (len(chosen) < len(labels)), _privacy(run, trace, film, metric)]
+        words = [
+            *_words(run, film),
+            *[LEFT_OUT] * (len(chosen) < len(labels)),
+            _privacy(run, trace, film, metric),
+        ]
         run.films[look] = clouds.packed(film, *look), " ".join(words)
     film_sent, caption = run.films[look]
     st.subheader(HEADING, anchor=False)
@@ -158,14 +163,15 @@ def _lower(metric: Metric) -> str:
     return words[0].lower() + words[1:]
 
 
-def _words(film: Film) -> list[str]:
+def _words(run: Run, film: Film) -> list[str]:
     """What is drawn."""
+    shades = SECTION if run.experiment.problem.facts().d > 2 else GROUND
     return [
         MOVES,
         *[f"{film.x.title}. {film.y.title}."] * bool(film.corners),
         *[PLAINLY] * any(walk.plainly is not None for walk in film.walks),
         *[REGION] * any(walk.region is not None for walk in film.walks),
-        *[GROUND] * (film.ground is not None),
+        *[shades] * (film.ground is not None),
     ]
 
 
