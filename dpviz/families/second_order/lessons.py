@@ -79,7 +79,8 @@ FLAT = Lesson(
     "curvature can. It went down along the direction that bends most, from a loss of {before[loss]} to {after[loss]}, "
     "in {after[taken]} steps (median). **Flat is not enough: ask for the curvature.** The price: a Hessian has many "
     "entries, and each of them gets noise.",
-    try_it="Lower the budget until the noise of the Hessian hides the way down.",
+    try_it="Lower the budget. It goes down all the same, until the noise is so loud that it no longer knows when it "
+    "has arrived: it takes all the steps that it may.",
     answers=(
         Answer("Hardly any: the noise hides the way down", 0.0, 0.2),
         Answer("Some of them", 0.2, 0.75),
