@@ -226,8 +226,8 @@ def test_numbers_of_a_first_row_are_not_taken_for_names(load: Load, text: str, o
 
 
 def test_names_are_one_line_and_turn_no_text_around(load: Load) -> None:
-    app = analyses(load, [row("\u202eevil\n\u2066 x\t")])
-    assert results(app).index.tolist() == ["evil x"] and "planner_analyses" in settings_of(app)
+    app = analyses(load, [row("\u202eevil\n\u2066 x\t"), row("می\u200cخواهم")])
+    assert results(app).index.tolist() == ["evil x", "می\u200cخواهم"] and "planner_analyses" in settings_of(app)
 
 
 def test_the_columns_of_a_file_take_the_place_of_the_example(load: Load) -> None:

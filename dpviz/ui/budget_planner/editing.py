@@ -13,6 +13,7 @@ from dpviz.experiments.spreadsheets import without_formulas
 from dpviz.ui.controls import Panel
 
 MOST = 20  # rows that count
+JOINERS = "\u200c\u200d"  # not printed, but part of how Persian or Hindi words and some emoji are written
 STEPS_BACK = 50  # that can be undone
 Row = tuple[Any, ...]
 
@@ -185,7 +186,8 @@ def _harmless(cell: Any) -> Any:
     no formula of a spreadsheet: the editor saves its table as it is."""
     if not isinstance(cell, str):
         return cell
-    return without_formulas(" ".join("".join(c if c.isprintable() else " " for c in cell).split()))
+    kept = (c for c in cell if c.isprintable() or c.isspace() or c in JOINERS)
+    return without_formulas(" ".join("".join(kept).split()))
 
 
 def _plain(value: Any) -> Any:
