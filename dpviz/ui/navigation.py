@@ -30,7 +30,7 @@ STYLE = """<style>
 @media (max-width: 1200px) { .stMainBlockContainer { padding-left: 1.5rem; padding-right: 1.5rem; } }
 /* Beside the sidebar there is no room for columns. */
 @media (max-width: 1000px) {
-  .stApp:has([data-testid="stSidebar"][aria-expanded="true"])
+  .stApp:has([data-testid="stSidebar"][data-collapsed="false"])
     .stMain [data-testid="stColumn"]:not([data-testid="stColumn"] [data-testid="stColumn"]) {
     min-width: calc(100% - 1.5rem);
   }

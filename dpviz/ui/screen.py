@@ -18,7 +18,7 @@ export default function ({ data, parentElement, setStateValue }) {
   const look = () => {
     const style = getComputedStyle(block);
     const inside = block.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-    const beside = document.querySelector('[data-testid="stSidebar"][aria-expanded="true"]');
+    const beside = document.querySelector('[data-testid="stSidebar"][data-collapsed="false"]');
     const stacked = window.innerWidth <= (beside ? 1000 : 640);
     const narrow = (stacked ? inside : inside / 2) < data.narrowest;
     if (inside > 0 && narrow !== said) setStateValue("narrow", (said = narrow));

@@ -26,7 +26,7 @@ def card(family: Entry) -> None:
         st.subheader(f"{family.icon} {family.title}", anchor=False)
         st.markdown(family.question)
         st.caption(f"**Guarantee.** {family.guarantee}")
-        _open(f"card_{family.name}", "Try the preset", family)
+        _open(f"card_{family.name}", f"Try {family.title.lower()}", family)
 
 
 def _open(key: str, label: str, page: Entry | str, preset: str = "") -> None:

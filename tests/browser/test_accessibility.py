@@ -76,14 +76,19 @@ def test_a_page_that_turns_dark_while_it_is_open_can_be_read(visit: Visit) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_what_opens_on_a_page_is_for_everybody(visit: Visit, scheme: str) -> None:
-    page = visit("/accelerated", color_scheme=scheme, viewport=PHONE if scheme == "dark" else DESK)
+def test_what_opens_on_a_page_is_for_everybody(visit: Visit) -> None:
+    page = visit("/accelerated", color_scheme="dark")
     done(page)
     for name in ("Pin this run", "Pins as a file", "Copy link", "Words", "Edit Pin 1"):
         page.get_by_role("button", name=name, exact=True).click()
         assert violations(page) == [], name
         page.keyboard.press("Escape")
+
+
+@pytest.mark.slow
+def test_the_tabs_of_a_page_are_for_everybody(visit: Visit) -> None:
+    page = visit("/accelerated", color_scheme="light", viewport=PHONE)
+    done(page)
     for tab in page.get_by_role("tab").all()[1:]:
         tab.click()
         assert violations(page) == [], tab.inner_text()
@@ -113,7 +118,7 @@ def test_an_audit_that_has_run_is_for_everybody(visit: Visit) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_all_that_the_planner_plans_is_for_everybody(visit: Visit, scheme: str) -> None:
     page = visit("/budget_planner", color_scheme=scheme, viewport=PHONE if scheme == "dark" else DESK)
-    for tab in page.get_by_role("tab").all()[1:]:
+    for tab in page.get_by_role("tab").all()[1 if scheme == "dark" else 2 :: 2]:  # each of them once
         tab.click()
         assert violations(page) == [], tab.inner_text()
 
