@@ -52,8 +52,8 @@ def section(problem: LinearProblem, x: np.ndarray, y: np.ndarray) -> Ground:
     (few, across), (many, up) = (_knots(along) for along in (x, y))
     places = np.tile(problem.minimiser, (KNOTS * KNOTS, 1))
     places[:, 0], places[:, 1] = np.tile(few, KNOTS), np.repeat(many, KNOTS)
-    values, *_ = problem.sums(places)
-    return Ground(x, y, up @ values.reshape(KNOTS, KNOTS) @ across.T)
+    values = problem.evaluate({"x": places})["objective"].reshape(KNOTS, KNOTS)
+    return Ground(x, y, up @ values @ across.T)
 
 
 def _knots(along: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,5 +1,7 @@
 """The theory of a cloud: about 90 % of the runs are where the plan says, and the ground is the objective."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,9 @@ def test_below_the_runs_of_a_model_is_its_objective(problem: LinearModel) -> Non
     assert found.raw and found.values.ravel() == pytest.approx(values, abs=0.002 * np.ptp(values))
     assert found.values.min() == found.values[4, 4] == pytest.approx(built.optimum, abs=0.002 * np.ptp(values))
     assert built.evaluate({"x": built.minimiser[None]})["gradient_norm"] < 1e-6
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # where runs have diverged
+        assert np.isfinite(clouds.section(built, 1e38 * x, 1e38 * y).values).all()
 
 
 def test_the_ground_is_the_objective() -> None:
