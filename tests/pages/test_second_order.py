@@ -169,6 +169,9 @@ def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
     assert {walk["label"] for walk in film["walks"]} == set(ended.index) - {"OPT, no privacy"}
     assert not any(walk["places"][0].any() for walk in film["walks"])  # all start in the middle
     assert film["raw"] and film["ground"]
+    for walk in film["walks"]:  # who has ended spends no more
+        after = [spent for step, spent in zip(film["steps"], walk["spent"], strict=True) if step >= walk["last"]]
+        assert len(set(after)) == 1 < len(set(walk["spent"]))
     assert {walk["label"] for walk in film["walks"] if walk["plain"]} == {
         "OPT"
     }  # a method is beside itself, not another

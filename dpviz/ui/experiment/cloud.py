@@ -131,12 +131,15 @@ class _Filmed:
         return [short(median) for median in clouds.held(iterations, quantiles(values)[:, 1], steps)]
 
     def spent(self, label: str, steps: np.ndarray) -> list[str]:
-        """Of the budget, in the currency of the curves; empty where it does not count in that."""
+        """Of the budget, until the method ended, in the currency of the curves; empty where that does not count it."""
         used = spent_curve(self.trace, label, self.run.plans[label], self.currency)
         if not np.isfinite(used).all():
             return []
         symbol = f"{UNITS[self.currency].symbol}\u00a0="  # no line ends before the number
-        return [f"{symbol}\u00a0{short(value)} spent" for value in _until_its_end(used, steps)]
+        return [
+            f"{symbol}\u00a0{short(value)} spent"
+            for value in used[np.minimum(steps, self.trace.lanes[label].iterations[-1])]
+        ]
 
 
 def _once(places: np.ndarray) -> np.ndarray:
