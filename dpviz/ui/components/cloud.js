@@ -246,7 +246,8 @@ function tell(state) {
   state.told = step;
   const number = film.steps[step].toLocaleString("en");
   film.walks.forEach((walk, i) => {
-    const median = film.metric && walk.median[step] ? `median ${film.metric} ${walk.median[step]}` : "";
+    const value = `${walk.runs > 1 ? "median " : ""}${film.metric} ${walk.median[step]}`;
+    const median = film.metric && walk.median[step] ? value : "";
     const outside = beyond(walk, step);
     const edge = outside ? `${outside} of ${walk.runs} beyond the frame` : "";
     const ended = film.steps[step] > walk.last ? `ended at step ${walk.last.toLocaleString("en")}` : "";
