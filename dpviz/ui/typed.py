@@ -5,9 +5,7 @@ begin anew when the numbers have changed otherwise, and only then: what is drawn
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 Numbers = tuple[float, ...]
@@ -32,40 +30,42 @@ def table(
     part: str,
     numbers: Numbers,
     names: Sequence[str],
-    label: str,
     take: Callable[[Numbers, int], Numbers],
     *,
     heading: str,
-    column: Any,
-    alt: str,
+    limits: tuple[float, float],
+    help: str,
 ) -> None:
     """A table of the numbers, one in each row, to type in.
 
-    names : of the rows, which `heading` stands above. label : of the column of numbers, `column` how it is edited.
-    take : what becomes of numbers that were typed (an empty cell is 0) into this row at last: it sets the control, and
-        returns the numbers that this made. Called before the page is drawn, so that the control is drawn with them:
-        what the browser says of the control may be older than what was typed.
-    """
-    editor, base = f"{part}_{edition(part, numbers)}", f"{part}_base"
-    if editor not in st.session_state:
-        st.session_state[base] = numbers
-    frame = pd.DataFrame({label: st.session_state[base]}, index=list(names))
+    Each is an input of its own: the cells of Streamlit's editor lose what is typed while a rerun arrives.
 
-    def typed() -> None:
-        cells = dict(enumerate(st.session_state[base]))
-        done = st.session_state[editor]["edited_rows"]
-        cells |= {row: float(cell[label] or 0.0) for row, cell in done.items() if label in cell}
-        wanted = tuple(cells.values())
-        if take(wanted, list(done)[-1] if done else 0) == wanted:
+    names : of the rows. heading : above the numbers. limits, help : of each. take : what becomes of numbers of which
+    one was typed in this row: it sets the control, and returns the numbers that this made. Called before the page is
+    drawn, so that the control is drawn with them: what the browser says of the control may be older than what was
+    typed.
+    """
+    keys = [f"{part}_{edition(part, numbers)}_{row}" for row in range(len(numbers))]
+
+    def typed(row: int) -> None:
+        wanted = tuple(float(st.session_state[key]) for key in keys)
+        if take(wanted, row) == wanted:
             remember(part, wanted)  # else the table has to take what was made of them
 
-    st.data_editor(
-        frame.rename_axis(heading),
-        key=editor,
-        column_config={label: column},
-        alt=alt,
-        on_change=typed,
-    )
+    st.caption(heading, help=help)
+    for row, (name, key, number) in enumerate(zip(names, keys, numbers, strict=True)):
+        left, right = st.columns([2, 3], gap="small", vertical_alignment="center", wrap=False)
+        left.markdown(name)
+        right.number_input(
+            f"{heading}: {name}",
+            *limits,
+            value=st.session_state.setdefault(f"{key}_born", number),
+            step=0.01,
+            key=key,
+            label_visibility="collapsed",
+            on_change=typed,
+            args=(row,),
+        )
 
 
 def _state(part: str) -> str:

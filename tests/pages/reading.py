@@ -2,12 +2,12 @@
 
 import base64
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 
 from tests.films import unpacked
@@ -59,18 +59,21 @@ def number(text: str) -> float:
     return float(f"{mantissa.rstrip('×') or 1}e{exponent.translate(str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789'))}")
 
 
-def type_into(
-    app: AppTest, editor: Any, cells: Mapping[int, Mapping[str, Any]], stale: Mapping[str, str] | None = None
-) -> AppTest:
-    """Send what a browser sends when cells of a table, {row: {column: value}}, have been typed: all since the table was
-    drawn, and the value of every control. stale : texts, by key, that it has not replaced by the newer ones yet."""
+def typed(app: AppTest, part: str) -> list[Any]:
+    """The inputs of a table of numbers, from its first row on."""
+    return [box for box in app.number_input if re.fullmatch(rf"{part}_\d+_\d+", box.key or "")]
+
+
+def type_into(app: AppTest, part: str, numbers: Mapping[int, float], stale: Mapping[str, str] | None = None) -> AppTest:
+    """Type numbers into rows of such a table. stale : texts, by key, that the browser has not replaced by the newer
+    ones yet when it sends them."""
+    for row, value in numbers.items():
+        typed(app, part)[row].set_value(value)
     states = app._tree.get_widget_states()
     olds = {app.text_input(key=key).id: value for key, value in (stale or {}).items()}
     for state in states.widgets:
         if state.id in olds:
             state.string_value = olds[state.id]
-    edited = json.dumps({"edited_rows": cells, "added_rows": [], "deleted_rows": []})
-    states.widgets.append(WidgetState(id=editor.proto.id, string_value=edited))
     app._run(states)
     assert not app.exception and not app.error
     return app

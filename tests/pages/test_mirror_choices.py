@@ -10,7 +10,7 @@ from dpviz.numbers import short
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP
 from dpviz.problems.group_loss import GroupLoss
 from tests.pages.mirror import PAGE, SMALL_GAME, TINY, open_problem, open_tab
-from tests.pages.reading import Load, chart, charts, lines, link, run, said, table, text, type_into
+from tests.pages.reading import Load, chart, charts, lines, link, run, said, table, text, type_into, typed
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 CERTIFIED = ["Vertex sampling", "Vertex sampling, certified"]
@@ -61,14 +61,14 @@ def test_a_split_of_ones_own_is_told_at_once(load: Load) -> None:
     app.select_slider(key="mirror_share_x_again").set_value(0.8).run()
     assert app.number_input(key="mirror_share_x").value == 0.8 and "mirror_share_x=0.8" in link(app)
     told(share_x=0.8)
-    type_into(app, app.data_editor[0], {1: {"Share, %": 70.0}})
+    type_into(app, "mirror_share_x_table", {1: 70.0})
     assert app.number_input(key="mirror_share_x").value == 0.3
-    assert app.data_editor[0].value["Share, %"].tolist() == [30.0, 70.0]  # the other player has the rest
-    type_into(app, app.data_editor[0], {0: {"Share, %": 64.0}})
+    assert [box.value for box in typed(app, "mirror_share_x_table")] == [30.0, 70.0]  # the other player has the rest
+    type_into(app, "mirror_share_x_table", {0: 64.0})
     told(share_x=0.64)
     app.button(key="mirror_split_Best by the bound").click().run()
     told(split="bound")
-    assert not app.data_editor and "Every method takes the split" in text(app)
+    assert not typed(app, "mirror_share_x_table") and "Every method takes the split" in text(app)
     app.button(key="mirror_split_Even").click().run()
     told()
     assert app.number_input(key="mirror_share_x").value == 0.5 and not app.exception and not app.error

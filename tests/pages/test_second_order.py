@@ -302,7 +302,7 @@ def test_a_split_of_ones_own_is_told_at_once(load: Load) -> None:
     app.select_slider(key="second_hessian_share_again").set_value(0.8).run()
     assert app.number_input(key="second_hessian_share").value == 0.8 and "second_hessian_share=0.8" in link(app)
     told(hessian_share=0.8)
-    type_into(app, app.data_editor[0], {1: {"Share, %": 30.0}})  # of gradients
+    type_into(app, "second_hessian_share_table", {1: 30.0})  # of gradients
     assert app.number_input(key="second_hessian_share").value == 0.7
     app.button(key="second_split_Soonest green").click().run()
     told(hessian_share=(chosen := app.number_input(key="second_hessian_share").value))

@@ -106,14 +106,11 @@ def _table(knots: drawn.Knots) -> None:
     typed.table(
         TABLE,
         knots,
-        [f"{100 * place:g} %" for place in PLACES],
-        POWER,
+        [f"{100 * place:g} % of the run" for place in PLACES],
         _typed,
-        heading="Of the run",
-        column=st.column_config.NumberColumn(
-            min_value=-drawn.LIMIT, max_value=drawn.LIMIT, step=0.01, help="Of the noise: 1 is ten times as much."
-        ),
-        alt="The six numbers of your own schedule",
+        heading=POWER,
+        limits=(-drawn.LIMIT, drawn.LIMIT),
+        help="Of the noise: 1 is ten times as much.",
     )
 
 

@@ -19,7 +19,7 @@ def starts(panel: Panel, splits: Mapping[str, Mapping[str, Any]]) -> None:
             st.button(name, key=panel.key(f"split_{name}"), on_click=panel.write, args=(settings,))
 
 
-def table(panel: Panel, control: Control, share: float, names: Sequence[str], heading: str, alt: str) -> None:
+def table(panel: Panel, control: Control, share: float, names: Sequence[str]) -> None:
     """The same share to type, of either of two parts: the other one gets the rest.
 
     control : the share of the first of them. names : of both.
@@ -38,13 +38,10 @@ def table(panel: Panel, control: Control, share: float, names: Sequence[str], he
         panel.key(f"{control.name}_table"),
         percent(share),
         names,
-        SHARE,
         take,
-        heading=heading,
-        column=st.column_config.NumberColumn(
-            min_value=round(100 * low, 2), max_value=round(100 * high, 2), step=0.01, help="The other gets the rest."
-        ),
-        alt=alt,
+        heading=SHARE,
+        limits=(round(100 * low, 2), round(100 * high, 2)),
+        help="The other one gets the rest.",
     )
 
 

@@ -50,7 +50,7 @@ def show(panel: Panel, shown: PlanView) -> None:
         if own is not None:
             panel.again(SHARE_X, own)
             with st.expander("As a table"):
-                own_split.table(panel, SHARE_X, own, NAMES, "Player", "Your split: the share of each player")
+                own_split.table(panel, SHARE_X, own, NAMES)
         elif found:
             st.markdown(TAKEN)
     with left:

@@ -85,7 +85,7 @@ def _controls(panel: Panel, method: NonconvexMethod, found: Compared) -> None:
     share = float(getattr(method, HESSIAN_SHARE.name))
     panel.again(HESSIAN_SHARE, share)
     with st.expander("As a table"):
-        own_split.table(panel, HESSIAN_SHARE, share, NAMES, "Release", "Your split: the share of each kind of release")
+        own_split.table(panel, HESSIAN_SHARE, share, NAMES)
 
 
 def _search(method: NonconvexMethod, plan: Plan) -> None:
