@@ -12,7 +12,7 @@ from dpviz.experiments.pins import Pin
 from dpviz.families.accelerated import presets
 from dpviz.families.mirror_descent.presets import PRESETS as GAMES
 from dpviz.plots.ghosts import OPACITY
-from dpviz.ui import families
+from dpviz.ui import families, visitors
 from tests.pages.reading import Load, run, text
 
 SETTINGS = {"uniform_rows": "500", "iterations": "5", "replicates": "2"}
@@ -82,6 +82,19 @@ def test_a_pin_stays_through_other_pages_and_is_in_the_link(load: Load) -> None:
     assert not listed(app)
     app.switch_page("pages/accelerated.py").run()
     assert not app.exception and len(listed(app)) == 1 and ghosts(app)
+
+
+def test_a_tab_that_was_loaded_again_on_another_page_has_its_pins(load: Load) -> None:
+    """What the tab remembers of them comes back with it; a link brings those of its own page only."""
+    app = press(run(load("accelerated", **TINY)), "accel_pin")
+    remembered = app.session_state[visitors.KEY].notes["accel_pins"]
+    assert remembered == app.session_state["accel_pins"]
+    again = load("mirror_descent")
+    again.session_state[visitors.KEY].notes["accel_pins"] = remembered
+    again.switch_page("pages/compare.py").run()
+    assert not again.exception and linked(again) == [remembered[0].pin.to_link()]
+    again.switch_page("pages/accelerated.py").run()
+    assert not again.exception and len(listed(again)) == 1 and again.session_state["accel_pins"] == remembered
 
 
 def test_a_pin_with_other_axes_is_said_not_to_be_drawn(load: Load) -> None:

@@ -69,6 +69,7 @@ def test_a_pin_of_a_file_holds_no_table_is_in_no_link_and_in_no_file() -> None:
     pinned = press(app)
     assert "stays in this session" in " ".join(found.value for found in app.markdown)
     assert "pin" not in app.query_params and app.session_state["linked"] == {}
+    assert app.session_state["visitor"].notes["p_pins"] == ()
     assert not app.get("download_button") and '"pins": []' in pins.to_file([pinned.pin])
     sizes = [part.nbytes for ghost in pinned.drawn.ghosts for part in (ghost.x, ghost.y)]  # type: ignore[union-attr]
     assert max(sizes) <= 8 * 5  # four steps and the start, of a table of 40 rows

@@ -57,8 +57,9 @@ class Pinned:
 
 
 def of(page: str) -> tuple[Pinned, ...]:
-    """The pins of the page with this prefix."""
-    found: tuple[Pinned, ...] = st.session_state.get(f"{page}_{_PINS}", ())
+    """The pins of the page with this prefix; of a tab that was loaded again, those that it had."""
+    key = f"{page}_{_PINS}"
+    found: tuple[Pinned, ...] = st.session_state.get(key, visitors.here().notes.get(key, ()))
     return found
 
 
@@ -68,7 +69,7 @@ def arrive(panel: Panel, known: Known) -> None:
     known : whether the page could have made a run.
     """
     if panel.key(_PINS) not in st.session_state:
-        _keep(panel.page, ())
+        st.session_state[panel.key(_PINS)] = of(panel.page)
         take(linked(MOST), {panel.page: known}, panel.page)
     address(panel, of(panel.page))
 
@@ -204,8 +205,10 @@ def files(page: str, kept: Sequence[Pinned], places: Mapping[str, Known]) -> Non
 
 
 def _keep(page: str, kept: Sequence[Pinned]) -> None:
-    """These are the pins now; the picture is to be drawn anew."""
-    st.session_state[f"{page}_{_PINS}"] = tuple(kept)
+    """These are the pins now; the picture is to be drawn anew. The tab remembers those that are not about a file."""
+    key = f"{page}_{_PINS}"
+    st.session_state[key] = tuple(kept)
+    visitors.here().notes[key] = tuple(one for one in kept if one.pin.travels)
     st.session_state.pop(f"{page}_picture", None)
 
 
