@@ -57,8 +57,8 @@ def released(budget: Budget, unit: str, replicates: int) -> str:
 def protects(unit: str) -> str:
     """Who is protected, from a problem's unit of protection."""
     return (
-        f"{unit[0].upper()}{unit[1:]}: that is the difference between two data sets that the guarantee hides. The "
-        "number of rows n is public. If one person has several rows, each row is protected, not the person."
+        f"{unit[0].upper()}{unit[1:]}: that is how neighbouring data sets differ. If one person has several rows, each "
+        "row is protected, not the person."
     )
 
 

@@ -67,7 +67,7 @@ _GUARANTEES = (
         "Two data sets that differ in one replaced row; how many rows there are is public.",
         "D ~ D′: the same n, and Dᵢ ≠ D′ᵢ for one i",
         "experiments.audit.Neighbours",
-        ("neighbouring", "neighbours", "one row replaced", "replace-one"),
+        ("neighbouring data sets", "neighbouring", "neighbours", "one row replaced", "replace-one"),
     ),
     Term(
         "profile",

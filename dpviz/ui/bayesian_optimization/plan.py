@@ -29,8 +29,8 @@ def protected(problem: TuningSpecification) -> str:
     """Who is protected."""
     unit = problem.unit
     return (
-        f"{unit[0].upper()}{unit[1:]}: that is the difference between two data sets that the guarantee hides. All rows "
-        "of a user count as one, by their mean. The number of users n is public."
+        f"{unit[0].upper()}{unit[1:]}: that is how neighbouring data sets differ. All rows of a user count as one, by "
+        "their mean. The number of users n is public."
     )
 
 
