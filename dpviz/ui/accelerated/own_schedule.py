@@ -18,7 +18,7 @@ from dpviz.ui.experiment.plan import PlanView
 PREFIX = "accel"
 FIELD = "knots"
 HANDLES, TABLE = (f"{PREFIX}_own_{name}" for name in ("handles", "table"))
-POWER = "Power of ten"
+POWER = "Power of ten, by percent of the steps"
 ACROSS = Ruler("Percent of the steps", 0.0, 100.0, False)
 UP = Ruler("Noise, relative", -drawn.LIMIT, drawn.LIMIT, True)
 PLACES = tuple(np.linspace(0, 1, len(drawn.EVEN)).tolist())
@@ -106,7 +106,7 @@ def _table(knots: drawn.Knots) -> None:
     typed.table(
         TABLE,
         knots,
-        [f"{100 * place:g} % of the run" for place in PLACES],
+        [f"{100 * place:g} %" for place in PLACES],
         _typed,
         heading=POWER,
         limits=(-drawn.LIMIT, drawn.LIMIT),
