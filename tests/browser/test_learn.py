@@ -48,7 +48,7 @@ def test_a_lesson_by_keyboard_alone(visit: Visit) -> None:
     expect(page).to_have_url(re.compile("lesson=steps&step=3"))
     ready(page)
     page.keyboard.press("ArrowRight")
-    expect(page.get_by_text("Try it yourself.")).to_be_visible()
+    expect(page.get_by_role("button", name="Try it yourself")).to_be_visible()
     ready(page)
     page.keyboard.press("ArrowLeft")
     expect(page.get_by_text("Step 3 of 4")).to_be_visible()

@@ -74,8 +74,8 @@ def _words(lesson: Lesson, step: int, before: Side, after: Side) -> None:
         _verdict(lesson, before, after)
     else:
         st.markdown(lesson.told(lesson.why, before, after))
-        st.markdown(f"**Try it yourself.** {lesson.told(lesson.try_it, before, after)}")
-        if st.button("Open these settings", key="learn_try", icon=":material/tune:"):
+        st.markdown(lesson.told(lesson.try_it, before, after))
+        if st.button("Try it yourself", key="learn_try", icon=":material/tune:"):
             _open(lesson)
 
 
