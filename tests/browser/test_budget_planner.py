@@ -93,6 +93,7 @@ def test_a_link_restores_the_open_tab_its_controls_and_the_edited_table(visit: V
     expect(metric(other, "Smallest budget")).to_have_text(smallest)
 
 
+@pytest.mark.slow
 def test_downloads_hold_what_is_shown(visit: Visit) -> None:
     page = visit("/budget_planner?planner_rows=1000&planner_batch_fraction=0.1&planner_tabs=What+accounting+saves")
     with page.expect_download() as found:

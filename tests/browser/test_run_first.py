@@ -89,6 +89,7 @@ def test_a_preset_from_the_menu_switches_and_its_run_starts_by_itself(visit: Vis
     expect(page.get_by_text("Settings changed since this run")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_zoom_on_the_live_picture_is_kept_while_a_slider_moves(visit: Visit) -> None:
     page = visit("/accelerated")
     done(page)
