@@ -1,6 +1,7 @@
 """The runner: a bounded number of jobs at a time, each of which ends in a state that can be shown."""
 
 import threading
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -46,7 +47,7 @@ GATES: dict[int, Gate] = {}
 
 
 class Held(Algorithm[Problem, Facts]):
-    """Waits at a gate after its first snapshot, then runs on without end, or fails."""
+    """Waits at a gate after its first snapshot, then goes on for ten seconds and more, or fails."""
 
     title = "Held"
     gate: int
@@ -65,6 +66,7 @@ class Held(Algorithm[Problem, Facts]):
             raise ZeroDivisionError("secret row 17")
         for t, event in enumerate(plan.events, 1):
             mechanisms.batch(event)
+            time.sleep(1e-3)  # a test that is late on a busy machine still finds it running
             yield Snapshot(t, {"x": np.ones((mechanisms.replicates, 2))})
 
 
