@@ -62,6 +62,7 @@ def configure() -> None:
 def build() -> StreamlitPage:
     """Draw the menu and return the page to run."""
     global _built
+    polls.mended()
     page = st.navigation(
         {
             "": [
@@ -82,7 +83,6 @@ def build() -> StreamlitPage:
     st.html(STYLE)
     appearance.readable()
     presenting.begin()
-    polls.mended()
     screen.watch(appearance.theme())
     visitors.here().drawn()
     tab.remember()

@@ -1,4 +1,4 @@
-"""Two faults of Streamlit's, mended: what a request that comes in the wrong moment costs.
+"""Faults of Streamlit's, mended: what a request that comes in the wrong moment costs.
 
 Where the script of a page has ended and its last messages have not left yet, as on a busy server, a request makes
 Streamlit start another run and forget what the one before had still to say: a page stays half drawn, or a control
@@ -7,10 +7,15 @@ Here, requests wait until those messages have left, in their order.
 
 Such a poll also says what the browser takes the controls for. Where it has not come to drawing the values that a preset
 has set, they would be taken back. What a visitor changes is always a request of its own: here, a poll says nothing.
+
+A tab that has not heard yet which page it shows names it by its address. If its first page takes long, as on a server
+that has just been started, it may ask once more, and where the page has been drawn by then, Streamlit takes the request
+for one of another page: settings that a link brought are dropped. Here, it is one of the page that it names.
 """
 
 import asyncio
 from functools import wraps
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from streamlit.proto.ClientState_pb2 import ClientState
@@ -31,8 +36,10 @@ def mended() -> None:
 @wraps(_ask)
 def _patient(session: AppSession, asked: ClientState | None) -> None:
     """As Streamlit's, in whose event loop it is called."""
-    if asked is not None and asked.is_auto_rerun:
-        asked.ClearField("widget_states")
+    if asked is not None:
+        asked.page_script_hash = _page_of(session, asked)
+        if asked.is_auto_rerun:
+            asked.ClearField("widget_states")
     if session in _waiting:
         _waiting[session].append(asked)
     elif _has_more_to_say(session):
@@ -40,6 +47,17 @@ def _patient(session: AppSession, asked: ClientState | None) -> None:
         asyncio.get_running_loop().call_later(SOON, _later, session, LOOKS)
     else:
         _ask(session, asked)
+
+
+def _page_of(session: AppSession, asked: ClientState) -> str:
+    """What Streamlit calls the page that a request is for; as the request says, where the menu does not know better."""
+    pages = session._pages_manager.get_pages()
+    if asked.page_script_hash not in pages or asked.page_script_hash == session._pages_manager.main_script_hash:
+        name = asked.page_name or urlsplit(asked.context_info.url).path.rpartition("/")[2]
+        for key, page in pages.items():
+            if name and page.get("url_pathname") == name:
+                return key
+    return asked.page_script_hash
 
 
 def _later(session: AppSession, looks: int) -> None:

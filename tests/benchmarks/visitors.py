@@ -53,7 +53,7 @@ class Visitor:
             ping_interval=None,
         )
         self._reader = asyncio.create_task(self._read())
-        await self._drawn(lambda message: setattr(message.rerun_script, "page_name", self.page))
+        await self.ask_by_address()
         return self
 
     async def __aexit__(
@@ -97,6 +97,11 @@ class Visitor:
         self.controls.clear()
         self.texts.clear()
         return await self._drawn()
+
+    async def ask_by_address(self) -> float:
+        """Ask as a tab that has not heard yet which page it shows; returns the seconds until it was drawn."""
+        self._script = ""
+        return await self._drawn(lambda message: setattr(message.rerun_script, "page_name", self.page))
 
     async def until(self, seen: Callable[[Self], bool], seconds: float = PATIENCE) -> float:
         """Wait until something is there; returns the seconds that it took."""

@@ -9,6 +9,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dpviz.ui.families import FAMILIES
+from tests.apart import apart
+from tests.benchmarks.visitors import Visitor
 from tests.browser.conftest import SECONDS, Visit, ready, shared_link
 from tests.browser.serving import Server, serve
 
@@ -151,3 +153,15 @@ def test_what_could_not_be_read_of_an_address_is_said_where_it_covers_no_button(
     ready(page)
     run = page.get_by_role("button", name="Run", exact=True).bounding_box()
     assert run is not None and words is not None and words["y"] > 500 > run["y"] + run["height"]
+
+
+def test_a_tab_that_asks_for_its_first_page_twice_keeps_its_settings(server: Server) -> None:
+    """As one does that waited long, whose second request comes when the page has been drawn."""
+
+    async def visits() -> None:
+        async with Visitor(server.url, "accelerated", accel_iterations="20", accel_replicates="3") as visitor:
+            await visitor.ask_by_address()
+            assert visitor.query == {"accel_iterations": "20", "accel_replicates": "3"}
+            assert visitor.controls["Steps T, exact value"].value == 20
+
+    apart(visits())
