@@ -78,8 +78,9 @@ class Advice:
         )
 
 
-def advice(facts: ValueFacts, budget: Budget, radius: float | None = None) -> Advice:
-    """The options for these facts and this budget. radius : r, if not that of the facts. UserError under pure ε."""
+def advice(facts: ValueFacts, budget: Budget, radius: float | None = None, most: int | None = None) -> Advice:
+    """The options for these facts and this budget. radius : r, if not that of the facts. most : steps, if not any
+    number of them. UserError under pure ε."""
     setting = Setting(
         facts.n,
         facts.d,
@@ -92,9 +93,10 @@ def advice(facts: ValueFacts, budget: Budget, radius: float | None = None) -> Ad
     )
     found: list[Option] = []
     for kind, sums, follows in REDUCED:
-        best = theory.best_reduced(replace(setting, kind=kind, follows=follows), sums)
+        best = theory.best_reduced(replace(setting, kind=kind, follows=follows), sums, most=most)
         found.append(Option(kind, facts.d, sums, best, follows))
     kinds: tuple[tuple[Literal["iid", "orthonormal"], int], ...] = (("iid", 1), ("orthonormal", facts.d))
     for kind, count in kinds:
-        found.append(Option(kind, count, None, theory.best_naive(replace(setting, kind=kind, count=count))))
+        best = theory.best_naive(replace(setting, kind=kind, count=count), most=most)
+        found.append(Option(kind, count, None, best))
     return Advice(tuple(sorted(found, key=lambda one: one.best.bound)), facts.lipschitz, facts.exact)

@@ -159,13 +159,15 @@ class VarianceReduced(Conversion):
         first, later = self.changes(facts, layout)[:2]
         return theory.factorisation(sums or self.sums, layout.length, float(first / later))
 
-    def _notes(self, facts: ValueFacts, layout: Layout) -> tuple[str, ...]:
-        notes = [*super()._notes(facts, layout)]
+    def _notes(self, facts: ValueFacts, layout: Layout, private: bool) -> tuple[str, ...]:
+        notes = [*super()._notes(facts, layout, private)]
         if not facts.exact:
             notes.append(
                 "Values may move faster than L times the distance here. Clipping bounds what a row can change, but "
                 "changes of the gradient are then underestimated: the naive oracle suffers less."
             )
+        if not private:  # then there is no noise to compare
+            return tuple(notes)
         changes = self.changes(facts, layout)[: layout.length]
         if self.sums in ("tree", "honaker"):
             own, plain = (

@@ -27,6 +27,7 @@ from dpviz.problems.directions import Directions, Kind
 from dpviz.problems.value_problem import ValueFacts, ValueProblem
 from dpviz.specification import choice, number, switch
 
+MOST_STEPS = 20_000  # that may be set
 Oracle = Callable[[int, np.ndarray, Path], Parts[np.ndarray]]  # step, replicates (R',) and where they are; (R', d)
 
 
@@ -49,7 +50,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS, NOISY_NORM)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or more rows."
     iterations: int = number(
-        640, 2, 20_000, label="Steps", symbol="K T", scale="log", help="Of all epochs; in whole epochs, one at least."
+        640, 2, MOST_STEPS, label="Steps", symbol="K T", scale="log", help="Of all epochs; in whole epochs, one at least."
     )
     epoch_length: int = number(
         16, 2, 1024, label="Steps per epoch", symbol="T", scale="log", help="An epoch gives one average of its points."
@@ -169,12 +170,12 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
                 "stationarity_radius": self.stationarity_radius(facts, layout),
                 "reach": theory.reach(layout.length, layout.epochs, layout.move, self.fresh_start),
             },
-            notes=self._notes(facts, layout),
+            notes=self._notes(facts, layout, budget.private),
             **self._priced(facts, budget, layout, planning.total_mu(budget, facts)),
             step_size=np.full(layout.steps, layout.step_size),
         )
 
-    def _notes(self, facts: ValueFacts, layout: Layout) -> tuple[str, ...]:
+    def _notes(self, facts: ValueFacts, layout: Layout, private: bool) -> tuple[str, ...]:
         if layout.steps == self.iterations:
             return ()
         return (f"{short(layout.steps)} of {short(self.iterations)} steps: epochs are whole.",)

@@ -21,7 +21,7 @@ from dpviz.privacy.accounting.closed_forms import gdp_epsilon, zcdp_epsilon
 PARTS = (
     ("way to go", style.PALETTE["private"], ""),
     ("learner's regret", style.PALETTE["theory"], "/"),
-    ("oracle's error, twice", style.PALETTE["second"], "x"),
+    ("oracle's error", style.PALETTE["second"], "x"),
 )
 BOUND = "Bound on ‖∇F(w̄)‖ within r + R_w"
 ERRORS = 2.0  # standard errors on both sides
@@ -133,7 +133,8 @@ def bound_parts(bounds: Mapping[str, Bound], lipschitz: float, *, height: int = 
     each = [(one.travel, one.regret, one.oracle) for one in (bounds[name] for name in names)]
     traces = [_bars(names, np.array([parts[i] for parts in each]), *look) for i, look in enumerate(PARTS)]
     totals = [f"{name} {short(bounds[name].total)}" for name in bounds]
-    notes = [f"in all: {', '.join(totals)}", f"beyond the line at L = {short(lipschitz)} a bound says nothing"]
+    pairs = [", ".join(totals[at : at + 2]) for at in range(0, len(totals), 2)]  # one line each, on a phone, too
+    notes = [f"in all: {pairs[0]}", *pairs[1:], f"beyond the line at L = {short(lipschitz)} a bound says nothing"]
     frame = style.layout(BOUND, "", notes=notes, legend_entries=len(PARTS), height=height)
     frame["xaxis"] |= {"rangemode": "tozero"}
     frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}

@@ -12,7 +12,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import advice, planning, theory
 from dpviz.families.zeroth_order.advice import Advice
 from dpviz.families.zeroth_order.algorithms import VarianceReduced
-from dpviz.families.zeroth_order.conversion import Conversion
+from dpviz.families.zeroth_order.conversion import MOST_STEPS, Conversion
 from dpviz.families.zeroth_order.theory import Bound, Setting
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.black_box import WANTED, BentValley, PhaseRetrieval, Votes
@@ -45,7 +45,8 @@ def outlook(experiment: Experiment, plans: Mapping[str, Plan]) -> Outlook:
     facts = next(iter(plans.values())).facts
     assert isinstance(facts, ValueFacts)
     try:
-        advised, mu = advice.advice(facts, experiment.budget), planning.total_mu(experiment.budget, facts)
+        advised = advice.advice(facts, experiment.budget, most=MOST_STEPS)
+        mu = planning.total_mu(experiment.budget, facts)
     except UserError:
         advised, mu = None, None
     methods = {

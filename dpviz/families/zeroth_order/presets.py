@@ -60,9 +60,6 @@ def _compared(
     )
 
 
-MOST_STEPS = int(next(control.high for control in Naive.controls() if control.name == "iterations") or 0)
-
-
 def label_of(option: Option) -> str:
     """The method that an option of the advice stands for."""
     if option.sums is None:

@@ -217,23 +217,30 @@ class Best:
     batch: int
 
 
-def best_reduced(setting: Setting, sums: Sums | Literal["published"], lengths: tuple[int, ...] = LENGTHS) -> Best:
+def best_reduced(
+    setting: Setting, sums: Sums | Literal["published"], lengths: tuple[int, ...] = LENGTHS, most: int | None = None
+) -> Best:
     """Over T × K, D = r/T, half of an epoch's rows for its first step. Optimal sums are taken for the normalised
-    square root, which is as good to 3 % and needs no search."""
+    square root, which is as good to 3 % and needs no search. most : steps of all epochs, one epoch at least."""
     table: Sums | Literal["published"] = "normalised" if sums in ("optimal", "normalised") else sums
-    T = np.array(lengths)[:, None]
+    T, K = _grid(max(1, setting.n / 2), lengths, most)
     variance = np.array([mean_variance(table, length) for length in lengths])[:, None]
-    K = np.unique(np.rint(np.geomspace(1, max(1, setting.n / 2), _EPOCHS)).astype(int))[None]
     bound, first, batch = reduced_grid(setting, setting.n // K, K, T, variance)
     return _best(bound, T, K, first, batch)
 
 
-def best_naive(setting: Setting, lengths: tuple[int, ...] = LENGTHS) -> Best:
+def best_naive(setting: Setting, lengths: tuple[int, ...] = LENGTHS, most: int | None = None) -> Best:
     """The same for the naive oracle, whose batches are all alike."""
-    T = np.array(lengths)[:, None]
-    K = np.unique(np.rint(np.geomspace(1, setting.n, _EPOCHS)).astype(int))[None]
+    T, K = _grid(setting.n, lengths, most)
     bound, batch = naive_grid(setting, setting.n // K, K, T)
     return _best(bound, T, K, batch, batch)
+
+
+def _grid(epochs: float, lengths: tuple[int, ...], most: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """T (t, 1), and K (t, k) up to that many epochs and steps."""
+    T = np.array(lengths)[:, None]
+    K = np.unique(np.rint(np.geomspace(1, epochs, _EPOCHS)).astype(int))[None]
+    return T, np.broadcast_to(K, (len(T), K.size)) if most is None else np.minimum(K, np.maximum(1, most // T))
 
 
 def reduced_grid(
@@ -272,7 +279,7 @@ def naive_grid(setting: Setting, per: np.ndarray, K: np.ndarray, T: np.ndarray) 
 def _best(bound: np.ndarray, T: np.ndarray, K: np.ndarray, first: np.ndarray, batch: np.ndarray) -> Best:
     i, j = np.unravel_index(int(bound.argmin()), bound.shape)
     rows = (int(np.broadcast_to(sizes, bound.shape)[i, j]) for sizes in (first, batch))
-    return Best(float(bound[i, j]), int(T[i, 0]), int(K[0, j]), *rows)
+    return Best(float(bound[i, j]), int(T[i, 0]), int(K[i, j]), *rows)
 
 
 def crossover(sums: Sums | Literal["published"], length: int, follows: bool = False) -> float:

@@ -91,7 +91,7 @@ def _options(found: Outlook) -> None:
     show_table(rows, style=explain.readable, alt="Of every option: its smallest bound, and the epochs that have it")
     only = "" if found.facts.exact else "These would hold if values moved by no more than L times the distance. "
     st.caption(
-        f"The smallest bound over all T and K. {only}From L = {short(found.facts.lipschitz)} on a bound says nothing; "
+        f"The smallest bound over all T and K that may be set. {only}From L = {short(found.facts.lipschitz)} on a bound says nothing; "
         f"runs may do much better than it. {SETTINGS_ONLY}"
     )
 
@@ -105,7 +105,7 @@ def _apply(option: Option) -> None:
         "directions_per_row": None,
         "sums": option.sums if label == presets.PUBLISHED and option.sums else BY_NAME,
         "epoch_length": option.best.length,
-        "iterations": option.best.length * min(option.best.epochs, presets.MOST_STEPS // option.best.length),
+        "iterations": option.best.length * option.best.epochs,
         "travel": 1.0,
         "first_share": 0.5,
         "follow_moves": option.follows,

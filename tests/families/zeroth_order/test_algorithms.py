@@ -117,6 +117,7 @@ def test_notes_say_which_sums_or_oracle_would_be_better() -> None:
     assert any("naive oracle" in note for note in VarianceReduced().plan(votes, MU).notes)
     assert not any("naive oracle" in note for note in Naive().plan(votes, MU).notes)
     assert any("tree" in note for note in VarianceReduced().plan(MODEL.facts(), MU).notes)
+    assert not VarianceReduced().plan(MODEL.facts(), NoPrivacy()).notes, "there is no noise"
     long = VarianceReduced(iterations=600, epoch_length=600, sums="optimal").plan(MODEL.facts(), MU)
     assert any("normalised" in note and "within 3 %" in note for note in long.notes)
     few = VarianceReduced(iterations=600, epoch_length=600, sums="optimal", first_share=0.2).plan(MODEL.facts(), MU)

@@ -105,8 +105,34 @@ def test_the_parts_of_a_bound_are_stacked_beside_the_line_at_which_it_says_nothi
     total = sum(bars.x[list(bars.y).index(presets.PUBLISHED)] for bars in figure.data)
     assert total == pytest.approx(found.bounds[presets.PUBLISHED].total, rel=1e-5)
     assert figure.layout.barmode == "stack" and figure.layout.shapes[0].x0 == 1.0
-    assert "beyond the line at L = 1 a bound says nothing" in figure.layout.annotations[0].text
+    lines = figure.layout.annotations[0].text.split("<br>")
+    assert lines[-1] == "beyond the line at L = 1 a bound says nothing"
+    assert max(map(len, lines)) < 50, "on a phone, small print of 60 letters is cut off"
     assert "No bound is known" in in_words(figures.bound_parts({}, 1.0))
+
+
+def test_no_part_of_a_bound_is_called_twice_an_error_that_averages_out() -> None:
+    """Over running sums the third part is 2 e, over fresh estimates e/√T: one word for both."""
+    found = outlook(DEFAULT, DEFAULT.plans()).bounds
+    sums, fresh = found[presets.PUBLISHED], found[presets.FRESH]
+    assert sums.oracle == 2 * sums.error and fresh.oracle == pytest.approx(fresh.error / 4)
+    assert figures.PARTS[2][0] == "oracle's error" and "twice in running sums" in texts.PARTS
+
+
+def test_what_is_advised_keeps_its_bound_where_steps_are_limited() -> None:
+    """200,000 rows, d = 2, μ = 3: the smallest bound of all takes 59,392 steps; only 20,000 may be
+    set, and an option that cannot be set may not be told as the smallest."""
+    problem = PhaseRetrieval(rows=200_000, dimension=2, radius=1.0)
+    arm = Arm(label="A", algorithm=Naive(directions="orthonormal", directions_per_row=None))
+    experiment = Experiment(problem=problem, arms=(arm,), budget=GaussianDP(mu=3.0))
+    told = outlook(experiment, experiment.plans()).advice
+    assert told is not None
+    for option in (option for option in told.options if option.sums is None):
+        length, steps = option.best.length, option.best.length * option.best.epochs
+        own = Naive(directions=option.kind, directions_per_row=option.count, iterations=steps, epoch_length=length)
+        taken = experiment.replaced(arms=(Arm(label="A", algorithm=own),))
+        assert outlook(taken, taken.plans()).bounds["A"].total == pytest.approx(option.best.bound, rel=1e-9)
+        assert steps > 10_000, "the limit counts here"
 
 
 def test_the_exact_reading_is_the_smallest_and_the_papers_the_largest() -> None:
