@@ -50,7 +50,13 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS, NOISY_NORM)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or more rows."
     iterations: int = number(
-        640, 2, MOST_STEPS, label="Steps", symbol="K T", scale="log", help="Of all epochs; in whole epochs, one at least."
+        640,
+        2,
+        MOST_STEPS,
+        label="Steps",
+        symbol="K T",
+        scale="log",
+        help="Of all epochs; in whole epochs, one at least.",
     )
     epoch_length: int = number(
         16, 2, 1024, label="Steps per epoch", symbol="T", scale="log", help="An epoch gives one average of its points."

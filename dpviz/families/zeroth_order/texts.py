@@ -197,8 +197,8 @@ NOISE = (
 )
 PARTS = (
     "What is promised of a random epoch's average, in three parts, if the learner takes the steps that theory asks for "
-    "(g₀ = 1 plus the oracle's error). That error counts twice in running sums; in fresh estimates it averages out over "
-    "an epoch. From L on, every point is that good. With constants of ours (Derivations, 5)."
+    "(g₀ = 1 plus the oracle's error). That error counts twice in running sums; in fresh estimates it averages out "
+    "over an epoch. From L on, every point is that good. With constants of ours (Derivations, 5)."
 )
 
 SUMS = (

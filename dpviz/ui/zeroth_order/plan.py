@@ -91,8 +91,8 @@ def _options(found: Outlook) -> None:
     show_table(rows, style=explain.readable, alt="Of every option: its smallest bound, and the epochs that have it")
     only = "" if found.facts.exact else "These would hold if values moved by no more than L times the distance. "
     st.caption(
-        f"The smallest bound over all T and K that may be set. {only}From L = {short(found.facts.lipschitz)} on a bound says nothing; "
-        f"runs may do much better than it. {SETTINGS_ONLY}"
+        f"The smallest bound over all T and K that may be set. {only}From L = {short(found.facts.lipschitz)} on a "
+        f"bound says nothing; runs may do much better than it. {SETTINGS_ONLY}"
     )
 
 
