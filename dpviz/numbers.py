@@ -26,6 +26,12 @@ def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
     return f"{factor}10{str(power).translate(_SUPERSCRIPTS)}"
 
 
+def rounded_up(value: float) -> float:
+    """A positive number in three digits, rounded up: for what is enough, as less would not be."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.3g}")
+
+
 def about(seconds: float) -> str:
     """How long something will take: "less than a second", "about 8 seconds"."""
     return duration(seconds) if seconds < 1 else f"about {duration(seconds)}"

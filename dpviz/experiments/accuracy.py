@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, TypeVar
 from scipy.optimize import brentq
 
 from dpviz.errors import UserError
-from dpviz.numbers import short
+from dpviz.numbers import rounded_up, short
 from dpviz.privacy.budgets import Budget
 from dpviz.specification import Control, Specification
 
@@ -104,9 +104,9 @@ def required_budget(bound: ErrorBound, target: float, currency: type[B], delta: 
     if first.bound <= target:
         return Required(smallest, first, at_least=True)
     growth = _growth(lambda growth: bound.best(stated(low * growth)).bound, target, high / low, bound)
-    value = _rounded_up(low * (growth or 1.0))
+    value = rounded_up(low * (growth or 1.0))
     while (found := bound.best(stated(value))).bound > target and value < high:
-        value = _rounded_up(value * (1 + _ACCURACY))
+        value = rounded_up(value * (1 + _ACCURACY))
     return Required(stated(value), found, at_least=False)
 
 
@@ -200,9 +200,3 @@ def _amount(currency: type[Budget]) -> tuple[str, float, float]:
     control = currency.controls()[0]
     assert control.low is not None and control.high is not None
     return control.name, control.low, control.high
-
-
-def _rounded_up(value: float) -> float:
-    """`value` in three digits, rounded up."""
-    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return float(f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.3g}")

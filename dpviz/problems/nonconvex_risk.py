@@ -290,7 +290,8 @@ class NonconvexRisk(LinearSums, Problem):
         loss, total = np.zeros(len(x)), np.zeros_like(x)
         for _, rows, arguments, _ in self._blocks(x):
             loss += self.losses(arguments).sum(axis=1)
-            total += self.slopes(arguments, None) @ rows
+            with np.errstate(over="ignore"):
+                total += self.slopes(arguments, None) @ rows
         self._remember(x, total)
         gradient = self.penalty.gradient(x) - total / self.facts.n
         return {

@@ -1,6 +1,5 @@
 """Before a run: can its budget tell a minimum from a flat place, and what would make it able to?"""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,9 +10,10 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
 from dpviz.families.second_order.algorithms import Descent, NonconvexMethod
 from dpviz.families.second_order.theory import Light, Stopping
-from dpviz.numbers import short
-from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import Gaussian
+from dpviz.numbers import rounded_up, short
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.accounting.currencies import UNITS
+from dpviz.privacy.ledger import Filter
 from dpviz.problems.nonconvex_risk import NonconvexFacts
 
 FAILURE = 0.05  # of the theorem's promise, over a whole run
@@ -111,12 +111,17 @@ def best(phases: tuple[Outlook, ...]) -> Outlook:
     return min(reversed(phases), key=lambda outlook: ORDER.index(outlook.light))
 
 
-def budget_for(budget: Budget, factor: float) -> str:
-    """The budget that buys so many times less Gaussian noise on all rows, in symbols; empty if none goes so far."""
-    mu, control = math.sqrt(2 * budget.gaussian_rho(budget.amount)), budget.controls()[0]
-    needed = budget.spent((Gaussian(factor * mu),))
+def budget_for(plan: Plan, factor: float) -> str:
+    """The budget with which a plan that reads all rows has so many times less Gaussian noise, in symbols, rounded up;
+    empty if none goes so far."""
+    if isinstance(plan.terms, Filter):
+        currency, most = plan.terms.currency, plan.terms.cap
+    else:
+        currency, most = "mu", accountants.total(plan.events, "mu")
+    unit, control = UNITS[currency], plan.budget.controls()[0]
+    needed = plan.budget.spent((unit.stated(most * factor ** (2 / unit.power)),), plan.facts.released)
     assert control.high is not None
-    return f"{control.symbol} = {short(needed)}" if needed <= control.high else ""
+    return f"{control.symbol} = {short(rounded_up(needed))}" if needed <= control.high else ""
 
 
 def waiting_by_rows(outlook: Outlook, reach: float = 100.0, points: int = 60) -> tuple[np.ndarray, np.ndarray]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Mapping
 
+from dpviz.experiments.plan import Plan
 from dpviz.families.second_order.advice import Outlook, budget_for
 from dpviz.families.second_order.measure import Finish
 from dpviz.families.second_order.theory import Light, Stopping
-from dpviz.numbers import short
-from dpviz.privacy.budgets import Budget
+from dpviz.numbers import rounded_up, short
 
 TITLE = "Second-order solutions"
 QUESTION = "**Is it a minimum, or just flat? And can your budget tell?**"
@@ -192,10 +192,12 @@ def ended(found: Finish) -> str:
 def when_and_where(found: Finish) -> str:
     """At which step the runs that stopped did, and whether at a minimum."""
     where = "" if found.solved is None else f", **{_where(found.solved, found.finished)}**"
-    return f"median step {short(found.median_step, 4)}{where}"
+    return f"{'median ' * (found.finished > 1)}step {short(found.median_step, 4)}{where}"
 
 
 def _where(solved: int, finished: int) -> str:
+    if finished == 1:
+        return "at a minimum" if solved else "not at a minimum: only flat"
     if not solved:
         return "none of them at a minimum: only flat"
     return "all of them at a minimum" if solved == finished else f"{solved} of them at a minimum"
@@ -226,7 +228,7 @@ def stops(stopping: Stopping) -> str:
     return f"{symbol} {stopping.light}: {words}"
 
 
-def can_tell(outlook: Outlook, budget: Budget) -> str:
+def can_tell(outlook: Outlook, plan: Plan) -> str:
     """Whether the budget can tell, for one method, and what would make it able to, in a sentence."""
     stopping = outlook.stopping
     waiting = f"At a flat place {outlook.name} waits {_steps(stopping.waiting_time)}, of {stopping.iterations:,}"
@@ -234,12 +236,17 @@ def can_tell(outlook: Outlook, budget: Budget) -> str:
     passed, targets = ("both tests pass", "α and ε_H") if asks else ("its gradient looks small", "α above all")
     if outlook.light == "green":
         return f"{waiting}, until {passed}."
+    if stopping.too_short:
+        return (
+            f"{outlook.name} stops after {stopping.in_a_row:,} small gradients in a row, and has {stopping.iterations:,} "
+            f"step{'s' * (stopping.iterations != 1)}. No budget and no rows turn that green: only more “Iterations at most”."
+        )
     either = ""
     if outlook.all_rows:  # the noise of batches falls in another way
-        larger = budget_for(budget, outlook.factor)
-        either = f": n = {short(outlook.factor * outlook.rows)} rows{larger and f' or about {larger}'}"
+        larger = budget_for(plan, outlook.factor)
+        either = f": n = {short(rounded_up(outlook.factor * outlook.rows))} rows{larger and f' or about {larger}'}"
     return (
-        f"{waiting}, until {passed} by the luck of {'their' if asks else 'the'} noise. {short(outlook.factor)} times "
+        f"{waiting}, until {passed} by the luck of {'their' if asks else 'the'} noise. {short(rounded_up(outlook.factor))} times "
         f"less noise would turn it green{either}; or looser targets{',' * (not asks)} {targets}."
     )
 

@@ -276,9 +276,16 @@ class Stopping:
         return float((1 / chance) ** np.arange(1, self.in_a_row + 1) @ np.ones(self.in_a_row))
 
     @property
+    def too_short(self) -> bool:
+        """Whether it ends before the test can have passed as often as it must, however little noise there is."""
+        return self.iterations < self.in_a_row
+
+    @property
     def light(self) -> Light:
         """green: stops at once; amber: late, and by luck of the noise; red: not to be expected in these iterations."""
         waiting = self.waiting_time
+        if self.too_short:
+            return "red"
         if waiting <= GREEN * self.in_a_row:
             return "green"
         return "amber" if waiting <= self.iterations / 2 else "red"
@@ -289,11 +296,13 @@ class Stopping:
 
     @property
     def green_at(self) -> float:
-        """How many times less noise would make it green: at 1 or below it is.
+        """How many times less noise would make it green: at 1 or below it is; infinite if none does.
 
         W falls as the noise does, so by bisection in the logarithm of the factor; rounded up to 1e-9.
         """
         low, high = -60.0, 60.0
+        if self.too_short:
+            return math.inf
         if not (self.gradient_noise or self.hessian_noise):
             return 0.0
         while high - low > 1e-9:

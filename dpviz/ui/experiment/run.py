@@ -60,6 +60,11 @@ class Ready:
         return self.experiment.likely_seconds(self.plans)
 
     @property
+    def may_stop_early(self) -> bool:
+        """Whether it may take much less time than at most."""
+        return self.likely < 0.8 * self.seconds
+
+    @property
     def too_much(self) -> bool:
         """As `Startable`."""
         return self.seconds > runner().max_seconds or self.bytes > runner().max_bytes
@@ -226,7 +231,7 @@ def bar(panel: Panel, title: str, ready: Startable | None) -> bool:
 def outlook(panel: Panel, ready: Ready) -> None:
     """What a run will take, and what keeps it from running."""
     row = st.container(horizontal=True, vertical_alignment="center")
-    most = f", at most {duration(ready.seconds)}" if ready.likely < ready.seconds / 2 else ""
+    most = f", at most {duration(ready.seconds)}" if ready.may_stop_early else ""
     row.caption(f"{_counts(ready)}, {about(ready.likely)}{most}.", width="content")
     row.toggle(
         "Pause chart updates",
@@ -268,7 +273,9 @@ def _warn(ready: Ready) -> None:
         quicker = _advice(ready.experiment.to_json(), Limits(LONG, most), f"it takes less than {duration(LONG)}")
         st.warning(
             f"You can stop it at any time and keep what was computed. {quicker}",
-            title=f"This run will take about {duration(ready.seconds)}",
+            title=f"This run may take up to {duration(ready.seconds)}"
+            if ready.may_stop_early
+            else f"This run will take about {duration(ready.likely)}",
         )
 
 

@@ -60,7 +60,7 @@ def traffic_light(shown: PlanView) -> None:
     first = min(chosen.values(), key=lambda outlook: outlook.blind)
     if not first.blind:
         say = {"green": st.success, "amber": st.warning, "red": st.error}[first.light]
-        say(texts.can_tell(first, shown.experiment.budget), icon=BADGES[first.light][1])
+        say(texts.can_tell(first, shown.plans[first.label]), icon=BADGES[first.light][1])
     with st.expander("Every method, in numbers", icon=":material/traffic:"):
         _table(found)
 

@@ -7,7 +7,7 @@ from dpviz.families.second_order import figures, shares, texts
 from dpviz.families.second_order.algorithms import EVEN, NonconvexMethod, ShortStep
 from dpviz.families.second_order.line_search import LineSearch
 from dpviz.families.second_order.shares import Compared
-from dpviz.numbers import short
+from dpviz.numbers import rounded_up, short
 from dpviz.ui import charts
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import own_split
@@ -107,8 +107,8 @@ def _table(found: Compared) -> None:
                 "Hessian noise": short(split.stopping.hessian_noise),
                 "Can it stop?": texts.stops(split.stopping),
                 "W": short(split.stopping.waiting_time),
-                "Rows until green": None if rows is None else short(rows * split.stopping.green_at),
-                "Rows, proven": None if rows is None or split.needed is None else short(rows * split.needed),
+                "Rows until green": None if rows is None else short(rounded_up(rows * split.stopping.green_at)),
+                "Rows, proven": None if rows is None or split.needed is None else short(rounded_up(rows * split.needed)),
             }
             for name, split in found.splits.items()
         ],
