@@ -108,7 +108,7 @@ def _table(found: Compared) -> None:
                 "Can it stop?": texts.stops(split.stopping),
                 "W": short(split.stopping.waiting_time),
                 "Rows until green": None if rows is None else short(rounded_up(rows * split.stopping.green_at)),
-                "Rows, proven": None if rows is None or split.needed is None else short(rounded_up(rows * split.needed)),
+                "Rows, proven": short(rounded_up(rows * split.needed)) if rows and split.needed is not None else None,
             }
             for name, split in found.splits.items()
         ],
