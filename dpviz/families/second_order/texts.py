@@ -239,8 +239,8 @@ def can_tell(outlook: Outlook, plan: Plan) -> str:
     if stopping.too_short:
         steps = f"{stopping.iterations:,} step{'s' * (stopping.iterations != 1)}"
         return (
-            f"{outlook.name} stops after {stopping.in_a_row:,} small gradients in a row, and has {steps}. No budget and "
-            "no rows turn that green: only more “Iterations at most”."
+            f"{outlook.name} stops after {stopping.in_a_row:,} small gradients in a row, and has {steps}. No budget "
+            "and no rows turn that green: only more “Iterations at most”."
         )
     either = ""
     if outlook.all_rows:  # the noise of batches falls in another way
@@ -248,7 +248,8 @@ def can_tell(outlook: Outlook, plan: Plan) -> str:
         either = f": n = {short(rounded_up(outlook.factor * outlook.rows))} rows{larger and f' or about {larger}'}"
     return (
         f"{waiting}, until {passed} by the luck of {'their' if asks else 'the'} noise. "
-        f"{short(rounded_up(outlook.factor))} times less noise would turn it green{either}; or looser targets{',' * (not asks)} {targets}."
+        f"{short(rounded_up(outlook.factor))} times less noise would turn it green{either}; or looser "
+        f"targets{',' * (not asks)} {targets}."
     )
 
 

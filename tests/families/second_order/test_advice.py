@@ -31,7 +31,9 @@ def test_the_budget_that_is_named_buys_so_many_times_less_noise(budget: Budget) 
     _, _, number = advice.budget_for(plan, 1.5).partition(" = ")
     more = budget.replaced(**{budget.controls()[0].name: float(number)})
     noise = [each.noise["hessian"][0] for each in (plan, AMBER.replaced(budget=more).plans()["OPT"])]
-    assert 1.5 * (1 - 1e-9) <= noise[0] / noise[1] <= 1.5 * 1.01  # three digits are shown, and never fewer than it takes
+    assert (
+        1.5 * (1 - 1e-9) <= noise[0] / noise[1] <= 1.5 * 1.01
+    )  # three digits are shown, and never fewer than it takes
 
 
 @pytest.mark.parametrize("label", [label for label in presets.METHODS if not label.endswith("-B")])
