@@ -20,6 +20,7 @@ from dpviz.datasets.limits import (
     MAX_COLUMNS,
     MAX_ROWS,
     MAX_TEXT_BYTES,
+    MIN_COLUMNS,
     MIN_ROWS,
     checked_names,
     too_big,
@@ -80,18 +81,19 @@ def read_columns(
     reading: Reading | None = None,
     sample_rows: int | None = None,
     seed: int = 0,
+    min_columns: int = MIN_COLUMNS,
 ) -> pyarrow.Table:
     """What `arrow.frame_of` makes the table of `read_table` from."""
     data = _unpacked(data)
     if reading is not None and reading.sample_rows is not None:
         sample_rows, seed = reading.sample_rows, reading.sample_seed
     if is_parquet(data, name):
-        table = read_parquet(data, None if sample_rows else max_rows, max_columns)
+        table = read_parquet(data, None if sample_rows else max_rows, min_columns, max_columns)
     else:
         _check_text(data)
         with _as_sentence():
             found = detected(data).reading if reading is None else reading
-            table = _read_csv(data, found, None if sample_rows else max_rows + 1, max_columns)
+            table = _read_csv(data, found, None if sample_rows else max_rows + 1, min_columns, max_columns)
     if sample_rows and len(table) > sample_rows:
         chosen = np.random.default_rng(seed).choice(len(table), sample_rows, replace=False, shuffle=False)
         table = sampled(table, np.sort(chosen))
@@ -165,7 +167,9 @@ def _check_text(data: bytes) -> None:
         raise unreadable(f"A line of it is longer than {MAX_LINE_BYTES:,} bytes.")
 
 
-def _read_csv(data: bytes, reading: Reading, stop_after: int | None, max_columns: int) -> pyarrow.Table:
+def _read_csv(
+    data: bytes, reading: Reading, stop_after: int | None, min_columns: int, max_columns: int
+) -> pyarrow.Table:
     lines, _ = opened(data)
     start = lines.tell()
     first = next(rows_of(lines, reading.separator), [])
@@ -173,7 +177,7 @@ def _read_csv(data: bytes, reading: Reading, stop_after: int | None, max_columns
         start = lines.tell()
     else:
         first = [""] * len(first)
-    names = checked_names(first, max_columns)
+    names = checked_names(first, min_columns, max_columns)
     lines.seek(start)
     rows = (row for row in rows_of(lines, reading.separator) if len(row) > 1 or "".join(row).strip())
     width = len(next(rows, []))

@@ -4,7 +4,7 @@ from dpviz.errors import UserError
 
 MIN_ROWS = 20
 MAX_ROWS = 1_000_000
-MAX_COLUMNS = 400
+MIN_COLUMNS, MAX_COLUMNS = 2, 400
 MAX_BYTES = 50 * 1024 * 1024
 MAX_TEXT_BYTES = 150_000_000  # of a .gz file when it is unpacked
 MAX_CELLS = 50_000_000  # of a Parquet file: a few compressed kilobytes can hold any number of equal values
@@ -46,11 +46,12 @@ def unreadable(message: str = "") -> UserError:
     return UserError(f"{message} {HOW_TO_SAVE}".lstrip(), title="This file could not be read")
 
 
-def checked_names(names: list[str], max_columns: int) -> list[str]:
+def checked_names(names: list[str], min_columns: int, max_columns: int) -> list[str]:
     """The column names, or the UserError that they deserve. A column without a name gets one."""
-    if len(names) < 2:
+    if len(names) < min_columns:
+        two = "Only one column was found; two at least are needed, such as a feature and a target."
         raise UserError(
-            "Only one column was found; two at least are needed, such as a feature and a target. Put the column names "
+            f"{two if min_columns > 1 else 'No column was found.'} Put the column names "
             "into the first row and separate the cells by commas, semicolons or tabs.",
             title="This file is not a table",
         )

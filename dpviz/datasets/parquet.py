@@ -15,25 +15,25 @@ _BATCH_ROWS, _TEXT_ROWS = 65_536, 1024
 _ERRORS = (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupError)
 
 
-def read_parquet(data: bytes, max_rows: int | None, max_columns: int) -> pyarrow.Table:
+def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> pyarrow.Table:
     """The columns of a file as `arrow.plain` makes them. Raises UserError for whatever cannot be read.
 
     max_rows : a longer table is refused; None reads as many as MAX_CELLS allows.
     """
     try:
-        return _read(data, max_rows, max_columns)
+        return _read(data, max_rows, min_columns, max_columns)
     except MemoryError:
         raise too_big("Unpacked, it needs more memory than there is.") from None
     except _ERRORS:
         raise unreadable() from None
 
 
-def _read(data: bytes, max_rows: int | None, max_columns: int) -> pyarrow.Table:
+def _read(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> pyarrow.Table:
     if data[-4:] == b"PAR1" and int.from_bytes(data[-8:-4], "little") > MAX_FOOTER_BYTES:
         raise too_big("What it says of itself alone takes more than 16 MB: it has too many columns or pieces.")
     file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), thrift_container_size_limit=MAX_LISTED)
     schema, metadata = file.schema_arrow, file.metadata
-    names = checked_names(schema.names, max_columns)
+    names = checked_names(schema.names, min_columns, max_columns)
     if metadata.num_row_groups * len(names) > MAX_PIECES:
         raise too_big(f"It is cut into {metadata.num_row_groups:,} row groups. Save it with 100,000 rows in each.")
     # Not `row_group(i).column(j)`: on a damaged file it ends the process instead of raising.

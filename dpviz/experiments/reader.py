@@ -20,7 +20,7 @@ import pyarrow
 from dpviz.datasets import ColumnInfo, Detected, Reading, describe_columns, detect_reading
 from dpviz.datasets.arrow import frame_of
 from dpviz.datasets.files import read_columns
-from dpviz.datasets.limits import too_big, unreadable
+from dpviz.datasets.limits import MIN_COLUMNS, too_big, unreadable
 from dpviz.errors import UserError
 from dpviz.messages import pack, unpack
 from dpviz.processes import MEMORY, Child, Ended, Parent, Why, limited, resident
@@ -54,10 +54,13 @@ class Reader:
         header, _ = self._ask({"ask": "detect", "name": name}, data)
         return Detected(Reading.from_json(header["reading"]), tuple(header["questions"]))
 
-    def read(self, data: bytes, name: str, reading: Reading) -> tuple[pd.DataFrame, tuple[ColumnInfo, ...]]:
+    def read(
+        self, data: bytes, name: str, reading: Reading, min_columns: int = MIN_COLUMNS
+    ) -> tuple[pd.DataFrame, tuple[ColumnInfo, ...]]:
         """As `datasets.read_table` and `describe_columns`. Raises UserError as `read_table` does, and for a file that
         breaks a limit."""
-        header, arrays = self._ask({"ask": "read", "name": name, "reading": reading.to_json()}, data)
+        asked = {"ask": "read", "name": name, "reading": reading.to_json(), "min_columns": min_columns}
+        header, arrays = self._ask(asked, data)
         with pyarrow.ipc.open_stream(pyarrow.py_buffer(arrays["table"])) as stream:
             frame = frame_of(stream.read_all())
         return frame, tuple(ColumnInfo(**column) for column in header["columns"])
@@ -123,7 +126,8 @@ def _answer(header: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], Arr
         if header["ask"] == "detect":
             found = detect_reading(data, header["name"])
             return {"reading": found.reading.to_json(), "questions": found.questions}, {}
-        table = read_columns(data, header["name"], reading=Reading.from_json(header["reading"]))
+        reading, least = Reading.from_json(header["reading"]), header["min_columns"]
+        table = read_columns(data, header["name"], reading=reading, min_columns=least)
     except UserError as error:
         return {"error": str(error), "title": error.title}, {}
     columns = [asdict(column) for column in describe_columns(frame_of(table))]

@@ -225,6 +225,17 @@ def test_numbers_of_a_first_row_are_not_taken_for_names(load: Load, text: str, o
     assert app.multiselect(key="planner_columns").options == offered
 
 
+def test_a_file_of_one_column_is_enough_here_and_one_of_none_is_not(load: Load) -> None:
+    app = planner(load, ANALYSES)
+    frame = pd.DataFrame({"age": range(30)})
+    for name, data in (("mine.csv", frame.to_csv(index=False).encode()), ("mine.parquet", frame.to_parquet())):
+        app.file_uploader[0].upload(name, data, "text/csv").run()
+        assert not app.error and app.multiselect(key="planner_columns").options == ["age"]
+        assert app.button(key="planner_columns_add").label == "Add to the table, with n = 30"
+    app.file_uploader[0].upload("mine.parquet", pd.DataFrame(index=range(30)).to_parquet(), "text/csv").run()
+    assert "No column was found." in app.error[0].value
+
+
 def test_names_are_one_line_and_turn_no_text_around(load: Load) -> None:
     app = analyses(load, [row("\u202eevil\n\u2066 x\t"), row("می\u200cخواهم")])
     assert results(app).index.tolist() == ["evil x", "می\u200cخواهم"] and "planner_analyses" in settings_of(app)

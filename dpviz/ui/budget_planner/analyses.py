@@ -54,6 +54,12 @@ WANTED = Control(
 SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, 2/η"}
 
 
+class Names(File):
+    """A file of which the columns' names are taken: one is enough."""
+
+    min_columns = 1
+
+
 def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open: bool) -> tuple[Shown, Releases | None]:
     """The table; while the tab is open, what each analysis gets, why, and what all of them cost and do to privacy."""
     st.markdown(
@@ -120,7 +126,7 @@ def _columns_of_a_file(panel: Panel, table: EditedTable) -> None:
             "extreme person. If you see a person's values instead of names, the file has no header: say so under “How "
             "the file was read”."
         )
-        file = chosen_file(panel.page, File)
+        file = chosen_file(panel.page, Names)
         if file is None:
             return
         file.frame = file.frame[[]]

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from dpviz.datasets import (
     UploadedTable,
 )
 from dpviz.datasets.files import is_parquet
-from dpviz.datasets.limits import MAX_ROWS
+from dpviz.datasets.limits import MAX_ROWS, MIN_COLUMNS
 from dpviz.datasets.reading import SEPARATORS
 from dpviz.datasets.upload import new_identity
 from dpviz.errors import UserError
@@ -61,8 +61,12 @@ def missing_rule(data: Specification | None) -> str:
 
 @dataclass
 class File:
-    """A file as it was read: its table, or what was wrong with it. Kept in the session, never on disk."""
+    """A file as it was read: its table, or what was wrong with it. Kept in the session, never on disk.
 
+    min_columns : fewer are no table to its panel.
+    """
+
+    min_columns: ClassVar[int] = MIN_COLUMNS
     page: str  # prefix of the panel's keys
     name: str
     serial: int  # of the files that this panel read
@@ -223,7 +227,7 @@ def _read_as(page: str, kind: type[File], reading: Callable[[Reading], Reading])
         upload.reading = found.reading
         upload.questions = None if is_parquet(data, file.name) else found.questions
         upload.reading = reading(found.reading)
-        upload.frame, upload.columns = reader().read(data, file.name, upload.reading)
+        upload.frame, upload.columns = reader().read(data, file.name, upload.reading, kind.min_columns)
     except UserError as error:
         upload.error = error
     st.session_state[f"{page}_upload"] = upload
