@@ -67,3 +67,29 @@ def test_who_wants_less_motion_sees_steps_and_a_telephone_sees_all(visit: Visit)
     boxes = [picture.bounding_box() for picture in cloud.get_by_role("img").all()]
     assert len({box["y"] for box in boxes if box is not None}) == 1  # side by side
     ready(page)
+
+
+WRITTEN = """() => {
+    const { fillText } = CanvasRenderingContext2D.prototype;
+    window.written = new Map();
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+        const size = this.measureText(text);
+        const [left, right] = [x - size.actualBoundingBoxLeft, x + size.actualBoundingBoxRight];
+        const { width, height } = this.canvas.getBoundingClientRect();
+        const whole = left >= 0 && right <= width && y + size.actualBoundingBoxDescent <= height;
+        if (this.canvas.closest?.(".panel")) window.written.set(text, whole);
+        fillText.call(this, text, x, y);
+    };
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("settings", "title"), [("?preset=hide-and-seek-a-triangle", "strategy 2"), ("", "(0:")])
+def test_on_a_telephone_no_word_of_a_panel_is_cut(visit: Visit, settings: str, title: str) -> None:
+    page: Page = visit(f"/mirror_descent{settings}", viewport={"width": 390, "height": 844})
+    page.evaluate(WRITTEN)
+    done(page)
+    part(page, "mirror_cloud").get_by_role("button", name="One step back").press("Enter")
+    page.wait_for_function("() => window.written.size > 2")
+    written: dict[str, bool] = page.evaluate("() => Object.fromEntries(window.written)")
+    assert any(title in words for words in written) and all(written.values()), written

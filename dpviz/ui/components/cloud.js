@@ -1,9 +1,10 @@
 // Clouds of runs that move, a panel for each method and one slider for all. Only the browser knows which step is shown.
 const FULL = 32767; // the edge of the frame
 const [TOP, RIGHT, BOTTOM, LEFT] = [27, 8, 38, 44]; // pixels around a frame
-const EDGE = 8; // pixels around a triangle
+const [EDGE, NAMED] = [8, 15]; // pixels around a triangle, and below it for names
 const [WHOLE, QUICK, SLOW] = [8000, 90, 400]; // milliseconds of a film, and at least and at most of a step
 const PLAIN = "#6B7280"; // without privacy
+const LINE = 1.25; // heights of type from one line of a title to the next
 const FRESH = 12; // steps of a way that are drawn in full
 const states = new WeakMap(); // one per mounted element
 const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -68,8 +69,14 @@ class View {
     this.scale = film.scale;
     this.type = 11 * this.scale;
     const [width, ratio] = [canvas.parentElement.clientWidth, window.devicePixelRatio || 1];
-    const room = film.corners.length ? [EDGE, EDGE, EDGE] : [LEFT, TOP, BOTTOM];
+    this.look = state.look;
+    this.pen = canvas.getContext("2d");
+    this.pen.font = `${this.type}px ${this.look.font}`;
+    const corners = film.corners.length > 0;
+    const room = corners ? [EDGE, EDGE, NAMED] : [LEFT, TOP, BOTTOM];
     [this.left, this.top, this.below] = room.map((pixels) => pixels * this.scale);
+    this.up = corners ? [] : this.lines(`↑ ${film.y.title}`, width - 4);
+    this.top += Math.max(0, this.up.length - 1) * LINE * this.type;
     this.w = Math.max(40, width - this.left - RIGHT);
     this.h = Math.round(film.shape * this.w);
     const height = this.h + this.top + this.below;
@@ -78,11 +85,20 @@ class View {
       [canvas.width, canvas.height] = [across, down];
       [canvas.style.width, canvas.style.height] = [`${width}px`, `${height}px`]; // whole ones, or it is blurred
     }
-    this.pen = canvas.getContext("2d");
     this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.pen.clearRect(0, 0, width, height);
-    this.look = state.look;
-    this.pen.font = `${this.type}px ${this.look.font}`;
+    this.pen.font = `${this.type}px ${this.look.font}`; // forgotten with the size
+  }
+
+  // The words of a title, in as many lines as they need.
+  lines(text, width) {
+    const found = [];
+    for (const word of text.split(" ")) {
+      const longer = found.length ? `${found.at(-1)} ${word}` : word;
+      if (found.length && this.pen.measureText(longer).width > width) found.push(word);
+      else found[Math.max(0, found.length - 1)] = longer;
+    }
+    return found;
   }
 
   x = (share) => this.left + ((share + 1) / 2) * this.w;
@@ -120,7 +136,7 @@ class View {
     }
     const half = Math.min(pen.measureText(x.title).width, left + w) / 2;
     this.text(x.title, Math.min(left + w / 2, left + w - half), below + 2 * type + 8, "center");
-    this.text(`↑ ${y.title}`, 2, top - type);
+    this.up.forEach((words, line) => this.text(words, 2, top - type - (this.up.length - 1 - line) * LINE * type));
   }
 
   sides(corners) {
