@@ -6,7 +6,8 @@ const LATER = 300; // milliseconds from a change of the page until it is looked 
 const WHERE = '[data-testid="stMain"], [data-testid="stSidebarUserContent"]';
 // What is pressed for another reason, written by the visitor, drawn, or the list of all terms itself.
 const NOT = `button, a, input, textarea, select, svg, code, pre, summary, canvas, .katex, [role="tab"], [role="option"],
-  [role="radiogroup"] label, [data-testid="stCheckbox"], [data-testid="stTooltipIcon"], .st-key-glossary, .dpviz-plot`;
+  [role="radiogroup"] label, [data-testid="stCheckbox"], [data-testid="stTooltipIcon"], .st-key-glossary, .dpviz-plot,
+  [class*="_pinned_"] strong`;
 const HEADING = /^H[1-4]$/;
 const MARKED = `::highlight(${NAME}) { text-decoration: underline dotted; text-decoration-thickness: 1px; }
   :root.${NAME} :hover { cursor: help; }`;

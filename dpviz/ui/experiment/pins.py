@@ -162,7 +162,8 @@ def refusals(page: str) -> None:
 
 def row(page: str, pinned: Pinned, name: str, words: str) -> DeltaGenerator:
     """A pin with what it is called here and what is said of it, and what can be done with it; the place for more."""
-    place = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    key = f"{page}_pinned_{pinned.key}"  # in which `words.js` takes what is bold for a name
+    place = st.container(horizontal=True, vertical_alignment="center", gap="small", key=key)
     with place:
         st.markdown(f":small[**{plain(name)}.** {words}]", width="stretch")
         _menu(page, pinned, name)
