@@ -1,4 +1,5 @@
-"""Text that the theme draws too faint, made readable: at least 4.5:1, on the light and on the dark page."""
+"""Text that the theme draws too faint, made readable: at least 4.5:1, on the light and on the dark page; and words of
+buttons that are there to be heard only."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -30,6 +31,7 @@ button[data-variant="pills"][aria-pressed="true"], button[data-variant="segmente
 button[kind="tertiary"]:is(:hover, :active, [aria-expanded="true"]) {{ color: {PRESSED[here]} !important; }}
 [data-testid="stSliderThumbValue"] {{ color: {PRESSED[here]} !important; }}
 [data-testid="stBaseButton-primary"]:not(:disabled) {{ background-color: {BUTTON[here]} !important; }}
+[data-testid="stDownloadButton"] em {{ position: absolute; clip-path: inset(50%); white-space: nowrap; }}
 [data-testid="stCode"] code {{ filter: {CODE[here]}; }}
 </style>"""
     )

@@ -16,7 +16,7 @@ from dpviz.plots.multiples import AGAIN
 from dpviz.plots.readout import READOUT
 from dpviz.plots.style import enlarged, on_dark
 from dpviz.plots.words import in_words
-from dpviz.ui import components, explain, presenting, screen
+from dpviz.ui import components, explain, markdown, presenting, screen
 from dpviz.ui.appearance import theme
 
 Status = Literal["settings", "private", "not private"]
@@ -44,19 +44,26 @@ def show(
             explain.private_badge()
         elif status == "not private":
             explain.diagnostic_badge()
-        st.download_button(
-            "CSV",
-            partial(_csv, to_download or (lambda: figure)),
-            file_name=f"dpviz_{key}.csv",
-            mime="text/csv",
-            key=f"{key}_csv",
-            type="tertiary",
-            icon=":material/download:",
-            help=f"The numbers of the chart “{heading}”.",
-            on_click="ignore",
+        download(
+            f"the chart “{heading}”", partial(_csv, to_download or (lambda: figure)), f"dpviz_{key}.csv", f"{key}_csv"
         )
     plain(figure, key, alt)
     st.caption(caption)
+
+
+def download(of: str, made: Callable[[], bytes], file_name: str, key: str) -> None:
+    """The numbers of what is shown below a heading as CSV, by a small button beside it. of : what is shown, as text."""
+    st.download_button(
+        f"CSV *of {markdown.plain(of)}*",  # `appearance` keeps what is oblique for those who hear the page
+        made,
+        file_name=file_name,
+        mime="text/csv",
+        key=key,
+        type="tertiary",
+        icon=":material/download:",
+        help=f"The numbers of {of}.",
+        on_click="ignore",
+    )
 
 
 def plain(figure: go.Figure, key: str, alt: str) -> None:

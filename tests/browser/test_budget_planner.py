@@ -52,6 +52,8 @@ def test_another_currency_a_dragged_slider_and_the_shared_link(visit: Visit) -> 
     expect(metric(page, "Pure ε")).to_have_text("—")
     ready(page)
     page.screenshot(path=SCREENSHOTS / "budget_planner.png")
+    of_one = page.get_by_role("button", name=re.compile("^CSV of the chart “.+”")).first  # and all that is seen is CSV
+    assert of_one.evaluate("node => node.getBoundingClientRect().width") < 100
 
     value = page.get_by_label("Privacy budget μ, exact value").input_value()
     other = page.context.new_page()

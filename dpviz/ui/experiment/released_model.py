@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.experiments.spreadsheets import as_csv
-from dpviz.ui import explain
+from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.tables import show_table
@@ -35,16 +35,11 @@ def show(
     head.subheader("What one run releases", anchor=False, width="stretch")
     with head:
         explain.private_badge()
-        st.download_button(
-            "CSV",
+        charts.download(
+            "the released model of each method",
             partial(_csv, model, f"First run of each method. {meaning} {privacy} {COMPOSES}"),
-            file_name=f"dpviz_{panel.page}_model.csv",
-            mime="text/csv",
-            key=panel.key("model_csv"),
-            type="tertiary",
-            icon=":material/download:",
-            help="The released model of each method.",
-            on_click="ignore",
+            f"dpviz_{panel.page}_model.csv",
+            panel.key("model_csv"),
         )
     st.markdown("\n".join(f"- **{label}**: {sentence}" for label, sentence in words.items()))
     numbers = {label: st.column_config.NumberColumn(format=digits) for label in words}
