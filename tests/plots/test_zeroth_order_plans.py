@@ -1,6 +1,7 @@
 """Plan-time figures of the zeroth-order family: noise of running sums, the tree, rows needed, and what pays when."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import plotly.graph_objects as go
@@ -94,6 +95,15 @@ def test_rows_that_are_not_used_light_nothing_and_long_epochs_are_drawn() -> Non
     long = noise_figures.tree(Layout(1000, 1, 50, 5, 0.1, 0.1, 6), 1, 999)
     assert sum(len(nodes) for nodes in lit(long).values()) == 1000
     assert len(lit(long)["the row enters"] | lit(long).get("both", set())) == 10
+
+
+def test_where_batches_are_drawn_a_rows_step_is_no_certainty() -> None:
+    """1 to 78 rows where 39 are the mean: row 760 may be in another step than the fourth."""
+    drawn = replace(SIXTEEN, follows=True)
+    ends = np.cumsum([drawn.drawn_sizes(mix)[:16] for mix in np.random.default_rng(0).random((50, drawn.steps))], axis=1)
+    assert len({int(np.searchsorted(run, 760)) for run in ends}) > 1
+    assert "mean size" in noise_figures.tree(drawn, 760, 7).layout.annotations[0].text
+    assert "mean size" not in noise_figures.tree(SIXTEEN, 760, 7).layout.annotations[0].text
 
 
 def test_where_a_row_is() -> None:
