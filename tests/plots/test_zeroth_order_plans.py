@@ -95,6 +95,7 @@ def test_rows_that_are_not_used_light_nothing_and_long_epochs_are_drawn() -> Non
     long = noise_figures.tree(Layout(1000, 1, 50, 5, 0.1, 0.1, 6), 1, 999)
     assert sum(len(nodes) for nodes in lit(long).values()) == 1000
     assert len(lit(long)["the row enters"] | lit(long).get("both", set())) == 10
+    assert max(map(len, long.layout.annotations[0].text.split("<br>"))) < 60, "on a phone, more is cut off"
 
 
 def test_where_batches_are_drawn_a_rows_step_is_no_certainty() -> None:

@@ -120,9 +120,9 @@ def tree(layout: Layout, row: int, step: int, *, height: int = style.HEIGHT) -> 
     notes = [f"row {row:,} is not used", f"step {step:,} sums {_nodes_in_words(len(summed))}"]
     if found:
         entries = f"{len(entered)} of {_nodes_in_words(len(every))}, at most {length.bit_length()}"
-        notes[0] = f"row {row:,} is in step {leaf:,} of epoch {epoch:,} and enters {entries}"
+        notes[:1] = [f"row {row:,} is in step {leaf:,} of epoch {epoch:,}", f"it enters {entries}"]
         if layout.follows:
-            notes.append("where batches have their mean size; a run draws theirs")
+            notes.insert(1, "where batches have their mean size; a run draws theirs")
     frame = style.layout(
         "Step of the epoch", "Steps in a node", log_y=True, notes=notes, legend_entries=len(traces), height=height
     )
