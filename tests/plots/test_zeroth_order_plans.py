@@ -101,7 +101,8 @@ def test_rows_that_are_not_used_light_nothing_and_long_epochs_are_drawn() -> Non
 def test_where_batches_are_drawn_a_rows_step_is_no_certainty() -> None:
     """1 to 78 rows where 39 are the mean: row 760 may be in another step than the fourth."""
     drawn = replace(SIXTEEN, follows=True)
-    ends = np.cumsum([drawn.drawn_sizes(mix)[:16] for mix in np.random.default_rng(0).random((50, drawn.steps))], axis=1)
+    mixes = np.random.default_rng(0).random((50, drawn.steps))
+    ends = np.cumsum([drawn.drawn_sizes(mix)[:16] for mix in mixes], axis=1)
     assert len({int(np.searchsorted(run, 760)) for run in ends}) > 1
     assert "mean size" in noise_figures.tree(drawn, 760, 7).layout.annotations[0].text
     assert "mean size" not in noise_figures.tree(SIXTEEN, 760, 7).layout.annotations[0].text
