@@ -142,7 +142,7 @@ def test_the_time_that_a_warning_names_is_the_one_named_beside_it(load: Load) ->
     """Most runs stop long before their last step: the longest time is no forecast."""
     app = load(PAGE, second_methods=["OPT", "OPT-LS", "2OPT", "DP-TR"], second_follow="false")
     (warning,) = (found for found in app.warning if "You can stop it at any time" in found.value)
-    most = warning.proto.title.removeprefix("This run may take up to ")
+    most = warning.proto.title.removeprefix("This run will take up to ")
     assert most != warning.proto.title and f", at most {most}." in text(app)
 
 

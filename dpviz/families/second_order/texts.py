@@ -218,7 +218,8 @@ def light(outlook: Outlook) -> str:
     if outlook.blind:
         return f"? cannot tell: {BLIND}"
     symbol, words = LIGHTS[outlook.light]
-    within = f" in {outlook.stopping.iterations:,} steps" if outlook.hurried else ""
+    length = outlook.stopping.iterations
+    within = f" in {length:,} step{'s' * (length != 1)}" if outlook.hurried else ""
     return f"{symbol} {outlook.light}{within}: {words}{', if it is there by then' * outlook.hurried}"
 
 

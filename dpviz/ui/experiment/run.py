@@ -232,7 +232,7 @@ def outlook(panel: Panel, ready: Ready) -> None:
     """What a run will take, and what keeps it from running."""
     row = st.container(horizontal=True, vertical_alignment="center")
     most = f", at most {duration(ready.seconds)}" if ready.may_stop_early else ""
-    row.caption(f"{_counts(ready)}, {about(ready.likely)}{most}.", width="content")
+    row.caption(f"{_counts(ready)}, {about(ready.likely if most else ready.seconds)}{most}.", width="content")
     row.toggle(
         "Pause chart updates",
         key=panel.key("pause"),
@@ -259,6 +259,7 @@ def _follow(page: str, title: str, ready: Startable) -> None:
 def _warn(ready: Ready) -> None:
     """Say before the run that it will take long, or too long, or more memory than there is."""
     most, limit = runner().max_bytes, runner().max_seconds
+    takes = f"{'up to' if ready.may_stop_early else 'about'} {duration(ready.seconds)}"
     if ready.bytes > most:
         st.error(
             f"A run may use {most / 1e9:.0f} GB. {_advice(ready.experiment.to_json(), Limits(limit, most))}",
@@ -267,15 +268,13 @@ def _warn(ready: Ready) -> None:
     elif ready.seconds > limit:
         st.error(
             f"Runs end after {duration(limit)}. {_advice(ready.experiment.to_json(), Limits(limit, most))}",
-            title=f"This run would take about {duration(ready.seconds)}",
+            title=f"This run would take {takes}",
         )
     elif ready.seconds > LONG:
         quicker = _advice(ready.experiment.to_json(), Limits(LONG, most), f"it takes less than {duration(LONG)}")
         st.warning(
             f"You can stop it at any time and keep what was computed. {quicker}",
-            title=f"This run may take up to {duration(ready.seconds)}"
-            if ready.may_stop_early
-            else f"This run will take about {duration(ready.likely)}",
+            title=f"This run will take {takes}",
         )
 
 
