@@ -39,7 +39,7 @@ def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[fl
         y_title=title,
         log_x=True,
         log_y=True,
-        limits=[Limit(start, f"without a step: at most {short(start)}")],
+        limits=[Limit(start, f"without a step: {short(start)}")],  # it stands beside two other pictures
         marks=[Mark(*here, f"You are here: ε = {short(here[0])}, {short(here[1])}", style.PALETTE["spent"])],
         labels=False,
         height=HEIGHT,

@@ -16,6 +16,15 @@ TITLES = {
     "bayesian_optimization": "Private tuning",
 }
 
+# Whether all words of all charts are within them.
+WHOLE = """() => {
+    const words = [...document.querySelectorAll(".dpviz-plot svg text")].filter((node) => node.textContent);
+    return words.length > 20 && words.every((node) => {
+        const [word, whole] = [node, node.closest(".dpviz-plot")].map((each) => each.getBoundingClientRect());
+        return word.left >= whole.left && word.right <= whole.right;
+    });
+}"""
+
 
 def test_start_page_shows_doors_and_cards_and_one_slider_moves_its_demonstration(visit: Visit) -> None:
     page = visit("/")
@@ -30,6 +39,17 @@ def test_start_page_shows_doors_and_cards_and_one_slider_moves_its_demonstration
     expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("0.01")
     expect(page.get_by_text("T = 31")).to_have_count(0)
     ready(page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [768, 1100, 1440])
+def test_no_word_of_the_three_pictures_is_cut(visit: Visit, width: int) -> None:
+    page = visit("/", viewport={"width": width, "height": 1000}, color_scheme="dark")
+    for name in ("answer", "walk", "price"):
+        picture = part(page, f"home_{name}")
+        picture.scroll_into_view_if_needed()
+        expect(picture.locator("svg.main-svg").first).to_be_visible()
+    page.wait_for_function(WHOLE, timeout=20_000)
 
 
 @pytest.mark.parametrize(

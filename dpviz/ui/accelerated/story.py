@@ -68,6 +68,8 @@ def _walked(epsilon: float) -> tuple[go.Figure, dict[str, float]]:
         ("First parameter", "Second parameter"),
         height=story_figures.HEIGHT,
     )
+    # Between two other pictures there is more room to the left of the frame than to its right.
+    figure.update_annotations({"x": 1, "xanchor": "right"}, selector={"name": "not private"})
     return figure, {label: float(np.median(trace.last(label, "objective_gap"))) for label in trace.lanes}
 
 
