@@ -49,7 +49,7 @@ COLUMNS: Mapping[str, Column] = {
     "epsilon_at_delta": Column("ε at δ", True, "By the tightest accountant."),
     "accountant": Column("Accountant", True, "The one that proves this ε."),
     "diverged": Column("Diverged", True, "Repeats that diverged; judged by the released iterates alone."),
-    "seconds": Column("Time [s]", False, "Running time of this method on this machine."),
+    "seconds": Column("Time [s]", False, "Processor time of this method on this machine."),
 }
 
 

@@ -1,5 +1,7 @@
 """Experiments: arms run side by side and independently; what was computed is kept, whatever happens."""
 
+import itertools
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -162,6 +164,15 @@ def test_a_long_arm_starves_no_other() -> None:
         if count == 1_500:
             break
     assert min(reached.values()) > 50, "arms of equal cost advance together"
+
+
+def test_the_time_of_an_arm_is_the_processors_not_that_of_others_on_a_busy_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = itertools.count(step=1000)
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
+    (lane,) = finished(experiment(Nesterov(iterations=50))).lanes.values()
+    assert 0 < lane.seconds < 100
 
 
 def test_results_depend_neither_on_the_order_of_arms_nor_on_their_number() -> None:

@@ -290,5 +290,6 @@ TABLES_DATA = (
 )
 TABLES_CAPTION = (
     "×: no solution within the steps. **A lower loss is no merit here**: runs that never stop go on descending. Times "
-    "are over the quickest method that finished at the same budget. Losses read the data, which are public."
+    "are of the processor, over the quickest method that finished at the same budget. Losses read the data, which are "
+    "public."
 )

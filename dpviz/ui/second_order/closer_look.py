@@ -20,6 +20,7 @@ from dpviz.ui.second_order import split
 from dpviz.ui.tables import show_table
 
 HEIGHT = 380
+WIDEST = 145  # pixels, of “✓ green in 20 steps”
 TARGETS: dict[str, Tolerances] = {"loose": "loose", "tight": "tight"}
 OFFERED = {"loose": "Loose: α = 0.06", "tight": "Tight: α = 0.03"}
 MODES: dict[str, Mode] = {"honest": "honest", "published": "published"}
@@ -79,6 +80,7 @@ def _draw(tolerances: Tolerances, sweep: Sweep, result: SweepResult | None, ligh
         show_table(
             comparison.rows(TABLES[tolerances], epsilon, comparison.ends(result, value), lights.get(value, {})),
             placeholder="–",
+            column_config={"Before": st.column_config.Column(width=WIDEST)},
             alt=f"At ε = {short(epsilon)}: final loss, who finished, and relative run time, in the paper and here",
         )
     st.caption(texts.TABLES_CAPTION)
