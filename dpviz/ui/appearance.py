@@ -31,7 +31,9 @@ button[data-variant="pills"][aria-pressed="true"], button[data-variant="segmente
 button[kind="tertiary"]:is(:hover, :active, [aria-expanded="true"]) {{ color: {PRESSED[here]} !important; }}
 [data-testid="stSliderThumbValue"] {{ color: {PRESSED[here]} !important; }}
 [data-testid="stBaseButton-primary"]:not(:disabled) {{ background-color: {BUTTON[here]} !important; }}
-[data-testid="stDownloadButton"] em {{ position: absolute; clip-path: inset(50%); white-space: nowrap; }}
+[data-testid="stDownloadButton"] em {{
+  position: absolute; width: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap;
+}}
 [data-testid="stCode"] code {{ filter: {CODE[here]}; }}
 </style>"""
     )
