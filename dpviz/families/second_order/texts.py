@@ -152,9 +152,9 @@ def batches(m: int, n: int) -> str:
 
 COMPOSITION = (
     "Gaussian releases compose exactly (Gaussian DP), a line search adds its sparse vectors in ρ-zCDP; a filter stops "
-    "every run before its sum exceeds the budget (Feldman, Zrnic 2021; Smith, Thakurta 2022). Methods on mini-batches "
-    "have a fixed number of steps, composed as privacy loss distributions. A run that stops early has spent less than "
-    "is guaranteed."
+    "every run before its sum exceeds the budget (Feldman, Zrnic 2021; Smith, Thakurta 2022). DP-TR and methods on "
+    "mini-batches have a fixed number of steps instead, on batches composed as privacy loss distributions. A run that "
+    "stops early has spent less than is guaranteed."
 )
 
 

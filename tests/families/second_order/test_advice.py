@@ -13,6 +13,7 @@ from dpviz.families.second_order import ShortStep, advice, planning, presets, te
 from dpviz.families.second_order.advice import Outlook
 from dpviz.families.second_order.theory import Stopping
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, ZeroConcentratedDP
+from dpviz.privacy.ledger import Filter
 from dpviz.problems.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
 
 START, AMBER, RED = (preset.experiment for preset in presets.PRESETS[:3])
@@ -65,6 +66,14 @@ def test_who_has_too_few_steps_to_stop_at_all_is_red_whatever_the_noise() -> Non
         (outlook,) = advice.phases("A", method, plan)
         assert plan.resolved["patience"] == 12 and outlook.light == light
         assert ("stops after 13 small gradients in a row, and has" in texts.can_tell(outlook, plan)) == (steps < 13)
+
+
+def test_who_has_a_fixed_number_of_steps_and_no_filter_is_named() -> None:
+    budget, facts = ApproximateDP(epsilon=1.0, delta=1e-5), RobustComponent().facts()
+    plans = {label: method.plan(facts, budget) for label, method in presets.METHODS.items()}
+    fixed = {label for label, plan in plans.items() if not isinstance(plan.terms, Filter)}
+    assert fixed - {label for label in plans if label.endswith("-B")} == {"DP-TR"}
+    assert "DP-TR and methods on mini-batches have a fixed number of steps" in texts.COMPOSITION
 
 
 def test_no_budget_is_named_that_cannot_be_had() -> None:
