@@ -32,7 +32,8 @@ GREEN = 2.0  # iterations near a flat stationary point until both tests pass
 class Analysis:
     """What one step is sure to achieve while the noise stays within its shares (THEORY.md, "Decrease").
 
-    curvature_target : ε_H, or None for its usual pairing √(Mα).
+    curvature_target : ε_H, or None for its usual pairing √(Mα). bare : whether the test takes the targets as they are,
+        and leaves nothing of them to noise.
     """
 
     smoothness: float
@@ -40,6 +41,7 @@ class Analysis:
     gradient_target: float
     curvature_target: float | None = None
     constants: Constants = PAPER
+    bare: bool = False
 
     @cached_property
     def curvature(self) -> float:
@@ -51,12 +53,12 @@ class Analysis:
     @cached_property
     def gradient_tolerance(self) -> float:
         """ε_g = α/(1 + c₁): a noisy gradient at most so long is small."""
-        return self.gradient_target / (1 + self.constants.c_1)
+        return self.gradient_target / (1 if self.bare else 1 + self.constants.c_1)
 
     @cached_property
     def curvature_tolerance(self) -> float:
         """ε_H/(1 + c): a noisy smallest eigenvalue of at least minus this is flat."""
-        return self.curvature / (1 + self.constants.c)
+        return self.curvature / (1 if self.bare else 1 + self.constants.c)
 
     @cached_property
     def gradient_decrease(self) -> float:

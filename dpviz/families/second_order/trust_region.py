@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -50,6 +51,9 @@ class TrustRegion(NonconvexMethod):
         "too short; and its test before the step leaves nothing of the targets to noise.",
     )
 
+    def analysis(self, facts: NonconvexFacts) -> theory.Analysis:
+        return replace(super().analysis(facts), bare=self.trust_radius == "published")
+
     def target(self, facts: NonconvexFacts) -> float:
         """α_TR."""
         return theory.trust_region_target(self.analysis(facts))
@@ -82,9 +86,6 @@ class TrustRegion(NonconvexMethod):
     ) -> Callable[[State, np.ndarray], Parts[None]]:
         analysis, radius = self.analysis(problem.facts), plan.resolved["radius"]
         measured = Measured(problem, releases, self.hessian_noise, at_state=False)
-        tolerances = analysis.gradient_tolerance, analysis.curvature_tolerance
-        if self.trust_radius == "published":
-            tolerances = analysis.gradient_target, analysis.curvature
         least_multiplier = math.sqrt(problem.facts.hessian_lipschitz * plan.resolved["target"])
 
         def solved(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
@@ -100,8 +101,8 @@ class TrustRegion(NonconvexMethod):
             found = yield from sliced(solved, seconds, matrices, gradients[able])
             state.shown[NOISY_CURVATURE.name][rows] = found[:, 0]
             if self.test_before:
-                short_enough = state.shown[NOISY_GRADIENT.name][rows] <= tolerances[0]
-                met = short_enough & (found[:, 0] >= -tolerances[1])
+                short_enough = state.shown[NOISY_GRADIENT.name][rows] <= analysis.gradient_tolerance
+                met = short_enough & (found[:, 0] >= -analysis.curvature_tolerance)
                 state.stop(rows[met])
                 rows, found = rows[~met], found[~met]
             state.move(rows, found[:, 2:], TRUST_REGION)

@@ -76,6 +76,15 @@ def test_who_has_a_fixed_number_of_steps_and_no_filter_is_named() -> None:
     assert "DP-TR and methods on mini-batches have a fixed number of steps" in texts.COMPOSITION
 
 
+def test_the_published_baseline_is_foreseen_with_the_tolerances_that_it_tests() -> None:
+    """Noise over α and ε_H themselves, not over a part of them: 0.26 and 0.93 in the paper's table at ε = 0.2."""
+    published = presets.paper("loose", 0.2, "published")
+    (outlook,) = advice.outlooks(published, published.plans())["DP-TR"]
+    assert (outlook.stopping.gradient_tolerance, outlook.stopping.curvature_tolerance) == (0.06, 0.245)
+    assert outlook.stopping.gradient_ratio == pytest.approx(0.26, abs=0.005)
+    assert outlook.stopping.hessian_ratio == pytest.approx(0.93, abs=0.005)
+
+
 def test_no_budget_is_named_that_cannot_be_had() -> None:
     plan = RED.replaced(budget=ApproximateDP(epsilon=40.0, delta=1e-5)).plans()["OPT"]
     assert advice.budget_for(plan, 1.1).startswith("ε = ") and advice.budget_for(plan, 10.0) == ""
