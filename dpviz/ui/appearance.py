@@ -1,5 +1,5 @@
-"""Text that the theme draws too faint, made readable: at least 4.5:1, on the light and on the dark page; and words of
-buttons that are there to be heard only."""
+"""Text that the theme draws too faint, made readable: at least 4.5:1, on the light and on the dark page; words of
+buttons that are there to be heard only; and tables in a text that are wider than a phone."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -34,6 +34,7 @@ button[kind="tertiary"]:is(:hover, :active, [aria-expanded="true"]) {{ color: {P
 [data-testid="stDownloadButton"] em {{
   position: absolute; width: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap;
 }}
+[data-testid="stMarkdownContainer"] table {{ display: block; overflow-x: auto; }}
 [data-testid="stCode"] code {{ filter: {CODE[here]}; }}
 </style>"""
     )

@@ -29,3 +29,8 @@ def test_runs_are_a_cloud_in_the_bent_valley(visit: Visit) -> None:
     expect(page.locator(PICTURE).first.locator(".point")).to_have_count(12)  # three runs of four methods
     expect(chart(page, "^Contours of the smoothed objective")).to_be_visible()
     ready(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.get_by_text("Derivations and sources").click()
+    expect(page.get_by_role("cell", name="robust regression, μ = 0.3")).to_be_visible()
+    wide = "element => element.scrollWidth - element.clientWidth"
+    assert page.get_by_test_id("stMain").evaluate(wide) == 0, "a wide table moves by itself, not the page"
