@@ -1,5 +1,6 @@
 """What a plan says before a run: its light, what would turn it green, and how long a run is likely to take."""
 
+import math
 import re
 from typing import Any
 
@@ -80,7 +81,10 @@ def test_the_published_baseline_is_foreseen_with_the_tolerances_that_it_tests() 
     """Noise over α and ε_H themselves, not over a part of them: 0.26 and 0.93 in the paper's table at ε = 0.2."""
     published = presets.paper("loose", 0.2, "published")
     (outlook,) = advice.outlooks(published, published.plans())["DP-TR"]
-    assert (outlook.stopping.gradient_tolerance, outlook.stopping.curvature_tolerance) == (0.06, 0.245)
+    assert (outlook.stopping.gradient_tolerance, outlook.stopping.curvature_tolerance) == (0.06, math.sqrt(0.06))
+    assert outlook.stopping.iterations == 205
+    (tight,) = (plan for label, plan in presets.paper("tight", 0.2, "published").plans().items() if label == "DP-TR")
+    assert tight.iterations == 578, "⌈6 · 0.5/α^1.5⌉"
     assert outlook.stopping.gradient_ratio == pytest.approx(0.26, abs=0.005)
     assert outlook.stopping.hessian_ratio == pytest.approx(0.93, abs=0.005)
 
