@@ -11,6 +11,9 @@ has set, they would be taken back. What a visitor changes is always a request of
 A tab that has not heard yet which page it shows names it by its address. If its first page takes long, as on a server
 that has just been started, it may ask once more, and where the page has been drawn by then, Streamlit takes the request
 for one of another page: settings that a link brought are dropped. Here, it is one of the page that it names.
+
+A request that a visitor's change has caused also says what the browser takes all other controls for. Where it has not
+come to drawing a value that was set from here, that looks like a change by the visitor: see `alone`.
 """
 
 import asyncio
@@ -20,6 +23,7 @@ from weakref import WeakKeyDictionary
 
 from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
 
 SOON, LOOKS = 0.01, 200  # seconds between two looks at whether they have left, and how often it is looked
@@ -47,6 +51,16 @@ def _patient(session: AppSession, asked: ClientState | None) -> None:
         asyncio.get_running_loop().call_later(SOON, _later, session, LOOKS)
     else:
         _ask(session, asked)
+
+
+def alone(key: str) -> bool:
+    """In a callback of the control of this key: whether it is all that the visitor has changed. If not, the browser has
+    not drawn yet what it shows."""
+    context = get_script_run_ctx()
+    assert context is not None
+    state = context.session_state._state
+    keys = state._key_id_mapper.id_key_mapping
+    return all(keys.get(name) == key for name in state._new_widget_state if state._widget_changed(name))
 
 
 def _page_of(session: AppSession, asked: ClientState) -> str:

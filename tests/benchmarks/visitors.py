@@ -79,6 +79,11 @@ class Visitor:
         self.query[field.query_param_key or label] = f"{value:g}"
         return await self._drawn()
 
+    def still_shows(self, label: str, text: str) -> None:
+        """A menu shows this, whatever the page has set it to since; said with every request."""
+        menu = self.controls[label]
+        self._states[menu.id] = WidgetState(id=menu.id, string_value=text)
+
     async def switch(self, label: str, on: bool) -> float:
         """Tick a box or not; returns the seconds until the page was drawn."""
         box = self.controls[label]

@@ -165,3 +165,17 @@ def test_a_tab_that_asks_for_its_first_page_twice_keeps_its_settings(server: Ser
             assert visitor.controls["Steps T, exact value"].value == 20
 
     apart(visits())
+
+
+def test_a_quick_second_change_takes_back_nothing(server: Server) -> None:
+    """The browser has not drawn yet that the settings are no preset's any more, and says so with the second change."""
+
+    async def visits() -> None:
+        async with Visitor(server.url, "accelerated") as visitor:
+            menu = visitor.controls["Preset"]
+            await visitor.enter("Privacy budget ε, exact value", 0.7)
+            visitor.still_shows("Preset", menu.options[0])
+            await visitor.enter("Steps T, exact value", 42)
+            assert visitor.query == {"accel_epsilon": "0.7", "accel_iterations": "42"}
+
+    apart(visits())

@@ -7,7 +7,7 @@ import streamlit as st
 
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
-from dpviz.ui import links
+from dpviz.ui import links, polls
 from dpviz.ui.controls import Panel
 
 OWN = "Your own settings"
@@ -68,9 +68,12 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
         st.session_state[key] = matching
     if matching != OWN:
         st.session_state[panel.key("last_preset")] = matching
+    names = [*(preset.name for preset in presets), OWN]
     st.selectbox(
         "Preset",
-        [*(preset.name for preset in presets), OWN],
+        names,
+        # As with sliders: what is set above is sent once, and may be lost. What it was born with is sent every time.
+        index=names.index(st.session_state.setdefault(f"{key}_born", matching)),
         key=key,
         on_change=_pick,
         args=(panel, presets),
@@ -108,7 +111,10 @@ def _changed(panel: Panel, before: Mapping[str, Any]) -> str:
 
 
 def _pick(panel: Panel, presets: Sequence[Preset]) -> None:
-    picked = st.session_state[panel.key("preset")]
+    key = panel.key("preset")
+    if not polls.alone(key):
+        return  # a quick second change: what the menu showed before the first one is no choice
+    picked = st.session_state[key]
     for preset in presets:
         if preset.name == picked:
             open_with(panel.page, preset.experiment)
