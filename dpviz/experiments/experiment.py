@@ -309,7 +309,7 @@ class _Run:
 
         The latest one again, if a step or a record of it takes long and has come to a pause.
         """
-        began = time.thread_time()  # a busy machine makes nobody slower than the others
+        began = self._clock()
         snapshot = next(self._snapshots, None) if self._recording is None else self._latest
         if snapshot is None:
             self._patient = self._dearly = True
@@ -324,8 +324,12 @@ class _Run:
                 self._recording = self._record(snapshot, snapshot.iteration in self._dear)
         if self._recording is not None and next(self._recording, FINISHED) is FINISHED:
             self._recording = None
-        self.seconds += time.thread_time() - began
+        self.seconds += self._clock() - began
         return snapshot
+
+    def _clock(self) -> float:
+        """Seconds of computing time, here and elsewhere: a busy machine makes nobody slower than the others."""
+        return time.thread_time() + self._problem.elsewhere
 
     def _record(self, snapshot: Snapshot, dear: bool) -> Parts[None]:
         diagnostics = yield from self._problem.evaluate_in_parts(snapshot.output, dear)

@@ -173,6 +173,10 @@ def test_the_time_of_an_arm_is_the_processors_not_that_of_others_on_a_busy_machi
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     (lane,) = finished(experiment(Nesterov(iterations=50))).lanes.values()
     assert 0 < lane.seconds < 100
+    others = itertools.count()
+    monkeypatch.setattr(Problem, "elsewhere", property(lambda problem: float(next(others))))
+    (lane,) = finished(experiment(Nesterov(iterations=50))).lanes.values()
+    assert lane.seconds > 50, "what other processes computed for it is its own"
 
 
 def test_results_depend_neither_on_the_order_of_arms_nor_on_their_number() -> None:
