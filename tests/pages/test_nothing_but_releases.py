@@ -48,7 +48,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, Callable[[], 
     ):
         monkeypatch.setattr(owner, name, blinded(getattr(owner, name)))
     monkeypatch.setattr(upload_file, "new_identity", lambda: "0" * 32)
-    monkeypatch.setattr(experiment, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+    monkeypatch.setattr(experiment, "time", SimpleNamespace(thread_time=lambda: 0.0))
     found: dict[str, tuple[str, Callable[[], bytes]]] = {}
 
     def keep(label: str, data: Callable[[], bytes], *, key: str, file_name: str, **_: object) -> None:

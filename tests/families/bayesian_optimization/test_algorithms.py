@@ -215,7 +215,7 @@ def test_random_search_tells_how_many_it_has_tried_and_counts_for_as_much_as_it_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One method after the other: nobody's clock goes on."""
-    monkeypatch.setattr(experiment, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+    monkeypatch.setattr(experiment, "time", SimpleNamespace(thread_time=lambda: 0.0))
     data = ProcessDraws(rows=100, dimension=2)
     problem = LengthScales(data=data, training_rows=20, validation_users=40, declared_seconds=4e-3)
     few, search = Arm(label="few", algorithm=Gibo(iterations=2)), Arm(label="search", algorithm=RandomSearch())
