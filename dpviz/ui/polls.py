@@ -13,7 +13,9 @@ that has just been started, it may ask once more, and where the page has been dr
 for one of another page: settings that a link brought are dropped. Here, it is one of the page that it names.
 
 A request that a visitor's change has caused also says what the browser takes all other controls for. Where it has not
-come to drawing a value that was set from here, that looks like a change by the visitor: see `alone`.
+come to drawing a value that was set from here (a slider sets its number, a preset sets all), that looks like a change
+by the visitor, and would take it back. Here, what a control only says once more is no change beside one that is, and
+the value set from here is sent again. Before the browser has said anything of a control: see `alone`.
 """
 
 import asyncio
@@ -22,19 +24,25 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from streamlit.proto.ClientState_pb2 import ClientState
+from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
+from streamlit.runtime.state.session_state import SessionState
 
 SOON, LOOKS = 0.01, 200  # seconds between two looks at whether they have left, and how often it is looked
 _waiting: "WeakKeyDictionary[AppSession, list[ClientState | None]]" = WeakKeyDictionary()
 _ask = AppSession.request_rerun
+_tell = SessionState.set_widgets_from_proto
+_SAID = "polls_said"  # in the session: what its browser has said last of every control
+_SETTABLE = {"bool_value", "double_value", "int_value", "string_array_value"}  # what only such controls have
 
 
 def mended() -> None:
     """For this process, once."""
     if AppSession.request_rerun is _ask:
         AppSession.request_rerun = _patient  # type: ignore[assignment, method-assign]
+        SessionState.set_widgets_from_proto = _attentive  # type: ignore[assignment, method-assign]
 
 
 @wraps(_ask)
@@ -51,6 +59,29 @@ def _patient(session: AppSession, asked: ClientState | None) -> None:
         asyncio.get_running_loop().call_later(SOON, _later, session, LOOKS)
     else:
         _ask(session, asked)
+
+
+@wraps(_tell)
+def _attentive(state: SessionState, told: WidgetStates) -> None:
+    """As Streamlit's, before it calls the controls' callbacks."""
+    _tell(state, told)
+    said: dict[str, WidgetState] = state._old_state.setdefault(_SAID, {})
+    changed = [control for control in told.widgets if state._widget_changed(control.id)]
+    repeated = [one for one in changed if said.get(one.id) == one and not _kind(one).endswith("trigger_value")]
+    said.update({control.id: control for control in told.widgets})
+    if len(repeated) == len(changed):
+        return  # the visitor has gone back to what it was before it was set from here
+    for control in repeated:
+        key = state._key_id_mapper.id_key_mapping.get(control.id)
+        settable = _kind(control) in _SETTABLE or control.id in state._query_param_bound_widget_ids
+        if key is not None and settable and control.id in state._old_state:
+            del state._new_widget_state[control.id]
+            state._new_session_state[key] = state._old_state[control.id]
+
+
+def _kind(control: WidgetState) -> str:
+    """Of its value; "None" of an empty one."""
+    return str(control.WhichOneof("value"))
 
 
 def alone(key: str) -> bool:

@@ -79,10 +79,11 @@ class Visitor:
         self.query[field.query_param_key or label] = f"{value:g}"
         return await self._drawn()
 
-    def still_shows(self, label: str, text: str) -> None:
-        """A menu shows this, whatever the page has set it to since; said with every request."""
-        menu = self.controls[label]
-        self._states[menu.id] = WidgetState(id=menu.id, string_value=text)
+    def still_shows(self, label: str, value: float | str) -> None:
+        """A menu or a number shows this, whatever the page has set it to since; said with every request."""
+        control = self.controls[label]
+        said = {"string_value": value} if isinstance(value, str) else {"double_value": value}
+        self._states[control.id] = WidgetState(id=control.id, **said)  # type: ignore[arg-type]
 
     async def switch(self, label: str, on: bool) -> float:
         """Tick a box or not; returns the seconds until the page was drawn."""

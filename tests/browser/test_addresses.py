@@ -167,6 +167,26 @@ def test_a_tab_that_asks_for_its_first_page_twice_keeps_its_settings(server: Ser
     apart(visits())
 
 
+def test_a_number_that_a_slider_has_just_set_is_not_taken_back_with_the_next_change(server: Server) -> None:
+    """The browser says its old value once more, as it has not drawn the new one; going back to it alone is a change."""
+    number = "Privacy budget ε, exact value"
+
+    async def visits() -> None:
+        async with Visitor(server.url, "accelerated") as visitor:
+            visitor.still_shows(number, 1.0)
+            await visitor.enter("Seed", 3)
+            await visitor.move("Privacy budget ε", "3")
+            assert visitor.says("ε = 3")
+            visitor.still_shows(number, 1.0)
+            await visitor.enter("Steps T, exact value", 42)
+            assert visitor.says("ε = 3") and visitor.says("epochs in 42 steps")
+            assert visitor.controls[number].set_value, "said again, for a browser that never heard it"
+            await visitor.enter(number, 1.0)
+            assert visitor.says("ε = 1") and not visitor.says("ε = 3")
+
+    apart(visits())
+
+
 def test_a_quick_second_change_takes_back_nothing(server: Server) -> None:
     """The browser has not drawn yet that the settings are no preset's any more, and says so with the second change."""
 
