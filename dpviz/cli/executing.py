@@ -43,10 +43,17 @@ def delta_option(command: Command) -> Command:
     return click.option(
         "--delta",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        callback=_number,
         default=DELTA,
         show_default=True,
         help="At which ε is read, unless the budget has a δ of its own.",
     )(command)
+
+
+def _number(_: click.Context, __: click.Parameter, delta: float) -> float:
+    if math.isnan(delta):  # which is within every range
+        raise click.BadParameter("nan is not a number.")
+    return delta
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,9 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # who reads has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:  # a full disk behind the output, mostly
+        click.echo(traceback.format_exc() if "--debug" in arguments else f"{error.strerror or error}.", err=True)
+        return 1
     except Exception:
         click.echo(traceback.format_exc() if "--debug" in arguments else f"{OURS} --debug shows where.", err=True)
         return 1

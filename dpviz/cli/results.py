@@ -52,12 +52,13 @@ def shown(frame: pd.DataFrame) -> str:
 @contextmanager
 def _in_one_piece(path: Path) -> Iterator[Path]:
     """A path beside it to write to; it takes the other one's place when all is written."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    target = path.resolve()  # a link stays, and what it points to is written
+    part = target.with_name(f".{os.getpid()}.part")
     try:
         yield part
-        part.replace(path)
+        part.replace(target)
     except OSError as error:
         raise click.ClickException(f"{path} could not be written: {error.strerror or error}.") from None
     finally:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             part.unlink()

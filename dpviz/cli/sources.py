@@ -1,6 +1,7 @@
 """Where settings come from: a file, a preset, and what is said of them on the command line."""
 
 import difflib
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -104,6 +105,9 @@ def numbers(listed: str) -> tuple[float, ...]:
 
 def _number(word: str) -> float:
     try:
-        return float(word)
+        number = float(word)
     except ValueError:
         raise UserError(f"'{word.strip()}' is not a number.") from None
+    if not math.isfinite(number):
+        raise UserError(f"'{word.strip()}' is not a finite number.")
+    return number

@@ -53,7 +53,7 @@ class Axis(Specification):
 
     kind: ClassVar[str] = "experiments.sweep.axis"
     fields: tuple[str, ...] = Field(min_length=1, max_length=32)
-    values: tuple[float, ...] = Field(min_length=1, max_length=MOST_VALUES)
+    values: tuple[float, ...] = Field(min_length=1)
 
     @field_validator("values")
     @classmethod
@@ -66,6 +66,8 @@ class Axis(Specification):
 
 
 def _ascending(values: tuple[float, ...]) -> tuple[float, ...]:
+    if len(values) > MOST_VALUES:
+        raise ValueError(f"at most {MOST_VALUES} of a setting, and there are {len(values):,}")
     if len(set(values)) < len(values):
         raise ValueError("every value of a sweep must be another one")
     return tuple(sorted(values))
@@ -96,7 +98,7 @@ class Sweep(Specification):
     kind: ClassVar[str] = "experiments.sweep.sweep"
     experiment: Experiment
     fields: tuple[str, ...] = Field(min_length=1, max_length=32)
-    values: tuple[float, ...] = Field(min_length=1, max_length=MOST_VALUES)
+    values: tuple[float, ...] = Field(min_length=1)
     second: Axis | None = None
     metric: str = Field(min_length=1, max_length=100)
     data_seed: str = Field("", max_length=100)
@@ -109,8 +111,18 @@ class Sweep(Specification):
 
     @model_validator(mode="after")
     def _data_sets_differ(self) -> "Sweep":
-        if len(set(self.data_seeds)) < len(self.data_seeds) or bool(self.data_seeds) != bool(self.data_seed):
+        if bool(self.data_seeds) != bool(self.data_seed):
             raise ValueError("several data sets need the address of their seed, and a seed each")
+        if len(set(self.data_seeds)) < len(self.data_seeds):
+            raise ValueError("every data set needs a seed of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _varied_once(self) -> "Sweep":
+        varied = self.fields, self.second.fields if self.second else (), (self.data_seed,) if self.data_seed else ()
+        numbers = [number for fields in varied for number in set(fields)]
+        if len(set(numbers)) < len(numbers):
+            raise ValueError("a number can take one value at a time; vary another setting beside it")
         return self
 
     @model_validator(mode="after")
@@ -321,7 +333,7 @@ def _replaced(owner: Any, changes: Sequence[tuple[Address, float]]) -> Any:
         below = [(address[1:], value) for address, value in changes if address[0] == name]
         if not all(address for address, _ in below):
             fresh[name] = _number(owner, name, below[0][1])
-        elif isinstance(owner, tuple) and name.isdecimal() and int(name) < len(owner):
+        elif isinstance(owner, tuple) and name in map(str, range(len(owner))):
             fresh[name] = _replaced(owner[int(name)], below)
         elif isinstance(owner, Specification) and name in type(owner).model_fields:
             fresh[name] = _replaced(getattr(owner, name), below)

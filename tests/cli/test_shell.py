@@ -231,6 +231,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
         ("run experiment.json --out trace.xlsx", 2, "'trace.xlsx' must end in .csv or .parquet."),
         ("run experiment.json --out absent/trace.csv", 2, "'absent' is no folder that you may write to."),
         ("run experiment.json --delta 2", 2, "--delta"),
+        ("run experiment.json --delta nan", 2, "nan is not a number."),
         ("run experiment.json --table experiment.json", 2, "These settings bring their own data."),
         ("run impossible.json", 2, "does not work on the problem"),
         ("run late.json", 1, "Error: "),
@@ -241,6 +242,12 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
         ("sweep experiment.json --grid budget.epsilo=1", 2, "'epsilo' is not a number among these settings."),
         ("sweep experiment.json --grid budget.epsilon=1000", 2, "Privacy budget must be between 0.01 and 50"),
         ("sweep experiment.json --grid budget.epsilon=1,1", 2, "every value of a sweep must be another one"),
+        ("sweep experiment.json --grid epsilon=1e400,1", 2, "'1e400' is not a finite number."),
+        (f"sweep experiment.json --grid epsilon={'1,' * 29}2", 2, "values: at most 24 of a setting, and there are 30."),
+        ("sweep experiment.json --grid epsilon=1,2 --grid budget.epsilon=3", 2, "vary another setting beside it."),
+        ("sweep experiment.json --grid iterations=1 --grid arms.0.algorithm.iterations=2", 2, "one value at a time"),
+        ("sweep experiment.json --grid seed=1 --seeds seed=1", 2, "one value at a time"),
+        ("sweep experiment.json --grid epsilon=1 --seeds seed=1,1", 2, "every data set needs a seed of its own."),
         ("sweep experiment.json --grid replicates=2.5", 2, "Repeats must be a whole number."),
         ("sweep experiment.json --grid seed=1 --grid replicates=2 --grid budget.epsilon=1", 2, "one --grid, or two"),
         ("sweep experiment.json --grid epsilon=1 --seeds 1,2", 2, "so they have no seed. Leave --seeds out."),
@@ -347,7 +354,27 @@ def test_a_file_that_cannot_be_written_in_the_end_is_a_sentence_and_leaves_the_o
     monkeypatch.setattr(Path, "write_text", full)
     code, _, err = shell("run experiment.json --out trace.csv")
     assert code == 1 and "trace.csv could not be written: No space left on device." in err
-    assert Path("trace.csv").read_text() == "old" and len(list(Path().glob("*trace.csv*"))) == 1
+    assert Path("trace.csv").read_text() == "old" and list(Path().glob("*.part")) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_what_a_link_points_to_is_written_and_a_long_name_is_no_mistake_of_ours(shell) -> None:
+    Path("link.csv").symlink_to("target.csv")
+    assert shell("run experiment.json --out link.csv")[0] == 0
+    assert Path("link.csv").is_symlink() and len(pd.read_csv("target.csv", comment="#"))
+    assert shell(f"run experiment.json --out {'x' * 249}.csv")[0] == 0
+    code, _, err = shell(f"run experiment.json --out {'x' * 300}.csv")
+    assert code == 1 and "could not be written: File name too long." in err
+
+
+def test_an_output_that_is_full_is_a_sentence(shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(looking, "shown", full)
+        code, _, err = shell("settings experiment.json")
+    assert (code, err) == (1, "No space left on device.\n")
 
 
 def test_a_store_that_does_not_work_is_said_and_the_run_goes_on(shell) -> None:
