@@ -362,5 +362,5 @@ def test_data_sets_that_cannot_be_are_said_in_a_sentence(changes: dict[str, obje
 
 @pytest.mark.parametrize("changes", [{"data_seeds": (1, 1)}, {"data_seed": ""}, {"data_seeds": ()}])
 def test_data_sets_differ_and_come_with_the_address_of_their_seed(changes: dict[str, object]) -> None:
-    with pytest.raises(ValidationError, match="address of their seed|a seed of its own"):
+    with pytest.raises(ValidationError, match=r"seed of its own|address of their seed"):
         SEVERAL.replaced(**changes)
