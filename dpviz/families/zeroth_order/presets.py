@@ -122,6 +122,7 @@ PRESETS: tuple[Preset, ...] = (
         experiment=_compared(
             PhaseRetrieval(dimension=20, radius=0.15),
             1.0,
+            replicates=3,
             iterations=640,
             epoch_length=32,
             travel=1.5,
