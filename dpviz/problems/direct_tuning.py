@@ -184,7 +184,9 @@ class HuberRegression(DirectTuning):
 
     def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[Huber]":
         rows = yield from self.rows(tables)
-        known = self.data.coefficients if isinstance(self.data, RegressionDraws) else None
+        known = None
+        if isinstance(self.data, RegressionDraws):  # without the features that are left out
+            known = self.data.coefficients[[0, *1 + self.chosen]]
         return Huber(self.facts(), rows, self.corner, self.weighted, known, self.observation_seed)
 
 

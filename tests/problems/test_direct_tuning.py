@@ -21,6 +21,7 @@ BOXES: tuple[DirectTuning, ...] = (
     HuberRegression(data=RegressionDraws(rows=200)),
     HuberRegression(data=UniformLinear(rows=500, dimension=3), weighted=False),
     HuberRegression(data=BundledTable(table="digits"), most_features=5),
+    HuberRegression(data=RegressionDraws(rows=200, dimension=6), most_features=3),
 )
 
 
@@ -66,6 +67,16 @@ def test_the_location_of_a_user_is_a_polynomial_of_known_norm() -> None:
     found = problem.evaluate({"x": np.array([best, best + np.array([3.0, 4.0])])})
     assert found["distance"] == pytest.approx([0.0, 5.0])
     assert found["objective"][1] - found["objective"][0] == pytest.approx(12.5)
+
+
+def test_the_true_coefficients_of_the_features_that_are_used_are_known() -> None:
+    data = RegressionDraws(rows=200, dimension=6)
+    problem = HuberRegression(data=data)
+    fewer = problem.replaced(most_features=3)
+    kept = data.coefficients[[0, *1 + fewer.chosen]]
+    assert len(kept) == fewer.facts().d == 4
+    assert fewer.build().evaluate({"x": kept[None]})["distance"] == 0.0
+    assert problem.build().evaluate({"x": data.coefficients[None]})["distance"] == 0.0
 
 
 def test_the_minimiser_of_a_table_has_no_gradient() -> None:
