@@ -19,7 +19,7 @@ import pyarrow.compute
 from pydantic import Field
 
 from dpviz.datasets.arrow import as_texts, in_parts, looked_up
-from dpviz.datasets.cells import as_number, class_label
+from dpviz.datasets.cells import as_number, class_label, regular
 from dpviz.datasets.limits import MAX_COLUMNS
 from dpviz.specification import Specification
 
@@ -69,7 +69,6 @@ _PATTERNS = {
 }
 # A number that is not regular, perhaps, or a text that `class_label` writes otherwise.
 _UNCLEAR = r"(?i)^([+-]?([0-9.,'’\x{a0}\x{202f} ]*(e[+-]?[0-9]+)?|inf(inity)?)|true|false)$|^[\x1c-\x1f]|[\x1c-\x1f]$"
-_REGULAR = r"^[+-]?(\d{1,15}(\.\d{0,25})?|\.\d{1,25})([eE][+-]?\d{1,2})?$"
 
 
 def plain_number(text: str, decimal: str) -> str:
@@ -91,15 +90,12 @@ def read_cells(texts: pyarrow.Array, reading: Reading) -> tuple[np.ndarray, pyar
     cells = pyarrow.compute.utf8_trim_whitespace(texts)
     marks = pyarrow.array(["", *reading.missing], type=pyarrow.large_string())
     cells = pyarrow.compute.if_else(pyarrow.compute.is_in(cells, marks), None, cells)
-    # Most cells are plain numbers, which Arrow reads fast and to the last digit, as Python does.
-    plain = cells
+    plain = cells  # most of them
     if reading.decimal == ",":
         dotted = pyarrow.compute.match_substring(cells, ".")
         plain = pyarrow.compute.replace_substring(pyarrow.compute.if_else(dotted, None, cells), ",", ".")
-    regular = pyarrow.compute.fill_null(pyarrow.compute.match_substring_regex(plain, _REGULAR), False)
-    digits = pyarrow.compute.utf8_ltrim(pyarrow.compute.if_else(regular, plain, None), "+")
-    values = pyarrow.compute.cast(digits, pyarrow.float64()).to_numpy(zero_copy_only=False)
-    odd = pyarrow.compute.if_else(regular, None, cells).dictionary_encode()
+    found_plain, values = regular(plain)
+    odd = pyarrow.compute.if_else(found_plain, None, cells).dictionary_encode()
     # Of the others, each different text is looked at once, and in Python only where it could be a number after all.
     unclear = pyarrow.compute.match_substring_regex(odd.dictionary, _UNCLEAR)
     found = np.full(len(odd.dictionary) + 1, np.nan)  # the last for those that are no odd text

@@ -17,10 +17,11 @@ JITTER = 1e-10
 MOST_STEPS = 100_000  # of a support vector machine, which at some settings would go on for hours
 
 # Measured as the constants of `problems.base`, at 100 to 1000 training and 300 to 9000 validation rows and 5 to 100
-# features: an entry of a kernel matrix, each product in it, each product of a factorisation, each entry that a support
-# vector machine looks at, and what every training takes.
+# features: an entry of a kernel matrix, each product in it, each product of a factorisation, and what every training
+# takes. Of support vector machines, at 20 to 2000 training rows, what each training takes, most of which is
+# scikit-learn's looking at parameters, and each pair of rows, by the learner's name.
 SECONDS_PER_ENTRY, SECONDS_PER_PRODUCT, SECONDS_PER_FACTORED, SECONDS_OF_A_TRAINING = 1.8e-9, 0.055e-9, 0.045e-9, 1e-4
-SECONDS_PER_MACHINE_ENTRY = 4.5e-8
+SECONDS_OF_A_MACHINE, SECONDS_PER_PAIR = 5e-4, {"svr": 2.2e-8, "svc": 1.4e-8}
 
 
 class Learner(ABC):
@@ -167,5 +168,8 @@ def training_seconds(learner: str, m: int, v: int, p: int) -> float:
     """About how long one training on m rows of p features takes, with the losses of v rows."""
     entries = m * m + m * v
     kernels = entries * (SECONDS_PER_ENTRY + p * SECONDS_PER_PRODUCT)
-    fit = m**3 / 3 * SECONDS_PER_FACTORED if learner in ("process", "ridge") else m * m * SECONDS_PER_MACHINE_ENTRY
+    if learner in SECONDS_PER_PAIR:
+        fit = SECONDS_OF_A_MACHINE + m * m * SECONDS_PER_PAIR[learner]
+    else:
+        fit = m**3 / 3 * SECONDS_PER_FACTORED
     return SECONDS_OF_A_TRAINING + kernels + fit
