@@ -50,7 +50,8 @@ class ModelTuning(TuningSpecification):
         60.0,
         label="Seconds per training",
         scale="log",
-        help="For the estimate of a run's time only. Empty: what the sizes suggest.",
+        help="For the estimate of a run's time and the axis in seconds. Empty, or less than the sizes suggest: as those "
+        "do.",
     )
 
     @property
@@ -114,7 +115,7 @@ class ModelTuning(TuningSpecification):
         known = self.data.facts()
         names, low, high = zip(*self.box(tuple(known.names[j] for j in self.chosen)), strict=True)
         n, d = self.split[1], len(names)
-        seconds = self.suggested_seconds if self.declared_seconds is None else self.declared_seconds
+        seconds = max(self.suggested_seconds, self.declared_seconds or 0.0)  # else no limit would hold
         return TuningFacts(
             n=n,
             d=d,

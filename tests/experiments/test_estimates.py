@@ -6,6 +6,7 @@ import pytest
 
 from dpviz.datasets import UniformLogistic
 from dpviz.datasets.games import LatentGame
+from dpviz.datasets.tuning import ProcessDraws
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.fitting import Limits
 from dpviz.families.accelerated import presets as accelerated
@@ -15,6 +16,7 @@ from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.group_loss import GroupLoss
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.model_tuning import LengthScales
 from dpviz.problems.simplex_learning import SparseRegression
 
 LIMITS = Limits(seconds=120.0, bytes=3e9)
@@ -86,6 +88,12 @@ def test_what_would_fill_the_memory_of_the_server_is_refused() -> None:
     for refused in (draws, matrices):
         assert size(refused) > LIMITS.bytes and not LIMITS.allow(refused)
     assert size(matrices) > 8 * 200 * 3000**2
+
+
+def test_a_training_that_is_declared_too_quick_is_estimated_by_its_sizes() -> None:
+    sizes = LengthScales(training_rows=1000, data=ProcessDraws(rows=3000))
+    assert sizes.replaced(declared_seconds=1e-5).facts() == sizes.facts()
+    assert sizes.replaced(declared_seconds=9.0).facts().training_seconds == 9.0
 
 
 def test_a_single_step_that_takes_longer_than_a_run_may_is_refused() -> None:

@@ -11,7 +11,6 @@ from dpviz.numbers import short
 from dpviz.plots.landscape import Cloud, Ground, contours
 from dpviz.plots.sheets import Ruler
 from dpviz.plots.style import arm_styles
-from dpviz.problems.model_tuning import ModelTuning
 from dpviz.problems.tuning import TuningFacts
 from dpviz.ui import explain
 from dpviz.ui.experiment import hero, results
@@ -43,14 +42,7 @@ def picture(run: Run, diagnostics: bool) -> hero.Picture | None:
 def has_ground(run: Run) -> bool:
     """Whether the loss can be drawn over all settings: of two, on public data, where trainings are quick."""
     facts = facts_of(run)
-    return run.experiment.problem.public and facts.d == 2 and FEWEST**2 * seconds_of(run) < GROUND
-
-
-def seconds_of(run: Run) -> float:
-    """Of one training, where the page itself trains, without a limit: as declared, or as its sizes suggest if that is
-    more."""
-    problem, declared = run.experiment.problem, facts_of(run).training_seconds
-    return max(declared, problem.suggested_seconds) if isinstance(problem, ModelTuning) else declared
+    return run.experiment.problem.public and facts.d == 2 and FEWEST**2 * facts.training_seconds < GROUND
 
 
 def facts_of(run: Run) -> TuningFacts:
@@ -90,7 +82,7 @@ def _evaluated(about: str, _run: Run) -> Ground:  # noqa: ARG001 (what the cache
     """The mean loss of a run, whose problem as JSON text is `about`, over both settings: at points as many as are
     quick."""
     facts = facts_of(_run)
-    points = int(np.clip(np.sqrt(GROUND / max(seconds_of(_run), 1e-9)), FEWEST, MOST))
+    points = int(np.clip(np.sqrt(GROUND / max(facts_of(_run).training_seconds, 1e-9)), FEWEST, MOST))
     low, high = facts.box
     x, y = (np.linspace(low[j], high[j], points) for j in range(2))
     places = np.stack([np.tile(x, points), np.repeat(y, points)], axis=1)

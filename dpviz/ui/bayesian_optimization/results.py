@@ -16,7 +16,7 @@ from dpviz.plots.style import arm_styles
 from dpviz.problems.trainers import SLOW
 from dpviz.problems.tuning import TuningFacts, TuningProblem, TuningSpecification
 from dpviz.ui import charts, explain
-from dpviz.ui.bayesian_optimization.live import facts_of, seconds_of
+from dpviz.ui.bayesian_optimization.live import facts_of
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.plan import Shown
@@ -108,7 +108,7 @@ def _setting(
 def _cheap(run: Run, arm: Arm, lane: Lane) -> bool:
     """Whether the process can be looked at: every step is recorded, and the trainings that it takes are quick."""
     assert isinstance(arm.algorithm, Gibo)
-    seconds, evaluations = seconds_of(run), POINTS + arm.algorithm.batches(facts_of(run)).window
+    seconds, evaluations = facts_of(run).training_seconds, POINTS + arm.algorithm.batches(facts_of(run)).window
     every = lane.iterations == list(range(len(lane.iterations))) and len(lane.iterations) > 1
     return every and run.has_data and evaluations * seconds < AT_ONCE and seconds < SLOW  # without further processes
 
