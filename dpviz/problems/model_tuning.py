@@ -50,8 +50,7 @@ class ModelTuning(TuningSpecification):
         60.0,
         label="Seconds per training",
         scale="log",
-        help="For the estimate of a run's time and the axis in seconds. Empty, or less than the sizes suggest: as those "
-        "do.",
+        help="For the estimate of a run's time and the axis in seconds. Empty, or too little: what the sizes suggest.",
     )
 
     @property
