@@ -7,7 +7,19 @@ STEPS, ROUNDING = 300, 1e-9
 
 def least_norm(vectors: np.ndarray) -> np.ndarray:
     """(R,) norm of about the shortest convex combination of vectors (R, q, d): never below the least norm, and 0 where
-    nothing but rounding is left.
+    nothing but rounding is left."""
+    return np.linalg.norm(mixed(vectors, shortest(vectors)), axis=1)
+
+
+def mixed(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(R, d) convex combinations of vectors (R, q, d); 0 where nothing but rounding is left."""
+    found = np.matmul(weights[:, None], vectors)[:, 0]
+    left = np.linalg.norm(found, axis=1) > ROUNDING * np.linalg.norm(vectors, axis=2).max(axis=1)
+    return np.where(left[:, None], found, 0.0)
+
+
+def shortest(vectors: np.ndarray) -> np.ndarray:
+    """(R, q) weights of about the shortest convex combination of vectors (R, q, d).
 
     Frank-Wolfe with pairwise steps: weight goes from the worst vector that has any to the best one, as far as helps
     (Lacoste-Julien and Jaggi 2015).
@@ -25,5 +37,4 @@ def least_norm(vectors: np.ndarray) -> np.ndarray:
         weights[every, worst] -= step
         if not (gain > 1e-12 * (1 + np.abs(slopes).max(axis=1))).any():
             break
-    found = np.linalg.norm(np.matmul(weights[:, None], vectors)[:, 0], axis=1)
-    return np.where(found > ROUNDING * np.linalg.norm(vectors, axis=2).max(axis=1), found, 0.0)
+    return weights

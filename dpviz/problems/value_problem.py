@@ -11,7 +11,7 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems.base import Cost, Facts, Metric, Problem, evaluated_in_slices
 from dpviz.problems.directions import Directions, bank, haar
-from dpviz.problems.least_norm import least_norm
+from dpviz.problems.least_norm import mixed, shortest
 from dpviz.problems.value_losses import ValueLoss
 
 UNIT = 1 + 1e-12  # the largest norm of a row, after rounding
@@ -20,6 +20,7 @@ TEMPORARIES = 5  # of these, at once
 HALF = 2000  # rows of each half of the sample that diagnostics look at
 POINTS = 20  # around an iterate, of which the least convex combination of gradients is sought
 FEWER = 1000  # rows of that sample for these: the dearest of the diagnostics
+GROUPS = 20  # of these rows: how much their means differ tells the error
 ROUNDING = 1e-9  # relative, of a clip that is not active
 _SEED = 2_718_281_829  # of what diagnostics draw
 
@@ -61,6 +62,7 @@ class ValueProblem(Problem):
         Metric("smoothed_gradient_norm", "Smoothed gradient ‖∇F̂_r(x_t)‖", headline=2, cost="dear"),
         Metric("smoothed_gradient_error", "Standard error of ‖∇F̂_r(x_t)‖", cost="dear", better=""),
         Metric("stationarity_bound", "Goldstein stationarity ‖∇F(x_t)‖_r, at most", headline=3, cost="dear"),
+        Metric("stationarity_error", "Standard error of the Goldstein stationarity", cost="dear", better=""),
         Metric("clipped_share", "Share of the differences that are clipped", headline=4, cost="dear"),
         Metric("clipped_mass", "Share of their sum that clipping takes away", cost="dear"),
     )
@@ -254,11 +256,12 @@ class ValueProblem(Problem):
         one, two = vectors[:half].mean(axis=0), vectors[half:].mean(axis=0)
         product, mean = (one * two).sum(axis=1), (one + two) / 2
         along = np.einsum("brd,rd->br", vectors, mean) / np.maximum(np.linalg.norm(mean, axis=1), 1e-12)
-        bound = self._stationarity(x, order[:FEWER], generator)
+        bound, error = self._stationarity(x, order[:FEWER], generator)
         return {
             "smoothed_gradient_norm": np.sign(product) * np.sqrt(np.abs(product)),
             "smoothed_gradient_error": along.std(axis=0) / np.sqrt(len(along)),
             "stationarity_bound": np.minimum(bound, facts.lipschitz) if facts.exact else bound,
+            "stationarity_error": error,
             **clipping,
         }
 
@@ -283,22 +286,36 @@ class ValueProblem(Problem):
         mass = np.divide(lost, whole, out=np.zeros(count), where=beyond > 0)
         return found / (2 * r), {"clipped_share": beyond / (len(order) * d), "clipped_mass": mass}
 
-    def _stationarity(self, x: np.ndarray, order: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    def _stationarity(
+        self, x: np.ndarray, order: np.ndarray, generator: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(R,) the least norm of a convex combination of gradients of the sample's mean within r of x: at least the
         distance of 0 from their hull, so a bound from above. Gradients are central differences over r/10, around points
-        that are so much closer."""
+        that are so much closer.
+
+        (R,) standard error of this combination's length in its own direction, from the means of groups of rows."""
         (count, d), r, step = x.shape, self.facts.radius, self.facts.radius / 10
         normals = generator.standard_normal((POINTS, d))
         lengths = (r - step) * generator.random(POINTS) ** (1 / d) / np.linalg.norm(normals, axis=1)
         lengths[0] = 0.0
         points = (x[:, None] + lengths[:, None] * normals).reshape(-1, d)
-        gradients, eye = np.zeros((len(points), d)), np.eye(d)
-        for rows in self._blocks(len(order), len(points) * d * self.loss.count):
-            z, y = self._rows[None, order[rows]], self._targets[None, order[rows]]
-            here = self._arguments(z, points)
-            shifts = step * self.loss.arguments(z, eye[None]).transpose(1, 3, 0, 2)
-            gradients += (self._values(here + shifts, y) - self._values(here - shifts, y)).sum(axis=0).T
-        return least_norm((gradients / (2 * step * len(order))).reshape(count, POINTS, d))
+        groups = np.array_split(order, min(GROUPS, len(order)))
+        gradients, eye = np.zeros((len(groups), len(points), d)), np.eye(d)
+        for total, group in zip(gradients, groups, strict=True):
+            for rows in self._blocks(len(group), len(points) * d * self.loss.count):
+                z, y = self._rows[None, group[rows]], self._targets[None, group[rows]]
+                here = self._arguments(z, points)
+                shifts = step * self.loss.arguments(z, eye[None]).transpose(1, 3, 0, 2)
+                total += (self._values(here + shifts, y) - self._values(here - shifts, y)).sum(axis=0).T
+        gradients /= 2 * step
+        mean = (gradients.sum(axis=0) / len(order)).reshape(count, POINTS, d)
+        weights = shortest(mean)
+        found = mixed(mean, weights)
+        bound = np.linalg.norm(found, axis=1)
+        each = np.einsum("rq,grqd->grd", weights, gradients.reshape(-1, count, POINTS, d))
+        along = np.einsum("grd,rd->gr", each, found) / np.maximum(bound, 1e-12)
+        along /= np.array([[len(group)] for group in groups])
+        return bound, along.std(axis=0, ddof=1) / np.sqrt(len(groups))
 
 
 def bounded(x: np.ndarray) -> np.ndarray:

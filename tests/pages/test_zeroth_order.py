@@ -120,6 +120,7 @@ def test_a_run_says_who_ends_lowest_how_stationary_and_what_was_clipped(load: Lo
     assert "the published algorithm" in text(app) and "**Clipped**: no difference of values" in text(app)
     alts = " ".join(charts(app))
     assert "Is the smoothed gradient small?" in alts and "Goldstein stationarity" in alts
+    assert "Is it a stationary place?" in alts and "sampling error of that mixture" in text(app)
     for axis in ("rows_used", "evaluations"):
         choose(app, "axis", axis)
     assert "against function evaluations" in " ".join(charts(app))

@@ -8,6 +8,7 @@ from scipy.optimize import nnls
 
 from dpviz.datasets import SphereLinear, UniformLinear, UploadedTable
 from dpviz.privacy.batches import Batch
+from dpviz.problems import value_problem
 from dpviz.problems.black_box import WANTED, BentValley, BlackBox, CappedRegression, PhaseRetrieval, ReluNetwork, Votes
 from dpviz.problems.least_norm import least_norm
 from dpviz.problems.value_problem import ValueProblem
@@ -150,6 +151,22 @@ def test_stationarity_looks_no_farther_than_the_radius(offset: float) -> None:
     rows, targets = np.ones((1000, 1)), np.full((1000, 1), -offset)
     problem = ValueProblem(model.facts(), model.cost(model.facts()), model.loss(), rows, targets)
     assert problem.evaluate({"x": np.zeros((1, 1))})["stationarity_bound"][0] == pytest.approx(1.0, abs=1e-9)
+
+
+def test_the_error_of_stationarity_is_that_of_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over other samples of the rows the bound scatters as its error says; rows that are all alike have none."""
+    problem, x = PhaseRetrieval(rows=20_000).build(), np.array([[0.4, 0.1, 0.3, 0.2, 0.5, 0.3]])
+    found = []
+    for seed in range(60):
+        monkeypatch.setattr(value_problem, "_SEED", seed)
+        found.append(problem.evaluate({"x": x}))
+    bounds, errors = (
+        np.array([one[name][0] for one in found]) for name in ("stationarity_bound", "stationarity_error")
+    )
+    rounding = 4 / np.sqrt(2 * 60) + 4 / np.sqrt(2 * 19 * 60)  # of a deviation over 60, and of a mean of such over 20
+    assert errors.mean() > 0.005
+    assert bounds.std() == pytest.approx(errors.mean(), rel=rounding)
+    assert _one_row(0.2, 0.5).evaluate({"x": np.zeros((1, 10))})["stationarity_error"][0] < 1e-12
 
 
 def _one_row(offset: float, radius: float) -> ValueProblem:

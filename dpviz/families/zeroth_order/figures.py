@@ -161,17 +161,18 @@ def _bars(names: list[str], values: np.ndarray, word: str, color: str, pattern: 
     }
 
 
-def stationarity(trace: Trace, styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT) -> go.Figure:
-    """How stationary the averages of epochs are, where that was looked at: the estimate of ‖∇F̂_r‖, median over the
-    runs, with a band of two standard errors of the sample of rows that it is from, median over the runs, too. Reads the
-    raw data."""
-    name, lines = "smoothed_gradient_norm", []
+def stationarity(
+    trace: Trace, name: str, error: str, styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
+) -> go.Figure:
+    """How stationary the averages of epochs are, where that was looked at: a metric, median over the runs, with a band
+    of two of its standard errors, which another metric holds; median over the runs, too. Reads the raw data."""
+    lines = []
     for label in trace.lanes:
         steps, values = trace.series(label, name)
         if len(values):
             middle = np.median(values, axis=1)
-            error = ERRORS * np.median(trace.series(label, "smoothed_gradient_error")[1], axis=1)
-            lines.append(Line(steps, middle, label, styles[label], middle - error, middle + error))
+            beside = ERRORS * np.median(trace.series(label, error)[1], axis=1)
+            lines.append(Line(steps, middle, label, styles[label], middle - beside, middle + beside))
     title = trace.metrics[name].label if name in trace.metrics else name
     return line_figure(
         lines,

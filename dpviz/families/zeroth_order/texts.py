@@ -187,9 +187,12 @@ LANDSCAPE = (
     "is the way of the first run."
 )
 STATIONARITY = (
+    "Goldstein stationarity within r, from above: the shortest mixture of gradients at 20 points, from 1,000 rows, at "
+    "a few epochs. The band is the sampling error of that mixture, not the spread of the runs."
+)
+SMOOTHED = (
     "An estimate of ‖∇F̂_r‖ from 4,000 rows at most, at a few epochs: it bounds the Goldstein stationarity within r. "
-    "The band is the estimate's own sampling error, not the spread of the runs; below 0 it cannot be told from 0. The "
-    "bound on the Goldstein stationarity itself is the shortest mixture of gradients at 20 points, from 1,000 rows."
+    "The band is the estimate's own sampling error, not the spread of the runs; below 0 it cannot be told from 0."
 )
 NOISE = (
     "Standard deviation of what is added to each coordinate of g_t. With a tree it follows the binary digits of t; "

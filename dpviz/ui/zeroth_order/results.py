@@ -12,6 +12,11 @@ from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.zeroth_order import live
 
+# What is looked at, its standard error, the chart's heading and caption.
+STATIONARITY = (
+    ("stationarity_bound", "stationarity_error", "Is it a stationary place?", texts.STATIONARITY),
+    ("smoothed_gradient_norm", "smoothed_gradient_error", "Is the smoothed gradient small?", texts.SMOOTHED),
+)
 MUCH = 0.05  # of what clipping takes away, from which on it is a warning
 
 
@@ -23,8 +28,9 @@ def extra(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
         shown = _norms(panel, run, trace)
     if not diagnostics:
         return shown
-    with right:
-        shown += _stationarity(panel, run, trace)
+    for place, (name, error, heading, words) in zip((right, left), STATIONARITY, strict=True):
+        with place:
+            shown += _stationarity(panel, run, trace, name, error, heading, words)
     return shown + (_grounds(panel, run, trace) if live.has_landscape(run.experiment.problem) else [])
 
 
@@ -40,15 +46,14 @@ def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
     return [(heading, figure, caption)]
 
 
-def _stationarity(panel: Panel, run: Run, trace: Trace) -> Shown:
-    """The norm of the smoothed gradient with its error."""
-    figure = figures.stationarity(trace, arm_styles(run.experiment.arms))
+def _stationarity(panel: Panel, run: Run, trace: Trace, name: str, error: str, heading: str, words: str) -> Shown:
+    """A metric with the error of the sample of rows that it is from."""
+    figure = figures.stationarity(trace, name, error, arm_styles(run.experiment.arms))
     if not figure.data:
         return []
-    heading = "Is the smoothed gradient small?"
-    caption = f"{texts.STATIONARITY} {explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)}"
+    caption = f"{words} {explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)}"
     alt = f"{heading} One line per method, at a few epochs"
-    charts.show(figure, panel.key("chart_stationary"), heading, alt, caption, "not private")
+    charts.show(figure, panel.key(f"chart_{error}"), heading, alt, caption, "not private")
     return [(heading, figure, caption)]
 
 

@@ -173,7 +173,7 @@ def test_noisy_gradients_stand_beside_the_noise_that_was_planned(trace: Trace) -
 
 def test_an_estimate_of_the_gradient_has_its_own_error_as_a_band(trace: Trace) -> None:
     looks = arm_styles(tuple(Arm(label=label, algorithm=Naive()) for label in trace.lanes))
-    figure = figures.stationarity(trace, looks)
+    figure = figures.stationarity(trace, "smoothed_gradient_norm", "smoothed_gradient_error", looks)
     lines = {line.name: line for line in figure.data if line.name in trace.lanes}
     assert lines["Published"].x.tolist() == [0, 16], "where it was looked at"
     low, high = (edge for edge in figure.data if edge.legendgroup == "Published" and not edge.name)
