@@ -335,7 +335,7 @@ class Evaluations:
     def _means(self, points: np.ndarray) -> Parts[np.ndarray]:
         """(R, k) means over the users at points (R, k, d), of some points after the others: `count` tells how many."""
         means, many, pace = np.empty(points.shape[:2]), points.shape[1], Pace()
-        size = max(1, min(LOSSES // (len(points) * self.facts.n), max(TOGETHER, math.ceil(many / TOLD))))
+        size = at_a_time(len(points), many, self.facts.n)
         for start in range(0, many, size):
             if pace.due(size * len(points) * self.facts.training_seconds):
                 yield
@@ -362,6 +362,11 @@ class Evaluations:
     def _blocks(self) -> Iterator[slice]:
         size = max(1, BLOCK // self.facts.d)
         return (slice(start, min(start + size, self.facts.n)) for start in range(0, self.facts.n, size))
+
+
+def at_a_time(replicates: int, many: int, n: int) -> int:
+    """How many of that many points are evaluated together, for all replicates."""
+    return max(1, min(LOSSES // (replicates * n), max(TOGETHER, math.ceil(many / TOLD)), many))
 
 
 def gradient_slices(count: int, facts: TuningFacts) -> Iterator[slice]:

@@ -262,7 +262,7 @@ class Gibo(Descent):
 
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
         assert isinstance(plan.facts, TuningFacts)
-        return planning.run_bytes(plan.facts, replicates, cost, self.batches(plan.facts))
+        return planning.run_bytes(plan.facts, replicates, cost, self.batches(plan.facts), self.iterations)
 
     def _estimates(self, problem: TuningProblem, replicates: int) -> Estimates:
         batches = self.batches(problem.facts)

@@ -19,7 +19,7 @@ from dpviz.privacy.events import ExpMech, Laplace
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Cost, Metric, check_facts
-from dpviz.problems.tuning import LOSSES, Evaluations, TuningFacts, TuningProblem
+from dpviz.problems.tuning import Evaluations, TuningFacts, TuningProblem, at_a_time
 from dpviz.specification import number
 
 NOISY_LOSS = Metric("noisy_loss", "Noisy loss of the last evaluation", released=True, better="")
@@ -51,7 +51,7 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
 
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
         facts = plan.facts
-        losses = max(replicates * facts.n, min(LOSSES, replicates * self.trainings * facts.n))  # at a time
+        losses = replicates * at_a_time(replicates, self.trainings, facts.n) * facts.n
         return replicates * (cost.replicate + 16.0 * self.trainings * facts.d) + 24.0 * losses
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:

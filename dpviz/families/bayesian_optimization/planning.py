@@ -82,9 +82,10 @@ def run_seconds(plan: Plan, replicates: int, cost: Cost, trainings: float) -> fl
     return replicates * trainings * cost.evaluation + plan.iterations * each
 
 
-def run_bytes(facts: TuningFacts, replicates: int, cost: Cost, batches: Batches) -> float:
+def run_bytes(facts: TuningFacts, replicates: int, cost: Cost, batches: Batches, steps: int) -> float:
     """Losses and points that are kept, factors, and temporaries of one replicate."""
-    window, most = batches.window, batches.most
+    taken = _expected_batches(batches, steps)
+    window, most = min(float(taken.sum()), batches.window), float(taken.max())
     kept = window * (facts.n + facts.d + window)
     beside = (window + most) * (facts.n + 6 * (window + most) + facts.d * most)
     return replicates * (cost.replicate + 8.0 * (kept + most * facts.n)) + 8.0 * beside

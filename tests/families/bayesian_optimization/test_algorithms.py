@@ -137,9 +137,18 @@ def test_estimates_of_time_grow_with_what_is_asked() -> None:
     assert base > 10 * 202 * facts.training_seconds
     assert seconds(Gibo(placing=Placing(design="central"))) > 2 * base > 2 * seconds(Gibo(batch_size=5))
     assert seconds(GradientDescent()) < base and seconds(GlobalSearch()) > seconds(RandomSearch())
-    method = Gibo()
-    plan = method.plan(facts, MU)
-    assert method.estimated_bytes(plan, 10, cost) > 10 * 8 * 100 * facts.n
+
+
+def test_estimates_of_memory_count_what_is_there_at_a_time() -> None:
+    specification = LengthScales()
+    facts, cost = specification.facts(), specification.cost(specification.facts())
+
+    def size(method: Any) -> float:
+        return float(method.estimated_bytes(method.plan(facts, MU), 10, cost))
+
+    kept = 10 * 8 * 100 * facts.n
+    assert size(Gibo(iterations=100)) > kept > size(Gibo(iterations=1)), "no more than was evaluated"
+    assert size(RandomSearch(trainings=200)) < 24.0 * 10 * 20 * facts.n, "some settings after the others"
 
 
 @pytest.mark.parametrize(
