@@ -29,6 +29,7 @@ Pieces = Iterable[bytes | memoryview]
 ROOT = Path(__file__).resolve().parents[1]  # of the package, where a child finds it
 LOWEST = 19  # niceness: pages come first
 MEMORY, TIME = 77, 78  # exit codes of a child that ended itself because it had reached a limit
+GONE = 0.1  # seconds that somebody waits for a process to be gone that was ended
 LATE = 1.0  # seconds beyond its limit that a run may take to end by itself
 _WATCH = 0.1  # seconds between two looks at what a child uses, where the kernel has no limit for it
 _LENGTH = struct.Struct("<Q")
@@ -100,10 +101,11 @@ class Child:
         return message
 
     def kill(self) -> None:
-        """End it now, whatever it does."""
+        """End it now, whatever it does. Where others compute, it goes as slowly as it ran: nobody waits for that."""
         self._process.kill()
-        self._process.wait()
-        self._close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=GONE)
+            self._close()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -113,6 +115,7 @@ class Child:
                 del message  # it may be a visitor's file: nobody keeps it until the next one comes
         finally:  # also where there is no memory for a message: who waits for it must hear of it
             self._messages.put(None)
+            self._process.wait()
 
     def _why(self) -> Why:
         """How it ended; called when its pipe is closed."""

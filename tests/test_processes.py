@@ -114,6 +114,20 @@ def test_a_child_can_be_killed_while_somebody_waits_for_it(mortal: Child) -> Non
         mortal.receive(PATIENCE)
 
 
+def test_nobody_waits_for_a_child_that_takes_long_to_go(mortal: Child, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one of the lowest priority does where others compute."""
+
+    def wait(timeout: float) -> None:
+        assert timeout < 0.5
+        raise subprocess.TimeoutExpired("child", timeout)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(mortal._process, "wait", wait)
+        mortal.kill()
+    with pytest.raises(Ended):
+        mortal.receive(PATIENCE)
+
+
 def test_a_child_ends_with_its_parent_and_not_by_an_interrupt() -> None:
     program = f"""
         import os, signal

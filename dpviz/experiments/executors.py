@@ -241,7 +241,7 @@ class _Worker:
                     asked = time.monotonic()
                     self._child.send(pack({"stop": self._number}, {}))
                 elif time.monotonic() - asked > PATIENCE:
-                    self._child.kill()
+                    raise Ended("crash")  # as soon as it is killed, which `execute` does
 
     def _has_started(self, seconds: float = 0.0) -> bool:
         self._ready = self._ready or self._child.receive(seconds) is not None  # that it is ready is what it says first
