@@ -14,15 +14,24 @@ for one of another page: settings that a link brought are dropped. Here, it is o
 
 A request that a visitor's change has caused also says what the browser takes all other controls for. Where it has not
 come to drawing a value that was set from here (a slider sets its number, a preset sets all), that looks like a change
-by the visitor, and would take it back. Here, what a control only says once more is no change beside one that is, and
-the value set from here is sent again. Before the browser has said anything of a control: see `alone`.
+by the visitor, and would take it back. Here, what a control only says once more is no change beside one that is, nor
+is what was set from here meanwhile, and the newest value is sent again. Before the browser has said anything of a
+control: see `alone`. Once the browser must have drawn all, what it says is meant.
+
+Of two requests that wait, Streamlit forgets the first: whoever types a number back and presses Run would only have
+pressed Run, and a poll, which says nothing, would have undone a change. Here, each is heard before the next one.
 """
 
 import asyncio
+import math
+import time
+from dataclasses import dataclass, field
 from functools import wraps
+from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+import streamlit as st
 from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from streamlit.runtime.app_session import AppSession
@@ -31,10 +40,12 @@ from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestTy
 from streamlit.runtime.state.session_state import SessionState
 
 SOON, LOOKS = 0.01, 200  # seconds between two looks at whether they have left, and how often it is looked
+DRAWS = 2.0  # seconds in which a browser draws what was sent to it, also a busy one
 _waiting: "WeakKeyDictionary[AppSession, list[ClientState | None]]" = WeakKeyDictionary()
 _ask = AppSession.request_rerun
 _tell = SessionState.set_widgets_from_proto
-_SAID = "polls_said"  # in the session: what its browser has said last of every control
+_HEARD = "polls_heard"  # in the session: what its browser has said of every control, and what was set from here since
+_DRAWN = "polls_drawn"  # in the session: when its page was last drawn to its end, if it has been since it was begun
 _SETTABLE = {"bool_value", "double_value", "int_value", "string_array_value"}  # what only such controls have
 
 
@@ -52,9 +63,11 @@ def _patient(session: AppSession, asked: ClientState | None) -> None:
         asked.page_script_hash = _page_of(session, asked)
         if asked.is_auto_rerun:
             asked.ClearField("widget_states")
+            if _has_more_to_hear(session):
+                return  # in its place; it comes again
     if session in _waiting:
         _waiting[session].append(asked)
-    elif _has_more_to_say(session):
+    elif _is_busy(session):
         _waiting[session] = [asked]
         asyncio.get_running_loop().call_later(SOON, _later, session, LOOKS)
     else:
@@ -65,18 +78,47 @@ def _patient(session: AppSession, asked: ClientState | None) -> None:
 def _attentive(state: SessionState, told: WidgetStates) -> None:
     """As Streamlit's, before it calls the controls' callbacks."""
     _tell(state, told)
-    said: dict[str, WidgetState] = state._old_state.setdefault(_SAID, {})
+    heard: dict[str, _Heard] = state._old_state.setdefault(_HEARD, {})
+    keys = state._key_id_mapper.id_key_mapping
     changed = [control for control in told.widgets if state._widget_changed(control.id)]
-    repeated = [one for one in changed if said.get(one.id) == one and not _kind(one).endswith("trigger_value")]
-    said.update({control.id: control for control in told.widgets})
-    if len(repeated) == len(changed):
-        return  # the visitor has gone back to what it was before it was set from here
-    for control in repeated:
-        key = state._key_id_mapper.id_key_mapping.get(control.id)
+    behind = [control for control in changed if control.id in heard and heard[control.id].before(state, control)]
+    if len(behind) == len(changed) or time.monotonic() - state._old_state.get(_DRAWN, math.inf) > DRAWS:
+        behind = []  # the visitor has gone back to what it was before it was set from here
+    # A number is up to date where its slider, which is drawn after it, has come to what was set from here.
+    news = {one.id for one in told.widgets if one.id in heard and heard[one.id].said != one}
+    drawn = {keys.get(name) for name in news.difference(control.id for control in changed)}
+    behind = [control for control in behind if f"{keys.get(control.id)}_slider" not in drawn]
+    context = get_script_run_ctx()
+    if context is not None and not context.fragment_ids_this_run:
+        state._old_state[_DRAWN] = math.inf
+    said = {control.id: _Heard(control) for control in told.widgets}
+    for control in behind:
+        said[control.id].since = [*heard[control.id].since, state._old_state.get(control.id)]
+        key = keys.get(control.id)
         settable = _kind(control) in _SETTABLE or control.id in state._query_param_bound_widget_ids
         if key is not None and settable and control.id in state._old_state:
             del state._new_widget_state[control.id]
             state._new_session_state[key] = state._old_state[control.id]
+    heard.update(said)
+
+
+@dataclass
+class _Heard:
+    """What a browser has said of a control, and the values set from here that it had not drawn then."""
+
+    said: WidgetState
+    since: list[Any] = field(default_factory=list)
+
+    def before(self, state: SessionState, control: WidgetState) -> bool:
+        """Whether what it says now may be what it drew before the newest value came."""
+        if _kind(control).endswith("trigger_value"):
+            return False
+        return self.said == control or state._new_widget_state.get(control.id) in self.since
+
+
+def drawn() -> None:
+    """The page has been drawn to its end."""
+    st.session_state[_DRAWN] = time.monotonic()
 
 
 def _kind(control: WidgetState) -> str:
@@ -106,14 +148,32 @@ def _page_of(session: AppSession, asked: ClientState) -> str:
 
 
 def _later(session: AppSession, looks: int) -> None:
-    if looks and _has_more_to_say(session):
-        asyncio.get_running_loop().call_later(SOON, _later, session, looks - 1)
+    loop, waiting = asyncio.get_running_loop(), _waiting[session]
+    if looks and _is_busy(session):
+        loop.call_later(SOON, _later, session, looks - 1)
         return
-    for asked in _waiting.pop(session):
-        _ask(session, asked)
+    asked = waiting.pop(0)
+    if waiting:
+        loop.call_later(SOON, _later, session, LOOKS)
+    else:
+        del _waiting[session]
+    _ask(session, asked)
 
 
-def _has_more_to_say(session: AppSession) -> bool:
-    """Whether its script has ended, but not everything that it said has been passed on."""
+def _is_busy(session: AppSession) -> bool:
+    """Whether its script has ended, but not everything that it said has been passed on; or it is to be run as a whole,
+    and has not heard yet for what."""
     runner = session._scriptrunner
-    return runner is not None and runner._requests._state is ScriptRequestType.STOP
+    if runner is None:
+        return False
+    ended = runner._requests._state is ScriptRequestType.STOP
+    return ended or (_has_more_to_hear(session) and not runner._requests._rerun_data.fragment_id_queue)
+
+
+def _has_more_to_hear(session: AppSession) -> bool:
+    """Whether its script has not come yet to what a visitor has changed last."""
+    runner = session._scriptrunner
+    if runner is None or runner._requests._state is not ScriptRequestType.RERUN:
+        return False
+    told = runner._requests._rerun_data.widget_states
+    return told is not None and bool(told.widgets)

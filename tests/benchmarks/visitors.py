@@ -79,10 +79,11 @@ class Visitor:
         self.query[field.query_param_key or label] = f"{value:g}"
         return await self._drawn()
 
-    def still_shows(self, label: str, value: float | str) -> None:
-        """A menu or a number shows this, whatever the page has set it to since; said with every request."""
+    def still_shows(self, label: str, value: float | str | list[str]) -> None:
+        """A menu, a number or a slider shows this, whatever the page has set it to since; said with every request."""
         control = self.controls[label]
-        said = {"string_value": value} if isinstance(value, str) else {"double_value": value}
+        kinds = {str: "string_value", list: "string_array_value"}
+        said = {kinds.get(type(value), "double_value"): {"data": value} if isinstance(value, list) else value}
         self._states[control.id] = WidgetState(id=control.id, **said)  # type: ignore[arg-type]
 
     async def switch(self, label: str, on: bool) -> float:

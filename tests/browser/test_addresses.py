@@ -187,6 +187,42 @@ def test_a_number_that_a_slider_has_just_set_is_not_taken_back_with_the_next_cha
     apart(visits())
 
 
+def test_a_number_typed_back_is_meant_where_its_slider_shows_what_the_preset_has_set(server: Server) -> None:
+    """A busy browser says of a number that was left by a click, and of that click, in one request."""
+    number, slider = "Privacy budget ε, exact value", "Privacy budget ε"
+
+    async def visits() -> None:
+        async with Visitor(server.url, "accelerated", accel_follow="false") as visitor:
+            for label, value in ((number, 2.0), (slider, ["2"]), ("Preset", "Figure 3: logistic regression, all rows")):
+                visitor.still_shows(label, value)
+            await visitor.ask_by_address()
+            assert visitor.says("ε = 10")
+            visitor.still_shows(number, 2.0)
+            visitor.still_shows(slider, ["10"])
+            await visitor.press("Run")
+            assert visitor.says("ε = 2")
+
+    apart(visits())
+
+
+def test_a_value_that_was_set_and_soon_replaced_is_not_taken_for_a_choice(server: Server) -> None:
+    """A slider was moved twice; the browser has drawn the number of the first time when the visitor goes on."""
+    number = "Privacy budget ε, exact value"
+
+    async def visits() -> None:
+        async with Visitor(server.url, "accelerated", accel_follow="false") as visitor:
+            visitor.still_shows(number, 1.0)
+            await visitor.enter("Seed", 3)
+            for said, moved in ((1.0, "3"), (1.0, "5")):
+                visitor.still_shows(number, said)
+                await visitor.move("Privacy budget ε", moved)
+            visitor.still_shows(number, 3.0)
+            await visitor.enter("Steps T, exact value", 42)
+            assert visitor.says("ε = 5") and visitor.says("epochs in 42 steps")
+
+    apart(visits())
+
+
 def test_a_quick_second_change_takes_back_nothing(server: Server) -> None:
     """The browser has not drawn yet that the settings are no preset's any more, and says so with the second change."""
 

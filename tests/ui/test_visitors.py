@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import threading
 import time
 import weakref
 from collections.abc import Callable, Collection, Coroutine, Iterator
@@ -13,12 +14,15 @@ import pytest
 import streamlit as st
 from streamlit import config
 from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.runtime import Runtime, RuntimeConfig
 from streamlit.runtime.memory_media_file_storage import MemoryMediaFileStorage
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
-from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
+from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests, ScriptRequestType
 from streamlit.runtime.session_manager import SessionClient
+from streamlit.runtime.state.common import WidgetMetadata
+from streamlit.runtime.state.session_state import SessionState
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
 from dpviz.ui import polls, tab, visitors
@@ -276,6 +280,61 @@ def test_a_poll_takes_back_no_value_that_the_page_has_set(server) -> None:
         assert noted[-1] == 10
 
     server(scene)
+
+
+@pytest.mark.parametrize("by_itself", [True, False], ids=["poll", "control"])
+def test_what_the_visitor_has_changed_is_heard_before_what_comes_next(
+    server, by_itself: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script has not come to the change yet, and Streamlit would make one request of both."""
+    held, ready, tell = threading.Event(), ScriptRequests.on_scriptrunner_ready, SessionState.on_script_will_rerun
+    heard: list[float] = []
+
+    def told(state: SessionState, states: WidgetStates, **how: Any) -> None:
+        heard.extend(one.double_array_value.data[0] for one in states.widgets)
+        tell(state, states, **how)
+
+    async def scene(server: Server) -> None:
+        polls.mended()
+        session = await server.connect()
+        await server.draw(session)
+        client = server.clients[session]
+        await until(lambda: server.runtime._session_mgr.get_session_info(session).session._scriptrunner is None)
+        monkeypatch.setattr(ScriptRequests, "on_scriptrunner_ready", lambda asked: held.wait(PATIENCE) and ready(asked))
+        monkeypatch.setattr(SessionState, "on_script_will_rerun", told)
+        changes = [BackMsg(), BackMsg()]
+        for change, value in zip(changes, (7.0, 9.0), strict=True):
+            said = change.rerun_script.widget_states.widgets.add()
+            said.id, said.double_array_value.data[:] = client.slider, [value]
+        server.runtime.handle_backmsg(session, changes[0])
+        server.runtime.handle_backmsg(session, client.poll if by_itself else changes[1])
+        held.set()
+        await until(lambda: noted[-1] == (7 if by_itself else 9))
+        assert heard == ([7.0] if by_itself else [7.0, 9.0])
+
+    server(scene)
+
+
+@pytest.mark.parametrize(("ago", "holds"), [(0.1, 3.0), (10.0, 1.0)], ids=["just drawn", "drawn long ago"])
+def test_what_a_browser_says_once_more_is_meant_when_it_must_have_drawn_all(ago: float, holds: float) -> None:
+    """A number typed back and another control, in one request."""
+    state = SessionState()
+    for key in ("number", "other"):
+        state.register_widget(
+            WidgetMetadata(f"$$ID-{key}-{key}", lambda value: value or 0.0, float, value_type="double_value"), key
+        )
+
+    def told(other: float) -> None:
+        state._compact_state()
+        said = {"number": 1.0, "other": other}
+        polls._attentive(
+            state, WidgetStates(widgets=[{"id": f"$$ID-{key}-{key}", "double_value": x} for key, x in said.items()])
+        )
+
+    told(0.0)
+    state["number"], state[polls._DRAWN] = 3.0, time.monotonic() - ago
+    told(1.0)
+    assert (state["number"], state["other"]) == (holds, 1.0)
 
 
 GONE = {"visitor": "me before", "server": "another", "has": ["toy_job", "toy_upload", "kept_job", ["x"], None]}
