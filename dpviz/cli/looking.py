@@ -176,4 +176,4 @@ def store(path: str, clear: bool, clear_old: bool) -> int:
     if found.note:
         click.echo(found.note, err=True)
     found.close()
-    return 0
+    return int(bool(found.note))

@@ -26,7 +26,7 @@ _EXAMPLES = example(
     "dpviz run experiment.json --out trace.csv      every recorded value, as on the page",
     "dpviz sweep experiment.json --grid epsilon=0.1,0.3,1,3 --out results.parquet",
 )
-_CODES = "Exit codes: 0 done, 1 a run failed, 2 wrong use or settings, 130 interrupted."
+_CODES = "Exit codes: 0 done, 1 a run or a file failed, 2 wrong use or settings, 130 interrupted."
 
 
 @click.group(

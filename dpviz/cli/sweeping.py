@@ -21,8 +21,8 @@ from dpviz.experiments.cells import Cell, seconds_left
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.settings import data_seed
 from dpviz.experiments.sweep import Axis, Sweep, SweepStep
-from dpviz.experiments.sweep_result import SweepResult
-from dpviz.numbers import duration, short
+from dpviz.experiments.sweep_result import SweepResult, by_reason
+from dpviz.numbers import duration
 from dpviz.specification import sentences
 
 
@@ -163,9 +163,8 @@ def _tell(asked: Sweep, settings: Sequence[str], result: SweepResult, out: Path 
         label = result.metric.label if result.metric else result.metric_name
         click.echo(f"{label}, median over all runs and data sets")
         click.echo(shown(_medians(frame, settings)))
-    for item in result.left_out:
-        place = ", ".join(short(value, 6) for value in (item.place.value, item.place.second) if value is not None)
-        click.echo(f"Left out: {item.label} at {place}. {item.reason}", err=True)
+    for reason, methods in by_reason(result.left_out, asked.places).items():
+        click.echo(f"Left out: {methods}. {reason}", err=True)
 
 
 def _medians(frame: pd.DataFrame, settings: Sequence[str]) -> pd.DataFrame:

@@ -84,7 +84,9 @@ def named(experiment: Experiment, fields: Sequence[str]) -> Setting | None:
 
 def numbers(owner: Specification) -> Iterator[Control]:
     """What of it is a number with a range; a seed, of which no value is more than another, is not among them."""
-    return (control for control in type(owner).controls() if control.low is not None and control.name != SEED)
+    return (
+        control for control in type(owner).controls() if control.low is not None and not control.name.endswith(SEED)
+    )
 
 
 def _addressed(owner: Specification, address: str) -> Mapping[str, Setting]:

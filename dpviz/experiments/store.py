@@ -36,6 +36,7 @@ _TABLE = "CREATE TABLE cells_1 (key TEXT, versions TEXT, checksum BLOB, body BLO
 _REASONS = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_READONLY: "the file cannot be written",
+    sqlite3.SQLITE_IOERR: "the disk is full or does not work",
     sqlite3.SQLITE_CANTOPEN: "the file cannot be opened",
     sqlite3.SQLITE_BUSY: "another process holds the file",
 }
@@ -131,14 +132,15 @@ class Store:
     def clear(self, others: bool = False) -> None:
         """Forget everything, or only what `others`, versions that are not the ones of now, have computed."""
 
-        def delete(connection: sqlite3.Connection) -> None:
+        def delete(connection: sqlite3.Connection) -> bool:
             with _transaction(connection):
                 connection.execute(f"DELETE FROM cells_1{' WHERE versions <> ?' if others else ''}", names)
             connection.execute("VACUUM")
+            return True
 
         names = (versions(),) if others else ()
-        self._now = ""
-        self._tried(delete, None)
+        if self._tried(delete, False):
+            self._now = ""
 
     def close(self) -> None:
         """Let go of the file."""

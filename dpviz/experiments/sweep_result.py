@@ -11,6 +11,7 @@ from dpviz.experiments.experiment import Arm
 from dpviz.experiments.laws import Fit, Order, Samples, crossing_intervals, log_law, orders, power_law
 from dpviz.experiments.results import Endings, endings
 from dpviz.experiments.trace import Trace, last_numbers
+from dpviz.numbers import short
 from dpviz.problems.base import Metric
 
 _LARGEST = 1e300  # sums and logarithms of numbers up to here are still finite
@@ -29,6 +30,11 @@ class Place:
     second: float | None = None
     data_seed: int | None = None
 
+    @property
+    def where(self) -> str:
+        """Its values, in words."""
+        return " and ".join(short(value, 10) for value in (self.value, self.second) if value is not None)
+
 
 @dataclass(frozen=True)
 class LeftOut:
@@ -38,6 +44,19 @@ class LeftOut:
     label: str
     reason: str
     raw: bool = False
+
+
+def by_reason(items: Sequence[LeftOut], points: int) -> dict[str, str]:
+    """For every reason the arms that have no result, and at which of so many points if not at all of them."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    for item in items:  # once, on however many data sets
+        found.setdefault(item.reason, {}).setdefault(item.label, {})[item.place.where] = None
+    return {
+        reason: "; ".join(
+            label if len(places) == points else f"{label} at {', '.join(places)}" for label, places in arms.items()
+        )
+        for reason, arms in found.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,19 @@ def test_a_sweep_has_the_numbers_of_the_library_and_is_there_at_once_the_second_
     assert "0 finished runs" in shell("store --clear")[1]
 
 
+def test_what_fails_for_one_reason_is_said_once(shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = InThread.run
+
+    def lost(self, cells, stopping, heard):
+        yield from run(self, cells[:1], stopping, heard)
+        yield from ((number, Outcome("failed", "The cluster was lost.")) for number in range(1, len(cells)))
+
+    monkeypatch.setattr(InThread, "run", lost)
+    code, out, err = shell(f"sweep experiment.json --quiet --grid {GRID}")
+    said = "; ".join(f"{arm.label} at 1, 2" for arm in EXPERIMENT.arms)
+    assert code == 1 and "NAG" in out and err == f"Left out: {said}. The cluster was lost.\n"
+
+
 def test_two_settings_of_every_method_on_several_data_sets_in_two_slots(shell, monkeypatch) -> None:
     """Whose workers are threads here: processes are tested with the slots."""
     asked: list[tuple[int, bool, float]] = []
@@ -380,6 +393,8 @@ def test_an_output_that_is_full_is_a_sentence(shell, monkeypatch: pytest.MonkeyP
 def test_a_store_that_does_not_work_is_said_and_the_run_goes_on(shell) -> None:
     code, out, err = shell("run experiment.json --store experiment.json/cells.sqlite")
     assert code == 0 and "NAG" in out and "Finished runs are not kept" in err
+    code, _, err = shell("store --clear --store experiment.json/cells.sqlite")
+    assert code == 1 and "Finished runs are not kept, because the file cannot be opened." in err
     code, *_ = shell("run experiment.json --store off")
     assert code == 0 and shell("store --store off")[1] == "Finished runs are not kept.\n"
 

@@ -7,6 +7,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.settings import Setting, data_seed, named, settings
 from dpviz.experiments.sweep import Sweep
 from dpviz.families.accelerated import presets as accelerated
+from dpviz.families.bayesian_optimization import presets as tuning
 from dpviz.families.mirror_descent import presets as games
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.linear_models import LogisticRegression
@@ -28,6 +29,8 @@ def test_settings_are_those_of_budget_methods_problem_and_data() -> None:
     assert found["problem_regularisation"].fields == ("problem.regularisation",)
     assert found["data_rows"].fields == ("problem.data.rows",)
     assert not {"seed", "replicates", "data_seed", "noise", "schedule"} & set(found)
+    tuned = settings(tuning.PRESETS[0].experiment)
+    assert not [name for name in tuned if name.endswith("seed")], "of the noise in evaluations neither"
     assert data_seed(EXPERIMENT) == "problem.data.seed" and data_seed(EXPERIMENT.replaced(problem=Quadratic())) == ""
 
 

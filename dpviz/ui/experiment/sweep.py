@@ -11,7 +11,7 @@ from dpviz.experiments.cells import Executor
 from dpviz.experiments.cluster import Cluster
 from dpviz.experiments.laws import better_law
 from dpviz.experiments.sweep import Point, Sweep
-from dpviz.experiments.sweep_result import LeftOut, Place, SweepResult
+from dpviz.experiments.sweep_result import LeftOut, SweepResult, by_reason
 from dpviz.numbers import about, duration, short
 from dpviz.plots.sweep_figures import with_margin
 from dpviz.ui import visitors
@@ -191,20 +191,8 @@ def _known(result: SweepResult | None) -> str:
 
 def _left_out(items: Sequence[LeftOut], points: int) -> None:
     """Say which methods have no result, and at which of the points if not at all of them; once per reason."""
-    for reason in dict.fromkeys(item.reason for item in items):
-        values: dict[str, dict[str, None]] = {}
-        for item in items:
-            if item.reason == reason:
-                values.setdefault(item.label, {})[_where(item.place)] = None  # once, on however many data sets
-        places = [
-            label if len(found) == points else f"{label} at {', '.join(found)}" for label, found in values.items()
-        ]
-        st.warning(reason, title=f"Left out: {'; '.join(places)}")
-
-
-def _where(place: Place) -> str:
-    """The values of a place."""
-    return " and ".join(short(value, 10) for value in (place.value, place.second) if value is not None)
+    for reason, arms in by_reason(items, points).items():
+        st.warning(reason, title=f"Left out: {arms}")
 
 
 def laws(result: SweepResult, symbol: str) -> None:
@@ -247,7 +235,7 @@ def _start(
     elsewhere: Executor | None,
 ) -> None:
     here = points[: sweep.places]  # the other data sets have the same plans
-    plans = {f"{label} at {_where(point)}": plan for point in here for label, plan in point.plans.items()}
+    plans = {f"{label} at {point.where}": plan for point in here for label, plan in point.plans.items()}
     visitor = visitors.here()
     job = runner().submit(sweep, tables, visitor=visitor.name, elsewhere=elsewhere)
     visitor.keep(page + _SUFFIX, Run(job, plans, page, title))
