@@ -18,7 +18,7 @@ import pytest
 
 from dpviz.datasets import describe_columns, read_table, suggested_bounds, target_classes
 from dpviz.datasets.arrow import frame_of
-from dpviz.datasets.cells import classes, is_empty, numbers
+from dpviz.datasets.cells import as_number, classes, is_empty, numbers
 from dpviz.datasets.files import read_columns
 from dpviz.errors import UserError
 from tests.refusals import is_refusal
@@ -302,6 +302,21 @@ def test_whatever_a_text_file_holds_it_takes_little_memory(kind: str) -> None:
     assert (table is None) == (
         kind in {"a line without an end", "a million columns", "wide rows below a narrow header"}
     )
+
+
+def test_a_million_texts_are_read_as_each_would_be_and_plain_numbers_not_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    odd = ["1_000", "nan", "Inf", " -inf ", "TRUE", "٣", "1e400", "9" * 400, "\x1c7\x85", "", " \u2003\x0b", "x", "+.5"]
+    plain = ["+7", "-0.1", "1e5", "3.", "12345678901234.5678"]
+    cells = pyarrow.array([*odd, *plain] * 2).dictionary_encode()
+    series = pd.Series(pd.array(cells, dtype=pd.ArrowDtype(cells.type)))
+    expected = [as_number(text) for text in (*odd, *plain)] * 2
+    asked: list[str] = []
+    monkeypatch.setattr("dpviz.datasets.cells.as_number", lambda text: asked.append(text) or as_number(text))
+    np.testing.assert_array_equal(numbers(series), expected)
+    assert not {*plain, "x"} & set(asked)
+    assert is_empty(series).tolist() == [not text.strip() for text in (*odd, *plain)] * 2
 
 
 def test_a_mixed_column_keeps_its_numbers_and_texts() -> None:
