@@ -1,11 +1,14 @@
 """The panel for a user's file: every bad file gets a sentence, nothing is dropped or guessed silently."""
 
+import gc
 import io
 
 import numpy as np
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
+
+from dpviz.ui.uploads import file
 
 
 def script() -> None:
@@ -50,6 +53,21 @@ def said(app: AppTest) -> str:
 def test_without_a_file_the_panel_says_what_it_is_for(app: AppTest) -> None:
     assert not app.exception and app.session_state["dataset"] is None
     assert "Not a release tool" in app.info[0].value
+
+
+def test_no_more_is_kept_of_all_visitors_files_than_there_is_room_for(
+    app: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gc.collect()
+    before, size = sum(file._held.values()), 60 * (8 + 8 + 4)
+    monkeypatch.setattr(file, "MOST_HELD", before + 2 * size)
+    upload(app, csv(table()))
+    assert size <= sum(file._held.values()) - before < 2 * size and not app.error
+    upload(app, csv(table(200)))
+    gc.collect()
+    assert "keeps many files already" in said(app) and sum(file._held.values()) == before
+    upload(app, csv(table()))
+    assert "keeps many files already" not in said(app)
 
 
 def test_ranges_must_be_declared_and_may_be_filled_with_a_warning(app: AppTest) -> None:

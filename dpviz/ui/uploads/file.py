@@ -1,6 +1,7 @@
 """A visitor's own file, as every panel has it: read, kept in the session, asked about, made a table once."""
 
 import os
+import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
@@ -48,6 +49,10 @@ NOTICE = (
     "For learning and planning. Not a release tool: seeded pseudo-random noise and floating-point arithmetic do not "
     "protect real data."
 )
+
+MOST_HELD = 4e9  # bytes that this server keeps of all visitors' files together
+# Process-wide on purpose: the bytes of every table that is kept, by its id, for as long as it is.
+_held: dict[int, int] = {}
 
 Made = TypeVar("Made")
 Kind = TypeVar("Kind", bound="File")
@@ -227,12 +232,23 @@ def _read_as(page: str, kind: type[File], reading: Callable[[Reading], Reading])
         upload.reading = found.reading
         upload.questions = None if is_parquet(data, file.name) else found.questions
         upload.reading = reading(found.reading)
-        upload.frame, upload.columns = reader().read(data, file.name, upload.reading, kind.min_columns)
+        frame, upload.columns = reader().read(data, file.name, upload.reading, kind.min_columns)
+        upload.frame = _kept(frame)
     except UserError as error:
-        upload.error = error
+        upload.error = error.with_traceback(None)  # which would keep a table that was refused
     st.session_state[f"{page}_upload"] = upload
     for name in CHOICES:
         st.session_state.pop(f"{page}_upload_{name}", None)
+
+
+def _kept(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table, counted among those that this server keeps. Raises UserError if there are too many."""
+    size = int(frame.memory_usage(index=False).sum())
+    if sum(list(_held.values())) + size > MOST_HELD:
+        raise UserError("Try again later, or with fewer rows or columns.", title="This server keeps many files already")
+    _held[id(frame)] = size
+    weakref.finalize(frame, _held.pop, id(frame), None)
+    return frame
 
 
 def counted(notes: Sequence[str], said: Sequence[str] = ()) -> None:
