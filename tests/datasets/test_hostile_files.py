@@ -313,7 +313,12 @@ def test_a_million_texts_are_read_as_each_would_be_and_plain_numbers_not_one_by_
     series = pd.Series(pd.array(cells, dtype=pd.ArrowDtype(cells.type)))
     expected = [as_number(text) for text in (*odd, *plain)] * 2
     asked: list[str] = []
-    monkeypatch.setattr("dpviz.datasets.cells.as_number", lambda text: asked.append(text) or as_number(text))
+
+    def read(text: str) -> float:
+        asked.append(text)
+        return as_number(text)
+
+    monkeypatch.setattr("dpviz.datasets.cells.as_number", read)
     np.testing.assert_array_equal(numbers(series), expected)
     assert not {*plain, "x"} & set(asked)
     assert is_empty(series).tolist() == [not text.strip() for text in (*odd, *plain)] * 2
