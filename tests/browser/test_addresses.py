@@ -205,6 +205,17 @@ def test_a_number_typed_back_is_meant_where_its_slider_shows_what_the_preset_has
     apart(visits())
 
 
+def test_run_runs_the_number_that_was_typed_just_before(server: Server) -> None:
+    async def visits() -> None:
+        async with Visitor(server.url, "accelerated", accel_follow="false", accel_replicates="2") as visitor:
+            visitor.still_shows("Privacy budget ε, exact value", 3.0)
+            await visitor.press("Run")
+            await visitor.until(lambda visitor: visitor.says("Done:") and visitor.drawn == visitor.begun)
+            assert visitor.says("ε = 3") and not visitor.says("Settings changed since this run")
+
+    apart(visits())
+
+
 def test_a_value_that_was_set_and_soon_replaced_is_not_taken_for_a_choice(server: Server) -> None:
     """A slider was moved twice; the browser has drawn the number of the first time when the visitor goes on."""
     number = "Privacy budget ε, exact value"

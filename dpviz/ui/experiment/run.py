@@ -214,6 +214,12 @@ def bar(panel: Panel, title: str, ready: Startable | None) -> bool:
     else:
         place.caption("Your own file: runs start by click only.")
     run = current(page)
+    if run is not None and ready is not None and st.session_state.get(f"{page}_run") and not ready.is_that_of(run.job):
+        # A number that was typed just before Run was pressed: the button began what it was drawn with.
+        run.job.stop()
+        if not ready.too_much:
+            _start(page, title, ready)
+    run = current(page)
     active = run is not None and run.job.active
     row.button(
         "Run",
