@@ -95,6 +95,7 @@ def test_a_sweep_on_several_data_sets_shows_both_laws_with_intervals_and_which_f
     assert "3 points on 3 data sets, 2 runs of each" in texts(app) and len(app.warning) == 1
     app.button(key="p_sweep_run").click().run()
     ended(app)
+    assert app.session_state["p_sweep_job"].done == "9 of 9 points", "in the sidebar, too"
     assert "9 of 9 points" in app.get("progress")[0].proto.text and len(app.warning) == 1, "not once per data set"
     assert "at 2, 4, 8" not in app.warning[0].proto.title
     (row,) = app.dataframe[0].value.to_dict("records")

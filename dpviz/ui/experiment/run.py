@@ -15,6 +15,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.fitting import Limits
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.runner import Job, Runner
+from dpviz.experiments.sweep import Sweep
 from dpviz.numbers import about, duration
 from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.ui import visitors
@@ -147,7 +148,10 @@ class Run:
 
     @property
     def done(self) -> str:
-        """How many steps are done, of all methods together."""
+        """How many steps are done, of all methods together; of a sweep, how many points."""
+        if isinstance(self.job.task, Sweep):
+            result = self.job.result
+            return f"{result.finished} of {result.points} points" if result is not None else "the first point"
         total = sum(plan.iterations for plan in self.plans.values())
         so_far = f"{round(self.job.progress * total):,} of " if self.job.state != "done" else ""
         return f"{so_far}{total:,} steps"

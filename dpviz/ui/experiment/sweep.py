@@ -168,14 +168,13 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
         if run is None:
             return
         job, result = run.job, run.job.result
-        place = f"{result.finished} of {result.points} points" if result is not None else "the first point"
         if job.state == "failed":
             st.error(job.message, title="The sweep failed")
         elif job.active:
-            st.progress(job.progress, text=progress.active(job, place))
+            st.progress(job.progress, text=progress.active(job, run.done))
         else:
             ended = {"done": "Done", "stopped": "Stopped"}.get(job.state, "Stopped at the time limit")
-            st.progress(job.progress, text=f"{ended}: {place} in {job.seconds:.1f} s{_known(result)}")
+            st.progress(job.progress, text=f"{ended}: {run.done} in {job.seconds:.1f} s{_known(result)}")
         if was_active and not job.active:
             st.rerun()
         if was_active and result is not None:
