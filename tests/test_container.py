@@ -10,8 +10,10 @@ import time
 import tomllib
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from string import Template
+from threading import Thread
 
 import pytest
 
@@ -123,6 +125,25 @@ def test_the_command_serves_is_healthy_and_writes_nothing_into_the_image(server:
         assert b"<html" in page.read()
     assert tree(image / "app") == before and tree(image / "home") == set()
     assert "Traceback" not in (image / "server.log").read_text()
+
+
+class Healthy(BaseHTTPRequestHandler):
+    """A server that is well, below a path."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/lab/dp/_stcore/health" else 404)
+        self.end_headers()
+
+
+def test_a_server_below_a_path_is_asked_for_its_health_there() -> None:
+    check = json.loads(words("HEALTHCHECK").partition("CMD ")[2])
+    with HTTPServer(("127.0.0.1", 0), Healthy) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        for path, healthy in (("/lab/dp/", True), ("lab/dp", True), ("", False)):
+            below = {"STREAMLIT_SERVER_PORT": str(server.server_port), "STREAMLIT_SERVER_BASE_URL_PATH": path}
+            found = subprocess.run([sys.executable, *check[1:]], env=below, capture_output=True)
+            assert (found.returncode == 0) == healthy
+        server.shutdown()
 
 
 def test_the_notes_name_every_variable_that_the_server_reads() -> None:
