@@ -81,6 +81,7 @@ def test_cold_deep_link_shows_menu_and_values(browser: Browser) -> None:
         assert "Traceback" not in fresh.printed()
 
 
+@pytest.mark.slow
 def test_share_link_restores_the_settings_in_a_new_tab(visit: Visit) -> None:
     page = visit(ADDRESS)
     shows_the_settings(page)

@@ -64,6 +64,7 @@ def test_another_currency_a_dragged_slider_and_the_shared_link(visit: Visit) -> 
         expect(metric(other, label)).to_have_text(metric(page, label).inner_text())
 
 
+@pytest.mark.slow
 def test_a_link_restores_the_open_tab_its_controls_and_the_edited_table(visit: Visit) -> None:
     """The table is edited in tests/pages; here it arrives by a link, stays, and leaves by another one."""
     rows = [["Training", "Laplace", 35.0, 1.0, "", "share of the total", None, None]]
@@ -117,6 +118,7 @@ def test_downloads_hold_what_is_shown(visit: Visit) -> None:
     expect(offline.locator(".main-svg").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_columns_of_a_file_become_analyses_a_report_and_a_notebook_that_computes_them(visit: Visit) -> None:
     tall = {"width": 1400, "height": 3000}  # charts are drawn when they come into sight
     page = visit("/budget_planner?planner_currency=ρ-zCDP&planner_tabs=Your+analyses", viewport=tall)

@@ -77,6 +77,7 @@ def test_stop_keeps_the_partial_curves_and_enables_run(visit: Visit) -> None:
     ready(page)
 
 
+@pytest.mark.slow
 def test_a_table_with_groups_from_upload_to_the_losses_of_its_groups(visit: Visit) -> None:
     page = visit(address(mirror_problem="Worst group loss", mirror_groups_data="Your own file"))
     choose(page, "patients.csv", patients())

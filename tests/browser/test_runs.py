@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import UNDER_WAY, Visit, curves_under_way, done, drawn, labels, ready
@@ -101,6 +102,7 @@ def test_moving_a_control_changes_the_plan_and_runs_nothing(visit: Visit) -> Non
     ready(page)
 
 
+@pytest.mark.slow
 def test_a_preset_writes_the_controls_and_runs_nothing_before_run_is_pressed(visit: Visit) -> None:
     page = visit(BY_CLICK)
     page.get_by_role("combobox", name="Preset").click()
