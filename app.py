@@ -5,7 +5,7 @@ import sys
 
 import streamlit as st
 
-from dpviz.ui import navigation, polls
+from dpviz.ui import navigation, streamlit_patches
 from dpviz.ui.experiment.run import runner
 
 navigation.configure()
@@ -33,5 +33,5 @@ def tidy() -> None:
 page = navigation.build()
 prepare()
 page.run()
-polls.drawn()
+streamlit_patches.page_drawn()
 tidy()

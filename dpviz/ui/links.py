@@ -3,16 +3,19 @@
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
-from streamlit.navigation.page import StreamlitPage
 
 from dpviz.errors import UserError
 from dpviz.experiments.packing import pack, unpack
 from dpviz.experiments.pins import together
 from dpviz.ui import components, presenting
 from dpviz.ui.controls import Panel
+
+if TYPE_CHECKING:
+    from streamlit.navigation.page import StreamlitPage
 
 EMBED = "embed"  # Streamlit's own
 PACKED, PRESET, PIN, PINS = "s", "preset", "pin", "pins"  # names in an address; the last is of several pins as one
@@ -80,7 +83,7 @@ def short(query: Query, preset: Named | None) -> str:
     return min(map(_address, found), key=len)
 
 
-def expand(page: StreamlitPage) -> None:
+def expand(page: "StreamlitPage") -> None:
     """Open the page with the settings that a packed link holds, in place of them; say so if it cannot be read."""
     packed = st.query_params.get(PACKED)
     if packed is None:

@@ -1,10 +1,14 @@
 """The menu of pages, and the guard that every page begins with."""
 
-import streamlit as st
-from streamlit.navigation.page import StreamlitPage
+from typing import TYPE_CHECKING
 
-from dpviz.ui import appearance, families, links, polls, presenting, screen, tab, visitors
+import streamlit as st
+
+from dpviz.ui import appearance, families, links, presenting, screen, streamlit_patches, tab, visitors
 from dpviz.ui.experiment import run as run_panel
+
+if TYPE_CHECKING:
+    from streamlit.navigation.page import StreamlitPage
 
 # Process-wide on purpose: what it remembers is the server's state, not a visitor's.
 _built = False
@@ -59,10 +63,10 @@ def configure() -> None:
     st.set_page_config(page_title="dpviz", page_icon=ICON, layout="wide", initial_sidebar_state=350)
 
 
-def build() -> StreamlitPage:
+def build() -> "StreamlitPage":
     """Draw the menu and return the page to run."""
     global _built
-    polls.mended()
+    streamlit_patches.apply()
     page = st.navigation(
         {
             "": [

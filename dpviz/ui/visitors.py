@@ -15,7 +15,8 @@ from weakref import WeakSet, WeakValueDictionary
 
 import streamlit as st
 from streamlit import runtime
-from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from dpviz.ui.streamlit_patches import guarded, script_context
 
 GRACE = 10.0  # seconds without a connection after which a visitor has left; a reload takes two or three
 BEAT = 1.0  # seconds between two looks at a visitor without a connection
@@ -125,7 +126,7 @@ class Visitor:
 def _closed(server: runtime.Runtime, session: str) -> None:
     """Close a session and forget what it had: Streamlit's loop holds on to the last one that it served, until it serves
     another one."""
-    found = server._session_mgr.get_session_info(session)
+    found = guarded(lambda: server._session_mgr.get_session_info(session), None)
     server.close_session(session)
     if found is not None:
         found.session.session_state.clear()
@@ -138,7 +139,7 @@ _known: "WeakValueDictionary[str, Visitor]" = WeakValueDictionary()
 def here() -> Visitor:
     """The visitor for whom this page is drawn."""
     if KEY not in st.session_state:
-        context = get_script_run_ctx()
+        context = script_context()
         visitor = Visitor("" if context is None else context.session_id)
         st.session_state[KEY] = _known[visitor.name] = visitor
     here: Visitor = st.session_state[KEY]

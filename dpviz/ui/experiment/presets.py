@@ -7,7 +7,7 @@ import streamlit as st
 
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
-from dpviz.ui import links, polls
+from dpviz.ui import links, streamlit_patches
 from dpviz.ui.controls import Panel
 
 OWN = "Your own settings"
@@ -112,7 +112,7 @@ def _changed(panel: Panel, before: Mapping[str, Any]) -> str:
 
 def _pick(panel: Panel, presets: Sequence[Preset]) -> None:
     key = panel.key("preset")
-    if not polls.alone(key):
+    if not streamlit_patches.alone(key):
         return  # a quick second change: what the menu showed before the first one is no choice
     picked = st.session_state[key]
     for preset in presets:

@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
-from streamlit.elements.lib.column_types import ColumnConfig
 
 from dpviz.experiments import publishing, results
 from dpviz.experiments.experiment import Experiment
@@ -21,6 +21,9 @@ from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.problems.base import Metric
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
+
+if TYPE_CHECKING:
+    from streamlit.elements.lib.column_types import ColumnConfig
 from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.tables import show_table
@@ -273,7 +276,7 @@ def _heading(name: str, column: results.Column, numbers: pd.DataFrame, delta: fl
     return re.sub(r" (F\(|‖)[^,]*", "", column.label)
 
 
-def _format(values: pd.Series, help: str | None) -> ColumnConfig:
+def _format(values: pd.Series, help: str | None) -> "ColumnConfig":
     if pd.api.types.is_numeric_dtype(values):
         return st.column_config.NumberColumn(help=help or None)
     return st.column_config.TextColumn(help=help or None)

@@ -1,0 +1,226 @@
+"""Workarounds for Streamlit bugs: requests that arrive at the wrong moment.
+
+1. After the script of a page has ended, and before its last messages have left, a request starts another run and drops
+   those messages: the page stays half drawn, or a control keeps a value that a preset has replaced. Fragments with
+   `run_every` make such requests all the time. Here a request waits until the messages have left, in order.
+2. A request of a fragment with `run_every` carries the values of all controls as the browser knows them. If the browser
+   has not drawn the values of a preset yet, they would be overwritten. Here such a request carries no values: a change
+   by the visitor is always a request of its own.
+3. The first request of a tab names its page by the address. If it is repeated while the first page is drawn, Streamlit
+   takes it for a request of another page and drops the settings of a link. Here it is a request of the page it names.
+4. A request that a visitor's change has caused carries the old values of all other controls, too. Where the browser has
+   not drawn a value set by the server yet (a slider sets its number, a preset sets all), this looks like a change back.
+   Here a value that is only repeated is no change beside one that is, nor is a value that the server had set meanwhile,
+   and the newest value is sent again (see `alone` for controls of which the browser has said nothing yet). After the
+   time that a browser needs to draw, every value is taken as meant.
+5. Of two waiting requests Streamlit drops the first. Here each one is served before the next.
+
+The patches need private names of Streamlit. Where one of them is missing, Streamlit stays as it is, and the log of the
+server says so once: see `guarded`.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+import streamlit as st
+
+if TYPE_CHECKING:
+    from streamlit.proto.ClientState_pb2 import ClientState
+    from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
+    from streamlit.runtime.app_session import AppSession
+    from streamlit.runtime.scriptrunner import ScriptRunContext
+    from streamlit.runtime.state.session_state import SessionState
+
+T = TypeVar("T")
+SOON, LOOKS = 0.01, 200  # seconds between two looks at whether the messages have left, and how many looks
+DRAWS = 2.0  # seconds in which a browser draws what was sent to it, also a busy one
+_SAID = "streamlit_patches_said"  # in the session: what its browser last said of every control, and values set since
+_DRAWN = "streamlit_patches_drawn"  # in the session: when its page was drawn to its end; infinity while it is drawn
+_SETTABLE = {"bool_value", "double_value", "int_value", "string_array_value"}  # kinds of values that the server can set
+_log = logging.getLogger(__name__)
+_reported: set[str] = set()
+_waiting: "WeakKeyDictionary[AppSession, list[ClientState | None]]" = WeakKeyDictionary()
+_original: dict[str, Callable[..., None]] = {}
+
+
+def guarded(work: Callable[[], T], otherwise: T) -> T:
+    """The result of `work`, which reads private names of Streamlit; `otherwise` where it has them no more.
+
+    What is missing is reported to the log once per process.
+    """
+    try:
+        return work()
+    except (AttributeError, ImportError, KeyError, TypeError, ValueError) as error:
+        if str(error) not in _reported:
+            _reported.add(str(error))
+            _log.warning("A workaround is left out, Streamlit %s lacks a name that it needs: %s", st.__version__, error)
+        return otherwise
+
+
+def script_context() -> "ScriptRunContext | None":
+    """What Streamlit knows of the script that calls; None outside a script."""
+    return guarded(lambda: import_module("streamlit.runtime.scriptrunner").get_script_run_ctx(), None)
+
+
+def apply() -> None:
+    """Patch Streamlit, once per process."""
+    if not _original:
+        guarded(_apply, None)
+
+
+def _apply() -> None:
+    sessions = import_module("streamlit.runtime.app_session").AppSession
+    states = import_module("streamlit.runtime.state.session_state").SessionState
+    _original.update(request=sessions.request_rerun, set_widgets=states.set_widgets_from_proto)
+    sessions.request_rerun = wraps(sessions.request_rerun)(_request)
+    states.set_widgets_from_proto = wraps(states.set_widgets_from_proto)(_set_widgets)
+
+
+def _request(session: "AppSession", asked: "ClientState | None") -> None:
+    """`AppSession.request_rerun`, in whose event loop it is called."""
+    if guarded(lambda: _is_due(session, asked), True):
+        _original["request"](session, asked)
+
+
+def _is_due(session: "AppSession", asked: "ClientState | None") -> bool:
+    """Whether to serve a request now. Others wait, or are dropped because they come again."""
+    if asked is not None:
+        asked.page_script_hash = _page_of(session, asked)
+        if asked.is_auto_rerun:
+            asked.ClearField("widget_states")
+            if _has_unheard_change(session):
+                return False
+    if session in _waiting:
+        _waiting[session].append(asked)
+        return False
+    if not _is_busy(session):
+        return True
+    _waiting[session] = [asked]
+    asyncio.get_running_loop().call_later(SOON, _later, session, LOOKS)
+    return False
+
+
+def _set_widgets(state: "SessionState", told: "WidgetStates") -> None:
+    """`SessionState.set_widgets_from_proto`, which is called before the controls' callbacks."""
+    _original["set_widgets"](state, told)
+    guarded(lambda: _keep_newer(state, told), None)
+
+
+def _keep_newer(state: "SessionState", told: "WidgetStates") -> None:
+    """Undo what the browser says of controls of which it has not drawn the newest value."""
+    said: dict[str, _Said] = state._old_state.setdefault(_SAID, {})
+    keys = state._key_id_mapper.id_key_mapping
+    new_widgets, new_values = state._new_widget_state, state._new_session_state
+    changed = [control for control in told.widgets if state._widget_changed(control.id)]
+    behind = [control for control in changed if control.id in said and said[control.id].before(state, control)]
+    if len(behind) == len(changed) or time.monotonic() - state._old_state.get(_DRAWN, math.inf) > DRAWS:
+        behind = []  # the visitor has gone back to the value before the one that the server set
+    # A number is up to date where its slider, which is drawn after it, has the value that the server set.
+    news = {one.id for one in told.widgets if one.id in said and said[one.id].control != one}
+    up_to_date = {keys.get(name) for name in news.difference(control.id for control in changed)}
+    behind = [control for control in behind if f"{keys.get(control.id)}_slider" not in up_to_date]
+    context = script_context()
+    if context is not None and not context.fragment_ids_this_run:
+        state._old_state[_DRAWN] = math.inf
+    now = {control.id: _Said(control) for control in told.widgets}
+    for control in behind:
+        now[control.id].set_since = [*said[control.id].set_since, state._old_state.get(control.id)]
+        key = keys.get(control.id)
+        settable = _kind(control) in _SETTABLE or control.id in state._query_param_bound_widget_ids
+        if key is not None and settable and control.id in state._old_state:
+            del new_widgets[control.id]
+            new_values[key] = state._old_state[control.id]
+    said.update(now)
+
+
+@dataclass
+class _Said:
+    """What a browser has said of a control, and the values set by the server that it had not drawn then."""
+
+    control: "WidgetState"
+    set_since: list[Any] = field(default_factory=list)
+
+    def before(self, state: "SessionState", control: "WidgetState") -> bool:
+        """Whether what the browser says now may be what it drew before the newest value came."""
+        if _kind(control).endswith("trigger_value"):
+            return False
+        return self.control == control or state._new_widget_state.get(control.id) in self.set_since
+
+
+def page_drawn() -> None:
+    """The page has been drawn to its end."""
+    st.session_state[_DRAWN] = time.monotonic()
+
+
+def _kind(control: "WidgetState") -> str:
+    """Of its value; "None" of an empty one."""
+    return str(control.WhichOneof("value"))
+
+
+def alone(key: str) -> bool:
+    """In a callback of the control with this key: whether it is all that the visitor has changed.
+
+    If not, the browser has not drawn yet what it shows.
+    """
+
+    def is_alone() -> bool:
+        context = script_context()
+        if context is None:
+            return True
+        state = context.session_state._state
+        keys = state._key_id_mapper.id_key_mapping
+        return all(keys.get(name) == key for name in state._new_widget_state if state._widget_changed(name))
+
+    return guarded(is_alone, True)
+
+
+def _page_of(session: "AppSession", asked: "ClientState") -> str:
+    """Streamlit's name of the page that a request is for; as the request says, where the menu does not know better."""
+    pages = session._pages_manager.get_pages()
+    if asked.page_script_hash not in pages or asked.page_script_hash == session._pages_manager.main_script_hash:
+        name = asked.page_name or urlsplit(asked.context_info.url).path.rpartition("/")[2]
+        for key, page in pages.items():
+            if name and page.get("url_pathname") == name:
+                return key
+    return asked.page_script_hash
+
+
+def _later(session: "AppSession", looks: int) -> None:
+    loop, waiting = asyncio.get_running_loop(), _waiting[session]
+    if looks and guarded(lambda: _is_busy(session), False):
+        loop.call_later(SOON, _later, session, looks - 1)
+        return
+    asked = waiting.pop(0)
+    if waiting:
+        loop.call_later(SOON, _later, session, LOOKS)
+    else:
+        del _waiting[session]
+    _original["request"](session, asked)
+
+
+def _is_busy(session: "AppSession") -> bool:
+    """Whether its script has ended, but not all of its messages have left; or it is to be run as a whole, and has not
+    read yet for which change."""
+    runner = session._scriptrunner
+    if runner is None:
+        return False
+    ended = runner._requests._state.name == "STOP"
+    return ended or (_has_unheard_change(session) and not runner._requests._rerun_data.fragment_id_queue)
+
+
+def _has_unheard_change(session: "AppSession") -> bool:
+    """Whether its script has not read yet what a visitor has changed last."""
+    runner = session._scriptrunner
+    if runner is None or runner._requests._state.name != "RERUN":
+        return False
+    told = runner._requests._rerun_data.widget_states
+    return told is not None and bool(told.widgets)
