@@ -49,6 +49,7 @@ families.load_all()
 ALGORITHMS = [*(cls for cls in registered(Algorithm) if not issubclass(cls, TunedReference)), *TOYS]
 
 N, D, R, T = 24, 3, 3, 6
+ALL, SIXTH = 1, 6  # of the pairs of two controls: the mutants die with a sixth of them, and the slow tests take all
 ALLOWED = (  # what a method may refuse a problem or a budget for
     *(refusals.MISFIT, refusals.OTHER_CURRENCY, refusals.FEW_ROWS, refusals.UNDEFINED, refusals.NO_GAUSSIAN),
     *(refusals.NO_AMPLIFICATION, refusals.NO_BOUND, refusals.NO_HORIZON, refusals.NO_REFERENCE),
@@ -267,9 +268,9 @@ def length(cls: type[Algorithm]) -> str | None:
     return next((control.name for control in cls.controls()), None)
 
 
-def variants(cls: type[Algorithm]) -> Iterator[tuple[str, Algorithm]]:
-    """The defaults at T steps; every control at its ends; every two at their options and in the middle of ranges; the
-    options of what is set in a part of its own."""
+def variants(cls: type[Algorithm], pairs: int = SIXTH) -> Iterator[tuple[str, Algorithm]]:
+    """The defaults at T steps; every control at its ends, its options and the middle of its range; of every two at
+    their options and in the middle of ranges one in `pairs`; the options of what is set in a part of its own."""
     steps = length(cls)
     if steps is None:
         yield "default", cls()
@@ -291,18 +292,18 @@ def variants(cls: type[Algorithm]) -> Iterator[tuple[str, Algorithm]]:
         for control in part.controls() if isinstance(part, Specification) else ():
             others = [value for value in control.options or () if value != control.default]
             parts += [((name, part.replaced(**{control.name: value})), (steps, 4)) for value in others]
-    for chosen in [(), *((one,) for one in (*ends, *inner)), *combinations(inner, 2), *parts]:
-        if len(dict(chosen)) == len(chosen):
-            with suppress(ValidationError):  # some values need others
-                name = " ".join(f"{name}={value}" for name, value in chosen) or "default"
-                yield name, cls(**{steps: T} | dict(chosen))
+    both = [two for two in combinations(inner, 2) if two[0][0] != two[1][0]]
+    for chosen in [(), *((one,) for one in (*ends, *inner)), *both[::pairs], *parts]:
+        with suppress(ValidationError):  # some values need others
+            name = " ".join(f"{name}={value}" for name, value in chosen) or "default"
+            yield name, cls(**{steps: T} | dict(chosen))
 
 
-def planned(cls: type[Algorithm], budgets: tuple[Budget, ...]) -> Iterator[Case]:
+def planned(cls: type[Algorithm], budgets: tuple[Budget, ...], pairs: int = SIXTH) -> Iterator[Case]:
     """All plans that the budgets allow, on every problem; a refusal must be a sentence."""
     facts = [(i, next(iter(worlds.values())).specification.facts()) for i, worlds in enumerate(PROBLEMS)]
     fitting = [(i, known) for i, known in facts if isinstance(known, cls.facts_type())]
-    for (name, algorithm), (problem, known), budget in product(variants(cls), fitting, budgets):
+    for (name, algorithm), (problem, known), budget in product(variants(cls, pairs), fitting, budgets):
         try:
             plan = algorithm.plan(known, budget)
         except UserError as error:
@@ -313,19 +314,19 @@ def planned(cls: type[Algorithm], budgets: tuple[Budget, ...]) -> Iterator[Case]
 
 
 @cache
-def cases(cls: type[Algorithm]) -> tuple[Case, ...]:
+def cases(cls: type[Algorithm], pairs: int = SIXTH) -> tuple[Case, ...]:
     """All plans that some private budget allows."""
-    return tuple(planned(cls, PRIVATE))
+    return tuple(planned(cls, PRIVATE, pairs))
 
 
 @cache
-def runs(cls: type[Algorithm]) -> tuple[Case, ...]:
+def runs(cls: type[Algorithm], pairs: int = SIXTH) -> tuple[Case, ...]:
     """One plan per variant, problem and kinds of releases: some methods add other noise under another budget.
 
     Variants that set two controls take turns on the problems: each runs on one of them.
     """
     usual, chosen = next(variants(cls))[1], dict[object, dict[ProblemSpecification, Case]]()
-    for case in cases(cls):
+    for case in cases(cls, pairs):
         kinds = frozenset(type(release) for release in releases(case.plan))
         chosen.setdefault((case.algorithm, kinds), {}).setdefault(case.specification, case)
     found: list[Case] = []

@@ -29,6 +29,8 @@ from tests.families.checks import (
 )
 from tests.families.registry import (
     ALGORITHMS,
+    ALL,
+    SIXTH,
     Case,
     R,
     built,
@@ -48,7 +50,13 @@ from tests.families.registry import (
 from tests.families.spying import stub_noise
 from tests.families.toys import TOYS, Cosine
 
-EVERY = pytest.mark.parametrize("cls", ALGORITHMS, ids=lambda cls: cls.kind)
+EVERY = pytest.mark.parametrize(
+    ("cls", "pairs"),
+    [
+        *(pytest.param(cls, SIXTH, id=cls.kind) for cls in ALGORITHMS),
+        *(pytest.param(cls, ALL, id=f"{cls.kind}, all pairs", marks=pytest.mark.slow) for cls in ALGORITHMS),
+    ],
+)
 
 
 @pytest.fixture(autouse=True)
@@ -61,10 +69,10 @@ def _toys_are_found_by_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @EVERY
-def test_settings_survive_json_alone_and_inside_an_experiment(cls: type[Algorithm]) -> None:
+def test_settings_survive_json_alone_and_inside_an_experiment(cls: type[Algorithm], pairs: int) -> None:
     assert cls.title and all(metric.released for metric in cls.metrics)
-    assert runs(cls)[0].name.startswith("default"), "no budget or problem here fits the defaults"
-    for case in runs(cls):
+    assert runs(cls, pairs)[0].name.startswith("default"), "no budget or problem here fits the defaults"
+    for case in runs(cls, pairs):
         assert Algorithm.from_json(case.algorithm.to_json()) == case.algorithm
         arm = Arm(label="A", algorithm=case.algorithm, budget=case.budget)
         experiment = Experiment(problem=case.specification, arms=(arm,))
@@ -78,9 +86,9 @@ def test_settings_survive_json_alone_and_inside_an_experiment(cls: type[Algorith
 
 @EVERY
 def test_a_plan_touches_no_data_draws_nothing_and_is_deterministic(
-    cls: type[Algorithm], monkeypatch: pytest.MonkeyPatch
+    cls: type[Algorithm], pairs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = cases(cls)
+    expected = cases(cls, pairs)
 
     def refuse(*arguments: object, **named: object) -> None:
         raise AssertionError("a plan must not touch data or draw")
@@ -105,8 +113,8 @@ def test_a_plan_touches_no_data_draws_nothing_and_is_deterministic(
 
 
 @EVERY
-def test_a_plan_is_complete_finite_and_read_only(cls: type[Algorithm]) -> None:
-    for case in cases(cls):
+def test_a_plan_is_complete_finite_and_read_only(cls: type[Algorithm], pairs: int) -> None:
+    for case in cases(cls, pairs):
         plan = case.plan
         assert plan.facts == case.specification.facts() and plan.budget == case.budget
         assert plan.iterations >= 1 and len(plan.charged_at) == len(plan.events) > 0, case.name
@@ -145,8 +153,8 @@ def may_leave_some(case: Case) -> bool:
 
 
 @EVERY
-def test_a_plan_spends_at_most_the_budget_in_its_own_currency(cls: type[Algorithm]) -> None:
-    for case in cases(cls):
+def test_a_plan_spends_at_most_the_budget_in_its_own_currency(cls: type[Algorithm], pairs: int) -> None:
+    for case in cases(cls, pairs):
         plan, budget, before = case.plan, case.budget, case.plan.facts.released
         if isinstance(budget, ApproximateDP):  # δ is the run's alone: what was released before was pure
             cap = budget.epsilon
@@ -166,20 +174,20 @@ def test_a_plan_spends_at_most_the_budget_in_its_own_currency(cls: type[Algorith
 
 
 @EVERY
-def test_the_ledger_of_a_run_is_the_plan_on_any_data(cls: type[Algorithm]) -> None:
-    for case in runs(cls):
+def test_the_ledger_of_a_run_is_the_plan_on_any_data(cls: type[Algorithm], pairs: int) -> None:
+    for case in runs(cls, pairs):
         for world in case.worlds:
             check_stops(case, world)
 
 
 @EVERY
-def test_the_noise_drawn_is_the_noise_shown(cls: type[Algorithm], monkeypatch: pytest.MonkeyPatch) -> None:
-    check_noise(runs(cls), monkeypatch)
+def test_the_noise_drawn_is_the_noise_shown(cls: type[Algorithm], pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_noise(runs(cls, pairs), monkeypatch)
 
 
 @EVERY
-def test_a_stopped_run_is_a_prefix(cls: type[Algorithm]) -> None:
-    for case in runs(cls):
+def test_a_stopped_run_is_a_prefix(cls: type[Algorithm], pairs: int) -> None:
+    for case in runs(cls, pairs):
         snapshots, _, ledger = started(case)
         whole = [(kept(snapshot), [ledger.booked(r) for r in range(R)]) for snapshot in snapshots]
         for stop in {0, 1, len(whole) - 2}:
@@ -194,19 +202,21 @@ def test_a_stopped_run_is_a_prefix(cls: type[Algorithm]) -> None:
 
 @EVERY
 def test_everything_in_a_snapshot_is_a_function_of_the_releases(
-    cls: type[Algorithm], monkeypatch: pytest.MonkeyPatch
+    cls: type[Algorithm], pairs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_released_only(runs(cls), monkeypatch)
+    check_released_only(runs(cls, pairs), monkeypatch)
 
 
 @EVERY
-def test_no_query_moves_by_more_than_its_sensitivity(cls: type[Algorithm], monkeypatch: pytest.MonkeyPatch) -> None:
-    check_sensitivity(runs(cls), monkeypatch)
+def test_no_query_moves_by_more_than_its_sensitivity(
+    cls: type[Algorithm], pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_sensitivity(runs(cls, pairs), monkeypatch)
 
 
 @EVERY
-def test_snapshots_have_the_promised_shape_and_hostile_data_cannot_break_them(cls: type[Algorithm]) -> None:
-    for case in runs(cls):
+def test_snapshots_have_the_promised_shape_and_hostile_data_cannot_break_them(cls: type[Algorithm], pairs: int) -> None:
+    for case in runs(cls, pairs):
         names, has_internal = {metric.name for metric in cls.metrics}, case.algorithm.has_internal(case.plan.facts)
         starts = set()
         for world in case.worlds:
@@ -238,13 +248,13 @@ def test_snapshots_have_the_promised_shape_and_hostile_data_cannot_break_them(cl
 
 @EVERY
 def test_without_privacy_nothing_is_drawn_and_the_method_is_the_noise_free_one(
-    cls: type[Algorithm], monkeypatch: pytest.MonkeyPatch
+    cls: type[Algorithm], pairs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same releases at the same times, with the same schedule, are the private run without its noise. A method that
     exists with privacy only refuses; one that then releases more (weights instead of draws) is another method."""
     plans, compared = 0, 0
-    private = {(case.algorithm, case.problem): case for case in runs(cls)}
-    for case in planned(cls, (NoPrivacy(),)):
+    private = {(case.algorithm, case.problem): case for case in runs(cls, pairs)}
+    for case in planned(cls, (NoPrivacy(),), pairs):
         plans += 1
         assert case.plan.spent("epsilon")[-1] == case.plan.spent("rho")[-1] == np.inf
         assert all((v == 0).all() for name, v in arrays(case.plan).items() if name.startswith(("noise_", "range_")))
@@ -281,15 +291,15 @@ def test_without_privacy_nothing_is_drawn_and_the_method_is_the_noise_free_one(
         if all(np.array_equal(case.plan.schedule[name], noisy.plan.schedule[name]) for name in steps):
             assert all(same(one, two, rounding) for one, two in zip(plain, silent, strict=True)), case.name
         compared += 1
-    assert compared or not plans or only_selects(runs(cls)[0].plan)
+    assert compared or not plans or only_selects(runs(cls, pairs)[0].plan)
 
 
 @EVERY
 def test_a_diverged_replicate_is_marked_not_dropped_and_disturbs_no_other(
-    cls: type[Algorithm], monkeypatch: pytest.MonkeyPatch
+    cls: type[Algorithm], pairs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Selections have no noise that could grow without bound: there the extreme draws only must not disturb others."""
-    for case in runs(cls):
+    for case in runs(cls, pairs):
         clean = finished(case)
         for loud in (1e200, -np.inf):
             with monkeypatch.context() as patched, np.errstate(all="ignore"):
@@ -314,17 +324,18 @@ def test_a_diverged_replicate_is_marked_not_dropped_and_disturbs_no_other(
 
 
 @EVERY
-def test_a_replicate_is_the_same_whatever_their_number(cls: type[Algorithm]) -> None:
-    check_replicates(runs(cls))
+def test_a_replicate_is_the_same_whatever_their_number(cls: type[Algorithm], pairs: int) -> None:
+    check_replicates(runs(cls, pairs))
 
 
 @EVERY
 def test_an_arm_is_the_same_whatever_the_other_arms_and_the_worker_and_another_seed_differs(
     cls: type[Algorithm],
+    pairs: int,
 ) -> None:
-    case = runs(cls)[0]
+    case = runs(cls, pairs)[0]
     arm = Arm(label="it", algorithm=case.algorithm, budget=case.budget)
-    alike = [other for other in runs(cls) if other.problem == case.problem][1:9:2]
+    alike = [other for other in runs(cls, pairs) if other.problem == case.problem][1:9:2]
     others = tuple(Arm(label=f"{i}", algorithm=c.algorithm, budget=c.budget) for i, c in enumerate(alike))
 
     def traced(text: str) -> np.ndarray:
