@@ -1,10 +1,14 @@
 """Presets: named experiments, with what to look for and the numbers that were published for them."""
 
 import re
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from importlib import resources
+from typing import Any, Literal
 
 from dpviz.experiments.experiment import Experiment
+from dpviz.specification import sentences
 
 WORDS = 5  # of a name in a link: the presets of a page differ in them
 
@@ -41,3 +45,29 @@ class Preset:
         """Its name in a link: the first words of its name, "figure-3-logistic-regression-all"."""
         words = re.findall(r"[a-z0-9]+", self.name.lower().replace("'", ""))
         return "-".join(words[:WORDS])
+
+
+def load(package: str) -> tuple[Preset, ...]:
+    """The presets of a family, from the file `presets.toml` in its package.
+
+    An experiment stands there as in a settings file, without the fields that have their default; the text "null" is
+    None. Raises UserError where an experiment has a value out of its range.
+    """
+    text = resources.files(package).joinpath("presets.toml").read_text("utf-8")
+    return tuple(map(_preset, tomllib.loads(text)["preset"]))
+
+
+def _preset(entry: Mapping[str, Any]) -> Preset:
+    with sentences(Experiment):
+        experiment = Experiment.model_validate(_values(entry["experiment"]))
+    expected = tuple(Expected(**one) for one in entry.get("expected", ()))
+    return Preset(**dict(entry) | {"experiment": experiment, "expected": expected})
+
+
+def _values(value: Any) -> Any:
+    """A value of a TOML file, which has no null."""
+    if isinstance(value, Mapping):
+        return {name: _values(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_values(part) for part in value]
+    return None if value == "null" else value
