@@ -1,7 +1,5 @@
 """What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
 
-from collections.abc import Collection
-
 from dpviz.numbers import short
 
 TITLE = "Private tuning"
@@ -133,15 +131,12 @@ SCREEN = (
 )
 
 
-def constants(taken: Collection[str] = (), missing: str = "") -> str:
-    """What is declared; taken : "ranges", "categories", if an upload's panel took them from its file. missing : "fill"
-    or "drop"."""
+def constants(missing: str = "") -> str:
+    """What is declared; missing : "fill" or "drop", of an upload."""
     said = (
         "Box, clip, kernel, its length-scale and noise, the loss cap M and the time of a training are declared. Clips "
         "hold for any data. Features are scaled by what the training rows say, never by the users'."
     )
-    if taken:
-        said += f" The {' and '.join(taken)} were taken from the data: **not private**."
     if missing == "drop":
         said += " Rows with missing values were dropped: the number of users depends on the data, **not private**."
     if missing == "fill":

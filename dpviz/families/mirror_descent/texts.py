@@ -202,20 +202,15 @@ DECLARED = {
 }
 
 
-def constants(
-    things: Sequence[str] = ("ranges",), taken: Collection[str] = (), missing: str = "", bought: Collection[str] = ()
-) -> str:
-    """Which constants are declared, which were taken from the data, and what became of missing values.
+def constants(things: Sequence[str] = ("ranges",), missing: str = "", bought: Collection[str] = ()) -> str:
+    """Which constants are declared or bought, and what became of missing values.
 
-    things, taken : names in `DECLARED`, those that the problem has and those that an upload's panel took from its file.
-    missing : "fill" or "drop", of an upload. bought : those that were released with a part of the budget.
+    things : names in `DECLARED`, those that the problem has. missing : "fill" or "drop", of an upload. bought : those
+    that were released with a part of the budget.
     """
-    declared = [DECLARED[thing] for thing in things if thing not in taken and thing not in bought]
-    found = [DECLARED[thing] for thing in things if thing in taken]
+    declared = [DECLARED[thing] for thing in things if thing not in bought]
     released = [DECLARED[thing] for thing in things if thing in bought]
     words = [f"Declared: n{''.join(f', {thing}' for thing in declared)}."]
-    if found:
-        words.append(f"Taken from the data, **not private**, and paid for by no budget: {', '.join(found)}.")
     if released:
         words.append(f"Released privately, with a part of the budget shown: {', '.join(released)}.")
     outside = "becomes “other”" if "categories" in things else "is clipped"

@@ -1,7 +1,5 @@
 """What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
 
-from collections.abc import Collection
-
 from dpviz.numbers import short
 
 TITLE = "Zeroth-order optimisation"
@@ -138,16 +136,13 @@ COMPOSITION = (
 )
 
 
-def constants(exact: bool, taken: Collection[str] = (), missing: str = "") -> str:
+def constants(exact: bool, missing: str = "") -> str:
     """Which constants are declared, and what became of missing values.
 
-    exact : whether L holds for every row. taken : "ranges", "categories", if an upload's panel took them from its file.
-    missing : "fill" or "drop".
+    exact : whether L holds for every row. missing : "fill" or "drop", of an upload.
     """
     held = "holds for every row, whatever it is" if exact else "is no promise here: differences beyond it are clipped"
     said = f"L, r and the gap are declared; L {held}. The gap is for the bounds only."
-    if taken:
-        said += f" The {' and '.join(taken)} were taken from the data: **not private**."
     if missing == "drop":
         said += " Rows with missing values were dropped: n depends on the data, **not private**."
     if missing == "fill":

@@ -185,7 +185,7 @@ def _privacy(run: Run, trace: Trace, film: Film, metric: Metric | None) -> str:
     raw += ["the shades"] * film.raw
     if metric is not None and not trace.only([walk.label for walk in film.walks]).released(metric):
         raw.append(f"the {film.metric}")
-    released = explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
+    released = explain.released(experiment, experiment.replicates)
     if not raw:
         return released
     read = " and ".join([", ".join(raw[:-1]), raw[-1]] if raw[1:] else raw)

@@ -1,6 +1,6 @@
 """The plan of the mirror descent page: what the budget buys, before anything runs."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -158,8 +158,8 @@ def recommendation(shown: PlanView) -> None:
         st.info(words, icon=":material/lightbulb:")
 
 
-def assumptions(shown: PlanView, taken: Collection[str]) -> None:
-    """The box of assumptions for these settings; taken : what of an upload was taken from the data."""
+def assumptions(shown: PlanView) -> None:
+    """The box of assumptions for these settings."""
     plan = next(iter(guarantee.private(shown.plans).values()))
     batch, n = int(plan.rows[0]), plan.facts.n
     methods = [arm.algorithm for arm in shown.experiment.arms]
@@ -170,6 +170,7 @@ def assumptions(shown: PlanView, taken: Collection[str]) -> None:
         explain.protects(shown.experiment.problem.unit),
         texts.batches(batch < n, batch, n),
         texts.composition("paper" if paper else "tight"),
-        texts.constants(DECLARED.get(type(problem), ("ranges",)), taken, missing_rule(problem.dataset), bought),
+        texts.constants(DECLARED.get(type(problem), ("ranges",)), missing_rule(problem.dataset), bought),
         texts.SCREEN,
+        problem.from_data,
     )

@@ -80,17 +80,12 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
         if len(path) < 2 or path.shape[1] < 2:
             continue
         heading = f"Strategy of {title}"
-        privacy = (
-            explain.released(run.experiment.budget, run.experiment.problem.unit, 1)
-            if lane.private
-            else explain.REFERENCES
-        )
+        privacy = explain.released(run.experiment, 1) if lane.private else explain.REFERENCES
         caption = f"Share of every vertex in the average of one run; the heaviest are named. {label}. {privacy}"
         figure = outcome_figures.strategies(path, np.array(lane.iterations[: len(path)]), partial(problem.vertex, name))
         with column:
             alt = f"Stacked shares of the vertices of player {name} over the rounds"
-            status: charts.Status = "private" if lane.private else "not private"
-            charts.show(figure, panel.key(f"chart_strategy_{name}"), heading, alt, caption, status)
+            charts.show(figure, panel.key(f"chart_strategy_{name}"), heading, alt, caption, lane.privacy)
             _heaviest(problem, name, path[-1])
         shown.append((heading, figure, caption))
     return shown
