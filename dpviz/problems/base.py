@@ -167,7 +167,13 @@ class ProblemSpecification(Specification, ABC):
     @property
     def from_data(self) -> tuple[str, ...]:
         """Which of its facts were read from its own data, in words; `facts` says so, too."""
-        return self.dataset.read_from_rows if isinstance(self.dataset, DataSpecification) else ()
+        declared = self.dataset.read_from_rows if isinstance(self.dataset, DataSpecification) else ()
+        return (*declared, *self.read_by_itself)
+
+    @property
+    def read_by_itself(self) -> tuple[str, ...]:
+        """Those of them that are settings of its own, and no declarations of its data."""
+        return ()
 
     @property
     def unit(self) -> str:

@@ -133,8 +133,8 @@ class LinearModel(ProblemSpecification):
         return self.data.public
 
     @property
-    def from_data(self) -> tuple[str, ...]:
-        return (*super().from_data, *["the smoothness L"] * (self.smoothness_source == "estimated"))
+    def read_by_itself(self) -> tuple[str, ...]:
+        return ("the smoothness L",) if self.smoothness_source == "estimated" else ()
 
     def _plane(self) -> Plane | None:
         names = (*self.data.facts().names, *["the constant column"] * (self.intercept == "yes"))

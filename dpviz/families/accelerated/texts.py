@@ -169,6 +169,6 @@ def constants(source: str | None, missing: str = "", curvature: float = 1 / 4) -
 
 SCREEN = (
     "The plan depends on your settings only. Of a run, each method's iterates, and what follows from them (distance "
-    "travelled, noisy gradient norm), are private at the budget shown, for one run. Loss, gradient norm and accuracy "
+    "travelled, noisy gradient norm), have the guarantee shown, for one run. Loss, gradient norm and accuracy "
     "are diagnostics: they read the raw data and are not private. Bands over several runs would compose their costs."
 )

@@ -125,8 +125,8 @@ COMPOSITION = (
     "that follows from them. Random search is one choice by the exponential mechanism, however many settings are tried."
 )
 SCREEN = (
-    "The plan depends on your settings only. Of a run, settings, trainings, batch sizes and noisy gradients are "
-    "private at the budget shown, for one run. Losses, lengths of gradients, clipped shares and the curve of the "
+    "The plan depends on your settings only. Of a run, settings, trainings, batch sizes and noisy gradients have "
+    "the guarantee shown, for one run. Losses, lengths of gradients, clipped shares and the curve of the "
     "process are diagnostics: they read the users' data and are not private."
 )
 

@@ -163,8 +163,8 @@ ERRATA = (
 )
 
 SCREEN = (
-    "The plan depends on your settings only. Of a run, the drawn vertices and their averages are private at the budget "
-    "shown, for one run; of synthetic data, all that x does. The hidden weights, gaps, losses and query errors are "
+    "The plan depends on your settings only. Of a run, the drawn vertices and their averages have the guarantee shown, "
+    "for one run; of synthetic data, all that x does. The hidden weights, gaps, losses and query errors are "
     "diagnostics: they read the raw data and are not private. Bands over several runs would compose their costs."
 )
 

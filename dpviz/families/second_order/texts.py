@@ -123,7 +123,7 @@ ERRATA = (
 
 SCREEN = (
     "The plan depends on your settings only. Of a run, positions, noisy gradient norms, noisy curvatures, kinds of "
-    "steps, how runs ended and what they spent are private at the budget shown, for one run. Loss, exact gradient "
+    "steps, how runs ended and what they spent have the guarantee shown, for one run. Loss, exact gradient "
     "norm, exact curvature and whether a solution is a true one are diagnostics: they read the raw data and are not "
     "private. Several runs on real data would add up their costs."
 )

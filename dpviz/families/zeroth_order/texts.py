@@ -118,8 +118,8 @@ ERRATA = (
 )
 
 SCREEN = (
-    "The plan depends on your settings only. Of a run, positions and noisy gradient norms are private at the budget "
-    "shown, for one run; rows used and numbers of values are public. The objective, the smoothed gradient, Goldstein "
+    "The plan depends on your settings only. Of a run, positions and noisy gradient norms have the guarantee shown, "
+    "for one run; rows used and numbers of values are public. The objective, the smoothed gradient, Goldstein "
     "stationarity and the clipped share are diagnostics: they read the raw data and are not private. Several runs on "
     "real data would add up their costs."
 )

@@ -56,7 +56,8 @@ def _certified(run: Run, trace: Trace) -> None:
         found = trace.last(label, CERTIFIED_GAP.name) if lane.private else np.empty(0)
         if len(found) and np.isfinite(found[0]):
             added = run.plans[label].resolved["certificate_width"]
-            st.success(texts.certified(label, float(found[0]), added), icon=":material/verified:")
+            rests_on = f" {explain.released(run.experiment, 1)}" if run.experiment.problem.from_data else ""
+            st.success(f"{texts.certified(label, float(found[0]), added)}{rests_on}", icon=":material/verified:")
 
 
 def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:

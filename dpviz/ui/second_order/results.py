@@ -173,7 +173,7 @@ def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Sh
         return []
     caption = f"{label}: {words} {privacy}"
     alt = "Privacy spent after each step, stacked by purpose, and the ceiling"
-    charts.show(figure, panel.key("chart_purposes"), heading, alt, caption, "private")
+    charts.show(figure, panel.key("chart_purposes"), heading, alt, caption, plan.privacy)
     return [(heading, figure, caption)]
 
 
