@@ -94,7 +94,7 @@ def protects(unit: str) -> str:
 
 
 def assumptions(
-    protected: str, batches: str, composition: str, constants: str, screen: str, read: Collection[str]
+    protected: str, batches: str, composition: str, constants: str, screen: str, read: Collection[str] = ()
 ) -> None:
     """The box that every page has: who is protected and what that rests on; read : the facts that were read from the
     data instead of being declared."""

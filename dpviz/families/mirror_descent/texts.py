@@ -202,13 +202,15 @@ DECLARED = {
 }
 
 
-def constants(things: Sequence[str] = ("ranges",), missing: str = "", bought: Collection[str] = ()) -> str:
+def constants(
+    things: Sequence[str] = ("ranges",), missing: str = "", bought: Collection[str] = (), taken: Collection[str] = ()
+) -> str:
     """Which constants are declared or bought, and what became of missing values.
 
     things : names in `DECLARED`, those that the problem has. missing : "fill" or "drop", of an upload. bought : those
-    that were released with a part of the budget.
+    that were released with a part of the budget. taken : those of which something was read from the data.
     """
-    declared = [DECLARED[thing] for thing in things if thing not in bought]
+    declared = [DECLARED[thing] for thing in things if thing not in bought and thing not in taken]
     released = [DECLARED[thing] for thing in things if thing in bought]
     words = [f"Declared: n{''.join(f', {thing}' for thing in declared)}."]
     if released:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import streamlit as st
 
+from dpviz.datasets import Upload
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling, advice, bounds, figures, planning, texts
@@ -166,11 +167,14 @@ def assumptions(shown: PlanView) -> None:
     paper = all(isinstance(method, planning.GameAlgorithm) and method.as_in_the_paper for method in methods)
     problem = shown.experiment.problem
     bought = ("shares",) if isinstance(problem, GroupLoss | LossMatrix) and problem.data.facts().shares_costs else ()
+    things = DECLARED.get(type(problem), ("ranges",))
+    read = {kind for kind, _ in problem.dataset.from_data} if isinstance(problem.dataset, Upload) else set()
+    taken = [thing for thing in things if ("bounds" if thing in ("ranges", "range") else thing) in read]
     explain.assumptions(
         explain.protects(shown.experiment.problem.unit),
         texts.batches(batch < n, batch, n),
         texts.composition("paper" if paper else "tight"),
-        texts.constants(DECLARED.get(type(problem), ("ranges",)), missing_rule(problem.dataset), bought),
+        texts.constants(things, missing_rule(problem.dataset), bought, taken),
         texts.SCREEN,
         problem.from_data,
     )
