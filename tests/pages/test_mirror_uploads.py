@@ -122,9 +122,7 @@ def test_groups_of_the_file_name_the_strategies_and_the_losses(load: Load) -> No
     assert lines(app, "Stacked shares of the vertices of player x") == models == set(table(app, "Vertex")["Vertex"])
     app.toggle(key="mirror_diagnostics").set_value(True).run()
     assert set(chart(app, "Loss of every group")["data"][0]["x"]) == regions - {"other"}  # nobody is there
-    assert "taken from the data" in text(app) and "**no budget pays for**" in text(
-        app
-    )  # in the box of assumptions, too
+    assert "taken from the data" in text(app) and "**no budget pays for**" in text(app)  # the panel, and the box
 
     # When the file is removed, its rows leave; what the run released stays.
     (rows,) = map(weakref.ref, app.session_state["mirror_job"].tables.values())

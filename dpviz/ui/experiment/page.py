@@ -357,7 +357,8 @@ def _results(page: FamilyPage, chosen: _Chosen) -> None:
         results.publishing_line(run, trace, delta)
         page.verdict(run, trace, diagnostics)
     with st.container(horizontal=True):
-        read = () if chosen.experiment is None else chosen.experiment.problem.read_by_itself
+        own = None if chosen.experiment is None or chosen.experiment.public else chosen.experiment.problem
+        read = () if own is None else own.read_by_itself
         links.show(panel, preset_menu.restoring(panel, page.presets, page.settings), read)
         if chosen.experiment is not None:
             downloads.script(prefix, chosen.experiment)
