@@ -142,7 +142,7 @@ def test_declared_lists_make_a_table_and_a_problem(app: AppTest) -> None:
     )
     assert list(tables) == [dataset.identity] and np.array_equal(dataset.rows(table()), tables[dataset.identity])  # type: ignore[attr-defined]
     assert "**Not private**, counted in the file: rows that went to “other”: 20 in 'area'." in text(app)
-    assert "Ready: 60 rows, 3 columns." in app.success[0].value and not dataset.from_data
+    assert "Ready: 60 rows, 3 columns." in app.success[0].value and not dataset.from_data  # type: ignore[attr-defined]
     np.testing.assert_array_equal(dataset.load(tables).codes[:, 0], np.resize([0, 1, 2], 60))  # type: ignore[attr-defined]
     game = MarginalQueries(data=dataset).build(tables)
     assert game.facts.n == 60 and game.facts.d_x == 45

@@ -111,8 +111,8 @@ def test_a_file_with_proposed_ranges_and_groups_is_marked_and_makes_a_problem(ap
     press(app, "fill")
     assert "ranges taken from the data: not private" in text(app)
     dataset, tables = app.session_state["dataset"], app.session_state["tables"]
-    ranges = [("bounds", name) for name in dataset.names]
-    assert dataset.from_data == (*ranges, ("groups", "region"), ("shares", "region"))
+    ranges = [("bounds", name) for name in dataset.names]  # type: ignore[attr-defined]
+    assert dataset.from_data == (*ranges, ("groups", "region"), ("shares", "region"))  # type: ignore[attr-defined]
     assert declared(app) == pytest.approx({"east": 0.2, "north": 0.2, "south": 0.4, "other": 0.2})  # of 0.25, 0.25, 0.5
     assert dataset.names == ("age", "height") and dataset.bounds == ((0.0, 6.0), (0.0, 10.0))  # type: ignore[attr-defined]
     assert list(tables) == [dataset.identity] and np.array_equal(dataset.rows(table()), tables[dataset.identity])  # type: ignore[attr-defined]
