@@ -217,8 +217,7 @@ _RUNS = (
     Term(
         "released",
         "Released, and diagnostic",
-        "Released values follow from what mechanisms gave out and may be published, unless facts of the plan were read "
-        "from the data; diagnostics read the raw rows.",
+        "Released values follow from what mechanisms gave out; diagnostics read the raw rows.",
         "released = g(M(D)),   diagnostic = g(D)",
         "experiments.trace.Trace.visible",
         ("released", "diagnostic", "diagnostics", "not private"),
