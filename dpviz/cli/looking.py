@@ -40,7 +40,7 @@ def plan(file: IO[bytes] | None, preset: str | None, delta: float, as_json: bool
         click.echo(json.dumps(_described(experiment, planned, methods, list(publishing.sentences(costs))), indent=2))
         return 0
     refused(planned.refused)
-    click.echo(f"Guarantee of each method: {experiment.budget.describe()}, {experiment.problem.unit}.\n")
+    click.echo(f"Guarantee of each method: {experiment.promise}.\n")
     click.echo(shown(pd.DataFrame([_row(method) for method in methods])))
     click.echo("")
     for sentence in publishing.sentences(costs):
@@ -95,6 +95,7 @@ def _described(
     return {
         "guarantee": json.loads(experiment.budget.to_json()),
         "unit": experiment.problem.unit,
+        "read_from_the_data": list(experiment.problem.from_data),
         "methods": methods,
         "refused": {label: str(error) for label, error in planned.refused.items()},
         "publishing": publishing_costs,

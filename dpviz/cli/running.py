@@ -81,7 +81,7 @@ def _followed(chosen: Computing, cell: Cell, quiet: bool) -> Outcome:
 
         def hear(_: int, trace: Trace | None, share: float) -> None:
             gone = time.monotonic() - began
-            left = seconds_left(gone, share)
+            left = seconds_left(gone, share) if cell.experiment.public else None  # a function of the data
             text = f"{duration(left)} left" if left and gone > 1 else ""
             progress.tell(share, text, "" if trace is None else f"{10 * int(10 * share)} %")
 
@@ -95,7 +95,9 @@ def _tell(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta
     """Write the file, and print the final table and what publishing costs."""
     if out is not None:
         write(export.to_table(trace, plans), list(export.header(trace, experiment, plans, delta)), out)
-    click.echo(shown(final_table(trace, plans, delta=delta).drop(columns="seconds")))
+    click.echo(shown(final_table(trace, plans, delta=delta).drop(columns="seconds", errors="ignore")))
     costs = publishing.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     for sentence in publishing.sentences(costs):
         click.echo(f"Publishing {sentence}")
+    if experiment.problem.from_data:
+        click.echo(f"Guarantee of each method: {experiment.promise}.")

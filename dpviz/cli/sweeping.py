@@ -23,6 +23,7 @@ from dpviz.experiments.settings import data_seed
 from dpviz.experiments.sweep import Axis, Sweep, SweepStep
 from dpviz.experiments.sweep_result import SweepResult, by_reason
 from dpviz.numbers import duration
+from dpviz.problems.base import condition_of
 from dpviz.specification import sentences
 
 
@@ -141,7 +142,8 @@ def _followed(
 
     def tell(step: SweepStep) -> None:
         gone = time.monotonic() - began
-        left = seconds_left(gone, step.progress, step.restored)
+        told = asked.experiment.public  # how long it takes is a function of the data
+        left = seconds_left(gone, step.progress, step.restored) if told else None
         points = f"{step.result.finished} of {step.result.points} points"
         progress.tell(step.progress, points + (f", {duration(left)} left" if left and gone > 1 else ""), points)
 
@@ -163,6 +165,8 @@ def _tell(asked: Sweep, settings: Sequence[str], result: SweepResult, out: Path 
         label = result.metric.label if result.metric else result.metric_name
         click.echo(f"{label}, median over all runs and data sets")
         click.echo(shown(_medians(frame, settings)))
+        if condition := condition_of(asked.experiment.problem.from_data):
+            click.echo(f"Every run is private at the budget of its point{condition}.")
     for reason, methods in by_reason(result.left_out, asked.places).items():
         click.echo(f"Left out: {methods}. {reason}", err=True)
 

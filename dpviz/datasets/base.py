@@ -48,6 +48,11 @@ class DataSpecification(Specification, Generic[F, Loaded]):
     def facts(self) -> F:
         """The public facts, without loading any data."""
 
+    @property
+    def read_from_rows(self) -> tuple[str, ...]:
+        """What of the facts was read from the rows, in words; no budget pays for that."""
+        return ()
+
     @abstractmethod
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
         """The rows as found, in fresh arrays: (n, d), then (n,) each."""

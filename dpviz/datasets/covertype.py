@@ -14,6 +14,7 @@ import pandas as pd
 
 from dpviz.datasets.base import DatasetFacts, DatasetSpecification
 from dpviz.datasets.cells import numbers
+from dpviz.datasets.from_data import ROWS
 from dpviz.datasets.reading import Reading
 from dpviz.datasets.upload import Prepared, Upload, check_rows, new_identity, of_size
 from dpviz.errors import UserError
@@ -109,6 +110,10 @@ class CovertypeUpload(Upload, _Covertype):
 
     def facts(self) -> DatasetFacts:
         return self.facts_of(self.n)
+
+    @property
+    def read_from_rows(self) -> tuple[str, ...]:
+        return (ROWS,)
 
     def rows(self, frame: pd.DataFrame) -> np.ndarray:
         """The cells as they are and the label -1 or +1; (n, 55)."""

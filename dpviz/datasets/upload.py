@@ -20,6 +20,7 @@ from pydantic import Field, model_validator
 from dpviz.datasets.base import MAX_BOUND, DatasetFacts, DatasetSpecification, is_range
 from dpviz.datasets.cells import is_empty, numbers
 from dpviz.datasets.columns import encode_target, likely_positive
+from dpviz.datasets.from_data import ROWS, Mark, in_words
 from dpviz.datasets.limits import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, shown, too_few_rows
 from dpviz.datasets.lists import OTHER, Declared, Edges, Lists, check_lists, declared_lists, list_codes, unlisted
 from dpviz.datasets.reading import Reading
@@ -46,6 +47,7 @@ class Upload(Specification):
 
     identity : random, drawn for each upload and choice of columns. n : rows; public.
     reading : how the file was read; None as `read_table` reads it by itself.
+    from_data : which of the declarations were read from the rows.
     """
 
     title: ClassVar[str] = "Uploaded table"
@@ -53,6 +55,12 @@ class Upload(Specification):
     identity: str = Field(pattern=IDENTITY)
     n: int = Field(ge=MIN_ROWS, le=MAX_ROWS)
     reading: Reading | None = None
+    from_data: tuple[Mark, ...] = Field((), max_length=3 * MAX_COLUMNS)
+
+    @property
+    def read_from_rows(self) -> tuple[str, ...]:
+        """As of a `DataSpecification`. How many rows are left, where some were left out for what is in them, too."""
+        return (*in_words(self.from_data), *[ROWS] * (getattr(self, "missing", "fill") == "drop"))
 
     @abstractmethod
     def rows(self, frame: pd.DataFrame) -> np.ndarray:

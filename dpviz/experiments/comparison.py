@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.plan import Plan
+from dpviz.experiments.plan import Plan, Privacy
 from dpviz.experiments.publishing import Cost, composed
 from dpviz.experiments.results import PASSES
 from dpviz.experiments.summary import Series, Summary
@@ -47,15 +47,20 @@ class Side:
 class Curve:
     """One method of one side: x (k,) and its quantiles (k, 3) there.
 
-    released : whether it may be published. private : whether the method has a budget.
+    status : what may be published of it. private : whether the method has a budget.
     """
 
     side: str
     method: str
     x: np.ndarray
     quantiles: np.ndarray
-    released: bool
+    status: Privacy
     private: bool
+
+    @property
+    def released(self) -> bool:
+        """Whether it may be published, on no condition."""
+        return self.status == "private"
 
 
 def metrics(sides: Sequence[Side]) -> dict[str, str]:
@@ -119,9 +124,9 @@ def curves(
             shown = series.relative if metric == SHARE else series
             x = _along(side, label, series, axis, currency, delta)
             if shown is not None and x is not None:
-                private, released = label in side.summary.private, name in side.summary.released[label]
+                private, status = label in side.summary.private, side.summary.status[label][name]
                 known = ~np.isnan(x)
-                found.append(Curve(side.name, label, x[known], shown.quantiles[known], released, private))
+                found.append(Curve(side.name, label, x[known], shown.quantiles[known], status, private))
     return found
 
 
@@ -193,8 +198,9 @@ def ends(sides: Sequence[Side], metric: str, every: bool) -> pd.DataFrame:
                     "share": float("nan") if share is None else float(share.end[1]),
                     "steps": int(series.iterations[-1]),
                     "repeats": side.experiment.replicates,
-                    "budget": side.plans[label].budget.describe(),
-                    "released": name in side.summary.released[label],
+                    "budget": side.plans[label].guarantee,
+                    "released": side.summary.status[label][name] == "private",
+                    "status": side.summary.status[label][name],
                 }
             )
     return pd.DataFrame(rows)

@@ -57,9 +57,10 @@ class _Turn:
 
     @property
     def seconds_left(self) -> float:
-        """About how long it will go on."""
+        """About how long it will go on, for those who wait; of somebody's own file as declared, not by how it goes,
+        which is a function of the data."""
         gone = time.monotonic() - self.begun
-        left = seconds_left(gone, self.progress)
+        left = seconds_left(gone, self.progress) if self.cell.experiment.public else None
         return max(0.0, self.cell.seconds - gone) if left is None else left
 
 

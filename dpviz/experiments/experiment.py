@@ -141,6 +141,16 @@ class Experiment(Specification):
         """Whether its data are: only then may what was found be kept for others, and repeated."""
         return self.problem.public
 
+    @property
+    def guarantee(self) -> str:
+        """That of one run of each method, as its plan says it."""
+        return self.budget.describe() + self.problem.facts().condition
+
+    @property
+    def promise(self) -> str:
+        """The guarantee with the unit of protection."""
+        return f"{self.guarantee}{';' if self.problem.from_data else ','} {self.problem.unit}"
+
     def plan(self, arm: Arm) -> Plan:
         """The plan of one arm, from public facts alone. Raises UserError if its settings do not go together."""
         facts = self.problem.facts()
@@ -247,7 +257,7 @@ class Experiment(Specification):
         metrics = {arm.label: recorded_metrics(type(problem), problem.facts, arm.algorithm) for arm in self.arms}
         trace = Trace(metrics, references, self.problem.public)
         for label, lane in trace.lanes.items():
-            lane.currency = plans[label].currency
+            lane.currency, lane.from_data = plans[label].currency, plans[label].facts.from_data
         seed = drawn_seed(self.seed)
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
         try:

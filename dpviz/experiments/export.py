@@ -18,6 +18,7 @@ from dpviz.experiments.sweep import Sweep
 from dpviz.experiments.sweep_result import SweepResult
 from dpviz.experiments.trace import Trace
 from dpviz.privacy.accounting import accountants
+from dpviz.problems.base import condition_of
 
 NOT_PRIVATE = "_nonprivate"
 _INDEX = ("algorithm", "replicate", "iteration")
@@ -31,8 +32,9 @@ def file_name(page: str, experiment: Experiment, extension: str) -> str:
 def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float = 1e-6) -> str:
     """Every value of the trace, one row per algorithm, replicate and iteration; read it with pandas and comment="#".
 
-    Header lines start with "#": version, settings as JSON, and what the columns mean. Columns that read raw data end in
-    _nonprivate, and so does every value of an arm without privacy; give `trace.visible(False)` to leave them out. The
+    Header lines start with "#": version, settings as JSON, the guarantee, and what the columns mean. Columns that read
+    raw data end in _nonprivate, and so does every value of an arm without privacy; give `trace.visible(False)` to leave
+    them out. Where facts of the plan were read from the data, all columns end so, and the header names the facts. The
     privacy spent is what each replicate was charged: spent_epsilon, spent_mu or spent_rho, by the budget; of methods
     that stop by themselves, with the ceiling, which is the guarantee. status says whether a replicate was running,
     converged, out of budget, exhausted or diverged, and stopped_at after which iteration it stopped by itself. What
@@ -84,6 +86,7 @@ def sweep_header(sweep: Sweep) -> Iterator[str]:
     for name, fields in zip(("setting", "second_setting"), settings, strict=False):
         yield f"{name}: {fields}"
     yield f"unit of protection: {sweep.experiment.problem.unit}"
+    yield from _condition(sweep.experiment)
     yield "every row is the last number of one run, and every run a release at the budget of its point"
     yield f"metrics ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
 
@@ -117,6 +120,11 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
         table[f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"] = np.append(np.nan, scale)[iterations]
     for metric, (_, found) in series.items():
         table[metric.name + ("" if lane.released(metric) else NOT_PRIVATE)] = found[:count].ravel()
+    if lane.from_data:  # noise and schedule, too, follow from what was read
+        table = {
+            name if name in _INDEX or name.endswith(NOT_PRIVATE) else name + NOT_PRIVATE: values
+            for name, values in table.items()
+        }
     return table
 
 
@@ -125,6 +133,8 @@ def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     yield f"dpviz {dpviz.__version__}"
     yield f"settings: {spreadsheets.settings(experiment.to_json())}"
     yield f"unit of protection: {experiment.problem.unit}"
+    yield f"guarantee of one run of each method: {experiment.guarantee}"
+    yield from _condition(experiment)
     yield f"columns ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
     for sentence in publishing.sentences(
         publishing.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
@@ -143,13 +153,21 @@ def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
         method = accountants.METHOD_NAMES[found.method]
         yield (
             f"one whole run of {label}: epsilon = {found.epsilon:.9g} at delta = {at:g} "
-            f"({method}, {found.precision} grid)"
+            f"({method}, {found.precision} grid){plan.facts.condition}"
         )
+
+
+def _condition(experiment: Experiment) -> Iterator[str]:
+    """What is to be known of a file whose settings, noise and values follow from facts that were read from the data."""
+    read = experiment.problem.from_data
+    if read:
+        yield f"read from the data, and paid for by no budget: {'; '.join(read)}; the settings above state them as read"
+        yield "not private: whatever follows from them, all values below included, unless they were known beforehand"
 
 
 _SCRIPT = '''\
 """Computes a dpviz experiment again and prints its final table. Made by dpviz {version}; what private methods
-release is private for {unit}. Run it with
+release is private for {unit}{condition}. Run it with
 
     python {name}{argument}
 {file}"""
@@ -214,6 +232,7 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
     return _SCRIPT.format(
         version=dpviz.__version__,
         unit=experiment.problem.unit,
+        condition=condition_of(experiment.problem.from_data),
         name=file_name(page, experiment, "py"),
         settings=_literal(json.loads(experiment.to_json())),
         seed=_NO_SEED if experiment.seed is None else "",
@@ -225,7 +244,7 @@ _ABOUT = """\
 # A dpviz experiment
 
 Computes it again and shows its final table. Made by dpviz {version}; `pip install` it, or run this in its folder. What
-private methods release is private for {unit}."""
+private methods release is private for {unit}{condition}."""
 _READ = """\
 from pathlib import Path
 
@@ -251,10 +270,12 @@ table"""
 
 def to_notebook(experiment: Experiment) -> str:
     """The program of `to_script` as a Jupyter notebook; of an upload it names a file, which the user replaces."""
-    own = isinstance(experiment.problem.dataset, Upload)
+    problem = experiment.problem
+    own = isinstance(problem.dataset, Upload)
     settings = _literal(json.loads(experiment.to_json()))
+    about = {"version": dpviz.__version__, "unit": problem.unit, "condition": condition_of(problem.from_data)}
     cells: list[Cell] = [
-        ("markdown", _ABOUT.format(version=dpviz.__version__, unit=experiment.problem.unit)),
+        ("markdown", _ABOUT.format(**about)),
         ("code", _SETTINGS.format(settings=settings, seed=_NO_SEED if experiment.seed is None else "")),
         *([("code", _READ)] if own else []),  # type: ignore[list-item]
         ("code", _RUN.format(tables="tables" if own else "")),

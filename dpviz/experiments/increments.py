@@ -73,6 +73,7 @@ class Sender:
                     "private": lane.private,
                     "keeps_path": lane.keeps_path,
                     "currency": lane.currency,
+                    "from_data": lane.from_data,
                 }
             described["first"] = first = max(0, sent.rows - 1)
             found = _rows(lane, first)
@@ -110,7 +111,11 @@ def extend(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, np.ndar
         if described["label"] not in fresh:
             metrics = tuple(Metric(**metric) for metric in described["metrics"])
             fresh[described["label"]] = Lane(
-                metrics, described["private"], described["keeps_path"], described["currency"]
+                metrics,
+                described["private"],
+                described["keeps_path"],
+                described["currency"],
+                from_data=tuple(described["from_data"]),
             )
     for place, described in enumerate(lanes):
         begin = f"{place}/"

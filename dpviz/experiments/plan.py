@@ -1,11 +1,11 @@
 """Plans: what a budget buys, from public facts alone."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Self
+from typing import Literal, Self, get_args
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from dpviz.privacy.events import Event
 from dpviz.privacy.ledger import SLACK, Filter, FixedEvents
 from dpviz.problems.base import Facts
 
+# Of what is shown: a function of private releases; of releases that are private only if facts that were read from the
+# data had been known beforehand; of raw data.
+Privacy = Literal["private", "private if known beforehand", "not private"]
 MOST_RECORDED = 1_000  # iterations that a plan may ask to be recorded
 NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 
@@ -182,8 +185,19 @@ class Plan:
 
     @property
     def private(self) -> bool:
-        """Whether it has a budget; nothing of a run without one is released."""
+        """Whether it has a budget; nothing of a run without one is released. See `guarantee` for what that rests on."""
         return self.budget.private
+
+    @property
+    def privacy(self) -> Privacy:
+        """What may be said of what a run of it releases."""
+        return privacy_of(self.private, self.facts.from_data)
+
+    @property
+    def guarantee(self) -> str:
+        """What a run of it guarantees, in words: its budget and, where it was made from facts that were read from the
+        data, that this holds only if these had been known beforehand."""
+        return self.budget.describe() + self.facts.condition
 
     @cached_property
     def passes(self) -> np.ndarray | None:
@@ -235,6 +249,19 @@ class Plan:
         cumulative = accountants.spent((*before, *self.events), currency)
         counts = np.searchsorted(self.charged_at, np.arange(self.iterations + 1), side="right")
         return cumulative[len(before) + counts]
+
+
+def privacy_of(private: bool, read: Collection[str]) -> Privacy:
+    """What may be said of what an arm releases: the one place that decides it.
+
+    private : whether it has a budget. read : the facts of its plan that were read from the data.
+    """
+    return "not private" if not private else "private if known beforehand" if read else "private"
+
+
+def worst(found: Iterable[Privacy]) -> Privacy:
+    """What may be said of several things together; of nothing, that it is private."""
+    return max(found, key=get_args(Privacy).index, default="private")
 
 
 def _ascending(values: np.ndarray, low: float, high: float) -> bool:

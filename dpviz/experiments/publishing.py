@@ -12,6 +12,7 @@ from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.accounting.rounding import MOST_GROUPS, rounded_up
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, Repeat
+from dpviz.problems.base import condition_of
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class Cost:
 
     methods, repeats : how many methods, and how many runs of each. spent : in the budget's own currency, called
     `symbol`; infinite where the currency does not exist for these releases, and None for budgets whose currency does
-    not add up. epsilon : at `delta`, by the accountant `method`; infinite if none proves anything.
+    not add up. epsilon : at `delta`, by the accountant `method`; infinite if none proves anything. condition : what all
+    of it rests on, as the plans' facts say.
     """
 
     methods: int
@@ -30,13 +32,14 @@ class Cost:
     epsilon: float
     delta: float
     method: str
+    condition: str = ""
 
     def describe(self) -> str:
         """In symbols: "ε = 4; ε ≤ 3.2 at δ = 10⁻⁶ (zCDP)"."""
         own = "" if self.spent is None or math.isinf(self.spent) else f"{self.symbol} = {short(self.spent, 4)}; "
         if math.isinf(self.epsilon):
-            return f"{own}no finite ε at δ = {short(self.delta)}"
-        return f"{own}ε ≤ {short(self.epsilon, 4)} at δ = {short(self.delta)} ({self.method})"
+            return f"{own}no finite ε at δ = {short(self.delta)}{self.condition}"
+        return f"{own}ε ≤ {short(self.epsilon, 4)} at δ = {short(self.delta)} ({self.method}){self.condition}"
 
 
 def costs(plans: Mapping[str, Plan], shown: Collection[str], budget: Budget, repeats: int, delta: float) -> list[Cost]:
@@ -81,6 +84,7 @@ def composed(
         found[best],
         delta,
         accountants.METHOD_NAMES[best],
+        condition_of(words for plan, _ in runs for words in plan.facts.from_data),
     )
 
 

@@ -28,7 +28,8 @@ _LARGEST = 1e300  # differences of values up to here are still finite
 class Column:
     """What the table's reader must know of a column.
 
-    released : False for a diagnostic, which reads raw data or, like the time, is not covered by the guarantee.
+    released : False for a diagnostic, which reads raw data or, like the time, is not covered by the guarantee, whatever
+        that rests on.
     """
 
     label: str
@@ -67,7 +68,7 @@ def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, C
     found = {name: COLUMNS[name] for name in ("algorithm", "steps")}
     for position, name in enumerate(_recorded(trace, headlines)):
         metric = trace.metrics[name]
-        released = trace.released(metric)
+        released = trace.status_of(metric) != "not private"
         found[name] = Column(metric.label, released, "Median over the repeats, after the last step.")
         if position == 0:
             found[f"{name}_low"] = Column(f"{metric.label}, 10 %", released)
@@ -136,7 +137,8 @@ def final_table(
     names = _recorded(trace, headlines)
     rows = [_row(trace, label, plan, delta, names) for label, plan in plans.items() if label in trace.lanes]
     order = [name for name in columns(trace, headlines) if any(name in row for row in rows)]
-    return pd.DataFrame(rows, columns=order)
+    told = any(math.isfinite(row["seconds"]) for row in rows)  # how long it took
+    return pd.DataFrame(rows, columns=order if told else [name for name in order if name != "seconds"])
 
 
 def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Sequence[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpviz.experiments import results
+from dpviz.experiments.plan import Privacy
 from dpviz.experiments.trace import Trace
 from dpviz.problems.base import Metric
 
@@ -39,20 +40,20 @@ class Summary:
     """The series of a run.
 
     metrics : what was recorded, the most telling first. series : by method and metric. private : methods with a budget.
-    released : the metrics that each method releases, as its lane says.
+    status : what may be said of each of them, as the method's lane says.
     """
 
     metrics: Mapping[str, Metric]
     series: Mapping[str, Mapping[str, Series]]
     private: Collection[str]
-    released: Mapping[str, Collection[str]]
+    status: Mapping[str, Mapping[str, Privacy]]
 
     def visible(self, diagnostics: bool) -> "Summary":
         """What may be shown: everything with `diagnostics`, else what methods release."""
         if diagnostics:
             return self
         kept = {
-            label: {name: series for name, series in found.items() if name in self.released[label]}
+            label: {name: series for name, series in found.items() if self.status[label][name] != "not private"}
             for label, found in self.series.items()
             if label in self.private
         }
@@ -88,7 +89,7 @@ def summary(trace: Trace) -> Summary:
         series,
         frozenset(label for label, lane in trace.lanes.items() if lane.private),
         {
-            label: frozenset(metric.name for metric in lane.metrics if lane.released(metric))
+            label: {metric.name: lane.status_of(metric) for metric in lane.metrics}
             for label, lane in trace.lanes.items()
         },
     )

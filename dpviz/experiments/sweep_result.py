@@ -9,6 +9,7 @@ import pandas as pd
 
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.laws import Fit, Order, Samples, crossing_intervals, log_law, orders, power_law
+from dpviz.experiments.plan import Privacy
 from dpviz.experiments.results import Endings, endings
 from dpviz.experiments.trace import Trace, last_numbers
 from dpviz.numbers import short
@@ -74,13 +75,18 @@ class Ended:
 class Curve:
     """What is known of one arm.
 
-    released : whether the numbers are functions of private releases, as the runs' lanes say. ends : at every point that
-    is known, in the order of the points.
+    status : what may be said of the numbers, as the runs' lanes say. ends : at every point that is known, in the order
+    of the points.
     """
 
     def __init__(self) -> None:
-        self.released = False
+        self.status: Privacy = "not private"
         self.ends: tuple[Ended, ...] = ()
+
+    @property
+    def released(self) -> bool:
+        """Whether they are functions of private releases, on no condition."""
+        return self.status == "private"
 
     def add(self, ended: Ended) -> None:
         """Add a point, at its place in the order. All at once: others may be reading."""
@@ -138,7 +144,7 @@ class SweepResult:
         """
         if diagnostics:
             return self
-        view = self._view({label: curve for label, curve in self.curves.items() if curve.released})
+        view = self._view({label: curve for label, curve in self.curves.items() if curve.status != "not private"})
         view.left_out = [item for item in self.left_out if not item.raw]
         return view
 
@@ -147,7 +153,7 @@ class SweepResult:
         curves = {}
         for label, curve in self.curves.items():
             curves[label] = slice = Curve()
-            slice.released = curve.released
+            slice.status = curve.status
             slice.ends = tuple(end for end in curve.ends if end.place.second == second)
         view = self._view(curves)
         view.second = ()
@@ -249,13 +255,13 @@ class SweepResult:
         """
         for label, lane in trace.lanes.items():
             found = last_numbers(trace.series(label, self.metric_name)[1])
-            released = len(found) > 0 and lane.released(trace.metrics[self.metric_name])
+            status = lane.status_of(trace.metrics[self.metric_name]) if len(found) else "not private"
             if not len(found):
                 self.leave_out([LeftOut(place, label, "This method does not record the quantity.")])
             elif np.isnan(found).any():
                 reason = "Some runs of this method delivered no numbers."
-                self.leave_out([LeftOut(place, label, reason, raw=not released)])
+                self.leave_out([LeftOut(place, label, reason, raw=status == "not private")])
             else:
-                self.curves[label].released = released
+                self.curves[label].status = status
                 samples, diverged = np.clip(found, -_LARGEST, _LARGEST), lane.status.count("diverged")
                 self.curves[label].add(Ended(place, samples, diverged, endings(lane), lane.seconds))

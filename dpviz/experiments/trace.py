@@ -1,5 +1,6 @@
 """Traces: the recorded series of a run, written by one thread and read by another."""
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -7,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dpviz.experiments.algorithm import Snapshot, Status
+from dpviz.experiments.plan import Privacy, privacy_of, worst
 from dpviz.privacy.accounting.currencies import Currency
 from dpviz.problems.base import Metric
 
@@ -42,6 +44,8 @@ class Lane:
     """One arm's part of a trace: iterations (k,) and, per metric, k arrays (R,). Append-only.
 
     private : whether the arm has a budget. Nothing of an arm without one is released, whatever its metrics say.
+    from_data : facts that its plan was made from and that were read from the data, in words: what it releases is
+        private only if these were known beforehand.
     spent : k arrays (R,), what each replicate had been charged in `currency`, before the run included; empty without.
     stopped_at : (R,) the iteration after which a replicate did not go on; -1 while it does, and where the end of the
         plan ends it. statuses : k times a word on each replicate; status : the last ones.
@@ -64,6 +68,7 @@ class Lane:
     spent: list[np.ndarray] = field(default_factory=list)
     stopped_at: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
     seconds: float = 0.0
+    from_data: tuple[str, ...] = ()
 
     @property
     def status(self) -> tuple[Status, ...]:
@@ -81,15 +86,25 @@ class Lane:
         series = (*self.values.values(), *self.path.values(), self.cloud, self.spent, list(self.output.values()))
         return sum(array.nbytes for arrays in series for array in arrays)
 
+    @property
+    def privacy(self) -> Privacy:
+        """What may be said of what the arm releases."""
+        return privacy_of(self.private, self.from_data)
+
+    def status_of(self, metric: Metric) -> Privacy:
+        """The same of the recorded values of a metric."""
+        return self.privacy if metric.released else "not private"
+
     def released(self, metric: Metric) -> bool:
-        """Whether the recorded values of a metric are functions of private releases: the one place that decides it."""
-        return metric.released and self.private
+        """Whether they are private releases, or functions of such, on no condition."""
+        return self.status_of(metric) == "private"
 
     def without_diagnostics(self) -> "Lane":
-        """What of a private arm may leave: its released metrics and outputs. A view that does not grow."""
-        kept = tuple(metric for metric in self.metrics if self.released(metric))
+        """What of a private arm may leave: its released metrics and outputs, but not how long it took, which is a
+        function of its data. A view that does not grow."""
+        kept = tuple(metric for metric in self.metrics if self.status_of(metric) != "not private")
         values = {metric.name: self.values[metric.name] for metric in kept if metric.name in self.values}
-        return replace(self, metrics=kept, values=values)
+        return replace(self, metrics=kept, values=values, seconds=math.nan)
 
     def end(self) -> "Lane":
         """Its last record alone, without outputs: of every metric the last numbers that its replicates delivered."""
@@ -181,7 +196,8 @@ class Trace:
         return bool(self.lanes) and all(len(lane.iterations) > 1 for lane in self.lanes.values())
 
     def visible(self, diagnostics: bool) -> "Trace":
-        """What may be shown and taken away: everything with `diagnostics`, else what private arms release.
+        """What may be shown and taken away: everything with `diagnostics`, else what private arms release; `status_of`
+        says whether that rests on a condition, which is then to be said with it.
 
         A view of what was recorded so far: of a trace that is growing, ask again.
         """
@@ -203,9 +219,13 @@ class Trace:
         view.lanes = {label: lane for label, lane in self.lanes.items() if label in labels}
         return view
 
+    def status_of(self, metric: Metric) -> Privacy:
+        """The worst that `Lane.status_of` says of the arms that record a metric."""
+        return worst(lane.status_of(metric) for lane in self.lanes.values() if metric in lane.metrics)
+
     def released(self, metric: Metric) -> bool:
-        """Whether every arm that records a metric releases it."""
-        return all(lane.released(metric) for lane in self.lanes.values() if metric in lane.metrics)
+        """Whether every arm that records a metric releases it, on no condition."""
+        return self.status_of(metric) == "private"
 
     def series(self, arm: str, metric: str, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Iterations (k,) and values (k, R) recorded so far; empty if the arm does not record the metric.

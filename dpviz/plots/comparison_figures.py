@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from dpviz.experiments.comparison import Curve
+from dpviz.experiments.plan import worst
 from dpviz.plots.lines import Line, line_figure
-from dpviz.plots.style import DASHES, DOTS, HUES, ArmStyle
+from dpviz.plots.style import DASHES, DOTS, HUES, ArmStyle, marked
 
 HEIGHT = 420  # pixels
 BANDS = 2  # lines up to which all have their bands
@@ -36,7 +37,7 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
         x_title=x_title,
         y_title=y_title,
         log_y=log_y,
-        not_private=not all(curve.released for curve in curves),
+        not_private=marked(worst(curve.status for curve in curves)),
         if_empty="None of these runs has both of these axes.",
         height=HEIGHT,
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from dpviz.experiments.plan import worst
 from dpviz.experiments.sweep_result import SweepResult
 from dpviz.numbers import short
 from dpviz.plots import style
@@ -78,7 +79,7 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
         below, beside = _axes(place, number, len(grids), axis, x_title, y_title)
         axes |= {f"xaxis{axis}": below | across, f"yaxis{axis}": beside | up}
         names.append(_name(label, place.across(number)[0], place.up(number)[1]))
-    unprivate = any(curve.ends and not curve.released for curve in result.curves.values())
+    unprivate = style.marked(worst(curve.status for curve in result.curves.values() if curve.ends))
     layout = style.layout(x_title, y_title, not_private=unprivate, height=place.height)
     layout |= axes | {"coloraxis": _colors(heights, result, log), "hovermode": "closest"}
     layout["annotations"] += names

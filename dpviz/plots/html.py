@@ -48,7 +48,8 @@ def _section(number: int, heading: str, figure: go.Figure, caption: str) -> str:
         include_mathjax=False,
         div_id=f"figure-{number}",
     )
-    words = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(caption))
+    literal = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", caption)  # what Markdown escapes
+    words = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(literal))
     return f"<h2>{html.escape(heading)}</h2>\n<figure>{chart}<figcaption>{words}</figcaption></figure>"
 
 

@@ -88,7 +88,7 @@ def line_figure(
     turns: Sequence[Turn] = (),
     notes: Sequence[str] = (),
     if_empty: str = "Nothing to show yet.",
-    not_private: bool = False,
+    not_private: bool | str = False,
     labels: bool = True,
     height: int = style.HEIGHT,
 ) -> go.Figure:

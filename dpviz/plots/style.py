@@ -12,6 +12,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from dpviz.experiments.experiment import Arm
+from dpviz.experiments.plan import Privacy
 from dpviz.plots.axes import Range, axis
 
 # Hues with a contrast of at least 3:1 on the light and on the dark page, apart for colour-blind readers.
@@ -46,7 +47,8 @@ _NOTE = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right", "
     "align": "right",
     "font": {"size": SMALL},
 }
-_NOT_PRIVATE = {"name": "not private", "text": "◉ not private: reads the raw data", "showarrow": False} | {
+RAW = "◉ not private: reads the raw data"
+_NOT_PRIVATE = {"name": "not private", "showarrow": False} | {
     "xref": "paper",
     "yref": "paper",
     "x": 0.01,
@@ -122,7 +124,7 @@ def layout(
     from_zero: bool = False,
     notes: Sequence[str] = (),
     shown: Range | None = None,
-    not_private: bool = False,
+    not_private: bool | str = False,
     legend_entries: int = 0,
     height: int = HEIGHT,
 ) -> dict[str, Any]:
@@ -130,8 +132,8 @@ def layout(
 
     from_zero : the linear y axis starts at 0. notes : small print above the axes, one line each. shown : the part of
     the y axis that it opens with. not_private : says so inside the frame, which stays with the figure wherever it is
-    exported to. legend_entries : no legend for fewer than two; many make the figure higher, not the axes smaller.
-    height : pixels.
+    exported to; or other words. legend_entries : no legend for fewer than two; many make the figure higher, not the
+    axes smaller. height : pixels.
     """
     legend_rows = -(-legend_entries // 3)  # in one of two columns
     y_axis = axis(y_title, log_y, shown)
@@ -142,7 +144,7 @@ def layout(
         "margin": {"l": 72, "r": 16, "t": top_margin(notes), "b": BOTTOM},
         "annotations": [
             *([_NOTE | {"text": "<br>".join(notes)}] if notes else []),
-            *([_NOT_PRIVATE] if not_private else []),
+            *([_NOT_PRIVATE | {"text": in_frame(not_private)}] if not_private else []),
         ],
         "shapes": [],
         "hovermode": "x unified",
@@ -184,6 +186,16 @@ def enlarged(figure: go.Figure, factor: float) -> go.Figure:
         if trace.type == "scatter" and trace.line.width:
             trace.line.width *= factor
     return found
+
+
+def in_frame(not_private: bool | str) -> str:
+    """What a figure says inside its frame, if it has to; "" otherwise."""
+    return f"◉ {not_private}" if isinstance(not_private, str) else RAW * not_private
+
+
+def marked(status: Privacy) -> bool | str:
+    """`not_private` of a figure, from what may be said of what it shows."""
+    return status if status == "private if known beforehand" else status == "not private"
 
 
 def on_dark(figure: go.Figure) -> go.Figure:

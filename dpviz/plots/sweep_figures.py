@@ -8,12 +8,13 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.laws import Fit, Order
+from dpviz.experiments.plan import worst
 from dpviz.experiments.results import quantiles
 from dpviz.experiments.sweep_result import SweepResult
 from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Line, Mark, line_figure, one_band
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.style import ArmStyle, marked
 
 MOST_CROSSOVERS = 2  # of two arms; more are noise
 _ROUNDING = 1e-6  # a margin below is that of the arithmetic: without noise the law is exact
@@ -59,7 +60,7 @@ def against(
         lines,
         x_title=x_title,
         y_title=y_title or (result.metric.label if result.metric else ""),
-        not_private=_reads_raw_data(result),
+        not_private=marked(worst(curve.status for curve in result.curves.values() if curve.ends)),
         log_x=log_x,
         log_y=log_y,
         marks=[crossing.mark for crossing in crossings],
@@ -212,10 +213,6 @@ def with_margin(fit: Fit) -> str:
         return f"{fit.slope:z.2f}"
     digits = max(2, -math.floor(math.log10(fit.margin)))
     return f"{fit.slope:z.{digits}f} ± {fit.margin:.{digits}f}"
-
-
-def _reads_raw_data(result: SweepResult) -> bool:
-    return any(not curve.released for curve in result.curves.values() if curve.values)
 
 
 def _about(symbol: str, numbers: np.ndarray) -> str:

@@ -4,7 +4,6 @@ What is computed of a column is as far from that of a neighbour as the plan says
 are clipped, missing ones count as the lowest value of the range, and bins that were not declared are not counted.
 """
 
-import secrets
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike
 from dpviz.errors import UserError
 from dpviz.privacy.analyses import NORMS, Count, Histogram, Mean, Planned, Quantile, Ranged, Statistic, Sum
 from dpviz.privacy.ledger import FixedEvents, Ledger
-from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
 from dpviz.privacy.queries import Query
 
 
@@ -29,7 +28,7 @@ def released(planned: Sequence[Planned], columns: Iterable[ArrayLike], seed: int
     holds no numbers, or another number of rows.
     """
     ledger = Ledger(FixedEvents(tuple(p.event for p in planned)), 1)
-    mechanisms = Mechanisms(ledger, secrets.randbits(64) if seed is None else seed)
+    mechanisms = Mechanisms(ledger, drawn_seed(seed))
     return [_answer(p, _numbers(p, column), mechanisms) for p, column in zip(planned, columns, strict=True)]
 
 

@@ -1,13 +1,13 @@
 """The contract of a problem: public facts, Queries for mechanisms, diagnostics for teaching pictures."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args, get_type_hints
 
 import numpy as np
 
-from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED
+from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, DataSpecification
 from dpviz.errors import UserError
 from dpviz.pauses import Parts, slices
 from dpviz.privacy.batches import Batch
@@ -38,18 +38,33 @@ class Metric:
     better: Literal["lower", "higher", ""] = "lower"
 
 
+def condition_of(read: Iterable[str]) -> str:
+    """What a guarantee rests on where facts were read from the data, to be said behind it: " if these were known
+    beforehand: the smoothness L"; empty without such facts."""
+    named = "; ".join(dict.fromkeys(read))
+    return f" if these were known beforehand: {named}" if named else ""
+
+
 @dataclass(frozen=True)
 class Facts:
     """What may be known of a problem without its data.
 
     n : rows, d : parameters of the model.
     released : events that were charged before the run, to learn one of these facts; a plan pays for them first.
+    from_data : which of these facts, in words, were read from the data, and paid for by nothing. All others are
+        declared, or were released.
     """
 
     n: int
     d: int
     relation: Literal["replace-one"] = "replace-one"
     released: tuple[Event, ...] = ()
+    from_data: tuple[str, ...] = ()
+
+    @property
+    def condition(self) -> str:
+        """What every guarantee of a plan from these facts rests on; see `condition_of`."""
+        return condition_of(self.from_data)
 
 
 @dataclass(frozen=True)
@@ -148,6 +163,17 @@ class ProblemSpecification(Specification, ABC):
     @abstractmethod
     def facts(self) -> Facts:
         """The public facts, from settings alone; loads nothing."""
+
+    @property
+    def from_data(self) -> tuple[str, ...]:
+        """Which of its facts were read from its own data, in words; `facts` says so, too."""
+        declared = self.dataset.read_from_rows if isinstance(self.dataset, DataSpecification) else ()
+        return (*declared, *self.read_by_itself)
+
+    @property
+    def read_by_itself(self) -> tuple[str, ...]:
+        """Those of them that are settings of its own, and no declarations of its data."""
+        return ()
 
     @property
     def unit(self) -> str:

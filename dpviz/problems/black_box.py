@@ -109,6 +109,7 @@ class BlackBox(ProblemSpecification):
         return ValueFacts(
             n=n,
             d=d,
+            from_data=self.from_data,
             lipschitz=self.declared,
             exact=self.slope <= self.declared,
             radius=self.radius,

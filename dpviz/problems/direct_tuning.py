@@ -66,6 +66,7 @@ class DirectTuning(TuningSpecification):
         return TuningFacts(
             n=n,
             d=d,
+            from_data=self.from_data,
             low=(-self.reach,) * d,
             high=(self.reach,) * d,
             names=names,

@@ -84,6 +84,7 @@ class GroupLoss(GameSpecification):
         return GameFacts(
             n=data.n,
             released=tuple(Laplace(epsilon) for epsilon in data.shares_costs),
+            from_data=self.from_data,
             d=2 * data.d + len(data.groups),
             d_x=2 * data.d,
             d_y=len(data.groups),
@@ -357,6 +358,7 @@ class LossMatrix(GameSpecification):
         return GameFacts(
             n=data.n,
             released=tuple(Laplace(epsilon) for epsilon in data.shares_costs),
+            from_data=self.from_data,
             d=data.d + len(data.groups),
             d_x=data.d,
             d_y=len(data.groups),

@@ -132,6 +132,10 @@ class LinearModel(ProblemSpecification):
     def public(self) -> bool:
         return self.data.public
 
+    @property
+    def read_by_itself(self) -> tuple[str, ...]:
+        return ("the smoothness L",) if self.smoothness_source == "estimated" else ()
+
     def _plane(self) -> Plane | None:
         names = (*self.data.facts().names, *["the constant column"] * (self.intercept == "yes"))
         return planes.first_two([f"Weight of {name}" for name in names[:2]])
@@ -163,6 +167,7 @@ class LinearModel(ProblemSpecification):
             n=data.n,
             d=d,
             released=() if self.smoothness_cost is None else (Laplace(self.smoothness_cost),),
+            from_data=self.from_data,
             gradient_bound_l1=self.gradient_bound("l1"),
             gradient_bound_l2=self.gradient_bound("l2"),
             smoothness=smoothness if self.smoothness is None else self.smoothness,

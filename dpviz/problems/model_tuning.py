@@ -118,6 +118,7 @@ class ModelTuning(TuningSpecification):
         return TuningFacts(
             n=n,
             d=d,
+            from_data=self.from_data,
             low=tuple(map(math.log, low)),
             high=tuple(map(math.log, high)),
             names=names,

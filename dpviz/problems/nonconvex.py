@@ -139,6 +139,7 @@ class NonconvexModel(ProblemSpecification):
             n=data.n,
             d=data.d,
             released=() if self.gap_cost is None else (Laplace(self.gap_cost),),
+            from_data=self.from_data,
             loss=risk.loss,
             gradient_sensitivity=2 * risk.steepest,
             hessian_sensitivity=2 * math.sqrt(data.d) if self.hessian_bound == "spectral" else tight,

@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from dpviz.experiments.plan import Privacy
 from dpviz.experiments.spreadsheets import as_csv
 from dpviz.plots.labels import compact
 from dpviz.plots.multiples import AGAIN
@@ -19,7 +20,7 @@ from dpviz.plots.words import in_words
 from dpviz.ui import components, explain, markdown, presenting, screen
 from dpviz.ui.appearance import theme
 
-Status = Literal["settings", "private", "not private"]
+Status = Literal["settings"] | Privacy
 
 
 def show(
@@ -34,16 +35,14 @@ def show(
     """Draw one chart.
 
     alt : what the chart is about, for those who cannot see it; what it shows now is added.
-    status : what the curves depend on: settings only, released values, or the raw data.
+    status : what the curves depend on: settings only; else what may be published of them.
     to_download : the same figure with more exact numbers, made when its numbers are asked for; None for these.
     """
     head = st.container(horizontal=True, vertical_alignment="center", gap="small")
     head.subheader(heading, anchor=False, width="stretch")
     with head:
-        if status == "private":
-            explain.private_badge()
-        elif status == "not private":
-            explain.diagnostic_badge()
+        if status != "settings":
+            explain.privacy_badge(status)
         download(
             f"the chart “{heading}”", partial(_csv, to_download or (lambda: figure)), f"dpviz_{key}.csv", f"{key}_csv"
         )

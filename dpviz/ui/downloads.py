@@ -99,7 +99,7 @@ def run_files(
     )
     _button(
         "Figures (HTML)",
-        lambda: to_html(figures(), experiment.to_json(), title="dpviz"),
+        lambda: to_html(figures(), f"{experiment.to_json()}\n\nGuarantee: {experiment.promise}.", title="dpviz"),
         export.file_name(page, experiment, "html"),
         f"{page}_html",
         "All charts of this page in one file. For a PNG, use the camera in a chart's own menu.",

@@ -1,20 +1,28 @@
 """Words that pages share: what is private, what is assumed, and the caption below a chart."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
 from types import ModuleType
+from typing import Literal
 
 import pandas as pd
 import streamlit as st
 from pandas.io.formats.style import Styler
 
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Privacy
 from dpviz.numbers import short
-from dpviz.privacy.budgets import Budget
+from dpviz.ui.markdown import sentence
 
+_BADGES: Mapping[Privacy, tuple[str, Literal["green", "orange"]]] = {
+    "private": ("lock", "green"),
+    "private if known beforehand": ("lock_open", "orange"),
+    "not private": ("visibility", "orange"),
+}
 REFERENCES = "Methods without privacy release nothing: **no value of theirs is private**."
-SETTINGS_ONLY = "Depends only on your settings, not on data."
+SETTINGS_ONLY = "Depends only on your settings."  # of which some may be from the data: the guarantee line says so
 
 
 def readable(table: pd.DataFrame, digits: int = 4) -> Styler:
@@ -22,14 +30,27 @@ def readable(table: pd.DataFrame, digits: int = 4) -> Styler:
     return table.style.format(lambda cell: short(cell, digits) if isinstance(cell, Real) else str(cell), na_rep="–")
 
 
-def private_badge() -> None:
-    """Marks what the mechanism releases."""
-    st.badge("private", icon=":material/lock:", color="green")
+def privacy_badge(status: Privacy) -> None:
+    """Marks what the mechanism releases, what that rests on, and what is computed from the raw data."""
+    icon, color = _BADGES[status]
+    st.badge(status, icon=f":material/{icon}:", color=color)
 
 
 def diagnostic_badge() -> None:
     """Marks what is computed from the raw data."""
-    st.badge("not private", icon=":material/visibility:", color="orange")
+    privacy_badge("not private")
+
+
+KNEW = "I knew this beforehand"
+KNEW_HELP = (
+    "On your word it then counts as declared, and the guarantee rests on that. Only if you would have declared the "
+    "same without these data."
+)
+
+
+def taken_badge(what: str) -> None:
+    """Marks a declaration that was taken from the data."""
+    st.badge(f"{what} taken from the data: not private", icon=":material/visibility:", color="orange")
 
 
 def spread(replicates: int) -> str:
@@ -47,11 +68,21 @@ def diagnostic(replicates: int, public: bool) -> str:
     return f"**Not private**: it reads your raw data{compose}."
 
 
-def released(budget: Budget, unit: str, replicates: int) -> str:
-    """The privacy status of a curve that follows from what each run releases, for the problem's unit of protection."""
+def released(experiment: Experiment, replicates: int) -> str:
+    """The privacy status of a curve that follows from what each of these runs releases; see `Experiment.guarantee`."""
+    unit = experiment.problem.unit
+    if experiment.problem.from_data:
+        several = f" Publishing all {replicates} runs would compose." if replicates > 1 else ""
+        return f"**Private only if known beforehand**: {sentence(experiment.promise)}.{several}"
     if replicates == 1:
-        return f"Private at {budget.describe()} for {unit}."
-    return f"Each run is private at {budget.describe()} for {unit}; publishing all {replicates} would compose."
+        return f"Private at {experiment.guarantee} for {unit}."
+    return f"Each run is private at {experiment.guarantee} for {unit}; publishing all {replicates} would compose."
+
+
+def taken(read: Collection[str]) -> str:
+    """What was read from the data instead of being declared, as facts name it."""
+    named = sentence("; ".join(read))
+    return f"Not declared, but read from the data, which **no budget pays for**: {named}."
 
 
 def protects(unit: str) -> str:
@@ -62,15 +93,18 @@ def protects(unit: str) -> str:
     )
 
 
-def assumptions(protected: str, batches: str, composition: str, constants: str, screen: str) -> None:
-    """The box that every page has: who is protected and what that rests on."""
+def assumptions(
+    protected: str, batches: str, composition: str, constants: str, screen: str, read: Collection[str] = ()
+) -> None:
+    """The box that every page has: who is protected and what that rests on; read : the facts that were read from the
+    data instead of being declared."""
     with st.container(border=True):
         st.subheader("Assumptions")
         rows = {
             "Who is protected": protected,
             "Batches": batches,
             "Composition": composition,
-            "Constants": constants,
+            "Constants": f"{taken(read)} For all else: {constants}" if read else constants,
             "On this screen": screen,
         }
         st.markdown("\n".join(f"- **{name}.** {text}" for name, text in rows.items()))

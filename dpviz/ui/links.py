@@ -42,13 +42,14 @@ class Named:
     sets: Collection[str]
 
 
-def show(panel: Panel, preset: Named | None = None) -> None:
+def show(panel: Panel, preset: Named | None = None, read: Collection[str] = ()) -> None:
     """The address that restores the controls, to copy; complete when all controls have been drawn.
 
-    preset : the one that the settings are, if they are one.
+    preset : the one that the settings are, if they are one. read : settings that were read from the data, in words.
     """
     with st.popover("Copy link", icon=":material/link:", key=panel.key("link")):
-        st.markdown("This link restores every control of this page. It holds settings only, never data.")
+        held = f"**Not private**: read from the data was {'; '.join(read)}." if read else "It holds no data."
+        st.markdown(f"This link restores every control of this page. It holds settings only. {held}")
         chosen = st.segmented_control(
             "Open it", list(USES), default=AS_IT_IS, required=True, key=panel.key("link_use"), help=USE_HELP
         )

@@ -217,7 +217,7 @@ _RUNS = (
     Term(
         "released",
         "Released, and diagnostic",
-        "Released values follow from what mechanisms gave out and may be published; diagnostics read the raw rows.",
+        "Released values follow from what mechanisms gave out; diagnostics read the raw rows.",
         "released = g(M(D)),   diagnostic = g(D)",
         "experiments.trace.Trace.visible",
         ("released", "diagnostic", "diagnostics", "not private"),

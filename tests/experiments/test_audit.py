@@ -5,8 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
-from dpviz.experiments.audit import BLOCK, Audit, Case, scores
+from dpviz.experiments.audit import BLOCK, Attack, Audit, Case, scores
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.accelerated.audits import CASES
 from dpviz.privacy.budgets import PureDP
@@ -59,6 +60,19 @@ def test_blocks_do_not_repeat_each_other_and_seeds_repeat_an_audit() -> None:
     assert np.array_equal(last.present, again.present) and np.array_equal(last.absent, again.absent)
     *_, other = dataclasses.replace(audit, seed=2).stream()
     assert not np.array_equal(last.present, other.present)
+
+
+@pytest.mark.parametrize("looks", [1, 4, 25])
+def test_every_look_is_paid_for(looks: int) -> None:
+    """Exact: of the same counts, a bound at one of K looks errs with a K-th of the probability (Bonferroni)."""
+    audit = Audit(NAG, PureDP(epsilon=1.0), runs=4000, looks=looks)
+    attack, runs = Attack(0.5), 300
+    present, absent = (np.repeat([1.0, 0.0], [hits, runs - hits]) for hits in (210, 60))
+    found = audit._look(attack, present, absent)
+    assert (found.runs, found.hits, found.false_hits) == (runs, 210, 60)
+    error = 0.05 / looks / 2  # of either of the two rates
+    low, high = beta.ppf(error, 210, runs - 209), beta.isf(error, 61, runs - 60)
+    assert found.bound == pytest.approx(max(math.log(low / high), math.log((1 - high) / (1 - low))), rel=1e-9)
 
 
 def test_cases_of_a_family_have_names_of_their_own() -> None:

@@ -3,14 +3,16 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
 
 from dpviz.datasets import UniformLogistic, UploadedTable
 from dpviz.experiments.cells import OURS, TOO_LARGE, Cell, InThread, Outcome
-from dpviz.experiments.executors import CRASHED, CUT_OFF, Slots
+from dpviz.experiments.executors import CRASHED, CUT_OFF, Slots, _Allowance, _Turn
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.runner import Job, Runner
 from dpviz.experiments.trace import Trace
@@ -224,3 +226,18 @@ def test_the_first_visitor_does_not_wait_for_a_worker_that_is_starting() -> None
     ((_, outcome),) = slots.place().run([Cell(quick(8), seconds=0.1)], threading.Event())
     assert outcome.state == "done"
     slots.close()
+
+
+def test_who_waits_behind_somebodys_own_file_is_not_told_how_it_goes() -> None:
+    """How fast a run gets on is a function of its data: others learn what was declared of it."""
+
+    def left(experiment: Experiment, progress: float) -> float:
+        cell, allowance = Cell(experiment, seconds=50.0), _Allowance(1.0)
+        turn = _Turn(0, cell, threading.Event(), lambda *_: None, allowance, SimpleQueue())
+        turn.begun, turn.progress = time.monotonic() - 10.0, progress
+        return turn.seconds_left
+
+    upload = UploadedTable(identity="0" * 32, n=100, bounds=((0.0, 1.0),), names=("a",))
+    own = quick().replaced(problem=LogisticRegression(data=upload), seed=None)
+    assert left(quick(), 0.5) < 20.0 < 80.0 < left(quick(), 0.1), "10 and 90, and a little more on a busy machine"
+    assert all(left(own, progress) == pytest.approx(40.0, abs=5.0) for progress in (0.1, 0.5))

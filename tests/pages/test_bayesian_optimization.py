@@ -197,7 +197,7 @@ def test_a_file_runs_by_click_protects_users_and_hides_what_reads_them(load: Loa
     app.run()
     app.button(key="tuning_users_upload_fill").click().run()
     assert not app.exception and not app.error and "tuning_job" not in app.session_state
-    assert "taken from the data: **not private**" in text(app)
+    assert "read from the data, which **no budget pays for**: the range" in text(app)
     app = run(app)
     alts = " ".join(charts(app))
     assert "Evaluations in a step" in alts and "Validation loss" not in alts and "Clipped" not in text(app)

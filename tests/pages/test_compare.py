@@ -147,7 +147,7 @@ def test_a_run_on_a_file_of_ones_own_shows_its_diagnostics_only_while_they_are_s
     app.run()
     said = text(app)
     assert not app.exception
-    assert "Private, each run at its own budget, if what your file holds was declared and not taken from" in said
+    assert "Private, each run at its own budget." in said
     assert not any("Excess loss" in option for option in app.selectbox(key="compare_metric").options)
     assert linked(app) == [] and "stays in this session" in text(app) and "income" not in text(app)
     assert not any(button.label == "Pins (JSON)" for button in app.get("download_button"))

@@ -122,7 +122,7 @@ def test_groups_of_the_file_name_the_strategies_and_the_losses(load: Load) -> No
     assert lines(app, "Stacked shares of the vertices of player x") == models == set(table(app, "Vertex")["Vertex"])
     app.toggle(key="mirror_diagnostics").set_value(True).run()
     assert set(chart(app, "Loss of every group")["data"][0]["x"]) == regions - {"other"}  # nobody is there
-    assert "taken from the data" in text(app) and "**not private**" in text(app)  # in the box of assumptions, too
+    assert "taken from the data" in text(app) and "**no budget pays for**" in text(app)  # the panel, and the box
 
     # When the file is removed, its rows leave; what the run released stays.
     (rows,) = map(weakref.ref, app.session_state["mirror_job"].tables.values())
@@ -142,15 +142,17 @@ def assumed(app: AppTest) -> str:
 
 def test_the_assumptions_repeat_what_the_panel_says(load: Load) -> None:
     app = ready(load, "synthetic")
-    taken = "Taken from the data, **not private**, and paid for by no budget: "
-    assert "Declared: n. " in assumed(app) and f"{taken}the categories of the columns." in assumed(app)
+    taken = "Not declared, but read from the data, which **no budget pays for**: "
+    assert "Declared: n. " in assumed(app) and f"{taken}the categories of “area”, “owned”" in assumed(app)
     app = declare(upload(load, "synthetic"), area="city, town", pets="cat, dog")
     assert "Declared: n, the categories of the columns. What" in assumed(app) and taken not in assumed(app)
     app = ready(load, "groups")
-    assert f"Declared: n. {taken}the ranges of the columns, the groups, the groups' shares. " in assumed(app)
+    read = "the ranges of “age” and “income”; the groups in “region”"
+    shares = "; the shares of the groups in “region”"
+    assert f"{taken}{read}{shares}. For all else: Declared: n. What lies outside" in assumed(app)
     app.segmented_control(key="mirror_groups_upload_shares").set_value("bought").run()
     press(app, "groups", "release")
-    assert f"{taken}the ranges of the columns, the groups. " in assumed(app)
+    assert f"{taken}{read}. For all else: Declared: n. Released" in assumed(app)
     assert "Released privately, with a part of the budget shown: the groups' shares. " in assumed(app)
     choose(app, "problem", "synthetic")
     choose(app, "synthetic_data", "generated")  # the uploads are out of sight
@@ -236,6 +238,9 @@ def test_the_synthetic_table_of_a_file_has_its_declared_categories(load: Load, m
 
 def test_a_synthetic_table_may_leave_the_page_only_if_nobody_knows_the_seed(load: Load) -> None:
     app = run(ready(load, "synthetic"))
+    assert "It must not leave this page** unless these were known beforehand" in text(app)
+    press(app, "synthetic", "knew_categories")
+    app = run(app)
     assert "it may leave this page: nobody knows the seed" in text(app)
     assert "floating-point arithmetic do not protect" in text(app)
     app.toggle(key="mirror_fixed_seed").set_value(True).run()

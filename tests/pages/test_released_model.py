@@ -28,7 +28,7 @@ def test_the_released_model_comes_first_and_the_switch_after_it(load: Load) -> N
     trace: Trace = app.session_state["accel_job"].job.trace
     for label, lane in trace.lanes.items():
         np.testing.assert_allclose(model[label], lane.output["x"][0])
-    assert "each value scaled from its declared range to [0, 1], the constant being 1" in text(app)
+    assert "each value scaled from its range to [0, 1], the constant being 1" in text(app)
     assert not any("Excess loss" in alt for alt in charts(app))
     app.toggle(key="accel_diagnostics").set_value(True).run()
     assert not app.exception and any("Excess loss" in alt for alt in charts(app))

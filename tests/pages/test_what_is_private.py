@@ -42,6 +42,7 @@ def diagnostics(app: AppTest, page: str) -> AppTest:
 
 def test_a_reference_on_an_upload_is_nowhere_until_diagnostics_are_asked_for(load: Load, files: Files) -> None:
     app = accelerated_upload(load)
+    app.button(key="accel_upload_knew_ranges").click().run()
     app.toggle(key="accel_references").set_value(True).run()
     app = run(app, press="accel_run", job="accel_job")
     labels = {arm.label for arm in app.session_state["accel_job"].experiment.arms}

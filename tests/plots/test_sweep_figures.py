@@ -181,7 +181,7 @@ def test_before_the_first_point_and_with_one_point_there_is_a_figure(check_finit
 def test_without_diagnostics_only_what_is_released_is_drawn() -> None:
     told = Metric("told", "What was told", released=True)
     result = made(told, a=(0.1, 0.2, 0.4), b=(0.5, 0.6, 0.7))
-    result.curves["a"].released = True
+    result.curves["a"].status = "private"
     assert reads_raw_data(drawn(result)), "an arm has no privacy"
     figure = drawn(result.visible(False))
     assert set(named(figure)) == {"a"} and figure.layout.yaxis.title.text == "What was told"

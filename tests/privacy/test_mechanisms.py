@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
+import dpviz
 from dpviz.privacy.batches import Batch, marked
 from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
-from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, streams
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale, streams
 from dpviz.privacy.queries import Query
 
 A, G, S = Laplace(0.5), Gaussian(0.25), Sub("wor", 4, 10, Laplace(0.5))
@@ -333,3 +335,17 @@ def test_a_batch_that_is_split_by_replicates_releases_each_of_them_once_with_the
         list(mechanisms(G).batch(G).split([slice(0, 2), slice(1, 3)]))
     with pytest.raises(LedgerError, match="whole table"):
         list(mechanisms(S).batch(S).split([slice(0, 3)]))
+
+
+def test_a_seed_that_nobody_knows_has_128_random_bits() -> None:
+    """Each bit is 0 in some and 1 in others of 64 draws; that one of 128 fair bits is not has a chance of 2⁻⁵⁶."""
+    drawn = [drawn_seed(None) for _ in range(64)]
+    assert all(any(seed >> bit & 1 == value for seed in drawn) for bit in range(128) for value in (0, 1))
+    assert len(set(drawn)) == 64 and drawn_seed(5) == 5
+
+
+def test_whoever_needs_a_seed_that_nobody_knows_takes_it_from_the_one_place() -> None:
+    """No module draws one by itself, with fewer bits: `secrets` makes seeds there alone, and identities of tables."""
+    package = Path(dpviz.__file__).parent
+    users = [path for path in package.rglob("*.py") if "import secrets" in path.read_text()]
+    assert {path.relative_to(package).as_posix() for path in users} == {"datasets/upload.py", "privacy/mechanisms.py"}

@@ -20,7 +20,6 @@ def script() -> None:
 
     if not st.session_state.get("hidden"):
         st.session_state["dataset"], st.session_state["tables"] = category_upload.uploaded("p")
-    st.session_state["from_data"] = category_upload.from_data("p")
 
 
 def table(rows: int = 60) -> pd.DataFrame:
@@ -143,7 +142,7 @@ def test_declared_lists_make_a_table_and_a_problem(app: AppTest) -> None:
     )
     assert list(tables) == [dataset.identity] and np.array_equal(dataset.rows(table()), tables[dataset.identity])  # type: ignore[attr-defined]
     assert "**Not private**, counted in the file: rows that went to “other”: 20 in 'area'." in text(app)
-    assert "Ready: 60 rows, 3 columns." in app.success[0].value and not app.session_state["from_data"]
+    assert "Ready: 60 rows, 3 columns." in app.success[0].value and not dataset.from_data  # type: ignore[attr-defined]
     np.testing.assert_array_equal(dataset.load(tables).codes[:, 0], np.resize([0, 1, 2], 60))  # type: ignore[attr-defined]
     game = MarginalQueries(data=dataset).build(tables)
     assert game.facts.n == 60 and game.facts.d_x == 45
@@ -151,9 +150,9 @@ def test_declared_lists_make_a_table_and_a_problem(app: AppTest) -> None:
 
 def test_lists_are_filled_from_the_data_only_on_request_and_marked(app: AppTest) -> None:
     fill(upload(app, table()))
-    assert not app.error and app.session_state["from_data"] == ("categories",)
-    assert "categories taken from the data: not private" in text(app)
+    assert not app.error and "categories taken from the data: not private" in text(app)
     dataset = app.session_state["dataset"]
+    assert dataset.from_data == tuple(("categories", name) for name in ("area", "owned", "age"))
     assert [name for name, _ in dataset.columns] == ["area", "owned", "age"]  # a name per row is no category
     assert app.data_editor[0].value.at["age", "categories"].startswith("bins: ")
     assert "went to “other”: none" in text(app)

@@ -18,7 +18,6 @@ def learning() -> None:
 
     if not st.session_state.get("hidden"):
         st.session_state["dataset"], st.session_state["tables"] = group_upload.uploaded("p")
-    st.session_state["from_data"] = group_upload.from_data("p")
 
 
 def strategies() -> None:
@@ -27,7 +26,6 @@ def strategies() -> None:
     from dpviz.ui.uploads import groups as group_upload
 
     st.session_state["dataset"], st.session_state["tables"] = group_upload.uploaded("p", loss_columns=True)
-    st.session_state["from_data"] = group_upload.from_data("p", loss_columns=True)
 
 
 def table(rows: int = 60) -> pd.DataFrame:
@@ -111,12 +109,10 @@ def test_a_file_with_proposed_ranges_and_groups_is_marked_and_makes_a_problem(ap
     press(app, "propose")
     assert "groups and shares taken from the data: not private" in text(app) and "'age' needs a range" in said(app)
     press(app, "fill")
-    assert "ranges taken from the data: not private" in text(app) and app.session_state["from_data"] == (
-        "ranges",
-        "groups",
-        "shares",
-    )
+    assert "ranges taken from the data: not private" in text(app)
     dataset, tables = app.session_state["dataset"], app.session_state["tables"]
+    ranges = [("bounds", name) for name in dataset.names]  # type: ignore[attr-defined]
+    assert dataset.from_data == (*ranges, ("groups", "region"), ("shares", "region"))  # type: ignore[attr-defined]
     assert declared(app) == pytest.approx({"east": 0.2, "north": 0.2, "south": 0.4, "other": 0.2})  # of 0.25, 0.25, 0.5
     assert dataset.names == ("age", "height") and dataset.bounds == ((0.0, 6.0), (0.0, 10.0))  # type: ignore[attr-defined]
     assert list(tables) == [dataset.identity] and np.array_equal(dataset.rows(table()), tables[dataset.identity])  # type: ignore[attr-defined]
@@ -357,7 +353,7 @@ def test_what_was_declared_survives_another_page(app: AppTest) -> None:
 def test_a_new_file_with_the_same_columns_starts_afresh(app: AppTest) -> None:
     press(press(upload(app, table()), "fill"), "propose")
     upload(app, table().assign(age=np.arange(60.0) * 2, region=np.resize(["up", "down", "level"], 60)))
-    assert app.session_state["dataset"] is None and not app.session_state["from_data"] and "badge" not in text(app)
+    assert app.session_state["dataset"] is None and "badge" not in text(app)
     press(press(app, "fill"), "propose")
     assert app.session_state["dataset"].bounds[0] == (0.0, 200.0) and set(declared(app)) == {  # type: ignore[attr-defined]
         "up",
@@ -374,7 +370,7 @@ def test_loss_columns_have_one_declared_range_and_no_target(matrix: AppTest) -> 
     declare(matrix, [("a", 1 / 3), ("b", 1 / 3)])
     dataset, tables = matrix.session_state["dataset"], matrix.session_state["tables"]
     assert dataset.names == ("wait", "act", "ask") and dataset.bounds == ((0.0, 1.0),) * 3
-    assert not (dataset.load(tables).labels.any() or matrix.session_state["from_data"])
+    assert not (dataset.load(tables).labels.any() or dataset.from_data)
     assert not any("target" in box.key for box in matrix.selectbox)
     game = LossMatrix(data=dataset).build(tables)
     frame = losses()
@@ -388,7 +384,8 @@ def test_the_range_of_losses_can_be_filled_and_is_marked(matrix: AppTest) -> Non
     upload(matrix, losses().assign(ask=lambda frame: frame["ask"] * 40 - 3))
     declare(matrix, [("a", 1 / 3), ("b", 1 / 3)])
     press(matrix, "fill", "losses")
-    assert "range taken from the data: not private" in text(matrix) and matrix.session_state["from_data"] == ("range",)
+    assert "range taken from the data: not private" in text(matrix)
+    assert matrix.session_state["dataset"].from_data == (("bounds", "losses"),)
     assert len(set(matrix.session_state["dataset"].bounds)) == 1
     assert matrix.session_state["dataset"].bounds[0] == (-10.0, 40.0)
     upload(matrix, losses())

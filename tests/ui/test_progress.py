@@ -2,8 +2,10 @@
 
 import pytest
 
+from dpviz.datasets import UploadedTable
 from dpviz.experiments.executors import CUT_OFF, Place
 from dpviz.experiments.runner import Job, State
+from dpviz.problems.linear_models import LogisticRegression
 from dpviz.ui.experiment import progress
 from dpviz.ui.experiment.run import PATIENT, POLL, Run
 from tests.ui.test_show import TINY
@@ -50,6 +52,16 @@ def test_every_ending_has_a_sentence(state: State, message: str, words: str) -> 
     job = Job(TINY, {})
     job.state, job.message, job.progress, job.seconds = state, message, 0.5, 1.5
     assert progress.ended(job, "5 steps") == words
+
+
+@pytest.mark.parametrize("state", ["running", "done", "stopped", "timeout"])
+def test_of_an_own_file_no_time_is_told(state: State) -> None:
+    """How long it takes is a function of its rows."""
+    upload = UploadedTable(identity="0" * 32, n=100, bounds=((0.0, 1.0),), names=("a",))
+    job = Job(TINY.replaced(problem=LogisticRegression(data=upload), seed=None), {})
+    job.state, job.progress, job.seconds = state, 0.5, 1.5
+    said = progress.active(job, "5 steps") if state == "running" else progress.ended(job, "5 steps")
+    assert "5 steps" in said and not any(word in said for word in ("1.5", "second", "left"))
 
 
 def test_nothing_is_said_to_be_kept_of_a_run_that_left_the_line() -> None:

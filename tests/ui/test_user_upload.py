@@ -15,7 +15,6 @@ def panel() -> None:
     from dpviz.ui.uploads import users
 
     st.session_state["dataset"], st.session_state["tables"] = users.uploaded("p")
-    st.session_state["from_data"] = users.from_data("p")
 
 
 @pytest.fixture
@@ -34,7 +33,8 @@ def test_rows_of_a_user_are_protected_together_where_a_column_names_the_user(app
     assert "who" in app.multiselect[0].value
     app.button(key="p_users_upload_fill").click().run()
     alone = app.session_state["dataset"]
-    assert type(alone) is UploadedTable and alone.n == 120 and app.session_state["from_data"] == ("ranges",)
+    assert type(alone) is UploadedTable and alone.n == 120
+    assert alone.from_data == tuple(("bounds", name) for name in alone.names)
     app.selectbox(key="p_users_upload_user").set_value("who").run()
     data, tables = app.session_state["dataset"], app.session_state["tables"]
     assert isinstance(data, UserUpload) and (data.user, data.users, data.n) == ("who", 30, 120)

@@ -1,7 +1,5 @@
 """What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
 
-from collections.abc import Collection
-
 TITLE = "Accelerated gradient"
 QUESTION = "**Same privacy, different methods: how close to the best model does each of them get?**"
 
@@ -146,15 +144,13 @@ def composition(noise: str, sampled: bool) -> str:
     return f"{step} in every step{amplified}; {total}. Number of steps and schedule are fixed before the run."
 
 
-def constants(source: str | None, taken: Collection[str] = (), missing: str = "", curvature: float = 1 / 4) -> str:
+def constants(source: str | None, missing: str = "", curvature: float = 1 / 4) -> str:
     """Which constants are declared, estimated or released, and what became of missing values.
 
-    source : of the smoothness, None on a quadratic. taken : "ranges", "categories", if an upload's panel took them from
-    its file. missing : "fill" or "drop", of an upload. curvature : largest second derivative of the loss.
+    source : of the smoothness, None on a quadratic. missing : "fill" or "drop", of an upload. curvature : largest
+    second derivative of the loss.
     """
     common = "Ranges and categories, the clip C, n and d are declared, and enforced whatever the data are. "
-    if taken:
-        common = f"The {' and '.join(taken)} were taken from the data: **not private**. Clip C, n and d are declared. "
     common += {
         "": "",
         "fill": "A missing value counts as the middle of its range. ",
@@ -173,6 +169,6 @@ def constants(source: str | None, taken: Collection[str] = (), missing: str = ""
 
 SCREEN = (
     "The plan depends on your settings only. Of a run, each method's iterates, and what follows from them (distance "
-    "travelled, noisy gradient norm), are private at the budget shown, for one run. Loss, gradient norm and accuracy "
+    "travelled, noisy gradient norm), have the guarantee shown, for one run. Loss, gradient norm and accuracy "
     "are diagnostics: they read the raw data and are not private. Bands over several runs would compose their costs."
 )

@@ -16,7 +16,7 @@ from dpviz.families.bayesian_optimization.outlook import LEVELS, Outlook, biases
 from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Limit, Line, Turn, line_figure, one_band
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.style import ArmStyle, marked
 from dpviz.problems.tuning import TuningFacts
 
 SYMBOLS = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
@@ -62,7 +62,7 @@ def by_trainings(
         y_title=metric_name if metric is None else metric.label,
         log_y=metric is not None and metric.scale == "log",
         notes=[*notes, *(["thin: some runs have ended"] if thin else [])],
-        not_private=metric is not None and not trace.released(metric),
+        not_private=metric is not None and marked(trace.status_of(metric)),
         height=height,
     )
 

@@ -1,7 +1,5 @@
 """What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
 
-from collections.abc import Collection
-
 from dpviz.numbers import short
 
 TITLE = "Private tuning"
@@ -127,21 +125,18 @@ COMPOSITION = (
     "that follows from them. Random search is one choice by the exponential mechanism, however many settings are tried."
 )
 SCREEN = (
-    "The plan depends on your settings only. Of a run, settings, trainings, batch sizes and noisy gradients are "
-    "private at the budget shown, for one run. Losses, lengths of gradients, clipped shares and the curve of the "
+    "The plan depends on your settings only. Of a run, settings, trainings, batch sizes and noisy gradients have "
+    "the guarantee shown, for one run. Losses, lengths of gradients, clipped shares and the curve of the "
     "process are diagnostics: they read the users' data and are not private."
 )
 
 
-def constants(taken: Collection[str] = (), missing: str = "") -> str:
-    """What is declared; taken : "ranges", "categories", if an upload's panel took them from its file. missing : "fill"
-    or "drop"."""
+def constants(missing: str = "") -> str:
+    """What is declared; missing : "fill" or "drop", of an upload."""
     said = (
         "Box, clip, kernel, its length-scale and noise, the loss cap M and the time of a training are declared. Clips "
         "hold for any data. Features are scaled by what the training rows say, never by the users'."
     )
-    if taken:
-        said += f" The {' and '.join(taken)} were taken from the data: **not private**."
     if missing == "drop":
         said += " Rows with missing values were dropped: the number of users depends on the data, **not private**."
     if missing == "fill":

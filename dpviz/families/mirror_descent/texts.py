@@ -163,8 +163,8 @@ ERRATA = (
 )
 
 SCREEN = (
-    "The plan depends on your settings only. Of a run, the drawn vertices and their averages are private at the budget "
-    "shown, for one run; of synthetic data, all that x does. The hidden weights, gaps, losses and query errors are "
+    "The plan depends on your settings only. Of a run, the drawn vertices and their averages have the guarantee shown, "
+    "for one run; of synthetic data, all that x does. The hidden weights, gaps, losses and query errors are "
     "diagnostics: they read the raw data and are not private. Bands over several runs would compose their costs."
 )
 
@@ -203,19 +203,16 @@ DECLARED = {
 
 
 def constants(
-    things: Sequence[str] = ("ranges",), taken: Collection[str] = (), missing: str = "", bought: Collection[str] = ()
+    things: Sequence[str] = ("ranges",), missing: str = "", bought: Collection[str] = (), taken: Collection[str] = ()
 ) -> str:
-    """Which constants are declared, which were taken from the data, and what became of missing values.
+    """Which constants are declared or bought, and what became of missing values.
 
-    things, taken : names in `DECLARED`, those that the problem has and those that an upload's panel took from its file.
-    missing : "fill" or "drop", of an upload. bought : those that were released with a part of the budget.
+    things : names in `DECLARED`, those that the problem has. missing : "fill" or "drop", of an upload. bought : those
+    that were released with a part of the budget. taken : those of which something was read from the data.
     """
-    declared = [DECLARED[thing] for thing in things if thing not in taken and thing not in bought]
-    found = [DECLARED[thing] for thing in things if thing in taken]
+    declared = [DECLARED[thing] for thing in things if thing not in bought and thing not in taken]
     released = [DECLARED[thing] for thing in things if thing in bought]
     words = [f"Declared: n{''.join(f', {thing}' for thing in declared)}."]
-    if found:
-        words.append(f"Taken from the data, **not private**, and paid for by no budget: {', '.join(found)}.")
     if released:
         words.append(f"Released privately, with a part of the budget shown: {', '.join(released)}.")
     outside = "becomes “other”" if "categories" in things else "is clipped"

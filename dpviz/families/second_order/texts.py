@@ -1,6 +1,6 @@
 """What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order.advice import Outlook, budget_for
@@ -123,7 +123,7 @@ ERRATA = (
 
 SCREEN = (
     "The plan depends on your settings only. Of a run, positions, noisy gradient norms, noisy curvatures, kinds of "
-    "steps, how runs ended and what they spent are private at the budget shown, for one run. Loss, exact gradient "
+    "steps, how runs ended and what they spent have the guarantee shown, for one run. Loss, exact gradient "
     "norm, exact curvature and whether a solution is a true one are diagnostics: they read the raw data and are not "
     "private. Several runs on real data would add up their costs."
 )
@@ -158,17 +158,13 @@ COMPOSITION = (
 )
 
 
-def constants(taken: Collection[str] = (), missing: str = "") -> str:
+def constants(missing: str = "") -> str:
     """Which constants are declared, and what became of missing values.
 
-    taken : "ranges", "categories", if an upload's panel took them from its file. missing : "fill" or "drop"; "classes"
-    where rows of other classes were left out, too.
+    missing : "fill" or "drop", of an upload; "classes" where rows of other classes were left out, too.
     """
     sizes = ("n", "d") if missing in ("", "fill") else ("d",)
     declared = f"{', '.join(['Ranges', 'categories', *sizes[:-1]])} and d are declared"
-    if taken:
-        rest = f"{' and '.join(sizes)} {'are' if len(sizes) > 1 else 'is'} declared"
-        declared = f"The {' and '.join(taken)} were taken from the data: **not private**. {rest}"
     filled = {
         "": "",
         "fill": " A missing value counts as the middle of its range.",

@@ -1,7 +1,5 @@
 """What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
 
-from collections.abc import Collection
-
 from dpviz.numbers import short
 
 TITLE = "Zeroth-order optimisation"
@@ -120,8 +118,8 @@ ERRATA = (
 )
 
 SCREEN = (
-    "The plan depends on your settings only. Of a run, positions and noisy gradient norms are private at the budget "
-    "shown, for one run; rows used and numbers of values are public. The objective, the smoothed gradient, Goldstein "
+    "The plan depends on your settings only. Of a run, positions and noisy gradient norms have the guarantee shown, "
+    "for one run; rows used and numbers of values are public. The objective, the smoothed gradient, Goldstein "
     "stationarity and the clipped share are diagnostics: they read the raw data and are not private. Several runs on "
     "real data would add up their costs."
 )
@@ -138,16 +136,13 @@ COMPOSITION = (
 )
 
 
-def constants(exact: bool, taken: Collection[str] = (), missing: str = "") -> str:
+def constants(exact: bool, missing: str = "") -> str:
     """Which constants are declared, and what became of missing values.
 
-    exact : whether L holds for every row. taken : "ranges", "categories", if an upload's panel took them from its file.
-    missing : "fill" or "drop".
+    exact : whether L holds for every row. missing : "fill" or "drop", of an upload.
     """
     held = "holds for every row, whatever it is" if exact else "is no promise here: differences beyond it are clipped"
     said = f"L, r and the gap are declared; L {held}. The gap is for the bounds only."
-    if taken:
-        said += f" The {' and '.join(taken)} were taken from the data: **not private**."
     if missing == "drop":
         said += " Rows with missing values were dropped: n depends on the data, **not private**."
     if missing == "fill":

@@ -1,6 +1,6 @@
 """The plan of the accelerated methods: what the budget buys, before anything runs."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -130,8 +130,8 @@ def batch_note(shown: PlanView) -> str:
     return f"{rows} in each step: {short(plan.iterations * m / n)} epochs in {plan.iterations:,} steps."
 
 
-def assumptions(shown: PlanView, taken: Collection[str]) -> None:
-    """The box of assumptions for these settings; taken : what of an upload was taken from the data."""
+def assumptions(shown: PlanView) -> None:
+    """The box of assumptions for these settings."""
     experiment = shown.experiment
     plan = next(iter(guarantee.private(shown.plans).values()))
     m, n = int(plan.rows[0]), plan.facts.n
@@ -145,9 +145,9 @@ def assumptions(shown: PlanView, taken: Collection[str]) -> None:
         texts.composition(method.noise, m < n),
         texts.constants(
             None if model is None else model.smoothness_source,
-            taken,
             missing_rule(problem.dataset),
             1.0 if model is None else model.curvature,
         ),
         texts.SCREEN,
+        problem.from_data,
     )

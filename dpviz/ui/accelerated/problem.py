@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.datasets import DatasetSpecification, UniformLogistic
 from dpviz.families.accelerated import smoothness
+from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.linear_base import LinearModel
@@ -18,6 +19,7 @@ from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.quadratic import Quadratic
 from dpviz.problems.regression import HuberRegression, LeastSquares
 from dpviz.specification import Specification
+from dpviz.ui import explain
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment.bought import Purchase
 from dpviz.ui.experiment.controls import fields_of
@@ -60,10 +62,6 @@ class Data:
     def uploaded(self) -> bool:
         """Whether the data are the visitor's own file."""
         return self.source == data_panel.UPLOAD
-
-    def from_data(self, page: str) -> tuple[str, ...]:
-        """What of an upload was taken from the file itself instead of being declared, as its panel says."""
-        return tuple(data_panel.from_data(page)) if self.uploaded else ()
 
 
 def data(panel: Panel, main: DeltaGenerator, _lead: DeltaGenerator) -> Data:
@@ -148,7 +146,16 @@ def _computed(
     source, value = fields.get("smoothness_source"), fields.get("smoothness")
     file = None if problem.public else upload_file.known_as(panel.page)
     bought = Purchase(panel, "smoothness", "ε_L", "L", problem.to_json(), file)
-    if source == "estimated":
+    if source == "declared" and value is not None:  # a number stays what it is: chosen anew, it is not declared
+        cost = bought.cost_of(value)
+        if cost is not None:
+            fields, source = {**fields, "smoothness_source": "released", "smoothness_cost": cost}, "released"
+            st.caption(f"This L was released: it stays paid for, with ε_L = {short(cost)}.")
+        elif bought.computed(value):
+            fields, source = {**fields, "smoothness_source": "estimated"}, "estimated"
+            explain.taken_badge("this L")
+            st.button(explain.KNEW, key=panel.key("knew_smoothness"), on_click=bought.known, help=explain.KNEW_HELP)
+    elif source == "estimated":
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(smoothness.estimated, problem, tables)
         st.button("Estimate L", key=panel.key("estimate"), on_click=bought.keep, args=(None, compute))

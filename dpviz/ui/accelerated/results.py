@@ -45,7 +45,7 @@ def _meaning(problem: LinearModel) -> str:
         middle, half = short((low + high) / 2, 6), short((high - low) / 2, 6)
         predicted = f"The prediction for a row is {middle} + {half} × the sum of coefficient × value"
     return (
-        f"{predicted}, each value scaled from its declared range to {interval}"
+        f"{predicted}, each value scaled from its range to {interval}"
         f"{', a category being 1 in its rows and 0 elsewhere' * bool(facts.blocks)}"
         f"{f', the constant being {constant}' * (problem.intercept == 'yes')}."
     )

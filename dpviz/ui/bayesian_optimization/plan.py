@@ -1,6 +1,5 @@
 """The plan of private tuning: who is protected, when to stop looking, and what that takes."""
 
-from collections.abc import Collection
 from typing import Any
 
 import streamlit as st
@@ -109,14 +108,15 @@ def size_note(shown: PlanView) -> str:
     return f"n = {found.facts.n:,} users, d = {found.facts.d:,} settings. Trainings of a run: {each}."
 
 
-def assumptions(shown: PlanView, taken: Collection[str]) -> None:
-    """The box of assumptions for these settings; taken : what of an upload was taken from the data."""
+def assumptions(shown: PlanView) -> None:
+    """The box of assumptions for these settings."""
     problem = shown.experiment.problem
     assert isinstance(problem, TuningSpecification)
     explain.assumptions(
         f"{protected(problem)} {problem.not_protected}",
         texts.POINTS,
         texts.COMPOSITION,
-        texts.constants(taken, missing_rule(problem.dataset)),
+        texts.constants(missing_rule(problem.dataset)),
         texts.SCREEN,
+        problem.from_data,
     )

@@ -60,10 +60,6 @@ class Tuned:
         """Whether the data are the visitor's own file."""
         return self.source == table.UPLOAD
 
-    def from_data(self, page: str) -> tuple[str, ...]:
-        """What of an upload was taken from the file itself instead of being declared, as its panel says."""
-        return tuple(users.from_data(page)) if self.uploaded else ()
-
 
 def drawn_for(model: str) -> type[DatasetSpecification]:
     """The generator of the data that a model comes with."""

@@ -65,11 +65,12 @@ def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
     privacy = (
         explain.diagnostic(experiment.replicates, experiment.problem.public)
         if diagnostics
-        else explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
+        else explain.released(experiment, experiment.replicates)
     )
     caption = f"{arm.label}, medians. {texts.SIGNAL} {privacy}"
     alt = "Length of the mean gradient, of its bias bound and of the noise in every step"
-    charts.show(figure, panel.key("chart_signal"), heading, alt, caption, "not private" if diagnostics else "private")
+    status: charts.Status = "not private" if diagnostics else trace.lanes[arm.label].privacy
+    charts.show(figure, panel.key("chart_signal"), heading, alt, caption, status)
     return [(heading, figure, caption)]
 
 
@@ -89,7 +90,7 @@ def _paths(panel: Panel, run: Run, trace: Trace) -> None:
     charts.plain(
         figure, panel.key("chart_paths"), "Two settings: a dot for every run, the way of the first, and the box"
     )
-    said = explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
+    said = explain.released(experiment, experiment.replicates)
     references = "" if all(lane.private for lane in lanes.values()) else f" {explain.REFERENCES}"
     st.caption(f"{texts.PATHS} {said}{references}")
 

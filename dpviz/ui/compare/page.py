@@ -11,6 +11,7 @@ import streamlit as st
 
 from dpviz.experiments import comparison, differences
 from dpviz.experiments.comparison import PRIVACY, SHARE, Curve, Side
+from dpviz.experiments.plan import worst
 from dpviz.experiments.publishing import Cost
 from dpviz.experiments.results import CONFIDENCE
 from dpviz.experiments.spreadsheets import as_text
@@ -25,7 +26,7 @@ from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.pins import Pinned
 from dpviz.ui.families import Entry
-from dpviz.ui.markdown import plain
+from dpviz.ui.markdown import plain, sentence
 from dpviz.ui.tables import show_table
 
 PREFIX = "compare"
@@ -142,7 +143,7 @@ def _about(one: _Found) -> str:
     """A run in a few words."""
     experiment = one.pinned.pin.experiment
     methods = sum(not arm.reference for arm in experiment.arms)
-    return f"{methods} method{'s' if methods != 1 else ''} at {experiment.budget.describe()}"
+    return f"{methods} method{'s' if methods != 1 else ''} at {experiment.guarantee}"
 
 
 def _open(one: _Found) -> None:
@@ -221,18 +222,26 @@ def _chart(
     missing = "; ".join(map(plain, _missing(sides, metric, every, curves)))
     left_out = f" Not drawn, as they lack such an axis or number: {missing}." if missing else ""
     figure = compared(curves, along, title, metric == SHARE or comparison.logarithmic(sides, metric))
-    released = all(curve.released for curve in curves)
-    public = all(side.experiment.problem.public for side in sides)
-    declared = "" if public else ", if what your file holds was declared and not taken from the data"
-    raw = f"Private, each run at its own budget{declared}." if released else f"**Not private**: {_raw(public)}."
+    status, public = worst(curve.status for curve in curves), all(side.experiment.problem.public for side in sides)
+    raw = {
+        "private": "Private, each run at its own budget.",
+        "private if known beforehand": f"**Private only if known beforehand**: {plain(_rests_on(sides))}.",
+        "not private": f"**Not private**: {_raw(public)}.",
+    }[status]
     charts.show(
         figure,
         panel.key("chart"),
         title,
         f"{title} along {along}, one line for each method of each run",
         f"Medians over the repeats.{told}{left_out} {raw}",
-        "private" if released else "not private",
+        status,
     )
+
+
+def _rests_on(sides: Sequence[Side]) -> str:
+    """What the guarantees of these runs rest on, run by run."""
+    found = [(side.name, side.experiment.problem.from_data) for side in sides]
+    return "; ".join(f"of {name}, {', '.join(read)}" for name, read in found if read)
 
 
 def _missing(sides: Sequence[Side], metric: str, every: bool, curves: Sequence[Curve]) -> list[str]:
@@ -259,9 +268,9 @@ def _ends(sides: Sequence[Side], metric: str, every: bool, delta: float) -> None
         return
     head = st.container(horizontal=True, vertical_alignment="center", gap="small")
     head.subheader("Final numbers", anchor=False, width="stretch")
-    if not numbers["released"].all():
-        with head:
-            explain.diagnostic_badge()
+    with head:
+        if (status := worst(numbers["status"])) != "private":
+            explain.privacy_badge(status)
     read = {side.name: _readings(side.experiment.to_json(), delta, side) for side in sides}
     shown = pd.DataFrame(
         {
@@ -318,8 +327,8 @@ def _together(sides: Sequence[Side], delta: float) -> None:
     costs += [f"all {runs:,} runs: {found[1].describe()}"] if runs > methods else []
     units = dict.fromkeys(side.experiment.problem.unit for side in sides)
     st.markdown(
-        f"Publishing {'; publishing '.join(costs)}. {AS_IF} Every method counts, drawn or not: to know which is best, "
-        f"one has to look at all. Protected: {'; '.join(units)}."
+        f"Publishing {sentence('; publishing '.join(costs))}. {AS_IF} Every method counts, drawn or not: to know which "
+        f"is best, one has to look at all. Protected: {'; '.join(units)}."
     )
 
 

@@ -40,10 +40,29 @@ class Purchase:
         """What they cost together."""
         return math.fsum(self.paid)
 
+    @property
+    def _found(self) -> tuple[str | None, float | None, float | None]:
+        """What the last value was computed for, the value, and what it cost: None for one that was no release."""
+        about, found, cost = st.session_state.get(self.panel.key(f"{self.name}_for"), (None, None, None))
+        return about, found, cost
+
     def made_for(self, value: float | None) -> str | None:
         """What this value was computed for; None for a number that was typed or that a preset states."""
-        about, found = st.session_state.get(self.panel.key(f"{self.name}_for"), (None, None))
+        about, found, _ = self._found
         return about if found == value else None
+
+    def computed(self, value: float | None) -> bool:
+        """Whether this value was computed from the data, and no budget paid for it."""
+        return self.made_for(value) is not None and self._found[2] is None
+
+    def cost_of(self, value: float | None) -> float | None:
+        """What the release of this value cost, with all others from the same file; None if it was not released."""
+        cost = self._found[2] if self.made_for(value) is not None else None
+        return self.total if cost is not None and self.paid else cost
+
+    def known(self) -> None:
+        """The value's owner says that it was known beforehand; for callbacks."""
+        st.session_state.pop(self.panel.key(f"{self.name}_for"), None)
 
     def offer_release(self, value: float | None, spends: float, compute: Callable[[], float]) -> None:
         """The button that computes the value, at this cost, with what was spent before."""
@@ -67,7 +86,7 @@ class Purchase:
         except UserError as error:
             st.session_state[self.panel.key(f"{self.name}_error")] = error
         else:
-            st.session_state[self.panel.key(f"{self.name}_for")] = self.about, found
+            st.session_state[self.panel.key(f"{self.name}_for")] = self.about, found, cost
             if cost is not None:
                 self.paid.append(cost)
 

@@ -183,9 +183,9 @@ def _privacy(run: Run, trace: Trace, film: Film, metric: Metric | None) -> str:
     experiment = run.experiment
     raw = ["the grey dots"] * any(walk.plainly is not None for walk in film.walks)
     raw += ["the shades"] * film.raw
-    if metric is not None and not trace.only([walk.label for walk in film.walks]).released(metric):
+    if metric is not None and trace.only([walk.label for walk in film.walks]).status_of(metric) == "not private":
         raw.append(f"the {film.metric}")
-    released = explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
+    released = explain.released(experiment, experiment.replicates)
     if not raw:
         return released
     read = " and ".join([", ".join(raw[:-1]), raw[-1]] if raw[1:] else raw)

@@ -18,7 +18,10 @@ from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.tradeoffs import tradeoff
+from dpviz.problems.base import condition_of
+from dpviz.ui import explain
 from dpviz.ui.controls import Panel, Settings
+from dpviz.ui.markdown import sentence as as_text
 
 DELTA = ApproximateDP().delta  # at which readings are made where nothing says another one
 FALSE_ALARMS = 0.01  # the attacker's rate of wrong accusations for the attack reading
@@ -139,16 +142,16 @@ def first_to_last(values: np.ndarray) -> str:
 def sentence(experiment: Experiment, plans: Mapping[str, Plan]) -> None:
     """The guarantee in one line."""
     several = "each method" if len(private(plans)) > 1 else "the method"
-    st.markdown(
-        f"**Guarantee of {several}:** {experiment.budget.describe()}, {experiment.problem.unit}.", width="content"
-    )
+    st.markdown(f"**Guarantee of {several}:** {as_text(experiment.promise)}.", width="content")
+    if experiment.problem.from_data:
+        explain.privacy_badge("private if known beforehand")
 
 
 def line(
     experiment: Experiment, plans: Mapping[str, Plan], delta: float, noise: Callable[[str, Plan], Card] = noise_card
 ) -> None:
     """Budget, reading at δ, noise and attack reading, side by side; the readings hold for every method."""
-    budget, unit = experiment.budget, experiment.problem.unit
+    budget, unit, rests_on = experiment.budget, experiment.problem.unit, _rests_on(experiment)
     shown = private(plans)
     label = telling(shown)
     read = {name: readings(plan, delta) for name, plan in shown.items()}
@@ -158,8 +161,8 @@ def line(
         (
             "Budget of each method",
             budget.describe(),
-            f"{budget.name}, {unit}",
-            f"The whole run of each method meets this guarantee; protected is {unit}.",
+            f"{budget.name}, {unit}{', if known beforehand' * bool(rests_on)}",
+            f"The whole run of each method meets this guarantee{rests_on}; protected is {unit}.",
         ),
         (
             f"Reading at δ = {short(delta)}",
@@ -178,7 +181,13 @@ def line(
     row = st.container(horizontal=True, gap="small")
     for name, value, below, help in cards:
         row.metric(name, value, below, border=True, help=help, delta_color="off", delta_arrow="off")
-    st.caption(" ".join([consequence(detection, unit), currencies(read), *at_most(shown)]))
+    said = [f"**All of this holds{rests_on}.**"] if rests_on else []
+    st.caption(" ".join([*said, consequence(detection, unit), currencies(read), *at_most(shown)]))
+
+
+def _rests_on(experiment: Experiment) -> str:
+    condition = condition_of(experiment.problem.from_data)
+    return f" {as_text(condition)}" if condition else ""  # blanks at its ends go
 
 
 def at_most(plans: Mapping[str, Plan]) -> list[str]:

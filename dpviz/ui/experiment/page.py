@@ -1,6 +1,6 @@
 """A family's page: choose, plan, run, show, written once. A family describes itself and hooks in what only it has."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Protocol
@@ -43,9 +43,6 @@ class Source(Protocol):
     @property
     def leads(self) -> bool:
         """Whether one of the data controls took the place of the steps above the picture."""
-
-    def from_data(self, page: str) -> Collection[str]:
-        """What of a file was taken from the file itself instead of being declared."""
 
 
 class Texts(Protocol):
@@ -108,7 +105,7 @@ class FamilyPage:
     noise : the plan's first figure, which also stands beside the live picture. drawings : the others; alts : the text
     alternatives of them all.
     looks : closer looks, by the title of their tab. note : the size of the data in a line below the settings.
-    assumptions : the box of assumptions, given what of an upload was taken from the data.
+    assumptions : the box of assumptions.
     picture, number : the live picture, and the one number beside it.
     options : how a run's curves are drawn. summary, extra, verdict : what comes before the curves, after, and last.
     scenery : what is known of the plane in which the runs of a problem that has one are shown.
@@ -138,7 +135,7 @@ class FamilyPage:
     alts: Sequence[str] = plan.ALTS
     looks: Callable[[Panel, PlanView, float], Mapping[str, Callable[[], None]]] = _no_looks
     note: Callable[[PlanView], str] = plan.size
-    assumptions: Callable[[PlanView, Collection[str]], None] = _nothing
+    assumptions: Callable[[PlanView], None] = _nothing
     picture: hero.Drawn = hero.curves
     number: hero.Told = hero.lowest
     options: Callable[[PlanView], Options] = results.plain_options
@@ -215,7 +212,7 @@ def show(page: FamilyPage) -> None:
     shown = _plan(page, chosen, places)
     _run(page, chosen, shown, places, begun)
     _results(page, chosen)
-    _closing(page, chosen, shown)
+    _closing(page, shown)
 
 
 def _reserve(page: FamilyPage) -> _Places:
@@ -360,7 +357,9 @@ def _results(page: FamilyPage, chosen: _Chosen) -> None:
         results.publishing_line(run, trace, delta)
         page.verdict(run, trace, diagnostics)
     with st.container(horizontal=True):
-        links.show(panel, preset_menu.restoring(panel, page.presets, page.settings))
+        own = None if chosen.experiment is None or chosen.experiment.public else chosen.experiment.problem
+        read = () if own is None else own.read_by_itself
+        links.show(panel, preset_menu.restoring(panel, page.presets, page.settings), read)
         if chosen.experiment is not None:
             downloads.script(prefix, chosen.experiment)
             downloads.notebook(prefix, chosen.experiment)
@@ -376,14 +375,13 @@ def _results(page: FamilyPage, chosen: _Chosen) -> None:
             )
 
 
-def _closing(page: FamilyPage, chosen: _Chosen, shown: PlanView | None) -> None:
+def _closing(page: FamilyPage, shown: PlanView | None) -> None:
     """What is behind it all: the method in words, assumptions, errata, and the family's theory."""
     with st.expander("About this method", icon=":material/menu_book:"):
         st.markdown(page.texts.ABOUT)
         st.caption(page.texts.NOT_COVERED)
-    if shown is not None and chosen.source is not None:
-        taken = chosen.source.from_data(page.prefix) if chosen.source.uploaded else ()
-        page.assumptions(shown, taken)
+    if shown is not None:
+        page.assumptions(shown)
     with st.expander("Where this tool and the paper differ", icon=":material/rule:"):
         explain.errata(page.texts.ERRATA)
     explain.theory(page.prefix, page.package)

@@ -1,4 +1,7 @@
-"""How a job is doing, in words: in line, under way, ended; the same for runs and sweeps."""
+"""How a job is doing, in words: in line, under way, ended; the same for runs and sweeps.
+
+How long a run takes follows from its data, and no budget pays for that: of a visitor's own file no time is told.
+"""
 
 from dpviz.experiments.runner import Job
 from dpviz.numbers import about
@@ -10,7 +13,8 @@ def active(job: Job, done: str) -> str:
     """A job in line or under way. done : how far it is, "3 of 100 steps"."""
     if job.state == "queued":
         return waiting(job)
-    return f"{done}, {about(job.seconds_left)} left" if job.seconds_left is not None else done
+    left = job.seconds_left if job.experiment.public else None
+    return f"{done}, {about(left)} left" if left is not None else done
 
 
 def waiting(job: Job) -> str:
@@ -26,13 +30,18 @@ def waiting(job: Job) -> str:
 def ended(job: Job, done: str) -> str:
     """How a job came to its end, and what is left of it. done : how far it came; of one that is done, all there was."""
     if job.state == "done":
-        return f"Done: {done} in {job.seconds:.1f} s"
+        return f"Done: {done}{took(job)}"
     if job.state == "failed":
         return f"Failed: {job.message}"
     if job.state == "stopped" and not job.seconds:
         return "Stopped before it began."
     reason = "Stopped" if job.state == "stopped" else "Stopped at the time limit"
-    return f"{reason} after {done} ({job.seconds:.1f} s). {job.message or KEPT}"
+    return f"{reason} after {done}{took(job, ' ({:.1f} s)')}. {job.message or KEPT}"
+
+
+def took(job: Job, words: str = " in {:.1f} s") -> str:
+    """How long it took, to be said behind how far it came; nothing of a visitor's own file."""
+    return words.format(job.seconds) if job.experiment.public else ""
 
 
 def _ordinal(number: int) -> str:

@@ -6,6 +6,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from dpviz.experiments.plan import worst
 from dpviz.experiments.spreadsheets import as_csv
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
@@ -30,14 +31,14 @@ def show(
     more that says what a row is; meaning : how to read it. weights : the same of the other player, if there is one.
     digits : how numbers are shown; the file has all of them.
     """
-    privacy = explain.released(run.experiment.budget, run.experiment.problem.unit, 1)
+    about, guarantee = f"First run of each method. {meaning}", run.experiment.promise
     head = st.container(horizontal=True, vertical_alignment="center", gap="small")
     head.subheader("What one run releases", anchor=False, width="stretch")
     with head:
-        explain.private_badge()
+        explain.privacy_badge(worst(run.plans[label].privacy for label in words))
         charts.download(
             "the released model of each method",
-            partial(_csv, model, f"First run of each method. {meaning} {privacy} {COMPOSES}"),
+            partial(_csv, model, f"{about} Guarantee: {guarantee}. {COMPOSES}"),
             f"dpviz_{panel.page}_model.csv",
             panel.key("model_csv"),
         )
@@ -46,7 +47,7 @@ def show(
     show_table(model, column_config=numbers, alt="Released coefficients, one column per method")
     if weights is not None:
         show_table(weights, column_config=numbers, alt="Released weights of the groups")
-    st.caption(f"First run of each method. {meaning} {privacy} {COMPOSES}")
+    st.caption(f"{about} {explain.released(run.experiment, 1)} {COMPOSES}")
 
 
 def _csv(model: pd.DataFrame, header: str) -> bytes:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from streamlit.elements.lib.column_types import ColumnConfig
 from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.run import Run
+from dpviz.ui.markdown import sentence
 from dpviz.ui.tables import show_table
 
 AXES = {"steps": "Steps", "spent": "Privacy spent"}
@@ -166,7 +167,7 @@ def _curve(
         metric.label,
         f"{metric.label} against {along}, one line per method",
         caption,
-        "private" if trace.released(metric) else "not private",
+        trace.status_of(metric),
         to_download=partial(draw, bands="all"),
     )
     return metric.label, figure, caption
@@ -191,10 +192,10 @@ def _over(
 
 def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
     """Of a chart: what may be published of it."""
-    if trace.released(metric):
-        return explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
+    if trace.status_of(metric) != "not private":
+        return explain.released(experiment, experiment.replicates)
     if metric.released:
-        released = explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
+        released = explain.released(experiment, experiment.replicates)
         return f"{released} {explain.REFERENCES}"
     return explain.diagnostic(experiment.replicates, experiment.problem.public)
 
@@ -214,9 +215,9 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     head.subheader("Final numbers", anchor=False, width="stretch")
     read = [name for name, column in columns.items() if not column.released and not name.endswith(("_low", "_high"))]
     read = [labels[name] for name in read if name != "seconds"]
-    if read:
-        with head:
-            explain.diagnostic_badge()
+    with head:
+        if read or run.experiment.problem.from_data:
+            explain.privacy_badge("not private" if read else "private if known beforehand")
     show_table(
         shown,
         style=explain.readable,
@@ -224,6 +225,8 @@ def table(run: Run, trace: Trace, delta: float) -> None:
         column_config={name: _format(shown[name], help.get(name)) for name in shown},
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",
     )
+    if run.experiment.problem.from_data:
+        st.caption(explain.released(run.experiment, run.experiment.replicates))
     ended = {label: results.endings(lane) for label, lane in trace.lanes.items()}
     stopping = [f"{label}: {found.describe()} ({found.reasons()})" for label, found in ended.items() if found]
     if stopping:
@@ -243,8 +246,8 @@ def publishing_line(run: Run, trace: Trace, delta: float) -> None:
     several = [cost for cost in found if cost.methods * cost.repeats > 1]
     if several:
         st.caption(
-            f"**What publishing costs.** Each method meets {experiment.budget.describe()} alone; together they spend "
-            f"more. Publishing {'; publishing '.join(publishing.sentences(several))}."
+            f"**What publishing costs.** Each method meets {sentence(experiment.guarantee)} alone; together they spend "
+            f"more. Publishing {sentence('; publishing '.join(publishing.sentences(several)))}."
         )
 
 

@@ -174,7 +174,7 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
             st.progress(job.progress, text=progress.active(job, run.done))
         else:
             ended = {"done": "Done", "stopped": "Stopped"}.get(job.state, "Stopped at the time limit")
-            st.progress(job.progress, text=f"{ended}: {run.done} in {job.seconds:.1f} s{_known(result)}")
+            st.progress(job.progress, text=f"{ended}: {run.done}{progress.took(job)}{_known(result)}")
         if was_active and not job.active:
             st.rerun()
         if was_active and result is not None:

@@ -10,16 +10,19 @@ import streamlit as st
 
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import worst
 from dpviz.experiments.settings import Setting, data_seed, named, settings
 from dpviz.experiments.sweep import MOST_VALUES, Axis, Sweep
 from dpviz.experiments.sweep_result import SweepResult
 from dpviz.numbers import short
 from dpviz.plots.heat_maps import BEST, heat_maps
 from dpviz.plots.sweep_figures import against
+from dpviz.problems.base import condition_of
 from dpviz.specification import Control
 from dpviz.ui import charts, downloads, explain, screen
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment import sweep as sweep_panel
+from dpviz.ui.markdown import sentence
 
 PREFIX = "vary"  # of the names of all controls here
 TITLE = "Sweep"
@@ -198,12 +201,12 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
 def _status(sweep: Sweep, result: SweepResult) -> tuple[charts.Status, str]:
     """What may be published of what is drawn, as a badge and in words."""
     problem, replicates = sweep.experiment.problem, sweep.experiment.replicates
-    if all(curve.released for curve in result.curves.values() if curve.ends):
-        return (
-            "private",
-            f"Each run is private at the budget of its point for {problem.unit}; publishing several adds up.",
-        )
-    return "not private", explain.diagnostic(replicates, problem.public)
+    status = worst(curve.status for curve in result.curves.values() if curve.ends)
+    if status == "not private":
+        return status, explain.diagnostic(replicates, problem.public)
+    said = f"Each run is private at the budget of its point for {problem.unit}; publishing several adds up."
+    rests_on = sentence(condition_of(problem.from_data))
+    return status, said + (f" **All of this holds {rests_on}.**" if rests_on else "")
 
 
 def _runs(sweep: Sweep) -> str:

@@ -74,7 +74,7 @@ def _meaning(problem: GroupLoss | LossMatrix) -> str:
         return f"Columns: how often each strategy is played. {WEIGHTS}"
     return (
         "Columns: a row is predicted positive where the sum of coefficient × value is above 0, each value scaled from "
-        f"its declared range to [-1, 1]. {WEIGHTS}"
+        f"its range to [-1, 1]. {WEIGHTS}"
     )
 
 

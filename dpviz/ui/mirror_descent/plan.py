@@ -1,11 +1,12 @@
 """The plan of the mirror descent page: what the budget buys, before anything runs."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import streamlit as st
 
+from dpviz.datasets import Upload
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling, advice, bounds, figures, planning, texts
@@ -158,18 +159,22 @@ def recommendation(shown: PlanView) -> None:
         st.info(words, icon=":material/lightbulb:")
 
 
-def assumptions(shown: PlanView, taken: Collection[str]) -> None:
-    """The box of assumptions for these settings; taken : what of an upload was taken from the data."""
+def assumptions(shown: PlanView) -> None:
+    """The box of assumptions for these settings."""
     plan = next(iter(guarantee.private(shown.plans).values()))
     batch, n = int(plan.rows[0]), plan.facts.n
     methods = [arm.algorithm for arm in shown.experiment.arms]
     paper = all(isinstance(method, planning.GameAlgorithm) and method.as_in_the_paper for method in methods)
     problem = shown.experiment.problem
     bought = ("shares",) if isinstance(problem, GroupLoss | LossMatrix) and problem.data.facts().shares_costs else ()
+    things = DECLARED.get(type(problem), ("ranges",))
+    read = {kind for kind, _ in problem.dataset.from_data} if isinstance(problem.dataset, Upload) else set()
+    taken = [thing for thing in things if ("bounds" if thing in ("ranges", "range") else thing) in read]
     explain.assumptions(
         explain.protects(shown.experiment.problem.unit),
         texts.batches(batch < n, batch, n),
         texts.composition("paper" if paper else "tight"),
-        texts.constants(DECLARED.get(type(problem), ("ranges",)), taken, missing_rule(problem.dataset), bought),
+        texts.constants(things, missing_rule(problem.dataset), bought, taken),
         texts.SCREEN,
+        problem.from_data,
     )

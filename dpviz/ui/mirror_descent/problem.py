@@ -68,14 +68,6 @@ class Choice:
         """The kind of problem."""
         return PROBLEMS[self.name]
 
-    def from_data(self, page: str) -> tuple[str, ...]:
-        """What of an upload was taken from the file itself instead of being declared, as its panel says."""
-        if not self.uploaded:
-            return ()
-        if self.name == "synthetic":
-            return category_upload.from_data(page)
-        return group_upload.from_data(page, loss_columns=self.name == "losses")
-
 
 def choose(panel: Panel, main: DeltaGenerator, lead: DeltaGenerator) -> Choice:
     """Choose the problem and its data; the panel for an upload is drawn in `main`.

@@ -56,7 +56,8 @@ def _certified(run: Run, trace: Trace) -> None:
         found = trace.last(label, CERTIFIED_GAP.name) if lane.private else np.empty(0)
         if len(found) and np.isfinite(found[0]):
             added = run.plans[label].resolved["certificate_width"]
-            st.success(texts.certified(label, float(found[0]), added), icon=":material/verified:")
+            rests_on = f" {explain.released(run.experiment, 1)}" if run.experiment.problem.from_data else ""
+            st.success(f"{texts.certified(label, float(found[0]), added)}{rests_on}", icon=":material/verified:")
 
 
 def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
@@ -80,17 +81,12 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
         if len(path) < 2 or path.shape[1] < 2:
             continue
         heading = f"Strategy of {title}"
-        privacy = (
-            explain.released(run.experiment.budget, run.experiment.problem.unit, 1)
-            if lane.private
-            else explain.REFERENCES
-        )
+        privacy = explain.released(run.experiment, 1) if lane.private else explain.REFERENCES
         caption = f"Share of every vertex in the average of one run; the heaviest are named. {label}. {privacy}"
         figure = outcome_figures.strategies(path, np.array(lane.iterations[: len(path)]), partial(problem.vertex, name))
         with column:
             alt = f"Stacked shares of the vertices of player {name} over the rounds"
-            status: charts.Status = "private" if lane.private else "not private"
-            charts.show(figure, panel.key(f"chart_strategy_{name}"), heading, alt, caption, status)
+            charts.show(figure, panel.key(f"chart_strategy_{name}"), heading, alt, caption, lane.privacy)
             _heaviest(problem, name, path[-1])
         shown.append((heading, figure, caption))
     return shown

@@ -179,8 +179,8 @@ def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) ->
             on_click="ignore",
             help="Rows drawn from what one run of the method released.",
         )
-        explain.private_badge()
-        private = explain.released(run.experiment.budget, run.experiment.problem.unit, 1)
+        explain.privacy_badge(run.plans[offer.arm.label].privacy)
+        private = explain.released(run.experiment, 1)
         st.caption(f"{offer.made.rows:,} rows of {offer.arm.label}. {worst}. {private} {_may_leave(run.experiment)}")
 
 
@@ -188,6 +188,8 @@ def _may_leave(experiment: Experiment) -> str:
     """Whether the table may be passed on, and what that rests on."""
     if experiment.problem.public:
         return "It may leave this page: the data are public."
+    if experiment.seed is None and experiment.problem.from_data:
+        return f"**It must not leave this page** unless these were known beforehand. {NOTICE}"
     if experiment.seed is None:
         return f"As far as the guarantee goes it may leave this page: nobody knows the seed of its noise. {NOTICE}"
     return (

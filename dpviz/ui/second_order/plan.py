@@ -1,6 +1,6 @@
 """The plan of the second-order methods: whether the budget can tell a minimum from a flat place."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 import streamlit as st
@@ -169,8 +169,8 @@ def size_note(shown: PlanView) -> str:
     )
 
 
-def assumptions(shown: PlanView, taken: Collection[str]) -> None:
-    """The box of assumptions for these settings; taken : what of an upload was taken from the data."""
+def assumptions(shown: PlanView) -> None:
+    """The box of assumptions for these settings."""
     private = guarantee.private(shown.plans).values()
     m, n = min(int(plan.rows[0]) for plan in private), next(iter(private)).facts.n
     problem = shown.experiment.problem
@@ -179,6 +179,7 @@ def assumptions(shown: PlanView, taken: Collection[str]) -> None:
         explain.protects(problem.unit),
         texts.batches(m, n),
         texts.COMPOSITION,
-        texts.constants(taken, missing),
+        texts.constants(missing),
         texts.SCREEN,
+        problem.from_data,
     )

@@ -77,10 +77,6 @@ class Data:
         """Whether the target is a number and not one of two classes."""
         return self.upload is not None and self.upload.facts().target is not None
 
-    def from_data(self, page: str) -> tuple[str, ...]:
-        """What of an upload was taken from the file itself instead of being declared, as its panel says."""
-        return tuple(data_panel.from_data(page)) if self.uploaded else ()
-
 
 def data(panel: Panel, main: DeltaGenerator, _lead: DeltaGenerator) -> Data:
     """Choose the data; the panel for an upload is drawn in `main`. None of the controls leads."""
@@ -149,6 +145,8 @@ def _gap(
         spend = gap.suggested_cost(budget) if cost is None else cost
         bought.offer_release(value, spend, partial(gap.released, problem, spend, seed, chosen.tables))
     bought.say_error()
+    if value is not None and (paid := bought.cost_of(value)) is not None:  # whatever the other control says now
+        cost = max(cost or 0.0, paid)
     counted = value is not None and cost is not None
     bought.warn(counted, "with the gap that was released, and its cost", value if counted else None)
     if bought.paid and counted:

@@ -121,9 +121,9 @@ def tests(panel: Panel, run: Run, trace: Trace, _: bool) -> Shown:
         options = {label: label for label in labels}
         chosen = panel.choice("tests_of", "Tests of", options, labels[0], "Whose steps are shown.")
     label = chosen if chosen in labels else labels[0]
-    private, analysis = trace.lanes[label].private, live.analysis(run, label)
-    released = explain.released(run.experiment.budget, run.experiment.problem.unit, run.experiment.replicates)
-    privacy, status = released if private else explain.REFERENCES, _status(private)
+    status, analysis = trace.lanes[label].privacy, live.analysis(run, label)
+    released = explain.released(run.experiment, run.experiment.replicates)
+    privacy = explain.REFERENCES if status == "not private" else released
     parts = (
         (NOISY_GRADIENT, analysis.gradient_tolerance, True, "Is the gradient small?"),
         (NOISY_CURVATURE, -analysis.curvature_tolerance, False, "Is the curvature not negative?"),
@@ -141,7 +141,7 @@ def tests(panel: Panel, run: Run, trace: Trace, _: bool) -> Shown:
             else:
                 st.subheader(heading, anchor=False)
                 st.info(_why_not(run, label), icon=":material/block:")
-    if private:
+    if status != "not private":
         shown += _spent(panel, run, trace, label, privacy)
     return shown
 
@@ -154,10 +154,6 @@ def _why_not(run: Run, label: str) -> str:
     if isinstance(method, PerturbedDescent) or (isinstance(method, Descent) and method.curvature == "never"):
         return texts.NEVER_ASKED
     return texts.NOT_NEEDED if isinstance(method, Descent) and not method.asks(facts) else texts.NOT_YET
-
-
-def _status(private: bool) -> charts.Status:
-    return "private" if private else "not private"
 
 
 def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Shown:
@@ -177,7 +173,7 @@ def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Sh
         return []
     caption = f"{label}: {words} {privacy}"
     alt = "Privacy spent after each step, stacked by purpose, and the ceiling"
-    charts.show(figure, panel.key("chart_purposes"), heading, alt, caption, "private")
+    charts.show(figure, panel.key("chart_purposes"), heading, alt, caption, plan.privacy)
     return [(heading, figure, caption)]
 
 

@@ -13,6 +13,7 @@ import streamlit as st
 from dpviz.datasets import CategoricalUpload, PreparedCategories, prepare_categories, suggest_categories
 from dpviz.datasets.categories import MAX_DOMAIN
 from dpviz.datasets.cells import class_label
+from dpviz.datasets.from_data import Mark
 from dpviz.datasets.limits import shown
 from dpviz.datasets.lists import OTHER, Bins, Declared
 from dpviz.errors import UserError
@@ -35,11 +36,6 @@ def uploaded(page: str) -> tuple[CategoricalUpload | None, Mapping[str, np.ndarr
     return file.uploaded(_prefix(page), CategoricalFile, _chosen)
 
 
-def from_data(page: str) -> tuple[str, ...]:
-    """See `file.from_data`."""
-    return file.from_data(_prefix(page))
-
-
 def _prefix(page: str) -> str:
     return f"{page}_categories"
 
@@ -50,8 +46,9 @@ def _chosen(upload: CategoricalFile) -> PreparedCategories:
     edited = _edited(upload, names, (), pd.Series([name in upload.used for name in names], dtype=bool))
     upload.used = {name for name, used in zip(names, edited["used"], strict=True) if used}
     help = "Lists for the columns in use that have none; if none is in use, for as many as fit."
-    file.fill_button(upload, "categories", _fill, (upload, upload.used), help)
+    file.fill_button(upload, _fill, (upload, upload.used), help)
     declared = _parsed(upload, [name for name in names if name in upload.used])
+    _mark(upload, declared)
     if declared:
         combinations = math.prod(_size(categories) for categories in declared.values())
         count = f"{combinations:,}" if combinations < 10**9 else f"about 10^{len(str(combinations)) - 1}"
@@ -70,8 +67,9 @@ def declare(upload: File, columns: Sequence[str]) -> dict[str, Declared]:
     """The declared categories of chosen columns, from a table to fill in. Raises UserError if one cannot be read."""
     _edited(upload, columns, tuple(columns))
     help = "The most frequent categories, or ranges, of columns that have no list yet."
-    file.fill_button(upload, "categories", _fill, (upload, set(columns)), help, name="fill_lists")
+    file.fill_button(upload, _fill, (upload, set(columns)), help, name="fill_lists")
     declared = _parsed(upload, columns)
+    _mark(upload, declared)
     _all_read(declared, columns)
     return declared
 
@@ -152,6 +150,16 @@ def _quoted(text: str) -> str:
     return '"{}"'.format(text.replace('"', '""')) if special else text
 
 
+def _mark(upload: File, declared: Mapping[str, Declared]) -> None:
+    """Marks the lists that have something of what was filled in."""
+    parts: dict[Mark, set[Hashable]] = {("categories", name): _parts(found) for name, found in declared.items()}
+    file.marks(upload, parts, {"categories": "categories"})
+
+
+def _parts(declared: Declared) -> set[Hashable]:
+    return set(declared.edges if isinstance(declared, Bins) else declared) - {OTHER}
+
+
 def _size(declared: Declared) -> int:
     """Categories of a column, "other" included."""
     listed = declared if not isinstance(declared, Bins) else declared.labels if declared.edges else ()
@@ -166,6 +174,7 @@ def _fill(upload: File, used: set[str]) -> None:
     for name in used & suggested.keys():
         if not upload.lists.get(name, "").strip():
             upload.lists[name] = categories_text(suggested[name])
+            upload.fill(("categories", name), _parts(suggested[name]))
 
 
 def _fitting(suggested: Mapping[str, Declared]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import os
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -19,6 +19,8 @@ from dpviz.datasets import (
     UploadedTable,
 )
 from dpviz.datasets.files import is_parquet
+from dpviz.datasets.from_data import Kind as Marked
+from dpviz.datasets.from_data import Mark
 from dpviz.datasets.limits import MAX_ROWS, MIN_COLUMNS
 from dpviz.datasets.reading import SEPARATORS
 from dpviz.datasets.upload import new_identity
@@ -26,7 +28,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.reader import Reader
 from dpviz.experiments.spreadsheets import as_text
 from dpviz.specification import Specification, sentences
-from dpviz.ui import visitors
+from dpviz.ui import explain, visitors
 from dpviz.ui.controls import in_place
 from dpviz.ui.markdown import sentence
 
@@ -82,8 +84,9 @@ class File:
     error: UserError | None = None
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # of columns, as declared so far
     lists: dict[str, str] = field(default_factory=dict)  # categories of columns, as typed so far
-    filled: set[str] = field(default_factory=set)  # what was taken from the data so far: "ranges", "categories"
-    taken: list[str] = field(default_factory=list)  # what the panel, as it is drawn now, says was taken from the data
+    # What was taken from the data so far: of each declaration the categories, groups, (group, share), or (end, value).
+    filled: dict[Mark, set[Any]] = field(default_factory=dict)
+    taken: list[Mark] = field(default_factory=list)  # of what the panel, as it is drawn now, declares
     edition: int = 0  # of the tables to fill in; a new one starts from what was declared
     starts: dict[str, pd.DataFrame] = field(default_factory=dict)  # of the tables to fill in, by key
     made: tuple[Hashable, Any] | None = None  # the choice that it was made for, and the result
@@ -110,6 +113,16 @@ class File:
         found: Made = self.counts[what]
         return found
 
+    def fill(self, mark: Mark, parts: Collection[Any]) -> None:
+        """Note what was taken from the data: taking it again, or more, makes none of it declared."""
+        self.filled.setdefault(mark, set()).update(parts)
+
+    def typed(self, name: str, rows: Hashable) -> Mapping[int, Mapping[str, Any]]:
+        """What was typed into a table to fill in since the last fill, by row and column."""
+        state: Mapping[str, Any] = st.session_state.get(self.key(name, rows)) or {}
+        edited: Mapping[int, Mapping[str, Any]] = state.get("edited_rows", {})
+        return edited
+
     def let_go(self) -> None:
         """Forget the rows, here and in runs of them: the file was removed. Widgets hold on to `self` until they end."""
         visitors.here().forget(self.identities.values())
@@ -121,9 +134,13 @@ class File:
         """What a column holds."""
         return next(column for column in self.columns if column.name == name)
 
+    def key(self, name: str, rows: Hashable) -> str:
+        """Of a table to fill in."""
+        return f"{self.page}_{name}_{self.serial}_{self.edition}_{hash(rows)}"
+
     def editor(self, name: str, rows: Hashable, start: Callable[[], pd.DataFrame], **options: Any) -> pd.DataFrame:
         """A table to fill in, as edited. It starts from `start()`, again after a fill and wherever it was hidden."""
-        key = f"{self.page}_{name}_{self.serial}_{self.edition}_{hash(rows)}"
+        key = self.key(name, rows)
         # What is edited is kept by the widget as changes to its start; so that changes only when the widget is new.
         if key not in self.starts or key not in st.session_state:
             self.starts[key] = start()
@@ -147,7 +164,8 @@ def uploaded(
     if file is not None:
         with in_place():
             prepared = make(file)
-            return prepared.specification, {prepared.specification.identity: prepared.table}
+            specification = prepared.specification.replaced(from_data=tuple(file.taken))
+            return specification, {specification.identity: prepared.table}
     return None, {}
 
 
@@ -188,12 +206,6 @@ def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
         return None
     upload.taken.clear()
     return upload
-
-
-def from_data(page: str) -> tuple[str, ...]:
-    """What was taken from the file itself instead of being declared, as the panel has just said: "ranges", "groups"."""
-    upload: File | None = st.session_state.get(f"{page}_upload")
-    return () if upload is None else tuple(upload.taken)
 
 
 def known_as(page: str) -> Hashable:
@@ -263,33 +275,49 @@ def ready(rows: int, dropped: int, contents: str) -> None:
     st.success(f"Ready: {rows:,} rows{left_out}, {contents}.", icon=":material/check:")
 
 
-def taken_from_data(upload: File, *what: str) -> None:
-    """Marks declarations that were taken from the file itself."""
-    upload.taken.extend(what)
-    st.badge(f"{' and '.join(what)} taken from the data: not private", icon=":material/visibility:", color="orange")
+def marks(upload: File, declared: Mapping[Mark, Collection[Any]], what: Mapping[Marked, str]) -> None:
+    """Marks those declarations of which a part still is what was taken from the file itself, for all that follows.
+
+    declared : the parts of every declaration, as `File.filled` has them. what : each kind in a word.
+    """
+    found = [mark for mark, parts in declared.items() if not set(upload.filled.get(mark, ())).isdisjoint(parts)]
+    upload.taken.extend(found)
+    kinds = [word for kind, word in what.items() if any(mark[0] == kind for mark in found)]
+    if not kinds:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        explain.taken_badge(" and ".join(kinds))
+        key = f"{upload.page}_upload_knew_{'_'.join(kinds)}"
+        st.button(explain.KNEW, key=key, on_click=_declared, args=(upload, found), help=explain.KNEW_HELP)
 
 
-def fill_button(
-    file: File, what: str, fill: Callable[..., None], args: tuple[Any, ...], help: str, name: str = "fill"
-) -> None:
-    """A button that declares from the file itself what should be declared from elsewhere, and the mark that it leaves.
+def ends(low: float, high: float) -> set[tuple[str, float]]:
+    """A range, as `File.filled` has it."""
+    return {("lowest", low), ("highest", high)}
 
-    what : that is taken from the data then. fill(*args) : does it; for callbacks.
+
+def _declared(upload: File, known: Sequence[Mark]) -> None:
+    """Its owner says that these were known beforehand; for callbacks."""
+    for mark in known:
+        upload.filled.pop(mark, None)
+
+
+def fill_button(file: File, fill: Callable[..., None], args: tuple[Any, ...], help: str, name: str = "fill") -> None:
+    """A button that declares from the file itself what should be declared from elsewhere.
+
+    fill(*args) : does it, and tells `File.fill` what it has taken; for callbacks.
     """
     st.button(
         FILL,
         key=f"{file.page}_upload_{name}",
         on_click=_filled,
-        args=(file, what, fill, args),
+        args=(file, fill, args),
         help=f"{help} They reveal something that no budget accounts for.",
     )
-    if what in file.filled:
-        taken_from_data(file, what)
 
 
-def _filled(file: File, what: str, fill: Callable[..., None], args: tuple[Any, ...]) -> None:
+def _filled(file: File, fill: Callable[..., None], args: tuple[Any, ...]) -> None:
     fill(*args)
-    file.filled.add(what)
     file.edition += 1
 
 

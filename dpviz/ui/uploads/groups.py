@@ -6,6 +6,7 @@ import numpy as np
 import streamlit as st
 
 from dpviz.datasets import GroupedUpload, Prepared, likely_group, prepare_groups, suggested_bounds
+from dpviz.datasets.from_data import Mark
 from dpviz.datasets.groups_base import MAX_GROUPS
 from dpviz.datasets.limits import shown
 from dpviz.datasets.lists import OTHER
@@ -15,6 +16,8 @@ from dpviz.ui.markdown import plain
 from dpviz.ui.uploads import file, shares, table
 from dpviz.ui.uploads.shares import GroupedFile, Shares
 
+_RANGE: Mark = ("bounds", "losses")  # one for all columns
+
 
 def uploaded(page: str, loss_columns: bool = False) -> tuple[GroupedUpload | None, Mapping[str, np.ndarray]]:
     """The panel for a user's file with groups; the data set and its table, or None as long as something is missing.
@@ -22,11 +25,6 @@ def uploaded(page: str, loss_columns: bool = False) -> tuple[GroupedUpload | Non
     loss_columns : every chosen column holds the loss of one strategy, all within one declared range; no target.
     """
     return file.uploaded(_prefix(page, loss_columns), GroupedFile, _losses if loss_columns else _learning)
-
-
-def from_data(page: str, loss_columns: bool = False) -> tuple[str, ...]:
-    """See `file.from_data`."""
-    return file.from_data(_prefix(page, loss_columns))
 
 
 def _prefix(page: str, loss_columns: bool) -> str:
@@ -121,9 +119,8 @@ def _loss_range(upload: GroupedFile, losses: Sequence[str]) -> tuple[float, floa
                 help="Declare what you know, not what you see.",
             )
         )
-    file.fill_button(
-        upload, "range", _fill_losses, (upload, list(losses)), "Smallest and largest loss, rounded outwards."
-    )
+    file.fill_button(upload, _fill_losses, (upload, list(losses)), "Smallest and largest loss, rounded outwards.")
+    file.marks(upload, {_RANGE: file.ends(*declared)}, {"bounds": "range"})
     low, high = declared
     if not low < high:
         raise UserError("The lowest loss must be below the highest.", title="The losses need a range")
@@ -133,5 +130,7 @@ def _loss_range(upload: GroupedFile, losses: Sequence[str]) -> tuple[float, floa
 def _fill_losses(upload: GroupedFile, losses: Sequence[str]) -> None:
     found = suggested_bounds(upload.frame, losses).values()
     if found:
-        st.session_state[f"{upload.page}_upload_lowest"] = min(low for low, _ in found)
-        st.session_state[f"{upload.page}_upload_highest"] = max(high for _, high in found)
+        ends = min(low for low, _ in found), max(high for _, high in found)
+        for name, end in zip(("lowest", "highest"), ends, strict=True):
+            st.session_state[f"{upload.page}_upload_{name}"] = end
+        upload.fill(_RANGE, file.ends(*ends))

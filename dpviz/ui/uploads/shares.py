@@ -1,7 +1,7 @@
 """The groups of a user's file and their shares of all rows: declared, bought with a part of the budget, or proposed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.datasets import target_classes
+from dpviz.datasets.from_data import Mark
 from dpviz.datasets.groups import group_positions
 from dpviz.datasets.groups_base import MAX_GROUPS, MIN_SHARE
 from dpviz.datasets.limits import shown
@@ -17,7 +18,7 @@ from dpviz.datasets.lists import OTHER
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
 from dpviz.problems import group_shares as bought_shares
-from dpviz.ui.uploads.file import File, taken_from_data
+from dpviz.ui.uploads.file import File, marks
 
 DECLARED, BOUGHT = "declared", "bought"
 SOURCES = {DECLARED: "Declared", BOUGHT: "Bought with a part of the budget"}
@@ -49,7 +50,6 @@ class GroupedFile(File):
     """A file, with the groups declared so far: by column, names and shares as typed (NaN: none)."""
 
     groups: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
-    proposed: set[str] = field(default_factory=set)  # columns whose groups were taken from the data
 
     @property
     def bought(self) -> list[Release]:
@@ -97,8 +97,10 @@ def declare(file: GroupedFile, group: str) -> Shares:
         help="The most frequent groups of the column. Which ones occur, and how often, is something that no budget "
         "accounts for.",
     )
-    if group in file.proposed:
-        taken_from_data(file, *taken)
+    parts: dict[Mark, Collection[object]] = {("groups", group): {name for name, _ in rows}}
+    if source == DECLARED:
+        parts["shares", group] = rows
+    marks(file, parts, {"groups": "groups", "shares": "shares"})
     names = _names(group, [name for name, _ in rows])
     if source == BOUGHT:
         return _bought(file, group, names)
@@ -225,6 +227,7 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
     """List the most frequent groups of a column, and "other"; shares that were declared stay."""
     names = [*(name for name in target_classes(file.frame[group], MAX_GROUPS - 1) if name != OTHER), OTHER]
     given = {name: share for name, share in file.groups.get(group, []) if not math.isnan(share)}
+    lacking: dict[str, float] = {}
     if with_shares:
         counts = np.bincount(group_positions(file.frame[group], names), minlength=len(names)).astype(float)
         lacking = {name: count for name, count in zip(names, counts, strict=True) if count and name not in given}
@@ -232,6 +235,9 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
         if lacking and rest >= MIN_SHARE * len(lacking):
             found = bought_shares.as_shares(np.array(list(lacking.values())), MIN_SHARE / rest)
             given |= {name: max(rest * share, MIN_SHARE) for name, share in zip(lacking, found, strict=True)}
+        else:
+            lacking = {}
     file.groups[group] = [(name, given.get(name, math.nan)) for name in names]
-    file.proposed.add(group)
+    file.fill(("groups", group), {*names} - {OTHER})
+    file.fill(("shares", group), {(name, given[name]) for name in lacking})
     file.edition += 1

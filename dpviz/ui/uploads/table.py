@@ -71,11 +71,6 @@ def uploaded(page: str) -> tuple[UploadedTable | None, Mapping[str, np.ndarray]]
     return file.uploaded(page, File, choose)
 
 
-def from_data(page: str) -> tuple[str, ...]:
-    """See `file.from_data`."""
-    return file.from_data(page)
-
-
 def choose(upload: File, user: str | None = None) -> Prepared[Any]:
     """Target, features, ranges, categories and missing values: the table that they make. Raises UserError.
 
@@ -280,11 +275,18 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
         alt="Lowest and highest value that you declare for each feature",
     )
     upload.bounds |= {name: (float(edited.at[name, "lowest"]), float(edited.at[name, "highest"])) for name in features}
-    file.fill_button(
-        upload, "ranges", _fill, (upload, list(features)), "Minimum and maximum of each column, rounded outwards."
-    )
-    return {name: upload.bounds[name] for name in features}
+    help = "Minimum and maximum of each column, rounded outwards."
+    file.fill_button(upload, _fill, (upload, list(features)), help)
+    for row, ends in upload.typed("ranges", tuple(features)).items():  # the number that was there may be typed, too
+        filled = upload.filled.get(("bounds", features[row]), set())
+        filled -= {part for part in filled if part[0] in ends}
+    bounds = {name: upload.bounds[name] for name in features}
+    file.marks(upload, {("bounds", name): file.ends(*found) for name, found in bounds.items()}, {"bounds": "ranges"})
+    return bounds
 
 
 def _fill(upload: File, features: Sequence[str]) -> None:
-    upload.bounds |= suggested_bounds(upload.frame, features)
+    found = suggested_bounds(upload.frame, features)
+    upload.bounds |= found
+    for name, bounds in found.items():
+        upload.fill(("bounds", name), file.ends(*bounds))

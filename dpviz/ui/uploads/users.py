@@ -17,11 +17,6 @@ def uploaded(page: str) -> tuple[UploadedTable | None, Mapping[str, np.ndarray]]
     return file.uploaded(_prefix(page), File, _chosen)
 
 
-def from_data(page: str) -> tuple[str, ...]:
-    """See `file.from_data`."""
-    return file.from_data(_prefix(page))
-
-
 def _prefix(page: str) -> str:
     return f"{page}_users"
 

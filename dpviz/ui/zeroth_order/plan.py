@@ -1,7 +1,5 @@
 """The plan of the zeroth-order methods: noise along an epoch, what the bound promises, and which method is advised."""
 
-from collections.abc import Collection
-
 import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
@@ -165,14 +163,15 @@ def size_note(shown: PlanView) -> str:
     return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{far}"
 
 
-def assumptions(shown: PlanView, taken: Collection[str]) -> None:
-    """The box of assumptions for these settings; taken : what of an upload was taken from the data."""
+def assumptions(shown: PlanView) -> None:
+    """The box of assumptions for these settings."""
     found: Outlook = shown.theory
     problem = shown.experiment.problem
     explain.assumptions(
         explain.protects(problem.unit),
         texts.BATCHES,
         texts.COMPOSITION,
-        texts.constants(found.facts.exact, taken, missing_rule(problem.dataset)),
+        texts.constants(found.facts.exact, missing_rule(problem.dataset)),
         texts.SCREEN,
+        problem.from_data,
     )

@@ -59,10 +59,6 @@ class Function:
         """Whether the data are the visitor's own file."""
         return self.source == data_panel.UPLOAD
 
-    def from_data(self, page: str) -> tuple[str, ...]:
-        """What of an upload was taken from the file itself instead of being declared, as its panel says."""
-        return tuple(data_panel.from_data(page)) if self.uploaded else ()
-
 
 def data(panel: Panel, main: DeltaGenerator, _lead: DeltaGenerator) -> Function:
     """Choose the function or its data; the panel for an upload is drawn in `main`. None of the controls leads."""

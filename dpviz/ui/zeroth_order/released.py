@@ -57,7 +57,7 @@ def meaning(problem: TableModel) -> str:
     facts = problem.data.facts()
     divisor = math.sqrt(problem.features) if problem.divisor is None else problem.divisor
     inputs = (
-        "A row's inputs are its values, each scaled from its declared range to [-1, 1]"
+        "A row's inputs are its values, each scaled from its range to [-1, 1]"
         f"{', a category being 1 in its rows and -1 elsewhere' * bool(facts.blocks)}"
         f"{', and the constant 1' * problem.intercept}, all divided by {short(divisor, 6)}"
         f"{', and shortened to length 1 if they are longer' * (divisor < math.sqrt(problem.features))}."

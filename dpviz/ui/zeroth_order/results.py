@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from dpviz.experiments.plan import worst
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import figures, texts
 from dpviz.numbers import short
@@ -40,9 +41,10 @@ def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
     if not figure.data:
         return []
     heading, experiment = "How much of it was noise?", run.experiment
-    caption = f"{texts.NORMS} {explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)}"
+    caption = f"{texts.NORMS} {explain.released(experiment, experiment.replicates)}"
     alt = "Length of the noisy gradients of every method, and of their noise alone"
-    charts.show(figure, panel.key("chart_norms"), heading, alt, caption, "private")
+    status = worst(plan.privacy for plan in run.plans.values() if plan.private)
+    charts.show(figure, panel.key("chart_norms"), heading, alt, caption, status)
     return [(heading, figure, caption)]
 
 

@@ -135,12 +135,11 @@ def test_words_about_the_plan() -> None:
     assert "block of 78 of n = 5,000 rows" in texts.batches(True, 78, 5000)
     assert "Corollary 3.21" in texts.composition("paper") and "bounded range" in texts.composition("tight")
     assert texts.constants().startswith("Declared: n, the ranges of the columns. What lies outside is clipped")
-    grouped = texts.constants(("ranges", "groups", "shares"), ("groups",), "fill")
+    grouped = texts.constants(("ranges", "groups", "shares"), "fill", taken=("groups",))
     assert "Declared: n, the ranges of the columns, the groups' shares." in grouped and "reweight" in grouped
-    assert "Taken from the data, **not private**, and paid for by no budget: the groups." in grouped
     assert "counts as the middle of its range" in grouped
-    listed = texts.constants(("categories",), ("categories",))
-    assert listed.startswith("Declared: n. Taken from the data") and "becomes “other”" in listed
+    listed = texts.constants(("categories",), taken=("categories",))
+    assert listed.startswith("Declared: n. What lies outside becomes “other”")
     assert "n depends on the data" in texts.constants(missing="drop")
 
 

@@ -26,9 +26,6 @@ class Bowl:
     leads: bool = False
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
 
-    def from_data(self, _page: str) -> tuple[str, ...]:
-        return ()
-
 
 def choose(panel: Panel, _main: DeltaGenerator, _lead: DeltaGenerator) -> Bowl:
     names = [control.name for control in Quadratic.controls()]

@@ -1,0 +1,297 @@
+"""Facts that were read from the data make nothing private: over everything that an upload may take from its file, and
+L, in every family; in plans, traces, sweeps, comparisons and files."""
+
+import csv
+import importlib
+import io
+import json
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from dpviz import families
+from dpviz.datasets import (
+    CategoricalUpload,
+    CovertypeUpload,
+    GroupedUpload,
+    Prepared,
+    Upload,
+    UploadedTable,
+    UserUpload,
+    prepare,
+    prepare_categories,
+    prepare_groups,
+    prepare_users,
+)
+from dpviz.datasets.from_data import Mark, in_words
+from dpviz.errors import UserError
+from dpviz.experiments import comparison, publishing
+from dpviz.experiments.comparison import Side
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.export import NOT_PRIVATE, sweep_to_csv, to_csv, to_notebook, to_script
+from dpviz.experiments.increments import Sender, extend
+from dpviz.experiments.pins import Pin
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.results import final_table
+from dpviz.experiments.summary import summary
+from dpviz.experiments.sweep import Sweep
+from dpviz.experiments.trace import Trace
+from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.black_box import CappedRegression
+from dpviz.problems.direct_tuning import HuberRegression as TunedRegression
+from dpviz.problems.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.model_tuning import KernelMachine
+from dpviz.problems.nonconvex import LogisticTukey
+from dpviz.problems.regression import LeastSquares
+from dpviz.specification import registered
+
+families.load_all()
+Tables = Mapping[str, np.ndarray]
+IF = "if these were known beforehand: "
+
+
+def frame(rows: int = 240) -> pd.DataFrame:
+    generator = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "age": generator.integers(18, 90, rows),
+            "income": generator.normal(3000, 800, rows).round(),
+            "area": generator.choice(["city", "town", "country"], rows),
+            "who": np.arange(rows) // 2,
+            "sick": generator.choice(["no", "yes"], rows),
+        }
+    )
+
+
+def uploads() -> list[tuple[Upload, np.ndarray]]:
+    """One of every kind, with its array."""
+    bounds, area = {"age": (0.0, 120.0), "income": (0.0, 9000.0)}, {"area": ("city", "town")}
+    chosen = (frame(), "sick", "yes", ["age", "income"], bounds)
+    made: list[Prepared[Any]] = [
+        prepare(*chosen, categories=area),
+        prepare(frame(), "income", None, ["age"], bounds, target_range=(0.0, 9000.0)),
+        prepare_users(frame(), "who", "sick", "yes", ["age", "income"], bounds),
+        prepare_groups(frame(), "sick", "yes", "area", ["age", "income"], bounds, ["city", "town"], [0.3, 0.3]),
+        prepare_groups(frame(), None, None, "area", ["age", "income"], bounds, ["city", "town"], [0.3, 0.3]),
+        prepare_categories(frame(), {**area, "sick": ("yes", "no")}),
+    ]
+    return [(one.specification, one.table) for one in made]
+
+
+def marks_of(upload: Upload) -> list[Mark]:
+    """All that a panel may take from the file."""
+    found: list[Mark] = [("bounds", name) for name in getattr(upload, "names", ())]
+    found += [("categories", name) for name, _ in [*getattr(upload, "categories", ()), *getattr(upload, "columns", ())]]
+    if isinstance(upload, GroupedUpload):
+        found += [("groups", upload.group), ("shares", upload.group)]
+    if getattr(upload, "target_range", None) is not None:
+        found.append(("bounds", str(getattr(upload, "target", ""))))
+    return found
+
+
+UPLOADS = uploads()
+KINDS = [kind for kind in registered(ProblemSpecification) if "data" in kind.model_fields]
+
+
+def on(kind: type[ProblemSpecification], upload: Upload) -> ProblemSpecification | None:
+    try:
+        return kind(data=upload)  # type: ignore[call-arg]
+    except (ValidationError, UserError):
+        return None
+
+
+# ---------------------------------------------------------------------------------------------------- the facts say it
+
+
+def test_every_problem_hands_on_what_was_read_from_its_table() -> None:
+    """Each kind of problem on each kind of upload that it takes, for each thing that a panel may read from the file."""
+    asked = set()
+    for kind in KINDS:
+        for upload, _ in UPLOADS:
+            if (plain := on(kind, upload)) is None:
+                continue
+            assert plain.facts().from_data == () and plain.facts().condition == ""
+            for mark in marks_of(upload):
+                marked = on(kind, upload.replaced(from_data=(mark,)))
+                assert marked is not None
+                (words,) = marked.facts().from_data
+                assert words == in_words([mark])[0] and mark[1] in words and marked.from_data == (words,)
+                assert marked.facts().condition == f" {IF}{words}"
+                asked.add((kind, mark[0]))
+    assert {mark for _, mark in asked} == {"bounds", "categories", "groups", "shares"}
+    uploadable = {kind for kind in KINDS if not kind.kind.endswith(("matrix_game", "lagrangian"))}
+    generated = {kind for kind in uploadable if not any(kind == other for other, _ in asked)}
+    assert all("LatentGame" in str(kind.model_fields["data"].annotation) for kind in generated)
+
+
+def test_rows_that_were_left_out_for_what_is_in_them_make_their_number_known_beforehand_or_nothing_private() -> None:
+    for upload, _ in UPLOADS:
+        if "missing" in type(upload).model_fields:
+            assert upload.replaced(missing="drop").read_from_rows == ("the number of rows",)
+    assert CovertypeUpload(identity="0" * 32, n=100).read_from_rows == ("the number of rows",)
+
+
+def test_an_estimated_smoothness_is_read_from_the_data_and_a_declared_or_bought_one_is_not() -> None:
+    for kind in (LogisticRegression, LeastSquares):
+        estimated = kind(smoothness=0.5, smoothness_source="estimated")
+        assert estimated.facts().from_data == ("the smoothness L",)
+        assert kind(smoothness=0.5, smoothness_source="declared").facts().from_data == ()
+        bought = kind(smoothness=0.5, smoothness_source="released", smoothness_cost=0.1).facts()
+        assert bought.from_data == () and bought.released
+
+
+def test_marks_stay_with_the_settings_and_settings_without_any_still_load() -> None:
+    for upload, _ in UPLOADS:
+        marked = upload.replaced(from_data=tuple(marks_of(upload)))
+        assert type(upload).from_json(marked.to_json()) == marked != upload
+        assert marked.content_hash() != upload.content_hash() and eval(marked.to_python(), {**globals()}) == marked
+        old = {name: value for name, value in json.loads(upload.to_json()).items() if name != "from_data"}
+        assert type(upload).from_json(json.dumps(old)) == upload
+
+
+def test_a_column_is_named_without_what_could_be_taken_for_more_than_a_name() -> None:
+    name = 'a"""\n\\**b** <script>$x$ [l](u) #' + "c" * 60
+    (words,) = in_words([("bounds", name)])
+    assert not set(words) & set('"\\*<>$[]()#\n') and len(words) < 60
+    several = in_words([("bounds", str(place)) for place in range(9)])
+    assert several == ("the ranges of “0”, “1”, “2” and 6 more",)
+
+
+# ------------------------------------------------------------------------------------------------- and all that follows
+
+
+def worlds() -> Iterator[tuple[str, ProblemSpecification, Budget, Tables]]:
+    """A problem of every kind of upload in every family, with all that can be read from the file marked as such."""
+    table, number, users, groups, losses, categories = (
+        (upload.replaced(from_data=tuple(marks_of(upload))), {upload.identity: array}) for upload, array in UPLOADS
+    )
+    pure, gaussian = PureDP(epsilon=2.0), GaussianDP(mu=1.0)
+    declared = UPLOADS[0]
+    estimated = {"smoothness": 0.5, "smoothness_source": "estimated"}
+    yield "accelerated", LogisticRegression(data=table[0]), pure, table[1]
+    yield "accelerated", LogisticRegression(data=declared[0], **estimated), pure, table[1]
+    yield "accelerated", LeastSquares(data=number[0]), pure, number[1]
+    yield "second_order", LogisticTukey(data=table[0]), gaussian, table[1]
+    yield "zeroth_order", CappedRegression(data=table[0]), gaussian, table[1]
+    yield "mirror_descent", GroupLoss(data=groups[0]), pure, groups[1]
+    yield "mirror_descent", LossMatrix(data=losses[0]), pure, losses[1]
+    yield "mirror_descent", MarginalQueries(data=categories[0]), pure, categories[1]
+    yield "bayesian_optimization", TunedRegression(data=users[0]), gaussian, users[1]
+    yield "bayesian_optimization", KernelMachine(data=users[0], model="ridge"), gaussian, users[1]
+
+
+WORLDS = list(worlds())
+
+
+def presets(family: str) -> ModuleType:
+    return importlib.import_module(f"dpviz.families.{family}.presets")
+
+
+def planned(family: str, problem: ProblemSpecification, budget: Budget) -> Experiment:
+    """All methods of a family that have a plan, in few steps, and its references."""
+    found = presets(family)
+    short = {"iterations": 4, "rounds": 4, "epochs": 2, "epoch_length": 4}
+    arms = found.arms(list(found.METHODS), references=True, **short)
+    experiment = Experiment(problem=problem, arms=arms[:16], budget=budget, replicates=2, seed=1)
+    return experiment.planned().ready()
+
+
+@pytest.mark.parametrize(("family", "problem", "budget", "tables"), WORLDS)
+def test_every_plan_of_such_facts_says_on_what_its_guarantee_rests(
+    family: str, problem: ProblemSpecification, budget: Budget, tables: Tables
+) -> None:
+    experiment = planned(family, problem, budget)
+    condition = f" {IF}{'; '.join(problem.from_data)}"
+    assert problem.from_data and experiment.guarantee == budget.describe() + condition
+    private = {label: plan for label, plan in experiment.plans().items() if plan.private}
+    assert private
+    for label, plan in experiment.plans().items():
+        assert plan.privacy == ("private if known beforehand" if label in private else "not private")
+        assert plan.guarantee == plan.budget.describe() + condition
+    for sentence in publishing.sentences(publishing.costs(private, private, budget, 2, 1e-6)):
+        assert sentence.endswith(condition)
+    for text in (to_script(experiment), to_notebook(experiment)):
+        assert f"{problem.unit}{condition}" in text
+    compile(to_script(experiment), "script.py", "exec")
+    assert Experiment.from_json(experiment.to_json()).guarantee == experiment.guarantee
+    assert Pin("p", experiment).travels == problem.public
+
+
+def ran(family: str, problem: ProblemSpecification, budget: Budget, tables: Tables) -> tuple[Experiment, Trace]:
+    """Two methods of a family and a reference, run."""
+    whole = planned(family, problem, budget)
+    plans = whole.plans()
+    private = sorted((arm for arm in whole.arms if plans[arm.label].private), key=lambda arm: _seconds(whole, arm))
+    experiment = whole.replaced(arms=(*private[:2], *[arm for arm in whole.arms if arm.reference][:1]))
+    return experiment, experiment.run(tables)
+
+
+def _seconds(experiment: Experiment, arm: Arm) -> float:
+    plans: dict[str, Plan] = {arm.label: experiment.plans()[arm.label]}
+    return experiment.estimated_seconds(plans)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "problem", "budget", "tables"), WORLDS)
+def test_nothing_of_such_a_run_is_called_private(
+    family: str, problem: ProblemSpecification, budget: Budget, tables: Tables
+) -> None:
+    experiment, trace = ran(family, problem, budget, tables)
+    plans, visible = experiment.plans(), trace.visible(False)
+    assert visible.lanes and {lane.privacy for lane in visible.lanes.values()} == {"private if known beforehand"}
+    assert not visible.to_frame()["released"].any() and bool(visible.metrics) == (family != "mirror_descent")
+    assert all(trace.status_of(metric) == "not private" for metric in trace.metrics.values() if not metric.released)
+    text = to_csv(visible, experiment, plans)
+    table = pd.read_csv(io.StringIO(text), comment="#", quoting=csv.QUOTE_NONNUMERIC)
+    assert all(name.endswith(NOT_PRIVATE) for name in [*table][3:]) and len([*table]) > 4
+    head = [line for line in text.splitlines() if line.startswith("#")]
+    claims = [line for line in head if "epsilon = " in line or "guarantee" in line or "publishing" in line]
+    assert len(claims) >= 3 and all(IF + problem.from_data[0] in line for line in claims)
+    assert any("read from the data, and paid for by no budget" in line for line in head)
+    kept = summary(visible)
+    side = Side("one", experiment, plans, kept)
+    for metric in kept.metrics:
+        ends = comparison.ends([side], metric, every=True)
+        assert set(ends["status"]) == {"private if known beforehand"} and ends["budget"].str.contains(IF).all()
+        assert not any(curve.released for curve in comparison.curves([side], metric, "steps", every=True))
+    arrived = Trace({})
+    extend(arrived, *Sender().increment(trace, last=True))
+    assert [lane.privacy for lane in arrived.lanes.values()] == [lane.privacy for lane in trace.lanes.values()]
+    assert "seconds" in final_table(trace, plans) and "seconds" not in final_table(visible, plans)
+
+
+@pytest.mark.slow
+def test_nothing_of_a_sweep_over_such_runs_is_called_private() -> None:
+    family, problem, budget, tables = WORLDS[0]
+    experiment, _ = ran(family, problem, budget, tables)
+    sweep = Sweep(experiment=experiment, fields=("budget.epsilon",), values=(1.0, 2.0), metric="distance")
+    *_, step = sweep.stream(tables)
+    result = step.result.visible(False)
+    assert result.curves and not result.to_frame()["released"].any()
+    text = sweep_to_csv(result, sweep)
+    assert "distance_nonprivate" in text and any(
+        line.startswith("#") and problem.from_data[0] in line and "read from the data" in line
+        for line in text.splitlines()
+    )
+
+
+def test_the_same_run_with_everything_declared_is_private() -> None:
+    """What the tests above would say of any run would be worth nothing."""
+    upload, array = UPLOADS[0]
+    experiment, trace = ran(
+        "accelerated", LogisticRegression(data=upload), PureDP(epsilon=2.0), {upload.identity: array}
+    )
+    visible = trace.visible(False)
+    assert visible.to_frame()["released"].all() and experiment.guarantee == "ε = 2"
+    text = to_csv(visible, experiment, experiment.plans())
+    table = pd.read_csv(io.StringIO(text), comment="#", quoting=csv.QUOTE_NONNUMERIC)
+    assert "distance" in table and "beforehand" not in text and not any(name.endswith(NOT_PRIVATE) for name in table)
+    assert isinstance(upload, UploadedTable) and not isinstance(upload, UserUpload | CategoricalUpload)

@@ -1,0 +1,159 @@
+"""What a visitor takes from the own file instead of declaring it: every place of the page that speaks of privacy says
+on what that then rests, until it is declared, or said to have been known beforehand."""
+
+import csv
+import io
+import re
+from collections.abc import Callable
+
+import pandas as pd
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from tests.pages.reading import Load, run, text, words
+from tests.pages.test_accelerated import upload as accelerated_upload
+from tests.pages.test_mirror_uploads import KINDS, TABLES, people
+from tests.pages.test_mirror_uploads import upload as mirror_upload
+from tests.pages.test_nothing_but_releases import PREFIX, RANGES, edit
+
+Files = dict[str, Callable[[], bytes]]
+IF = "if these were known beforehand: "
+READ = {
+    **dict.fromkeys(PREFIX, ("the ranges of “age” and “income”",)),
+    "groups": ("the ranges of “age” and “income”", "the groups in “region”", "the shares of the groups in “region”"),
+    "losses": ("the range of “losses”", "the groups in “region”", "the shares of the groups in “region”"),
+    "synthetic": ("the categories of “area”, “owned”, “age” and 1 more",),
+}
+# Claims that hold on no condition, in words as the pages have them.
+UNCONDITIONAL = re.compile(
+    r"\b(Private at|Each run is private|are private at) |:green-badge\[:material/lock|As far as the guarantee"
+)
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> Files:
+    """What the download buttons of the page would deliver, by key; filled at every rerun."""
+    found: Files = {}
+
+    def keep(label: str, data: Callable[[], bytes], *, key: str, **_: object) -> None:
+        found[key] = data
+
+    monkeypatch.setattr(st, "download_button", keep)
+    return found
+
+
+def opened(load: Load, problem: str) -> tuple[AppTest, str]:
+    """The page of an upload with nothing declared yet, and the prefix of the panel's keys."""
+    if problem in KINDS:
+        return mirror_upload(load, problem, TABLES[problem]()), f"mirror_{KINDS[problem]}"
+    prefix = PREFIX[problem]
+    few = {f"{prefix}_data": "Your own file", f"{prefix}_iterations": "4", f"{prefix}_replicates": "2"}
+    app = load(problem, **few)
+    app.file_uploader[0].upload(
+        "mine.csv", pd.read_csv(io.BytesIO(people())).drop(columns="region").to_csv(index=False).encode(), "text/csv"
+    )
+    return app.run(), f"{prefix}_users" if prefix == "tuning" else prefix
+
+
+def filled(load: Load, problem: str) -> tuple[AppTest, str]:
+    """With everything taken from the file."""
+    app, panel = opened(load, problem)
+    for name in ("fill", *["propose"] * (problem in ("groups", "losses"))):
+        app.button(key=f"{panel}_upload_{name}").click().run()
+    assert not app.exception and not app.error
+    return app, panel
+
+
+def badges(app: AppTest) -> set[str]:
+    """The badges of what stands below the panel of the file."""
+    return set(re.findall(r":(?:green|orange)-badge\[(?::material/\w+: )?([^\]]+)\]", text(app)))
+
+
+@pytest.mark.parametrize("problem", READ)
+def test_all_that_a_page_says_of_privacy_rests_on_what_was_read_from_the_file(
+    load: Load, files: Files, problem: str
+) -> None:
+    prefix = PREFIX.get(problem, "mirror")
+    app, _ = filled(load, problem)
+    condition = f"{IF}{'; '.join(READ[problem])}"
+    assert re.search(rf"Guarantee of (each|the) method: [^:]* {re.escape(condition)};", words(app).replace("\\", ""))
+    app = run(app, press=f"{prefix}_run", job=f"{prefix}_job")
+    said = words(app).replace("\\", "")
+    assert not UNCONDITIONAL.search(said), UNCONDITIONAL.search(said)
+    assert said.count(IF) >= 4, "the guarantee, its cards, what one run releases, the table of numbers"
+    assert "private if known beforehand" in badges(app) and "private" not in badges(app)
+    assert "no budget pays for: " + "; ".join(READ[problem]) in said, "the box of assumptions"
+    for name, made in files.items():
+        content = made().decode()
+        if name.endswith(("_script", "_notebook")):
+            assert condition in content.encode().decode("unicode_escape", "ignore") or condition in content, name
+        if name.endswith("_settings"):
+            assert '"from_data"' in content
+        if name.endswith("_model_csv"):
+            assert condition in content, name
+    taken = files[f"{prefix}_csv"]().decode()
+    frame = pd.read_csv(io.StringIO(taken), comment="#", quoting=csv.QUOTE_NONNUMERIC)
+    assert condition in taken and all(column.endswith("_nonprivate") for column in [*frame][3:])
+
+    for _ in range(2):  # one statement for each kind
+        for button in [button for button in app.button if "_upload_knew_" in str(button.key)]:
+            button.click().run()
+    assert not app.exception and "taken from the data" not in text(app)
+    app = run(app, press=f"{prefix}_run", job=f"{prefix}_job")
+    assert IF not in words(app) and "private if known beforehand" not in badges(app)
+    assert "known beforehand" not in files[f"{prefix}_csv"]().decode()
+
+
+def test_what_is_typed_is_declared_and_the_rest_is_not(load: Load) -> None:
+    app, _ = filled(load, "accelerated")
+    first = dict([next(iter(RANGES.items()))])
+    edit(app, "ranges", {"edited_rows": first})
+    assert f"{IF}the range of “income”" in words(app).replace("\\", "")
+    edit(app, "ranges", {"edited_rows": first | {1: {"lowest": -5.0}}})
+    assert f"{IF}the range of “income”" in words(app).replace("\\", ""), "its other end is that of the file"
+    edit(app, "ranges", {"edited_rows": first | {1: {"lowest": -5.0, "highest": 9000.0}}})
+    assert IF not in words(app) and "taken from the data" not in text(app)
+    app.button(key="accel_upload_fill").click().run()
+    assert f"{IF}the ranges of “age” and “income”" in words(app).replace("\\", "")
+
+
+def test_shares_that_were_proposed_do_not_become_declared_by_being_proposed_again(load: Load) -> None:
+    app, panel = filled(load, "groups")
+    app.button(key=f"{panel}_upload_propose").click().run()
+    assert "the shares of the groups in “region”" in words(app)
+
+
+def test_an_estimated_smoothness_stays_one_under_another_name(load: Load) -> None:
+    """Chosen as one's own value it is the same number: it was not typed."""
+    app = load("accelerated", accel_smoothness_source="Estimated from data (not private)")
+    app.button(key="accel_estimate").click().run()
+    condition = f"{IF}the smoothness L"
+    assert condition in words(app)
+    app.selectbox(key="accel_smoothness_source").set_value("declared").run()
+    assert not app.exception and condition in words(app) and "this L taken from the data" in text(app)
+    app.button(key="accel_knew_smoothness").click().run()
+    assert not app.exception and IF not in words(app)
+    app.selectbox(key="accel_smoothness_source").set_value("estimated").run()
+    app.button(key="accel_estimate").click().run()
+    app.selectbox(key="accel_smoothness_source").set_value("declared").run()
+    app.number_input(key="accel_smoothness").set_value(1.5).run()
+    assert not app.exception and IF not in words(app)
+
+
+def test_a_smoothness_that_was_bought_stays_paid_for_under_another_name(load: Load) -> None:
+    app = accelerated_upload(load)
+    app.selectbox(key="accel_smoothness_source").set_value("released").run()
+    app.button(key="accel_release").click().run()
+    app.selectbox(key="accel_smoothness_source").set_value("declared").run()
+    run(app, press="accel_run", job="accel_job")
+    assert app.session_state["accel_job"].experiment.problem.facts().released
+    assert "it stays paid for" in text(app)
+
+
+def test_the_link_of_an_own_file_says_that_it_holds_what_was_read_from_it(load: Load) -> None:
+    app = accelerated_upload(load)
+    assert "not private" not in next(note.value for note in app.markdown if "This link restores" in note.value)
+    app.selectbox(key="accel_smoothness_source").set_value("estimated").run()
+    app.button(key="accel_estimate").click().run()
+    assert "the smoothness L" in next(note.value for note in app.markdown if "This link restores" in note.value)
