@@ -7,7 +7,9 @@ address; the slider shows the same value, also where it lies between the points 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -22,6 +24,7 @@ from dpviz.ui.markdown import sentence
 
 S = TypeVar("S", bound=Specification)
 
+UPLOAD = "upload"  # the source of data that are the visitor's own file; part of the address
 LOG_POINTS = 45  # at most, on a logarithmic slider
 LINEAR_POINTS = 60
 # Round numbers within a decade, from fine to coarse: a slider takes the finest that keeps it short enough.
@@ -71,9 +74,19 @@ class Panel:
         """The key of a control: `<page>_<name>`."""
         return f"{self.page}_{name}"
 
-    def specification(self, cls: type[Specification], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
-        """Draw the controls `names` of a Specification; their values by field name. Keys: `<page>_<prefix><field>`."""
+    def specification(
+        self,
+        cls: type[Specification],
+        names: Sequence[str],
+        prefix: str = "",
+        defaults: Mapping[str, Any] = MappingProxyType({}),
+    ) -> dict[str, Any]:
+        """Draw the controls `names` of a Specification; their values by field name. Keys: `<page>_<prefix><field>`.
+
+        defaults : in place of the declared ones, by field name.
+        """
         declared = {control.name: control for control in cls.controls()}
+        declared |= {name: replace(declared[name], default=value) for name, value in defaults.items()}
         return {name: self.control(declared[name], prefix + name) for name in names}
 
     def control(self, control: Control, name: str) -> Any:
@@ -172,7 +185,15 @@ class Panel:
             args=(key, self.key(name)),
         )
 
-    def choice(self, name: str, label: str, options: Mapping[str, str], default: str, help: str) -> str:
+    def choice(
+        self,
+        name: str,
+        label: str,
+        options: Mapping[str, str],
+        default: str,
+        help: str,
+        on_change: Callable[[], None] | None = None,
+    ) -> str:
         """One of `options` (value -> label): side by side if they are few and short, else a menu."""
         key, values = self.key(name), list(options)
         bind = self._begin(name, label, default, options.__getitem__)
@@ -186,6 +207,7 @@ class Panel:
                 format_func=options.__getitem__,
                 key=key,
                 help=help,
+                on_change=on_change,
                 bind=bind,
             )
         else:
@@ -196,11 +218,31 @@ class Panel:
                 format_func=options.__getitem__,
                 key=key,
                 help=help,
+                on_change=on_change,
                 bind=bind,
             )
         self._end(name)
         if value != default:
             self.query[key] = options[value]
+        return value
+
+    def source(
+        self,
+        name: str,
+        label: str,
+        options: Mapping[str, str],
+        default: str,
+        help: str,
+        uploads: Mapping[str, tuple[Any, Any]],
+    ) -> str:
+        """Where the data come from, one of `options`.
+
+        uploads : controls, by name, whose default is another one where the data are the visitor's own file: the usual
+        one and that one. When the source is changed, those that are at the default of the one kind take the other's.
+        """
+        swap = partial(_swap, self, name, uploads)
+        value = self.choice(name, label, options, default, help, swap)
+        st.session_state[self.key(f"{name}_drawn")] = value
         return value
 
     def switch(self, name: str, label: str, default: bool, help: str) -> bool:
@@ -428,6 +470,14 @@ def _switch_text(value: bool) -> str:
 
 def _whole(value: float | None) -> float | int | None:
     return int(value) if value is not None and float(value).is_integer() else value
+
+
+def _swap(panel: Panel, name: str, uploads: Mapping[str, tuple[Any, Any]]) -> None:
+    """The source of the data was changed by hand: see `Panel.source`."""
+    before, after = (st.session_state.get(panel.key(key)) == UPLOAD for key in (f"{name}_drawn", name))
+    for control, defaults in uploads.items():
+        if before != after and st.session_state.get(panel.key(control)) == defaults[before]:
+            st.session_state[panel.key(control)] = defaults[after]
 
 
 def _copy(source: str, target: str) -> None:

@@ -397,7 +397,7 @@ def test_a_mistake_of_ours_in_the_end_does_not_lose_what_was_computed(
     "preset", [pytest.param(preset, id=preset.name) for named in families.presets().values() for preset in named]
 )
 def test_every_preset_goes_through_every_command(shell, preset: Preset) -> None:
-    """As it is where nothing runs; as one run of each method where something does."""
+    """As it is where nothing runs; as one run of each method where something does, and a sweep of the first two."""
     every, labels = ("--preset", preset.name), {arm.label for arm in preset.experiment.arms}
     assert Experiment.from_json(shell("presets", preset.name)[1]) == preset.experiment
     code, out, err = shell("plan", *every)
@@ -409,6 +409,7 @@ def test_every_preset_goes_through_every_command(shell, preset: Preset) -> None:
     code, out, err = shell("run experiment.json --out trace.csv --quiet")
     assert (code, err) == (0, "") and all(label in out for label in labels)
     assert set(pd.read_csv("trace.csv", comment="#")["algorithm"]) == labels
+    Path("experiment.json").write_text(to_settings(one.replaced(arms=one.arms[:2])))
     code, out, err = shell("sweep experiment.json --grid replicates=1 --out sweep.csv --quiet")
     assert (code, err) == (0, "") and "replicates" in out
     assert set(pd.read_csv("sweep.csv", comment="#")["algorithm"]) <= labels

@@ -32,6 +32,7 @@ from dpviz.datasets.columns import MAX_CLASSES_SHOWN
 from dpviz.datasets.limits import shown
 from dpviz.datasets.upload import UNDECLARED, UploadedTable
 from dpviz.errors import NotYet
+from dpviz.ui.controls import UPLOAD as UPLOAD
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.markdown import plain
 from dpviz.ui.uploads import categories, file
@@ -48,7 +49,6 @@ GENERATORS: Mapping[str, type[DatasetSpecification]] = MappingProxyType(
         "linear": UniformLinear,
     }
 )
-UPLOAD = "upload"
 CLASSES, NUMBER = "classes", "number"
 TARGETS = {CLASSES: "One of two classes", NUMBER: "A number"}
 
@@ -66,9 +66,12 @@ def generated(panel: Panel, source: str) -> Settings[DatasetSpecification]:
     return Settings(cls, panel.specification(cls, [control.name for control in cls.controls()], prefix=f"{source}_"))
 
 
-def uploaded(page: str) -> tuple[UploadedTable | None, Mapping[str, np.ndarray]]:
-    """The panel for a user's file; the data set and its table, or None as long as something is missing."""
-    return file.uploaded(page, File, choose)
+def uploaded(page: str, constant: bool = False) -> tuple[UploadedTable | None, Mapping[str, np.ndarray]]:
+    """The panel for a user's file; the data set and its table, or None as long as something is missing.
+
+    constant : whether a constant column is offered; not where the model has one of its own.
+    """
+    return file.uploaded(page, File, partial(choose, constant=constant))
 
 
 def from_data(page: str) -> tuple[str, ...]:
@@ -76,10 +79,10 @@ def from_data(page: str) -> tuple[str, ...]:
     return file.from_data(page)
 
 
-def choose(upload: File, user: str | None = None) -> Prepared[Any]:
+def choose(upload: File, user: str | None = None, constant: bool = False) -> Prepared[Any]:
     """Target, features, ranges, categories and missing values: the table that they make. Raises UserError.
 
-    user : the column that says whose each row is; then the table is one of users.
+    user : the column that says whose each row is; then the table is one of users. constant : as in `uploaded`.
     """
     target, positive = choose_target(upload, tuple(TARGETS))
     taken = {target} if user is None else {target, user}
@@ -89,6 +92,7 @@ def choose(upload: File, user: str | None = None) -> Prepared[Any]:
     bounds = declare_ranges(upload, numeric, positive is None)
     lists = categories.declare(upload, columns) if columns else {}
     drop = choose_dropping(upload, [] if positive is None else [target], numeric)
+    constant = constant and positive is not None and choose_constant(upload)
     target_range = bounds.pop(target, UNDECLARED) if positive is None else None
     choice = (
         target,
@@ -99,6 +103,7 @@ def choose(upload: File, user: str | None = None) -> Prepared[Any]:
         target_range,
         drop,
         user,
+        constant,
     )
     made_by: Callable[..., Prepared[Any]] = prepare if user is None else partial(prepare_users, user=user)
     prepared = upload.once(
@@ -114,12 +119,25 @@ def choose(upload: File, user: str | None = None) -> Prepared[Any]:
             reading=upload.reading,
             categories=lists,
             target_range=target_range,
+            constant=constant,
         ),
     )
     made = f" from {len(features) + len(columns)} columns" if columns else ""
     file.ready(len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features{made}")
     file.counted(prepared.notes)
     return prepared
+
+
+def choose_constant(upload: File) -> bool:
+    """Whether there is a constant column; at first there is."""
+    return st.toggle(
+        "Add a constant column",
+        value=True,
+        key=f"{upload.page}_upload_constant",
+        persist_state="session",
+        help="A feature that is 1 in every row. Without it a model is undecided where all features are in the middle "
+        "of their ranges, however few rows have the positive class. It is clipped and needs noise like any other.",
+    )
 
 
 def choose_dropping(upload: File, filled: Sequence[str], features: Sequence[str]) -> bool:
