@@ -31,7 +31,7 @@ MAX_FEATURES = 500  # with one for each category
 MAX_CELLS = 50_000_000  # rows × features, where categories make features: 400 MB
 IDENTITY = r"^[0-9a-f]{32}$"
 UNDECLARED = (math.nan, math.nan)
-CONSTANT, CONSTANT_RANGE = "(constant)", (-1.0, 1.0)
+CONSTANT, CONSTANT_RANGE = "constant", (-1.0, 1.0)
 NO_CATEGORIES: Mapping[str, Declared] = MappingProxyType({})
 Missing = Literal["fill", "drop"]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]

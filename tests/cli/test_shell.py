@@ -20,6 +20,7 @@ import pytest
 
 from dpviz import families
 from dpviz.cli import executing, looking, main, progress, running, sweeping
+from dpviz.cli.results import shown
 from dpviz.datasets import UploadedTable
 from dpviz.experiments.cells import InThread, Outcome
 from dpviz.experiments.executors import Slots
@@ -390,6 +391,13 @@ def test_a_mistake_of_ours_in_the_end_does_not_lose_what_was_computed(
     assert code == 1 and f"{path} has all numbers." in err and path.stat().st_mode & 0o077 == 0
     found = pd.read_csv(path)
     assert set(found["algorithm"]) == {arm.label for arm in EXPERIMENT.arms} and columns <= set(found)
+
+
+def test_a_table_leaves_blank_what_a_row_does_not_have() -> None:
+    found = pd.DataFrame({"method": ["one", "two"], "ended": [math.nan, "2 of 5"], "gap": [0.25, math.nan]})
+    first, second, third = shown(found).splitlines()
+    assert first.split() == ["method", "ended", "gap"] and third.split() == ["two", "2", "of", "5"]
+    assert second.split() == ["one", "0.25"]
 
 
 @pytest.mark.slow

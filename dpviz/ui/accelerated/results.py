@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dpviz.datasets.upload import CONSTANT
 from dpviz.experiments.trace import Lane, Trace
 from dpviz.numbers import short
 from dpviz.problems.linear_base import LinearModel
@@ -16,6 +15,7 @@ from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import plain
 
+CONSTANT = "(constant)"
 NAMED = 3  # of the coefficients, in words
 
 

@@ -74,9 +74,10 @@ def _words(problem: GroupLoss | LossMatrix, lane: Lane) -> str:
 def _meaning(problem: GroupLoss | LossMatrix) -> str:
     if isinstance(problem, LossMatrix):
         return f"Columns: how often each strategy is played. {WEIGHTS}"
+    constant = f", the {CONSTANT} being 1" * (CONSTANT in problem.data.facts().names)
     return (
         "Columns: a row is predicted positive where the sum of coefficient × value is above 0, each value scaled from "
-        f"its declared range to [-1, 1]{f', {CONSTANT} being 1' * (CONSTANT in problem.data.facts().names)}. {WEIGHTS}"
+        f"its declared range to [-1, 1]{constant}. {WEIGHTS}"
     )
 
 
