@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
 
@@ -24,7 +23,6 @@ from dpviz.ui.markdown import sentence
 
 S = TypeVar("S", bound=Specification)
 
-UPLOAD = "upload"  # the source of data that are the visitor's own file; part of the address
 LOG_POINTS = 45  # at most, on a logarithmic slider
 LINEAR_POINTS = 60
 # Round numbers within a decade, from fine to coarse: a slider takes the finest that keeps it short enough.
@@ -224,25 +222,6 @@ class Panel:
         self._end(name)
         if value != default:
             self.query[key] = options[value]
-        return value
-
-    def source(
-        self,
-        name: str,
-        label: str,
-        options: Mapping[str, str],
-        default: str,
-        help: str,
-        uploads: Mapping[str, tuple[Any, Any]],
-    ) -> str:
-        """Where the data come from, one of `options`.
-
-        uploads : controls, by name, whose default is another one where the data are the visitor's own file: the usual
-        one and that one. When the source is changed, those that are at the default of the one kind take the other's.
-        """
-        swap = partial(_swap, self, name, uploads)
-        value = self.choice(name, label, options, default, help, swap)
-        st.session_state[self.key(f"{name}_drawn")] = value
         return value
 
     def switch(self, name: str, label: str, default: bool, help: str) -> bool:
@@ -470,14 +449,6 @@ def _switch_text(value: bool) -> str:
 
 def _whole(value: float | None) -> float | int | None:
     return int(value) if value is not None and float(value).is_integer() else value
-
-
-def _swap(panel: Panel, name: str, uploads: Mapping[str, tuple[Any, Any]]) -> None:
-    """The source of the data was changed by hand: see `Panel.source`."""
-    before, after = (st.session_state.get(panel.key(key)) == UPLOAD for key in (f"{name}_drawn", name))
-    for control, defaults in uploads.items():
-        if before != after and st.session_state.get(panel.key(control)) == defaults[before]:
-            st.session_state[panel.key(control)] = defaults[after]
 
 
 def _copy(source: str, target: str) -> None:

@@ -120,7 +120,7 @@ def guessing(label: str, found: Rates, guess: Rates, rows: int) -> str:
             f"It predicts yes for {short(100 * selected)} % of all rows: selection and true-positive rates near {end} "
             "come from that, and do not say how fairly groups are treated. "
         )
-    return "".join(parts) + "More budget, more rows or a larger radius let a model say more."
+    return "".join(parts) + "More budget, more rows or a larger radius can let a model say more."
 
 
 def _change(difference: float) -> str:

@@ -75,7 +75,7 @@ class Data:
 def data(panel: Panel, main: DeltaGenerator, _lead: DeltaGenerator) -> Data:
     """Choose the data; the panel for an upload is drawn in `main`. None of the controls leads."""
     help = "What the algorithms learn from. Your own file stays on this server."
-    source = panel.source("data", "Data set", SOURCES, "uniform", help, UPLOADS)
+    source = data_panel.source(panel, "data", SOURCES, "uniform", help, UPLOADS)
     if source == data_panel.UPLOAD:
         with main, st.expander("Your data", expanded=True, icon=":material/upload_file:"):
             upload, tables = data_panel.uploaded(panel.page)

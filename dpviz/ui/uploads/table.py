@@ -32,7 +32,6 @@ from dpviz.datasets.columns import MAX_CLASSES_SHOWN
 from dpviz.datasets.limits import shown
 from dpviz.datasets.upload import UNDECLARED, UploadedTable
 from dpviz.errors import NotYet
-from dpviz.ui.controls import UPLOAD as UPLOAD
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.markdown import plain
 from dpviz.ui.uploads import categories, file
@@ -49,6 +48,7 @@ GENERATORS: Mapping[str, type[DatasetSpecification]] = MappingProxyType(
         "linear": UniformLinear,
     }
 )
+UPLOAD = "upload"
 CLASSES, NUMBER = "classes", "number"
 TARGETS = {CLASSES: "One of two classes", NUMBER: "A number"}
 
@@ -58,6 +58,27 @@ class Target(NamedTuple):
 
     column: str
     positive: str | None
+
+
+def source(
+    panel: Panel, name: str, options: Mapping[str, str], default: str, help: str, own: Mapping[str, tuple[Any, Any]]
+) -> str:
+    """Where the data come from, one of `options`.
+
+    own : controls whose default is another one for the visitor's own file: the usual one, and that one. When the source
+        is changed by hand, those that are at the default of the one kind take the other's.
+    """
+    key = panel.key(name)
+    value = panel.choice(name, "Data set", options, default, help, partial(_swap, panel, name, own))
+    st.session_state[f"{key}_drawn"] = value
+    return value
+
+
+def _swap(panel: Panel, name: str, own: Mapping[str, tuple[Any, Any]]) -> None:
+    before, after = (st.session_state.get(panel.key(key)) == UPLOAD for key in (f"{name}_drawn", name))
+    for control, defaults in own.items():
+        if before != after and st.session_state.get(panel.key(control)) == defaults[before]:
+            st.session_state[panel.key(control)] = defaults[after]
 
 
 def generated(panel: Panel, source: str) -> Settings[DatasetSpecification]:
