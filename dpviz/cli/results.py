@@ -1,6 +1,7 @@
 """Files and tables: what a command leaves behind."""
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,13 +41,32 @@ def write(frame: pd.DataFrame, about: Sequence[str], path: Path) -> None:
 
 
 def shown(frame: pd.DataFrame) -> str:
-    """A table for reading: words to the left, numbers to the right."""
-    columns = {}
+    """A table for reading: words to the left, numbers to the right; what a row does not have is left blank."""
+    columns: dict[str, Any] = {}
     for name, values in frame.items():
-        words = not pd.api.types.is_numeric_dtype(values)
-        width = max([len(str(name)), *(len(value) for value in values)]) if words else 0
-        columns[str(name).ljust(width)] = [value.ljust(width) for value in values] if words else values
+        if pd.api.types.is_numeric_dtype(values):
+            columns[str(name)] = values
+            continue
+        words = ["" if pd.isna(value) else str(value) for value in values]
+        width = max(len(str(name)), *map(len, words)) if words else 0
+        columns[str(name).ljust(width)] = [word.ljust(width) for word in words]
     return pd.DataFrame(columns).to_string(index=False, float_format=lambda number: f"{number:.6g}", na_rep="")
+
+
+@contextmanager
+def rescued(numbers: Callable[[], pd.DataFrame]) -> Iterator[None]:
+    """Tell a result. If that goes wrong, all its numbers are left in a new file, which only the user may read."""
+    try:
+        yield
+    except BrokenPipeError:  # who reads has seen enough
+        raise
+    except Exception:
+        with suppress(OSError):
+            handle, path = tempfile.mkstemp(".csv", "dpviz_")
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(as_csv(numbers()))
+            click.echo(f"What was computed is not lost: {path} has all numbers.", err=True)
+        raise
 
 
 @contextmanager

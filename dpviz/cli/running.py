@@ -9,7 +9,7 @@ import click
 
 from dpviz.cli.executing import Computing, common_options, computing, delta_option
 from dpviz.cli.progress import Progress, stopped_by_ctrl_c
-from dpviz.cli.results import out_option, shown, write
+from dpviz.cli.results import out_option, rescued, shown, write
 from dpviz.cli.sources import example, experiment_of, settings_options, table_option, tables_of
 from dpviz.errors import UserError
 from dpviz.experiments import export, publishing
@@ -93,9 +93,12 @@ def _followed(chosen: Computing, cell: Cell, quiet: bool) -> Outcome:
 
 def _tell(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float, out: Path | None) -> None:
     """Write the file, and print the final table and what publishing costs."""
-    if out is not None:
-        write(export.to_table(trace, plans), list(export.header(trace, experiment, plans, delta)), out)
-    click.echo(shown(final_table(trace, plans, delta=delta).drop(columns="seconds", errors="ignore")))
+    with rescued(trace.to_frame):
+        try:
+            if out is not None:
+                write(export.to_table(trace, plans), list(export.header(trace, experiment, plans, delta)), out)
+        finally:  # a file that cannot be written takes no table away
+            click.echo(shown(final_table(trace, plans, delta=delta).drop(columns="seconds", errors="ignore")))
     costs = publishing.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     for sentence in publishing.sentences(costs):
         click.echo(f"Publishing {sentence}")

@@ -12,7 +12,7 @@ import pandas as pd
 
 from dpviz.cli.executing import Computing, common_options, computing
 from dpviz.cli.progress import Progress, stopped_by_ctrl_c
-from dpviz.cli.results import out_option, shown, write
+from dpviz.cli.results import out_option, rescued, shown, write
 from dpviz.cli.running import INTERRUPTED
 from dpviz.cli.sources import example, experiment_of, numbers, settings_options, table_option, tables_of, varied
 from dpviz.errors import UserError
@@ -159,12 +159,15 @@ def _followed(
 def _tell(asked: Sweep, settings: Sequence[str], result: SweepResult, out: Path | None) -> None:
     """Write the file, print the medians, and say what is missing. settings : what is varied, as it was asked for."""
     frame = result.to_frame()
-    if out is not None and len(frame):
-        write(export.sweep_to_table(result), list(export.sweep_header(asked)), out)
     if len(frame):
-        label = result.metric.label if result.metric else result.metric_name
-        click.echo(f"{label}, median over all runs and data sets")
-        click.echo(shown(_medians(frame, settings)))
+        with rescued(lambda: frame):
+            try:
+                if out is not None:
+                    write(export.sweep_to_table(result), list(export.sweep_header(asked)), out)
+            finally:
+                label = result.metric.label if result.metric else result.metric_name
+                click.echo(f"{label}, median over all runs and data sets")
+                click.echo(shown(_medians(frame, settings)))
         if condition := condition_of(asked.experiment.problem.from_data):
             click.echo(f"Every run is private at the budget of its point{condition}.")
     for reason, methods in by_reason(result.left_out, asked.places).items():

@@ -24,6 +24,8 @@ from dpviz.datasets.groups_base import (
 from dpviz.datasets.limits import MAX_COLUMNS, shown
 from dpviz.datasets.reading import Reading
 from dpviz.datasets.upload import (
+    CONSTANT,
+    CONSTANT_RANGE,
     Missing,
     Name,
     Prepared,
@@ -156,7 +158,7 @@ class GroupedBundled(GroupedSpecification):
 class GroupedUpload(Upload, GroupedSpecification):
     """An uploaded table whose rows belong to groups.
 
-    identity, n, reading : as in `Upload`. bounds, names, missing : as in `UploadedTable`.
+    identity, n, reading : as in `Upload`. bounds, names, missing, constant : as in `UploadedTable`.
     group : the column that says to which group a row belongs. A row of no declared group, or without one, belongs to
         "other", which `prepare_groups` always lists, or to the last group where there is no "other".
     groups, shares : the declared groups, and the share of each, which sum to 1.
@@ -175,6 +177,7 @@ class GroupedUpload(Upload, GroupedSpecification):
     target: Name | None = "target"
     positive: Name = "1"
     missing: Missing = "fill"
+    constant: bool = False
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -185,7 +188,8 @@ class GroupedUpload(Upload, GroupedSpecification):
         return self
 
     def facts(self) -> GroupedFacts:
-        return GroupedFacts(self.n, self.bounds, self.names, self.groups, self.shares, self.shares_costs)
+        bounds, names = (*self.bounds, *[CONSTANT_RANGE] * self.constant), (*self.names, *[CONSTANT] * self.constant)
+        return GroupedFacts(self.n, bounds, names, self.groups, self.shares, self.shares_costs)
 
     def rows(self, frame: pd.DataFrame) -> np.ndarray:
         """Features, label, group position; float64."""
@@ -194,7 +198,9 @@ class GroupedUpload(Upload, GroupedSpecification):
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         table = self.table(tables, len(self.bounds) + 2)
-        return np.array(table[:, :-2], order="C"), table[:, -2].copy(), table[:, -1].copy()
+        features = np.ones((self.n, len(self.bounds) + self.constant))
+        features[:, : len(self.bounds)] = table[:, :-2]
+        return features, table[:, -2].copy(), table[:, -1].copy()
 
 
 def prepare_groups(
@@ -210,12 +216,14 @@ def prepare_groups(
     drop_missing: bool = False,
     identity: str | None = None,
     reading: Reading | None = None,
+    *,
+    constant: bool = False,
 ) -> Prepared[GroupedUpload]:
     """The chosen columns of a table from `read_table` as one array, and the specification that made it.
 
     Parameters
     ----------
-    target, positive, features, bounds, drop_missing, identity, reading
+    target, positive, features, bounds, drop_missing, identity, reading, constant
         As in `upload.prepare`; a target None stands for labels that are all 0, where only features are used. A row
         without a group is never dropped.
     group : str
@@ -252,6 +260,7 @@ def prepare_groups(
             positive=positive or "1",
             missing=missing,
             reading=reading,
+            constant=constant,
         )
     table = _with_groups(read, frame, group, names)
     return Prepared(table, specification, len(frame) - len(table), read.notes)

@@ -32,6 +32,7 @@ MAX_FEATURES = 500  # with one for each category
 MAX_CELLS = 50_000_000  # rows × features, where categories make features: 400 MB
 IDENTITY = r"^[0-9a-f]{32}$"
 UNDECLARED = (math.nan, math.nan)
+CONSTANT, CONSTANT_RANGE = "constant", (-1.0, 1.0)
 NO_CATEGORIES: Mapping[str, Declared] = MappingProxyType({})
 Missing = Literal["fill", "drop"]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
@@ -89,6 +90,8 @@ class UploadedTable(Upload, DatasetSpecification):
     missing : "fill" puts the middle of the declared range where a feature, or a target that is a number, has no finite
         one. "drop" leaves out rows without such a number or without a target; then n depends on the data, although it
         counts as public.
+    constant : whether there is a further feature, the last numeric one, that is 1 in every row: at the upper end of its
+        range, it stays 1 however features are scaled to [0, 1] or [-1, 1], and is clipped with the others.
     """
 
     kind: ClassVar[str] = "datasets.upload.table"
@@ -100,6 +103,7 @@ class UploadedTable(Upload, DatasetSpecification):
     positive: Name = "1"
     target_range: tuple[float, float] | None = None
     missing: Missing = "fill"
+    constant: bool = False
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -107,15 +111,16 @@ class UploadedTable(Upload, DatasetSpecification):
         check_lists(self.categories, self.edges)
         if self.target_range is not None and not is_range(*self.target_range):
             raise ValueError("the range of the target must run from a smaller to a larger number")
-        check_features(self.n, len(self.names), [(name, len(categories)) for name, categories in self.categories])
+        numeric = len(self.names) + self.constant
+        check_features(self.n, numeric, [(name, len(categories)) for name, categories in self.categories])
         return self
 
     def facts(self) -> DatasetFacts:
         features = [f"{name}: {category}" for name, categories in self.categories for category in categories]
         return DatasetFacts(
             self.n,
-            (*self.bounds, *[(0.0, 1.0)] * len(features)),
-            (*self.names, *features),
+            (*self.bounds, *[CONSTANT_RANGE] * self.constant, *[(0.0, 1.0)] * len(features)),
+            (*self.names, *[CONSTANT] * self.constant, *features),
             tuple(len(categories) for _, categories in self.categories),
             self.target_range,
         )
@@ -140,7 +145,8 @@ class UploadedTable(Upload, DatasetSpecification):
         table = self.table(tables, numeric + len(self.categories) + 1)
         features = np.zeros((self.n, self.facts().d))
         features[:, :numeric] = table[:, :numeric]
-        start = numeric
+        start = numeric + self.constant
+        features[:, numeric:start] = 1.0
         for (_, categories), place in zip(self.categories, table[:, numeric:-1].T, strict=True):
             last = len(categories) - 1
             listed = np.isin(place, np.arange(last))
@@ -297,6 +303,7 @@ def prepare(
     *,
     categories: Mapping[str, Declared] = NO_CATEGORIES,
     target_range: tuple[float, float] | None = None,
+    constant: bool = False,
 ) -> Prepared[UploadedTable]:
     """The chosen columns of a table from `read_table` as one array, and the specification that made it.
 
@@ -319,6 +326,8 @@ def prepare(
         Further columns, as in `prepare_categories`: each category becomes a feature that is 0 or 1.
     target_range : (low, high), optional
         The declared range of a target that is a number; then there is no positive class.
+    constant : bool
+        Add a feature that is 1 in every row; see `UploadedTable`.
 
     Raises UserError that names the column, for choices that cannot be used whatever the rows contain.
     """
@@ -346,6 +355,7 @@ def prepare(
             target_range=target_range,
             missing="drop" if drop_missing else "fill",
             reading=reading,
+            constant=constant,
         )
     read = whole.read(frame)
     check_rows(len(frame), len(read.table))

@@ -69,6 +69,8 @@ def metrics(sides: Sequence[Side]) -> dict[str, str]:
     labels: dict[str, list[str]] = {}
     for side in sides:
         for name, metric in side.summary.metrics.items():
+            if metric.beside:
+                continue
             labels.setdefault(name, []).append(metric.label)
     plain = {name: name.replace("_", " ").capitalize() for name in labels}
     order = sorted(labels, key=lambda name: -len(labels[name]))
@@ -113,7 +115,7 @@ def curves(
     """What is drawn of a metric, or of the share of the start that is left, along an axis.
 
     currency, delta : in which the privacy used is counted; None is ε at this δ. Methods that do not have the axis are
-    left out, and so are points at which that is not known.
+    left out, and so are points at which that is not known. A level curve shows what a constant guess reaches.
     """
     found = []
     for side in sides:
@@ -127,6 +129,13 @@ def curves(
                 private, status = label in side.summary.private, side.summary.status[label][name]
                 known = ~np.isnan(x)
                 found.append(Curve(side.name, label, x[known], shown.quantiles[known], status, private))
+        own = [curve for curve in found if curve.side == side.name and len(curve.x)]
+        guess = side.summary.guess(metric)
+        if own and guess is not None:
+            ends = np.array([min(curve.x[0] for curve in own), max(curve.x[-1] for curve in own)])
+            found.append(
+                Curve(side.name, guess[0].label.lower(), ends, np.full((2, 3), guess[1]), "not private", False)
+            )
     return found
 
 
@@ -178,7 +187,8 @@ def readings(side: Side, delta: float) -> dict[str, float]:
 
 
 def ends(sides: Sequence[Side], metric: str, every: bool) -> pd.DataFrame:
-    """Where every method ends: median, its interval, 10-90 % over the replicates, share of the start, and budget."""
+    """Where every method ends: median, its interval, 10-90 % over the replicates, what a constant guess reaches, share
+    of the start, and budget."""
     rows = []
     for side in sides:
         for label in methods(side, metric, every):
@@ -186,6 +196,7 @@ def ends(sides: Sequence[Side], metric: str, every: bool) -> pd.DataFrame:
             assert name is not None
             series = side.summary.series[label][name]
             (low, median, high), share = series.end.tolist(), series.relative
+            guess = side.summary.guess(name)
             rows.append(
                 {
                     "run": side.name,
@@ -195,6 +206,7 @@ def ends(sides: Sequence[Side], metric: str, every: bool) -> pd.DataFrame:
                     "low": low,
                     "high": high,
                     "interval": series.interval,
+                    "guess": float("nan") if guess is None else guess[1],
                     "share": float("nan") if share is None else float(share.end[1]),
                     "steps": int(series.iterations[-1]),
                     "repeats": side.experiment.replicates,

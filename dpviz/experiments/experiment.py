@@ -286,6 +286,7 @@ def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorit
                 headline=metric.headline if metric.headline == first else 0,
             )
             for metric in diagnostics
+            if not metric.beside
         )
     found = (replace(metric, name=INTERNAL + metric.name) for metric in hidden if algorithm.has_internal(facts))
     return (*diagnostics, *found, *algorithm.metrics)

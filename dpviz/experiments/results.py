@@ -21,6 +21,7 @@ from dpviz.privacy.accounting.currencies import UNITS, Currency
 PASSES = "passes"  # over the data
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
 CONFIDENCE = 0.95  # of an interval of the median
+GUESS = "What the best guess that is the same for all rows reaches, without any model."
 _LARGEST = 1e300  # differences of values up to here are still finite
 
 
@@ -69,7 +70,8 @@ def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, C
     for position, name in enumerate(_recorded(trace, headlines)):
         metric = trace.metrics[name]
         released = trace.status_of(metric) != "not private"
-        found[name] = Column(metric.label, released, "Median over the repeats, after the last step.")
+        help = GUESS if metric.beside else "Median over the repeats, after the last step."
+        found[name] = Column(metric.label, released, help)
         if position == 0:
             found[f"{name}_low"] = Column(f"{metric.label}, 10 %", released)
             found[f"{name}_high"] = Column(f"{metric.label}, 90 %", released)

@@ -66,6 +66,13 @@ class Summary:
         lower = (metric for metric in self.metrics.values() if metric.better == "lower" and not metric.axis)
         return next(lower, next(iter(self.metrics.values()), None))
 
+    def guess(self, name: str) -> tuple[Metric, float] | None:
+        """What a constant guess reaches in a metric, and what that is called; None where nothing like it is known."""
+        for other, metric in self.metrics.items():
+            if metric.beside == name:
+                return metric, float(next(found[other] for found in self.series.values() if other in found).end[1])
+        return None
+
     def best(self, name: str) -> str | None:
         """The private method that ends lowest in a metric, or highest where that is better."""
         sign = -1.0 if self.metrics[name].better == "higher" else 1.0

@@ -123,7 +123,8 @@ class SweepResult:
     It depends on the points that are finished, not on the order in which they were.
 
     arms, curves : what is compared, and by label what is known of it. metric_name : what is kept; metric : its words,
-    from the first iteration on. points, finished : how many there are, and how many have a result; restored : how many
+    from the first iteration on. guess, guesses : what a constant guess reaches in it is called, and is at every point;
+    None and empty without one. points, finished : how many there are, and how many have a result; restored : how many
     of these were known before. second : the values of a second setting, ascending; empty without one. left_out : which
     arms have no result where. cut : why points are missing that nobody will add, "" if none are.
     """
@@ -133,6 +134,8 @@ class SweepResult:
         self.curves: dict[str, Curve] = {arm.label: Curve() for arm in arms}
         self.metric_name, self.points = metric_name, points
         self.metric: Metric | None = None
+        self.guess: Metric | None = None
+        self.guesses = Curve()
         self.finished = self.restored = 0
         self.left_out: list[LeftOut] = []
         self.cut: Literal["", "stopped", "timeout"] = ""
@@ -156,7 +159,8 @@ class SweepResult:
             slice.status = curve.status
             slice.ends = tuple(end for end in curve.ends if end.place.second == second)
         view = self._view(curves)
-        view.second = ()
+        view.second, view.guess = (), self.guess
+        view.guesses.ends = tuple(end for end in self.guesses.ends if end.place.second == second)
         return view
 
     def _view(self, curves: dict[str, Curve]) -> "SweepResult":
@@ -237,7 +241,7 @@ class SweepResult:
         columns = ["algorithm", "data_seed", "replicate", "setting", "second_setting", "metric", "value", "released"]
         rows = [
             (label, at.data_seed, replicate, at.value, at.second, self.metric_name, value, curve.released)
-            for label, curve in self.curves.items()
+            for label, curve in [*self.curves.items(), *([(self.guess.label, self.guesses)] if self.guess else [])]
             for at, found in ((end.place, end.samples) for end in curve.ends)
             for replicate, value in enumerate(found.tolist())
         ]
@@ -253,6 +257,9 @@ class SweepResult:
 
         A replicate that diverged keeps the last number that it delivered, as in a trace, at most ±1e300.
         """
+        if (guess := trace.guess(self.metric_name)) is not None:
+            self.guess = guess[0]
+            self.guesses.add(Ended(place, np.array([guess[1]]), 0))
         for label, lane in trace.lanes.items():
             found = last_numbers(trace.series(label, self.metric_name)[1])
             status = lane.status_of(trace.metrics[self.metric_name]) if len(found) else "not private"

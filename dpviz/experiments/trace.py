@@ -259,6 +259,15 @@ class Trace:
         _, values = self.series(arm, metric)
         return values[-1] if len(values) else np.empty(0)
 
+    def guess(self, metric: str) -> tuple[Metric, float] | None:
+        """What a constant guess reaches in a metric, and what that is called; None where nothing like it is known."""
+        for name, beside in self.metrics.items():
+            found = [self.last(label, name) for label in self.lanes] if beside.beside == metric else []
+            known = [float(values[0]) for values in found if len(values)]
+            if known:
+                return beside, known[0]
+        return None
+
     def to_frame(self) -> pd.DataFrame:
         """Tidy table: algorithm, replicate, iteration, metric, value, released."""
         parts = []

@@ -76,6 +76,8 @@ def convergence(
     level = [_up_to(ceilings[line.name], line) for line in lines if x == "spent" and line.name in ceilings]
     notes = [*([f"thin lines: {overlay_name}"] if thin else []), *notes]
     notes += ["thin level lines: up to the ceiling, which is the guarantee"] if level else []
+    guess = trace.guess(metric_name)
+    limits = [*limits, *([] if guess is None else [Limit(guess[1], guess[0].label.lower())])]
     return line_figure(
         [*lines, *thin, *level],
         marks=found.marks,

@@ -57,7 +57,7 @@ def against(
     alone = any(len(samples) == 1 for label in result.curves for samples in result.series(label)[1])
     notes += ["one run; results vary"] if alone else []
     figure = line_figure(
-        lines,
+        [*lines, *_guesses(result)],
         x_title=x_title,
         y_title=y_title or (result.metric.label if result.metric else ""),
         not_private=marked(worst(curve.status for curve in result.curves.values() if curve.ends)),
@@ -175,6 +175,18 @@ def _lines(result: SweepResult, styles: Mapping[str, ArmStyle], log_x: bool, log
     known = [line for line in known if not line.style.reference] or known
     ends = {line.group: sign * float(line.y[-1]) for line in known}
     return lines, min(ends, key=lambda label: ends[label], default="")
+
+
+def _guesses(result: SweepResult) -> list[Line]:
+    """What a constant guess reaches in the metric, if that is known: the median over the data sets."""
+    found: dict[float, list[float]] = {}
+    for end in result.guesses.ends:
+        found.setdefault(end.place.value, []).append(float(end.samples[0]))
+    if result.guess is None or not found:
+        return []
+    values = sorted(found)
+    heights = np.array([np.median(found[value]) for value in values])
+    return [Line(np.array(values), heights, result.guess.label, ArmStyle(style.GREY, "dot", True), width=1.0)]
 
 
 def _line(result: SweepResult, label: str, look: ArmStyle, log_x: bool, log_y: bool) -> Line:

@@ -25,6 +25,8 @@ class Metric:
     cost : "dear" if a diagnostic is worth a grid of its own, with fewer points than those beside it.
     axis : whether the others can be drawn over it: a released series that only grows, such as function evaluations.
     better : which values are; "" where it is no merit.
+    beside : the metric beside which it stands wherever that is shown: what a constant guess reaches in it. It is no
+        series of a method's, and always the same.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Metric:
     cost: Literal["cheap", "dear"] = "cheap"
     axis: bool = False
     better: Literal["lower", "higher", ""] = "lower"
+    beside: str = ""
 
 
 def condition_of(read: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """Minimise the worst group's loss: one player chooses a model in an ℓ1 ball, the other a weighting of the groups."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, Self
@@ -146,9 +146,14 @@ class GroupLossGame(GroupedGame):
 
     def rates(self, x: np.ndarray) -> Rates | None:
         """Errors and selections of the models x (R, 2d) that predict +1 where ⟨a, w⟩ > 0; None unless labels are ±1."""
+        return self._rates(self._features @ w > 0 for w in self.weights(x))
+
+    def majority(self) -> Rates | None:
+        return self._rates([np.full(len(self._labels), self._labels.sum() > 0)])
+
+    def _rates(self, predictions: Iterable[np.ndarray]) -> Rates | None:
         if not (np.abs(self._labels) == 1).all():
             return None
-        predictions = (self._features @ w > 0 for w in self.weights(x))
         found = [rates(positive, self._labels, self._groups, len(self.groups)) for positive in predictions]
         return Rates(*np.stack(found, axis=1))
 

@@ -65,6 +65,10 @@ class GroupedGame(Game):
         """What the models x (R, d_x) predict; None where they predict no classes."""
         return None
 
+    def majority(self) -> Rates | None:
+        """The same, (1, G + 1), of who always guesses the more frequent class; None where no classes are predicted."""
+        return None
+
     @property
     def found(self) -> np.ndarray:
         """(G,) the groups' shares of the rows."""

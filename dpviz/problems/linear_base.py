@@ -247,6 +247,7 @@ class LinearProblem(LinearSums, SmoothProblem):
 
     rows, caps, offsets : see `LinearSums`. Clipping a linear model keeps convexity: it is gradient descent on the loss
         that continues linearly where its slope has reached the cap.
+    guess : the last but one of `metrics` for the best guess that is the same for all rows; a diagnostic.
     steep : a row can reach the clip if its cap is below this; the largest |φ'| of any row at x = 0 if φ' is unbounded.
     shortened : see `Rows`.
     """
@@ -259,8 +260,11 @@ class LinearProblem(LinearSums, SmoothProblem):
         offsets: np.ndarray | None = None,
         steep: float = 1.0,
         shortened: float = 0.0,
+        *,
+        guess: float,
     ) -> None:
         super().__init__(rows, caps, offsets)
+        self.guess = guess
         self.facts = specification.facts()
         self._radius = specification.feature_radius("l2")
         self._regularisation = specification.regularisation
@@ -276,7 +280,7 @@ class LinearProblem(LinearSums, SmoothProblem):
 
     @abstractmethod
     def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """F(x) (R,), Σ -φ' v (R, d) as `_table_sum` finds it, and the last of `metrics` (R,), in one pass."""
+        """F(x) (R,), Σ -φ' v (R, d) as `_table_sum` finds it, and the last but one of `metrics` (R,), in one pass."""
 
     def _gradient(self, x: np.ndarray, total: np.ndarray) -> np.ndarray:
         """∇F (R, d) at x, where the rows' slopes add up to `total`."""
@@ -315,7 +319,8 @@ class LinearProblem(LinearSums, SmoothProblem):
                 "objective_gap": objective - self.optimum,
                 "objective": objective,
                 "gradient_norm": np.linalg.norm(self._gradient(x, total), axis=1),
-                self.metrics[-1].name: last,
+                self.metrics[-2].name: last,
+                self.metrics[-1].name: np.full(len(x), self.guess),
             }
 
     def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:

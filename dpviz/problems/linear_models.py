@@ -47,7 +47,9 @@ class LogisticRegression(LinearModel):
         data = yield from self.data.load_in_parts(tables)
         rows, caps, shortened = yield from self.rows(data)
         rows *= data.labels[:, None]
-        return LogisticProblem(self, rows, np.minimum(caps, 1.0) if (caps < 1).any() else None, shortened=shortened)
+        kept = np.minimum(caps, 1.0) if (caps < 1).any() else None
+        majority = (1 + abs(float(data.labels.mean()))) / 2
+        return LogisticProblem(self, rows, kept, shortened=shortened, guess=majority)
 
 
 class LogisticProblem(LinearProblem):
@@ -62,6 +64,7 @@ class LogisticProblem(LinearProblem):
         Metric("objective", "Loss F(x_t)", headline=6),
         Metric("gradient_norm", "Gradient norm ‖∇F(x_t)‖", scale="log"),
         Metric("accuracy", "Training accuracy", headline=7, better="higher"),
+        Metric("majority", "Always guessing the majority", headline=8, better="higher", beside="accuracy"),
     )
 
     @staticmethod

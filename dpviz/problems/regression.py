@@ -42,7 +42,7 @@ class LeastSquares(LinearModel):
         if self.clip is None or self.clipping == "rows":
             radii = (self.feature_radius(norm) / norms(rows, norm) for norm in BOTH)
             caps = np.maximum(np.minimum(*radii), 1.0)  # less than 1 by rounding only
-        return RegressionProblem(self, rows, caps, targets, shortened=shortened)
+        return RegressionProblem(self, rows, caps, targets, shortened=shortened, guess=_median_error(targets))
 
 
 class HuberRegression(LinearModel):
@@ -75,7 +75,8 @@ class HuberRegression(LinearModel):
 
     def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[HuberProblem]":
         (rows, caps, shortened), targets = yield from _regression(self, tables)
-        return HuberProblem(self, rows, np.minimum(caps, self.threshold), targets, self.threshold, shortened)
+        caps, guess = np.minimum(caps, self.threshold), _median_error(targets)
+        return HuberProblem(self, rows, caps, targets, self.threshold, shortened, guess=guess)
 
 
 class RegressionProblem(LinearProblem):
@@ -89,6 +90,7 @@ class RegressionProblem(LinearProblem):
         Metric("objective", "Squared loss F(x_t)", headline=6),
         Metric("gradient_norm", "Gradient norm ‖∇F(x_t)‖", scale="log"),
         Metric("absolute_error", "Mean absolute error / range", headline=7),
+        Metric("median_guess", "Always guessing the median", headline=8, beside="absolute_error"),
     )
 
     @staticmethod
@@ -128,6 +130,11 @@ def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> Parts[t
     targets = (data.labels - (low + high) / 2) / ((high - low) / 2)
     rows = yield from model.rows(data)
     return rows, np.clip(targets, -1.0, 1.0)
+
+
+def _median_error(targets: np.ndarray) -> float:
+    """The mean absolute error of the best guess that is the same for all rows, a share of the target's range."""
+    return float(np.abs(targets - np.median(targets)).mean()) / 2
 
 
 def _huber(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:

@@ -7,7 +7,8 @@ address; the slider shows the same value, also where it lies between the points 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -71,9 +72,19 @@ class Panel:
         """The key of a control: `<page>_<name>`."""
         return f"{self.page}_{name}"
 
-    def specification(self, cls: type[Specification], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
-        """Draw the controls `names` of a Specification; their values by field name. Keys: `<page>_<prefix><field>`."""
+    def specification(
+        self,
+        cls: type[Specification],
+        names: Sequence[str],
+        prefix: str = "",
+        defaults: Mapping[str, Any] = MappingProxyType({}),
+    ) -> dict[str, Any]:
+        """Draw the controls `names` of a Specification; their values by field name. Keys: `<page>_<prefix><field>`.
+
+        defaults : in place of the declared ones, by field name.
+        """
         declared = {control.name: control for control in cls.controls()}
+        declared |= {name: replace(declared[name], default=value) for name, value in defaults.items()}
         return {name: self.control(declared[name], prefix + name) for name in names}
 
     def control(self, control: Control, name: str) -> Any:
@@ -172,7 +183,15 @@ class Panel:
             args=(key, self.key(name)),
         )
 
-    def choice(self, name: str, label: str, options: Mapping[str, str], default: str, help: str) -> str:
+    def choice(
+        self,
+        name: str,
+        label: str,
+        options: Mapping[str, str],
+        default: str,
+        help: str,
+        on_change: Callable[[], None] | None = None,
+    ) -> str:
         """One of `options` (value -> label): side by side if they are few and short, else a menu."""
         key, values = self.key(name), list(options)
         bind = self._begin(name, label, default, options.__getitem__)
@@ -186,6 +205,7 @@ class Panel:
                 format_func=options.__getitem__,
                 key=key,
                 help=help,
+                on_change=on_change,
                 bind=bind,
             )
         else:
@@ -196,6 +216,7 @@ class Panel:
                 format_func=options.__getitem__,
                 key=key,
                 help=help,
+                on_change=on_change,
                 bind=bind,
             )
         self._end(name)

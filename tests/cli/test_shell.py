@@ -9,20 +9,24 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from dpviz import families
-from dpviz.cli import executing, looking, main, progress
+from dpviz.cli import executing, looking, main, progress, running, sweeping
+from dpviz.cli.results import shown
 from dpviz.datasets import UploadedTable
 from dpviz.experiments.cells import InThread, Outcome
 from dpviz.experiments.executors import Slots
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.export import sweep_to_csv, to_csv, to_settings
+from dpviz.experiments.preset import Preset
 from dpviz.experiments.results import final_table
 from dpviz.experiments.settings import settings
 from dpviz.experiments.store import Store
@@ -54,6 +58,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     """Does what is written, in a folder with `experiment.json` and a store of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPVIZ_STORE", str(tmp_path / "cells.sqlite"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     log = logging.getLogger("dpviz")  # a command has its process for itself; the other tests want to hear again
     monkeypatch.setattr(log, "handlers", [*log.handlers])
     monkeypatch.setattr(log, "propagate", log.propagate)
@@ -365,9 +370,57 @@ def test_a_file_that_cannot_be_written_in_the_end_is_a_sentence_and_leaves_the_o
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)
-    code, _, err = shell("run experiment.json --out trace.csv")
-    assert code == 1 and "trace.csv could not be written: No space left on device." in err
+    code, out, err = shell("run experiment.json --out trace.csv")
+    assert code == 1 and "trace.csv could not be written: No space left on device." in err and "NAG" in out
     assert Path("trace.csv").read_text() == "old" and list(Path().glob("*.part")) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "columns"),
+    [
+        ("run experiment.json", running, {"iteration", "metric", "value", "released"}),
+        (f"sweep experiment.json --grid {GRID}", sweeping, {"setting", "replicate", "value"}),
+    ],
+)
+def test_a_mistake_of_ours_in_the_end_does_not_lose_what_was_computed(
+    shell, monkeypatch, tmp_path: Path, command: str, module: ModuleType, columns: set[str]
+) -> None:
+    monkeypatch.setattr(module, "shown", lambda frame: 1 / 0)
+    code, _, err = shell(f"{command} --store off")
+    (path,) = tmp_path.glob("dpviz_*.csv")
+    assert code == 1 and f"{path} has all numbers." in err and path.stat().st_mode & 0o077 == 0
+    found = pd.read_csv(path)
+    assert set(found["algorithm"]) == {arm.label for arm in EXPERIMENT.arms} and columns <= set(found)
+
+
+def test_a_table_leaves_blank_what_a_row_does_not_have() -> None:
+    found = pd.DataFrame({"method": ["one", "two"], "ended": [math.nan, "2 of 5"], "gap": [0.25, math.nan]})
+    first, second, third = shown(found).splitlines()
+    assert first.split() == ["method", "ended", "gap"] and third.split() == ["two", "2", "of", "5"]
+    assert second.split() == ["one", "0.25"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "preset", [pytest.param(preset, id=preset.name) for named in families.presets().values() for preset in named]
+)
+def test_every_preset_goes_through_every_command(shell, preset: Preset) -> None:
+    """As it is where nothing runs; as one run of each method where something does, and a sweep of the first two."""
+    every, labels = ("--preset", preset.name), {arm.label for arm in preset.experiment.arms}
+    assert Experiment.from_json(shell("presets", preset.name)[1]) == preset.experiment
+    code, out, err = shell("plan", *every)
+    assert (code, err) == (0, "") and all(label in out for label in labels)
+    code, out, _ = shell("settings", *every)
+    assert code == 0 and all(re.search(rf"^{name} ", out, re.M) for name in settings(preset.experiment))
+    one = preset.experiment.replaced(replicates=1)
+    Path("experiment.json").write_text(to_settings(one))
+    code, out, err = shell("run experiment.json --out trace.csv --quiet")
+    assert (code, err) == (0, "") and all(label in out for label in labels)
+    assert set(pd.read_csv("trace.csv", comment="#")["algorithm"]) == labels
+    Path("experiment.json").write_text(to_settings(one.replaced(arms=one.arms[:2])))
+    code, out, err = shell("sweep experiment.json --grid replicates=1 --out sweep.csv --quiet")
+    assert (code, err) == (0, "") and "replicates" in out
+    assert set(pd.read_csv("sweep.csv", comment="#")["algorithm"]) <= labels
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")

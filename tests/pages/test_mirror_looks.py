@@ -81,6 +81,7 @@ def test_the_papers_table_is_at_the_users_size(load: Load) -> None:
     app = open_tab(load(PAGE), "The paper's table")
     table = app.dataframe[0].value
     assert {"Theorem 4.1", "Theorem 4.2", "Theorem 4.3", "Theorem 5.1", "Lower bound"} <= set(table["Result"])
+    assert "**Known before** is put together here: the paper's own table says “None” there" in text(app)
     assert (table["of which privacy"] < table["Rate"]).all() and table["Rate"].min() == table["Rate"].iloc[-1]
     app = open_tab(load(PAGE, mirror_currency=GaussianDP.name), "The paper's table")
     assert not app.dataframe and "The paper states its rates for (ε, δ)-DP" in text(app)

@@ -118,7 +118,7 @@ def test_groups_of_the_file_name_the_strategies_and_the_losses(load: Load) -> No
     app = run(ready(load, "groups"))
     regions = {"east", "north", "south", "other"}
     assert lines(app, "Stacked shares of the vertices of player y") == regions
-    models = {"+age", "-age", "+income", "-income"}
+    models = {f"{sign}{name}" for sign in "+-" for name in ("age", "income", "constant")}
     assert lines(app, "Stacked shares of the vertices of player x") == models == set(table(app, "Vertex")["Vertex"])
     app.toggle(key="mirror_diagnostics").set_value(True).run()
     assert set(chart(app, "Loss of every group")["data"][0]["x"]) == regions - {"other"}  # nobody is there
@@ -167,7 +167,7 @@ def test_the_first_screen_after_a_run_shows_what_was_released_and_offers_the_swi
     model = table(app, "column")
     weights = next(frame.value for frame in app.dataframe if {"group", "Two draws"} <= set(frame.value))
     methods = app.pills[0].value
-    assert model["column"].tolist() == ["age", "income"] and list(model)[3:] == methods
+    assert model["column"].tolist() == ["age", "income", "constant"] and list(model)[3:] == methods
     assert (model[methods].abs().sum() <= 1 + 1e-9).all()
     assert weights["group"].tolist() == ["east", "north", "south", "other"]
     np.testing.assert_allclose(weights[methods].sum(), 1.0)

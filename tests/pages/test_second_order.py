@@ -244,7 +244,8 @@ def test_a_file_runs_by_click_and_hides_what_reads_it(load: Load) -> None:
     app.file_uploader[0].upload("mine.csv", people(), "text/csv")
     app.run()
     app.button(key="second_upload_fill").click().run()
-    assert not app.exception and not app.error and "second_job" not in app.session_state
+    assert not app.exception and set(lights(app)) == {"OPT"} and "second_job" not in app.session_state
+    assert "d = 3" in text(app)  # two columns, and the constant one
     app = run(app)
     ended = table(app, "Finished")
     assert "At a minimum" not in ended and list(ended["Method"]) == ["OPT"]

@@ -56,6 +56,25 @@ def test_gradients_are_those_of_the_weighted_loss(settings: dict) -> None:
     assert np.allclose((g_x * direction).sum(axis=1), (values[0] - values[1]) / 2e-4, rtol=0, atol=1e-7)
 
 
+def test_a_constant_column_lets_a_model_say_the_same_of_all_rows() -> None:
+    data = upload().replaced(constant=True)
+    assert GroupedUpload.from_json(data.to_json().replace('"constant":true,', "")) == upload()
+    specification, plain = GroupLoss(data=data), GroupLoss(data=upload()).facts()
+    facts = specification.facts()
+    assert facts.d_x == 2 * (D + 1) and (facts.lipschitz, facts.change_x) == (plain.lipschitz, plain.change_x)
+    rows = table(0)
+    rows[:, D], rows[:2, :D] = -1.0, np.inf
+    rows[:4, D] = 1.0
+    game = specification.build({KEY: rows})
+    assert np.abs(game._features).max() <= 1 and (game._features[:, -1] == 1).all()
+    everyone, nobody = np.zeros((1, 8)), np.zeros((1, 8))
+    everyone[0, D], nobody[0, 2 * D + 1] = 1.0, 1.0
+    yes, no, guess = game.rates(everyone), game.rates(nobody), game.majority()
+    assert yes is not None and no is not None and guess is not None
+    assert (yes.selection == 1).all() and (no.selection == 0).all() and no.error[0, -1] == 0.2
+    np.testing.assert_array_equal(no, guess)
+
+
 @EVERY
 def test_losses_follow_their_formula_row_by_row(settings: dict) -> None:
     rows = table(1)

@@ -196,6 +196,20 @@ def test_features_of_categories_stay_0_and_1_before_rows_are_shortened() -> None
         np.testing.assert_allclose(rows[:2], [-first / max(1, np.linalg.norm(first)), second])
 
 
+def test_a_constant_column_is_shortened_with_the_others() -> None:
+    data = UploadedTable(identity="a" * 32, n=20, bounds=((0.0, 10.0),), names=("a",), constant=True)
+    assert UploadedTable.from_json(data.to_json().replace('"constant":true,', "")) == data.replaced(constant=False)
+    table = np.tile([5.0, 1.0], (20, 1))
+    table[1], table[2] = [10.0, -1.0], [np.nan, 1.0]
+    specification = LogisticTukey(data=data)
+    rows, half = specification.build({"a" * 32: table})._rows, np.sqrt(0.5)
+    assert data.facts().names == ("a", "constant") and specification.facts().d == 2
+    assert rows[:3] == pytest.approx(np.array([[0.0, 1.0], [-half, -half], [-half, half]]))  # times the label
+    lists = (("area", ("north", "south", "other")),)
+    wide = data.replaced(categories=lists).load({"a" * 32: np.column_stack([table[:, 0], np.ones(20), table[:, 1]])})
+    assert wide.features[0].tolist() == [5.0, 1.0, 0.0, 1.0, 0.0]
+
+
 def test_hostile_rows_become_short_ones() -> None:
     hostile = [np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-320, 0.0, 3.0]
     rows = np.array(list(itertools.product(hostile, repeat=3)))

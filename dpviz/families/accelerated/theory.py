@@ -2,7 +2,7 @@
 
 Everything here is a function of public numbers: T = iterations, mu = strong convexity, L = smoothness of the objective,
 its initial error, and what one release costs. Source: Kuru, Birbil, Gürbüzbalaban, Yıldırım, "Differentially private
-accelerated optimization algorithms" (2022), with the corrections E2-E18 of THEORY.md. All bounds are
+accelerated optimization algorithms" (2022), with the corrections E2-E19 of THEORY.md. All bounds are
 for objectives that are mu-strongly convex and L-smooth, and for independent zero-mean noise.
 
 Noise enters through its *half variance*, E||w_t||^2 / 2 of the whole gradient noise w_t of step t: d b_t^2 for Laplace

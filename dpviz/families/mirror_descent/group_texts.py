@@ -1,16 +1,21 @@
 """What the page says about groups: who is worst off, whether the shares are right, what fairness costs."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dpviz.numbers import short
+from dpviz.problems.grouped import Rates
 
 WHY_WEIGHED = (
     "The game cannot play for the means themselves: how many rows a group has depends on the data, so one row could "
     "move a mean by an amount that nothing declared bounds."
 )
+
+
+FEW = 0.05  # of all rows, or all but so few: then rates are near 0, or near 1
 
 
 class Losses(NamedTuple):
@@ -91,6 +96,31 @@ def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None,
         f"{_change(private.average - reached.average)}."
     )
     return "\n".join(f"- {line}" for line in lines)
+
+
+def guessing(label: str, found: Rates, guess: Rates, rows: int) -> str:
+    """Where a method is no better than who always guesses the majority, or predicts nearly the same for all rows, what
+    follows for its rates; "" where neither is so. The medians over its runs count.
+
+    label : ready for Markdown. rows : of the table.
+    """
+    (error, selected), (wrong, always) = (
+        [float(np.median(values[:, -1])) for values in (rates.error, rates.selection)] for rates in (found, guess)
+    )
+    margin = math.sqrt(wrong * (1 - wrong) / rows)  # the standard error of a share of so many rows
+    useless, alike = error > wrong - margin, min(selected, 1 - selected) < FEW
+    if not (useless or alike):
+        return ""
+    guessed = f"always guessing {'yes' if always else 'no'}, as the majority is"
+    parts = [f"With {label}, {short(100 * error)} % of all rows are predicted wrongly; with {guessed}, "]
+    parts.append(f"{short(100 * wrong)} %{': it is no better' if useless else ''}. ")
+    if alike:
+        end = 0 if selected < FEW else 1
+        parts.append(
+            f"It predicts yes for {short(100 * selected)} % of all rows: selection and true-positive rates near {end} "
+            "come from that, and do not say how fairly groups are treated. "
+        )
+    return "".join(parts) + "More budget, more rows or a larger radius can let a model say more."
 
 
 def _change(difference: float) -> str:

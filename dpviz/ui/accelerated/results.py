@@ -1,5 +1,6 @@
 """What a run of the accelerated methods on a user's file releases: the model by column, before any diagnostic."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -51,10 +52,14 @@ def _meaning(problem: LinearModel) -> str:
     )
 
 
-def verdict(run: Run, _: Trace, diagnostics: bool) -> None:
-    """How many rows the clip reaches, where there is one: read off the raw rows, for who may see diagnostics."""
+def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:
+    """Which models are no better than a guess, and how many rows the clip reaches, where there is one: read off the raw
+    rows, for who may see diagnostics."""
     problem = run.experiment.problem
-    if not diagnostics or not run.has_data or not isinstance(problem, LinearModel) or problem.clip is None:
+    if not diagnostics or not isinstance(problem, LinearModel):
+        return
+    useless(trace, problem)
+    if not run.has_data or problem.clip is None:
         return
     share = _reached(problem.to_json(), run.tables)
     what = {"rows": "these are scaled down to it", "gradients": "their gradients can be longer, and are cut to it then"}
@@ -63,6 +68,27 @@ def verdict(run: Run, _: Trace, diagnostics: bool) -> None:
         st.markdown(f"**The clip** C = {short(problem.clip)} {reaches}.", width="content")
         st.badge("not private", icon=":material/visibility:", color="orange")
     st.caption("Counted in the raw data. A smaller C needs less noise, but changes more rows.")
+
+
+def useless(trace: Trace, problem: LinearModel) -> None:
+    """Say which models do no better than the majority's class, or the median, for every row."""
+    known = {name: found for name in trace.metrics if (found := trace.guess(name)) is not None}
+    if not known:
+        return
+    name, (guess, reached) = next(iter(known.items()))
+    sign = 1 if guess.better == "higher" else -1
+    # Of a share of n rows the standard error; of errors, which have no such law, a hundredth.
+    margin = math.sqrt(reached * (1 - reached) / problem.facts().n) if guess.better == "higher" else reached / 100
+    ends = {label: float(np.median(trace.last(label, name))) for label in trace.lanes if len(trace.last(label, name))}
+    below = [f"{plain(label)} {short(end, 4)}" for label, end in ends.items() if not sign * (end - reached) > margin]
+    if below:
+        st.warning(
+            f"{guess.label} reaches {short(reached, 4)} in “{trace.metrics[name].label}”, and these no more than "
+            f"{short(margin, 2)} better: {', '.join(below)}. Medians over the runs, at their ends. A smaller loss can "
+            "still mean better probabilities. **Not private**: read off the raw data.",
+            title="No better than a constant guess",
+            icon=":material/rule:",
+        )
 
 
 @st.cache_data(max_entries=32, scope="session", show_spinner=False)

@@ -289,11 +289,15 @@ def _ends(sides: Sequence[Side], metric: str, every: bool, delta: float) -> None
             ],
         }
     )
+    if numbers["guess"].notna().any():
+        shown.insert(4, "Constant guess", numbers["guess"])
     show_table(shown, "Final numbers of every method of every run", placeholder="–", style=explain.readable)
     st.caption(
         f"Median, {100 * CONFIDENCE:.0f} %: where the median of all runs that there could be lies, with this "
         "confidence; a few repeats cannot tell. 10-90 %: the repeats themselves, without the lowest and the highest "
         "tenth. ε of one run, by the tightest accountant."
+        + " Constant guess: the best one that is the same for all rows."
+        * bool(numbers["guess"].notna().any())
     )
 
 

@@ -78,7 +78,7 @@ def diagnostics_switch(panel: Panel, experiment: Experiment) -> None:
 
 def metrics(trace: Trace) -> dict[str, Metric]:
     """The recorded series, the most telling first, and last those that others are drawn over."""
-    found = trace.metrics
+    found = {name: metric for name, metric in trace.metrics.items() if not metric.beside}
     ordered = [*results.headlined(trace)[:1], *sorted(found, key=lambda name: found[name].axis)]
     return {name: found[name] for name in dict.fromkeys(ordered)}
 

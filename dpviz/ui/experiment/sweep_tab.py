@@ -69,7 +69,8 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
     Raises UserError if the numbers do not go together, or nothing can be shown.
     """
     offered = {name: found for name, found in settings(experiment).items() if _drawn(panel, name, found)}
-    metrics = {name: found for name, found in experiment.metrics().items() if diagnostics or found.released}
+    every = {name: found for name, found in experiment.metrics().items() if not found.beside}
+    metrics = {name: found for name, found in every.items() if diagnostics or found.released}
     if not offered or not metrics:
         raise UserError(
             "These methods release no number that could be followed. Show the non-private diagnostics below the "
@@ -160,12 +161,13 @@ def _named(sweep: Sweep, fields: Sequence[str]) -> Setting:
 
 def _maps(panel: Panel, sweep: Sweep, setting: Setting, second: Setting, result: SweepResult) -> None:
     metric, narrow, (status, words) = _label(sweep, result), screen.narrow(), _status(sweep, result)
+    best = f"{BEST}: the best method with privacy.{_guess(result)}"
     charts.show(
         heat_maps(result, setting.title, second.title, columns=1 if narrow else 2, width=NARROW if narrow else WIDE),
         panel.key(f"chart_{PREFIX}_map"),
         f"{metric} against {_lower(setting)} and {_lower(second)}",
         f"{metric} at every pair of values, one map per method; the best method with privacy is starred",
-        f"Median of {_runs(sweep)} at the last iteration. {BEST}: the best method with privacy. {words}",
+        f"Median of {_runs(sweep)} at the last iteration. {best} {words}",
         status,
     )
 
@@ -207,6 +209,15 @@ def _status(sweep: Sweep, result: SweepResult) -> tuple[charts.Status, str]:
     said = f"Each run is private at the budget of its point for {problem.unit}; publishing several adds up."
     rests_on = sentence(condition_of(problem.from_data))
     return status, said + (f" **All of this holds {rests_on}.**" if rests_on else "")
+
+
+def _guess(result: SweepResult) -> str:
+    """What a constant guess reaches, on all data sets."""
+    found = np.array(result.guesses.ends and [end.samples[0] for end in result.guesses.ends])
+    if result.guess is None or not found.size:
+        return ""
+    ends = dict.fromkeys(short(float(end), 4) for end in (found.min(), found.max()))
+    return f" {result.guess.label}: {' to '.join(ends)}."
 
 
 def _runs(sweep: Sweep) -> str:

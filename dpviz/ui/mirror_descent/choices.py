@@ -221,7 +221,8 @@ def table(shown: PlanView) -> None:
         alt="The paper's theorems with rate, best rate known before, rounds, draws, batch and step size",
     )
     st.caption(
-        "Rates with unit constants; ln(1/δ) is kept in all. Before the paper, games with rates in ln d were linear "
-        "queries only; for minimisation its rate is not the best, but its methods are the first ones without "
-        f"Frank-Wolfe steps. {SETTINGS_ONLY}"
+        "Rates with unit constants; ln(1/δ) is kept in all. **Known before** is put together here: the paper's own "
+        "table says “None” there, but for bilinear games (Hardt, Rothblum) and one row of minimisation (Asi et al.). "
+        "Games with rates in ln d were linear queries only; for minimisation the paper's rate is not the best, but its "
+        f"methods are the first ones without Frank-Wolfe steps. {SETTINGS_ONLY}"
     )

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from dpviz.datasets.upload import CONSTANT
 from dpviz.experiments.trace import Lane, Trace
 from dpviz.families.mirror_descent import group_figures, group_texts
 from dpviz.numbers import short
@@ -24,6 +25,7 @@ from dpviz.ui.tables import show_table
 ALL = "all rows"
 WEIGHTS = "Groups: the weight that the other player put on each of them."
 NAMED = 3  # of the coefficients, in words
+GUESS = "Always guessing the majority"
 REFERENCES = ("Best on average, without privacy", "Fairest, without privacy", "The game's optimum, without privacy")
 
 
@@ -72,9 +74,10 @@ def _words(problem: GroupLoss | LossMatrix, lane: Lane) -> str:
 def _meaning(problem: GroupLoss | LossMatrix) -> str:
     if isinstance(problem, LossMatrix):
         return f"Columns: how often each strategy is played. {WEIGHTS}"
+    constant = f", the {CONSTANT} being 1" * (CONSTANT in problem.data.facts().names)
     return (
         "Columns: a row is predicted positive where the sum of coefficient × value is above 0, each value scaled from "
-        f"its range to [-1, 1]. {WEIGHTS}"
+        f"its range to [-1, 1]{constant}. {WEIGHTS}"
     )
 
 
@@ -114,6 +117,11 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
         group_texts.worst(plain(label), names, *medians, game.counts, game.shares),
         icon=":material/balance:",
     )
+    guess = game.majority()
+    if mine.rates is not None and guess is not None:
+        told = group_texts.guessing(plain(label), mine.rates, guess, int(game.counts.sum()))
+        if told:
+            st.warning(f"{told} **Not private**: it reads the rows.", title="Beside always guessing the majority")
     figure = group_figures.group_losses(
         game.groups, mine.means[:, :-1], mine.weighed, fairest.means[0, :-1], average.means[0, :-1]
     )
@@ -164,6 +172,8 @@ def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -
     }
     if all(found.rates is not None for found in measured.values()):
         rates = {name: found.rates for name, found in measured.items() if found.rates is not None}
+        guess = game.majority()
+        rates |= {} if guess is None else {GUESS: guess}
         wanted |= {
             "Error rate": {name: found.error for name, found in rates.items()},
             "Selection rate": {name: found.selection for name, found in rates.items()},

@@ -96,7 +96,7 @@ def data(panel: Panel, main: DeltaGenerator, _lead: DeltaGenerator) -> Data:
 def _uploaded(page: str, source: str) -> tuple[DatasetSpecification | None, Mapping[str, np.ndarray]]:
     """A file with declared columns; or that of the forest cover types, of which all is declared already."""
     if source == data_panel.UPLOAD:
-        return data_panel.uploaded(page)
+        return data_panel.uploaded(page, constant=True)
     st.caption("The UCI file covtype.data, or covtype.data.gz: 54 columns and the class, without a header.")
     return file.uploaded(page, file.File, _covertype)
 

@@ -39,7 +39,8 @@ def _learning(upload: GroupedFile) -> Prepared[GroupedUpload]:
     bounds = table.declare_ranges(upload, features)
     declared = shares.declare(upload, group)
     drop = table.choose_dropping(upload, [target], features)
-    return _prepared(upload, (target, positive), group, features, bounds, declared, drop)
+    constant = table.choose_constant(upload)
+    return _prepared(upload, (target, positive), group, features, bounds, declared, drop, constant)
 
 
 def _losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
@@ -61,11 +62,12 @@ def _prepared(
     bounds: dict[str, tuple[float, float]],
     declared: Shares,
     drop: bool,
+    constant: bool = False,
 ) -> Prepared[GroupedUpload]:
     groups, found, costs = declared
-    choice = (target, group, tuple(features), tuple(bounds.items()), tuple(groups), tuple(found), costs, drop)
+    choice = (target, group, tuple(features), tuple(bounds.items()), tuple(groups), tuple(found), costs, drop, constant)
     chosen = (upload.frame, *target, group, features, bounds, groups, found, costs, drop)
-    prepared = upload.once(choice, lambda name: prepare_groups(*chosen, name, upload.reading))
+    prepared = upload.once(choice, lambda name: prepare_groups(*chosen, name, upload.reading, constant=constant))
     facts = prepared.specification.facts()
     columns = f"{len(features)} {'features' if target[0] else 'strategies'}"
     file.ready(facts.n, prepared.dropped, f"{columns}, {len(facts.groups)} groups")

@@ -60,21 +60,45 @@ class Target(NamedTuple):
     positive: str | None
 
 
+def source(
+    panel: Panel, name: str, options: Mapping[str, str], default: str, help: str, own: Mapping[str, tuple[Any, Any]]
+) -> str:
+    """Where the data come from, one of `options`.
+
+    own : controls whose default is another one for the visitor's own file: the usual one, and that one. When the source
+        is changed by hand, those that are at the default of the one kind take the other's.
+    """
+    key = panel.key(name)
+    value = panel.choice(name, "Data set", options, default, help, partial(_swap, panel, name, own))
+    st.session_state[f"{key}_drawn"] = value
+    return value
+
+
+def _swap(panel: Panel, name: str, own: Mapping[str, tuple[Any, Any]]) -> None:
+    before, after = (st.session_state.get(panel.key(key)) == UPLOAD for key in (f"{name}_drawn", name))
+    for control, defaults in own.items():
+        if before != after and st.session_state.get(panel.key(control)) == defaults[before]:
+            st.session_state[panel.key(control)] = defaults[after]
+
+
 def generated(panel: Panel, source: str) -> Settings[DatasetSpecification]:
     """The controls of a generator or of the bundled tables; what they set."""
     cls = GENERATORS[source]
     return Settings(cls, panel.specification(cls, [control.name for control in cls.controls()], prefix=f"{source}_"))
 
 
-def uploaded(page: str) -> tuple[UploadedTable | None, Mapping[str, np.ndarray]]:
-    """The panel for a user's file; the data set and its table, or None as long as something is missing."""
-    return file.uploaded(page, File, choose)
+def uploaded(page: str, constant: bool = False) -> tuple[UploadedTable | None, Mapping[str, np.ndarray]]:
+    """The panel for a user's file; the data set and its table, or None as long as something is missing.
+
+    constant : whether a constant column is offered; not where the model has one of its own.
+    """
+    return file.uploaded(page, File, partial(choose, constant=constant))
 
 
-def choose(upload: File, user: str | None = None) -> Prepared[Any]:
+def choose(upload: File, user: str | None = None, constant: bool = False) -> Prepared[Any]:
     """Target, features, ranges, categories and missing values: the table that they make. Raises UserError.
 
-    user : the column that says whose each row is; then the table is one of users.
+    user : the column that says whose each row is; then the table is one of users. constant : as in `uploaded`.
     """
     target, positive = choose_target(upload, tuple(TARGETS))
     taken = {target} if user is None else {target, user}
@@ -84,6 +108,7 @@ def choose(upload: File, user: str | None = None) -> Prepared[Any]:
     bounds = declare_ranges(upload, numeric, positive is None)
     lists = categories.declare(upload, columns) if columns else {}
     drop = choose_dropping(upload, [] if positive is None else [target], numeric)
+    constant = constant and positive is not None and choose_constant(upload)
     target_range = bounds.pop(target, UNDECLARED) if positive is None else None
     choice = (
         target,
@@ -94,6 +119,7 @@ def choose(upload: File, user: str | None = None) -> Prepared[Any]:
         target_range,
         drop,
         user,
+        constant,
     )
     made_by: Callable[..., Prepared[Any]] = prepare if user is None else partial(prepare_users, user=user)
     prepared = upload.once(
@@ -109,12 +135,25 @@ def choose(upload: File, user: str | None = None) -> Prepared[Any]:
             reading=upload.reading,
             categories=lists,
             target_range=target_range,
+            constant=constant,
         ),
     )
     made = f" from {len(features) + len(columns)} columns" if columns else ""
     file.ready(len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features{made}")
     file.counted(prepared.notes)
     return prepared
+
+
+def choose_constant(upload: File) -> bool:
+    """Whether there is a constant column; at first there is."""
+    return st.toggle(
+        "Add a constant column",
+        value=True,
+        key=f"{upload.page}_upload_constant",
+        persist_state="session",
+        help="A feature that is 1 in every row. Without it a model is undecided where all features are in the middle "
+        "of their ranges, however few rows have the positive class. It is clipped and needs noise like any other.",
+    )
 
 
 def choose_dropping(upload: File, filled: Sequence[str], features: Sequence[str]) -> bool:

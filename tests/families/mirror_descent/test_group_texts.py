@@ -5,6 +5,7 @@ import pytest
 
 from dpviz.families.mirror_descent import group_texts
 from dpviz.families.mirror_descent.group_texts import Losses
+from dpviz.problems.grouped import Rates
 
 GROUPS = ("White", "Black", "other")
 COUNTS = np.array([900, 100, 0])
@@ -40,6 +41,25 @@ def test_prices_add_up_from_the_average_to_the_private_model() -> None:
     assert "is 0.47, 0.02 more" in privacy and "is 0.36, 0.05 more" in privacy
     fairness, privacy = group_texts.prices("Vertex sampling", average, fairest, None, private).split("\n")
     assert "is 0.47, 0.06 more" in privacy and "is 0.36, 0.04 more" in privacy
+
+
+def rates(error: float, selection: float) -> Rates:
+    """Of two runs and no groups but all rows."""
+    return Rates(*(np.full((2, 1), value) for value in (error, selection, selection)))
+
+
+def test_a_model_that_guesses_is_said_to_guess_and_to_select_nobody_for_that_reason() -> None:
+    guess, rows = rates(0.24, 0.0), 10_000  # whose standard error is 0.0043
+    text = group_texts.guessing("A", rates(0.238, 0.002), guess, rows)
+    assert "With A, 23.8 % of all rows are predicted wrongly" in text and "24 %: it is no better" in text
+    assert "always guessing no" in text and "predicts yes for 0.2 % of all rows" in text and "near 0 come" in text
+    better = group_texts.guessing("A", rates(0.21, 0.03), guess, rows)
+    assert "no better" not in better and "near 0 come from that" in better
+    worse = group_texts.guessing("A", rates(0.3, 0.5), guess, rows)
+    assert "no better" in worse and "come from that" not in worse
+    assert not group_texts.guessing("A", rates(0.2, 0.2), guess, rows)
+    often = group_texts.guessing("A", rates(0.24, 0.99), rates(0.24, 1.0), rows)
+    assert "always guessing yes" in often and "near 1 come" in often
 
 
 @pytest.mark.parametrize(("change", "words"), [(0.0, "the same"), (-0.01, "0.01 less"), (0.01, "0.01 more")])

@@ -1,6 +1,8 @@
 """Presets: every click leads to a plan, and the numbers that they promise are those that a run gives."""
 
+import re
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.trace import Trace
-from dpviz.families.mirror_descent import TunedReference, VertexSampling, planning, presets, rates
+from dpviz.families.mirror_descent import TunedReference, VertexSampling, planning, presets, rates, texts
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy
 from dpviz.problems.base import ProblemSpecification
@@ -64,6 +66,25 @@ def test_names_differ_and_the_default_comes_first() -> None:
     assert {f"Theorem {k}" for k in ("4.1", "4.2", "4.3", "5.1", "G.1")} <= {name[:11] for name in names}
     problems = {type(preset.experiment.problem) for preset in presets.PRESETS}
     assert {MatrixGame, QuadraticGame, GroupLoss, MarginalQueries, SparseRegression} <= problems
+
+
+def test_the_theory_names_no_preset_that_does_not_exist() -> None:
+    theory = (Path(presets.__file__).parent / "THEORY.md").read_text()
+    (section,) = re.findall(r"^## 7\..*?(?=^## 8)", theory, re.M | re.S)
+    known = {*(preset.name for preset in presets.PRESETS), "The paper's table", "None"}
+    assert set(re.findall(r'"([^"]+)"', section)) <= known
+
+
+@pytest.mark.slow
+def test_the_papers_steps_spend_what_the_errata_say() -> None:
+    spent = []
+    for preset in presets.PRESETS:
+        for arm in preset.experiment.arms:
+            if arm.label == "As in the paper":
+                plan = preset.experiment.plans()[arm.label]
+                spent.append(accountants.tightest(plan.events, plan.budget.own_delta(1e-6)).epsilon)
+    text = next(words for title, words in texts.ERRATA if "E3" in title)
+    assert len(spent) == 5 and f"{min(spent):.2f} to {max(spent):.2f}" in text
 
 
 @EVERY
