@@ -7,6 +7,7 @@ import pytest
 
 from dpviz.datasets import CovertypeLike
 from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.preset import Preset
 from dpviz.families.second_order import LineSearch, ShortStep, advice, gap, planning, presets, shares, texts
 from dpviz.families.second_order.advice import Outlook
 from dpviz.families.second_order.algorithms import CERTIFICATE_FAILURE, NonconvexMethod
@@ -163,7 +164,7 @@ def test_a_gap_that_was_released_is_no_assumption_and_its_failure_counts() -> No
 
 
 @pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name)
-def test_presets_of_assumed_constants_say_so(preset: presets.Preset) -> None:
+def test_presets_of_assumed_constants_say_so(preset: Preset) -> None:
     experiment = preset.experiment
     assert isinstance(experiment, Experiment) and isinstance(experiment.problem, NonconvexModel)
     assumed = experiment.problem.facts().assumed
