@@ -25,7 +25,15 @@ from dpviz.problems.base import (
     ProblemSpecification,
 )
 from dpviz.problems.nonconvex_losses import LogisticRisk, Ridge, RobustRisk, SigmoidRisk, Tukey
-from dpviz.problems.nonconvex_risk import MOST_COLUMNS, PRODUCTS, UNIT, NonconvexFacts, NonconvexRisk, Penalty
+from dpviz.problems.nonconvex_risk import (
+    MOST_COLUMNS,
+    PRODUCTS,
+    UNIT,
+    Assumed,
+    NonconvexFacts,
+    NonconvexRisk,
+    Penalty,
+)
 from dpviz.problems.symmetric import eigenvalue_seconds
 from dpviz.specification import choice, number
 
@@ -63,7 +71,7 @@ class NonconvexModel(ProblemSpecification):
         label="Smoothness",
         symbol="G",
         scale="log",
-        help="Upper bound on curvature, for step sizes. Empty: what holds for every data set.",
+        help="Upper bound on curvature, for step sizes. Empty: what holds for every data set; less is an assumption.",
     )
     hessian_lipschitz: float | None = number(
         None,
@@ -72,7 +80,7 @@ class NonconvexModel(ProblemSpecification):
         label="Hessian's Lipschitz constant",
         symbol="M",
         scale="log",
-        help="How fast curvature can change. Empty: what holds for every data set.",
+        help="How fast curvature can change. Empty: what holds for every data set; less is an assumption.",
     )
     hessian_bound: Literal["tight", "spectral"] = choice(
         "tight",
@@ -91,7 +99,7 @@ class NonconvexModel(ProblemSpecification):
         label="Initial gap",
         symbol="Γ",
         scale="log",
-        help="A guess of f(x₀) - inf f. Empty: the bound that holds for every data set.",
+        help="Bound on f(x₀) - inf f. Empty: what holds for every data set; less is an assumption, unless released.",
     )
     gap_cost: float | None = number(
         None,
@@ -118,6 +126,10 @@ class NonconvexModel(ProblemSpecification):
     def public(self) -> bool:
         return self.data.public
 
+    @classmethod
+    def problem_type(cls) -> type[NonconvexRisk]:
+        return cls.risk
+
     def _plane(self) -> Plane | None:
         if isinstance(self.data, Saddle):
             return planes.first_two(DIRECTIONS)
@@ -135,6 +147,8 @@ class NonconvexModel(ProblemSpecification):
         tight = max(math.sqrt(2) * max(-low, high), high - low)
         (least,), (most,) = risk.extremes(np.linalg.norm(x, axis=1))
         reachable = float(most + self.penalty.value(x)[0]) - risk.floor  # φ ≥ floor, and no penalty is negative
+        gap = self.gap if self.gap_cost is None else None  # what was released is no assumption
+        declared = (("G", self.smoothness, high + up), ("M", self.hessian_lipschitz, third), ("Γ", gap, reachable))
         return NonconvexFacts(
             n=data.n,
             d=data.d,
@@ -151,6 +165,11 @@ class NonconvexModel(ProblemSpecification):
             gap=reachable if self.gap is None else self.gap,
             lowest=risk.floor,
             start=() if self.start == "zero" else tuple(x[0].tolist()),
+            assumed=tuple(
+                Assumed(name, value, follows)
+                for name, value, follows in declared
+                if value is not None and value < follows * (1 - 1e-9)
+            ),
         )
 
     def cost(self, facts: Facts) -> Cost:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+from scipy.special import betaincinv
 
 from dpviz.pauses import Pace, Parts
 
@@ -63,17 +64,20 @@ def smallest_eigenpair(matrices: np.ndarray, gradients: np.ndarray) -> tuple[np.
 
 
 def lanczos(
-    times: Callable[[np.ndarray], np.ndarray], starts: np.ndarray, steps: int, seconds: float
-) -> Parts[tuple[np.ndarray, np.ndarray]]:
-    """In parts: about the smallest eigenvalues (R,) of symmetric matrices that are known by their products, and unit
-    vectors (R, d) with those curvatures: the best ones in the spaces that so many products span.
+    times: Callable[[np.ndarray], np.ndarray], starts: np.ndarray, steps: int, seconds: float, failure: float
+) -> Parts[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """In parts: about the smallest eigenvalues (R,) of symmetric matrices that are known by their products; bounds (R,)
+    on them from below; and unit vectors (R, d) with those curvatures: the best ones in the spaces of so many products.
 
     times : from directions (R, d) to products (R, d); takes `seconds`. starts : (R, d) the first directions, not 0.
-    Never below the true eigenvalue, apart from rounding. With full orthogonalisation, so that the directions stay so.
+    failure : probability that a bound is above its eigenvalue, for a start that is uniform in direction, and was drawn
+        without a look at the matrix (`_bound_below`).
+    The first ones are never below the true eigenvalue, apart from rounding. With full orthogonalisation, so that the
+    directions stay so.
     """
     (replicates, d), pace = starts.shape, Pace()
     basis, images = np.zeros((2, replicates, min(steps, d), d))
-    direction = starts / _lengths(starts)
+    direction, last = starts / _lengths(starts), np.zeros((replicates, basis.shape[1]))
     for k in range(basis.shape[1]):
         if pace.due(seconds):
             yield
@@ -84,12 +88,35 @@ def lanczos(
         lengths = _lengths(rest)
         left = lengths > _ROUNDING * _lengths(images[:, k])  # else the space is complete: 0 from here on
         direction = np.where(left, rest / np.where(left, lengths, 1.0), 0.0)
+        last[:, k] = np.where(left, lengths, 0.0)[:, 0]
     small = np.einsum("rkd,rld->rkl", basis, images)
     small = (small + small.transpose(0, 2, 1)) / 2
     unused = (basis == 0).all(axis=2) * (1 + np.abs(small).max(axis=(1, 2)))[:, None]
     values, vectors = np.linalg.eigh(small + unused[:, :, None] * np.eye(basis.shape[1]))
     found = np.einsum("rk,rkd->rd", vectors[:, :, 0], basis)
-    return values[:, 0].copy(), found / _lengths(found)
+    part = math.sqrt(betaincinv(0.5, (d - 1) / 2, failure)) if d > 1 else 1.0
+    return values[:, 0].copy(), _bound_below(values, last, part), found / _lengths(found)
+
+
+def _bound_below(values: np.ndarray, lengths: np.ndarray, part: float) -> np.ndarray:
+    """(R,) no eigenvalue is smaller, if the start has at least `part` along the eigenvector of the smallest one.
+
+    values : (R, k) ascending, of the k × k matrices that Lanczos' method finds. lengths : (R, k) β₁ to β_k, what was
+    left of each product. After k products the next direction is p(A) v₁, p(t) = Π (t - θᵢ)/β_i, of norm 1; so |p(λ)| ≤
+    1/part at the smallest eigenvalue λ, and below all θ |p| falls as t grows: by halving (Van Dorsselaer, Hochstenbach,
+    Van der Vorst 2000). Where nothing was left, the values are exact.
+    """
+    exact = (lengths == 0).any(axis=1)
+    with np.errstate(divide="ignore"):
+        most = np.where(exact, 0.0, np.log(lengths).sum(axis=1)) - math.log(part)
+    width = np.maximum(values[:, -1] - values[:, 0], np.exp(most / values.shape[1]))  # with it p is above 1/part
+    low, high = np.zeros_like(width), width
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        with np.errstate(divide="ignore"):
+            beyond = np.log(values - values[:, :1] + middle[:, None]).sum(axis=1) > most
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    return values[:, 0] - np.where(exact, 0.0, high)
 
 
 def trust_region_step(

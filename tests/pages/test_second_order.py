@@ -100,6 +100,15 @@ def test_every_method_plans_in_every_currency_or_says_why_not(load: Load) -> Non
     assert not pure.exception and "never gives pure ε-DP" in said(pure)
 
 
+def test_a_constant_below_what_follows_from_the_loss_is_marked_wherever_it_counts(load: Load) -> None:
+    app = load(PAGE, second_saddle_loss="Logistic", second_smoothness="0.001", second_methods="OPT")
+    assert lights(app) == {"OPT": "? open"} and not app.success
+    assert "OPT: stops soon, if G holds" in text(app) and "G = 0.001 (assumed), M = 0.101, f can fall" in text(app)
+    assert table(app, "W")[["Rows, proven", "Least decrease"]].isna().all(axis=None)
+    assert any("Assumed, not known: G = 0.001 where 0.252 follows" in warning.value for warning in app.warning)
+    assert "G = 0.001 is declared and **assumed**: 0.252 follows from the loss" in text(app)
+
+
 def test_the_constants_of_the_analysis_are_set_on_the_page_and_stand_in_its_link(load: Load) -> None:
     def ratio(app: AppTest) -> float:
         return float(table(app, "W").set_index("Method").loc["OPT-LS", "Gradient"])
@@ -302,7 +311,7 @@ def test_a_split_of_ones_own_is_told_at_once(load: Load) -> None:
         method = presets.METHODS[label].replaced(**settings)
         found = compare(label, method, method.plan(RobustComponent().facts(), ApproximateDP(epsilon=1.0, delta=1e-5)))
         assert found is not None
-        rows = table(app, "Rows until green").set_index("Split")
+        rows = table(app, "Rows until W ≤ 2").set_index("Split")
         for name, split in found.splits.items():
             said_of = [split.share, split.stopping.gradient_noise, split.stopping.hessian_noise]
             shown_of = [float(rows.loc[name, column]) for column in ("Share", "Gradient noise", "Hessian noise")]
@@ -315,7 +324,7 @@ def test_a_split_of_ones_own_is_told_at_once(load: Load) -> None:
     told(hessian_share=0.8)
     type_into(app, "second_hessian_share_table", {1: 30.0})  # of gradients
     assert app.number_input(key="second_hessian_share").value == 0.7
-    app.button(key="second_split_Soonest green").click().run()
+    app.button(key="second_split_Soonest W ≤ 2").click().run()
     told(hessian_share=(chosen := app.number_input(key="second_hessian_share").value))
     assert 0.6 < chosen < 0.65
     app.segmented_control(key="second_split_of").set_value("OPT-LS").run()

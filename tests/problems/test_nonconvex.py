@@ -8,6 +8,9 @@ import pytest
 
 from dpviz.datasets import Saddle, UniformLinear, UniformLogistic, UploadedTable
 from dpviz.errors import UserError
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.families.second_order import ShortStep
+from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.events import Gaussian, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
@@ -225,3 +228,13 @@ def test_a_number_is_no_class() -> None:
         LogisticTukey(data=UniformLinear())
     assert RobustComponent(data=UniformLinear(rows=500)).build().evaluate({"x": np.ones((1, 10))})
     assert LogisticTukey(data=UniformLogistic(rows=500)).build().evaluate({"x": np.ones((1, 10))})
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_what_a_run_records_is_known_before_it(cls: type[NonconvexModel]) -> None:
+    """Coordinates of the robust component, too, which the others do not have."""
+    problem = cls(data=Saddle(rows=1000, dimension=3))
+    arm = Arm(label="a", algorithm=ShortStep(iterations=1))
+    experiment = Experiment(problem=problem, arms=(arm,), budget=ApproximateDP(epsilon=1.0, delta=1e-5), replicates=1)
+    assert list(experiment.metrics()) == list(experiment.run().metrics)
+    assert ("coordinate_2" in experiment.metrics()) == isinstance(problem, RobustComponent)

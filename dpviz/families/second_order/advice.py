@@ -8,15 +8,17 @@ import numpy as np
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
-from dpviz.families.second_order.algorithms import Descent, NonconvexMethod
-from dpviz.families.second_order.theory import Light, Stopping
+from dpviz.families.second_order.algorithms import CERTIFICATE_FAILURE, LANCZOS_FAILURE, Descent, NonconvexMethod
+from dpviz.families.second_order.gap import UNDERESTIMATE
+from dpviz.families.second_order.line_search import LineSearch
+from dpviz.families.second_order.theory import Analysis, Guarantee, Light, Stopping
 from dpviz.numbers import rounded_up, short
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.ledger import Filter
-from dpviz.problems.nonconvex_risk import NonconvexFacts
+from dpviz.problems.nonconvex_risk import Assumed, NonconvexFacts
 
-FAILURE = 0.05  # of the theorem's promise, over a whole run
+FAILURE = 0.05  # of the theorem's promise, over a whole run, all that may fail together
 ORDER: tuple[Light, ...] = ("green", "amber", "red")
 
 
@@ -27,8 +29,10 @@ class Outlook:
     label : of the method. phase, phases : which of how many, from 1. stopping : what both tests do at a flat place.
     decrease : what a step is sure to take off, at least. all_rows : whether noise falls with 1/n exactly, because every
     iteration reads all rows. needed : n_min, the rows from which on the theorem promises a solution; None where it
-    promises nothing, with batches, or with fewer iterations than it asks for. published : the same by the poster's
-    formula (4), without its hidden factors. blind : never looks at the curvature.
+    promises nothing: with batches, with fewer iterations than it asks for, or from a constant that is assumed.
+    published : the same by the poster's formula (4), without its hidden factors. blind : never looks at the curvature.
+    assumed : the constants that are declared, and smaller than what follows from the loss. factor : how many times less
+    noise would turn the method green, in one of its phases; infinite if none does.
     """
 
     label: str
@@ -41,6 +45,8 @@ class Outlook:
     needed: float | None
     published: float | None
     blind: bool
+    assumed: tuple[Assumed, ...]
+    factor: float
 
     @property
     def name(self) -> str:
@@ -49,18 +55,14 @@ class Outlook:
 
     @property
     def light(self) -> Light:
-        """As the traffic light shows it."""
-        return self.stopping.light
+        """As the traffic light shows it: what rests on an assumption is not green."""
+        found = self.stopping.light
+        return "amber" if found == "green" and self.assumed else found
 
     @property
     def hurried(self) -> bool:
-        """Whether it is green only for those who get to a flat place before the phase is over, and not after it."""
-        return self.light == "green" and self.phase < self.phases
-
-    @property
-    def factor(self) -> float:
-        """How many times less noise would turn it green."""
-        return self.stopping.green_at
+        """Whether it stops soon only if it gets to a flat place before the phase is over, which is short."""
+        return self.light == "amber" and self.stopping.recognised and self.stopping.light != "green"
 
     @property
     def practical(self) -> float | None:
@@ -89,15 +91,29 @@ def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Outlook, ..
     longest = max(stopping.iterations for stopping in stoppings)
     bound = plan.resolved.get("iterations_by_theory", plan.iterations) > longest  # the cap binds
     blind = isinstance(method, Descent) and method.curvature == "never"
+    promising = isinstance(method, Descent) and not (bound or blind) and all_rows
+    factor = min(stopping.green_at for stopping in stoppings)
     found = []
     for number, stopping in enumerate(stoppings, 1):
-        promised = isinstance(method, Descent) and not (bound or blind) and all_rows and number == len(stoppings)
-        needed = facts.n * theory.guarantee(analysis, stopping, FAILURE).factor if promised else None
+        promised = promising and number == len(stoppings)
+        sure = promised and not facts.assumed
+        needed = facts.n * guarantee(analysis, stopping, method, plan).factor if sure else None
         tolerances = stopping.gradient_tolerance, stopping.curvature_tolerance
         published = theory.published_rows(facts.d, float(plan.spent("rho")[-1]), *tolerances) if promised else None
         decrease, count = least_decrease(plan), len(stoppings)
-        found.append(Outlook(label, number, count, stopping, decrease, facts.n, all_rows, needed, published, blind))
+        rows = facts.n, all_rows, needed, published
+        found.append(Outlook(label, number, count, stopping, decrease, *rows, blind, facts.assumed, factor))
     return tuple(found)
+
+
+def guarantee(analysis: Analysis, stopping: Stopping, method: NonconvexMethod, plan: Plan) -> Guarantee:
+    """What the theorem asks of the noise of a plan's last phase, which has the most of it, in all of its iterations."""
+    facts = plan.facts
+    assert isinstance(facts, NonconvexFacts)
+    failure = FAILURE - CERTIFICATE_FAILURE * ("certificate" in plan.noise)
+    failure -= LANCZOS_FAILURE * ("hessian_products" in plan.resolved) + UNDERESTIMATE * bool(facts.released)
+    searching = method.searching_noise(plan) if isinstance(method, LineSearch) else None
+    return theory.guarantee(analysis, stopping, failure, plan.iterations, searching)
 
 
 def least_decrease(plan: Plan) -> float:

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import model_validator
-from scipy.special import ndtri
 
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
@@ -23,7 +22,7 @@ from dpviz.families.second_order.krylov import PRODUCTS, KrylovTest, check_noise
 from dpviz.families.second_order.planning import Phase, Purpose, Purse
 from dpviz.families.second_order.releases import Releases, Separate, Together
 from dpviz.families.second_order.states import GRADIENT_NOISE, KIND, NOISY_CURVATURE, NOISY_GRADIENT, State
-from dpviz.families.second_order.steps import Anywhere, CurvatureTest, Measured, ShortSteps, StepRule
+from dpviz.families.second_order.steps import Anywhere, Certificate, CurvatureTest, Measured, ShortSteps, StepRule
 from dpviz.numbers import short
 from dpviz.pauses import Parts, between
 from dpviz.privacy.budgets import Budget
@@ -36,7 +35,9 @@ from dpviz.specification import choice, number, switch
 SECONDS_PER_STATE = 8e-5  # of an iteration, however small the problem
 
 CERTIFICATE_SHARE = 0.1  # of what the curvature test of an iteration may spend
-CONFIDENCE = 0.95  # of the scalar certificate, over its own noise
+# Of a run that is stopped wrongly: by the noise of scalar certificates, however many it asks for; by a test that looks
+# at Hessians through products, in all of its tests.
+CERTIFICATE_FAILURE, LANCZOS_FAILURE = 0.01, 0.01
 
 EVEN, HESSIAN_LIMITS = 0.5, (0.05, 0.95)
 HESSIAN_SHARE: Any = number(
@@ -245,12 +246,13 @@ class Descent(NonconvexMethod):
         return ShortSteps(self.analysis(problem.facts))
 
     def _test(self, measured: Measured, plan: Plan) -> CurvatureTest:
-        tolerance = self.analysis(measured.problem.facts).curvature_tolerance
-        margin, products = plan.schedule.get("certificate_margin"), plan.resolved.get("hessian_products")
-        certified = None if margin is None else margin - self.analysis(measured.problem.facts).curvature
+        analysis, products = self.analysis(measured.problem.facts), plan.resolved.get("hessian_products")
+        noise = plan.noise.get("certificate")
+        certificate = None if noise is None else Certificate(noise, analysis.curvature, CERTIFICATE_FAILURE)
         if products is None:
-            return CurvatureTest(measured, tolerance, certified)
-        return KrylovTest(measured, tolerance, certified, int(products))
+            return CurvatureTest(measured, analysis.curvature_tolerance, certificate)
+        each = LANCZOS_FAILURE / plan.iterations
+        return KrylovTest(measured, analysis.curvature_tolerance, certificate, int(products), each)
 
     def _iteration(
         self, problem: NonconvexRisk, plan: Plan, releases: Releases
@@ -303,7 +305,8 @@ class ShortStep(WholeTable):
     certificate: bool = switch(
         False,
         label="Ask for the smallest eigenvalue first",
-        help="One number with far less noise than the matrix. If it is high enough, the run stops without a Hessian.",
+        help="One number with far less noise than the matrix. If it is above -ε_H by a margin, the run stops without a "
+        "Hessian. The margin grows each time it is asked: of all times together, 1 % of the runs may err by it.",
     )
     at_state: bool = switch(
         False,
@@ -315,11 +318,7 @@ class ShortStep(WholeTable):
         purse = Purse.gaussian(budget, facts)
         stretches = self._stretches(purse, facts)
         plan = planning.filtered(purse, stretches, facts, budget, self._resolved(facts), self._notes(facts))
-        plan = replace(plan, noise_varies=plan.noise_varies or self.at_state)
-        if not self._certifies(facts):
-            return plan
-        margin = plan.noise["certificate"] * float(ndtri(CONFIDENCE))
-        return replace(plan, schedule={**plan.schedule, "certificate_margin": margin})
+        return replace(plan, noise_varies=plan.noise_varies or self.at_state)
 
     def _certifies(self, facts: NonconvexFacts) -> bool:
         if not (self.certificate and self.asks(facts)):

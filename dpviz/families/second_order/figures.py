@@ -36,9 +36,9 @@ RATIO, FARTHEST = "Noise over tolerance", 4.0  # and where bars end
 
 
 def by_share(compared: Compared, *, height: int = style.HEIGHT) -> go.Figure:
-    """How many times less noise turns a method green, and how many times less the theorem needs, against the share of
-    the Hessians; at 1 and below what there is suffices. Marked: the present share, and the best ones."""
-    green = Line(compared.curve, compared.green, "green", ArmStyle(style.PALETTE["theory"], "solid"))
+    """How many times less noise lets a method wait two steps at most, and how many times less the theorem needs,
+    against the share of the Hessians; at 1 and below what there is suffices. Marked: the present share and the best."""
+    green = Line(compared.curve, compared.green, "W ≤ 2", ArmStyle(style.PALETTE["theory"], "solid"))
     lines, curves = [green], {YOURS: compared.green, SOONEST: compared.green}
     if compared.proven is not None:
         lines.append(Line(compared.curve, compared.proven, "proven", ArmStyle(style.PALETTE["spent"], "dash")))
@@ -56,7 +56,7 @@ def by_share(compared: Compared, *, height: int = style.HEIGHT) -> go.Figure:
     return line_figure(
         lines,
         x_title="Share of Hessians, φ_H",
-        y_title="Times less noise until it is",
+        y_title="Times less noise until",
         log_y=True,
         limits=[Limit(1.0, "enough now")],
         marks=marks,

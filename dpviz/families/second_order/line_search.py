@@ -10,6 +10,7 @@ from dpviz.families.second_order.algorithms import GRADIENT_CHARGED, HESSIAN_CHA
 from dpviz.families.second_order.constants import Ladder
 from dpviz.families.second_order.planning import Purpose, Purse
 from dpviz.families.second_order.releases import Releases, Separate
+from dpviz.families.second_order.searches import Searching
 from dpviz.families.second_order.states import GRADIENT_NOISE
 from dpviz.families.second_order.steps import Backtracking, StepRule
 from dpviz.numbers import short
@@ -74,8 +75,8 @@ class LineSearch(WholeTable):
         if self.search_share is not None:
             each["search"] = (1 + asks) * self.search_share / (1 - self.search_share)
         stretches = planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.carry_over)
-        epsilon = stated_pure(purse.currency, stretches[0].costs["search"]).eps
-        blindness = self.search(facts).blindness(epsilon, facts.gradient_sensitivity / facts.n)
+        epsilons = [stated_pure(purse.currency, phase.costs["search"]).eps for phase in stretches]
+        blindness = self.search(facts).blindness(epsilons[0], facts.gradient_sensitivity / facts.n)
         notes = self._notes(facts)
         if blindness > 1:
             notes += (
@@ -83,7 +84,17 @@ class LineSearch(WholeTable):
                 "tests: it accepts steps that are too long. More rows, more budget or fewer iterations make it see.",
             )
         resolved = {**self._resolved(facts), "search_blindness": blindness}
-        return planning.filtered(purse, stretches, facts, budget, resolved, notes)
+        schedule = {"search_epsilon": planning.in_each(stretches, epsilons)}
+        return planning.filtered(purse, stretches, facts, budget, resolved, notes, **schedule)
+
+    def searching_noise(self, plan: Plan) -> Searching:
+        """The noise of the line searches of a plan, in the phase that has most of it."""
+        facts = plan.facts
+        assert isinstance(facts, NonconvexFacts)
+        epsilon = float(plan.schedule["search_epsilon"].min())
+        search, asks = self.search(facts), self.asks(facts)
+        steps = max(len(search.gradient_steps), len(search.curvature_steps) * asks)
+        return Searching(epsilon, facts.gradient_sensitivity / facts.n, steps, search.admissible_noise(asks))
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
         assert isinstance(releases, Separate)

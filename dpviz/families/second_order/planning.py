@@ -23,6 +23,7 @@ from dpviz.problems.symmetric import eigenvalue_seconds
 SECONDS_PER_TEST = 1.5e-4  # of the curvature, however small the problem
 Purpose = Literal["gradient", "hessian", "certificate", "search"]
 APPROACH = 60  # iterations to a flat place: most runs that were looked at took fewer
+APPROACH_SHARE = 0.1  # or so many of those that the analysis asks for, if that is more: all that were looked at did
 Costs = Mapping[Purpose, float]  # amounts of one iteration, or shares of it
 
 
@@ -172,6 +173,17 @@ def cut_short(asked: int, iterations: int) -> tuple[str, ...]:
     )
 
 
+def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:
+    """What a plan rests on that does not follow from the loss, in words."""
+    if not facts.assumed:
+        return ()
+    named = ", ".join(f"{a.symbol} = {short(a.declared)} where {short(a.follows)} follows" for a in facts.assumed)
+    return (
+        f"Assumed, not known: {named} from the loss for every data set. Steps, their number and what a run comes to "
+        "rest on it; the privacy does not.",
+    )
+
+
 def filtered(
     purse: Purse,
     stretches: Sequence[Phase],
@@ -192,7 +204,7 @@ def filtered(
         noise=noise(purse, stretches, facts),
         noise_varies=any(phase.costs_after for phase in stretches),
         resolved=resolved,
-        notes=notes,
+        notes=(*notes, *assumptions(facts)),
         phase=in_each(stretches, range(len(stretches))),
         **schedule,
     )
@@ -232,7 +244,7 @@ def fixed(
         batch_size=np.full(len(rho), float(m)),
         noise=noise,
         resolved={**resolved, "batch_size": m},
-        notes=notes,
+        notes=(*notes, *assumptions(facts)),
     )
 
 
@@ -260,6 +272,7 @@ def hessian_bytes(plan: Plan) -> float:
 
 def stoppings(analysis: Analysis, shape: Shape, plan: Plan) -> tuple[Stopping, ...]:
     """What the stopping test does at a flat place in every phase of a plan; a phase has a noise of its own."""
+    asked = plan.resolved["iterations_by_theory"]
     starts = np.flatnonzero(np.diff(plan.noise["gradient"], prepend=-1.0))
     lengths = np.diff(np.append(starts, plan.iterations))
     hessian = plan.noise.get("hessian", np.zeros(plan.iterations))
@@ -273,6 +286,7 @@ def stoppings(analysis: Analysis, shape: Shape, plan: Plan) -> tuple[Stopping, .
             analysis.gradient_tolerance,
             analysis.curvature_tolerance,
             1 + int(plan.resolved.get("patience", 0)),
+            0.0 if length >= asked else min(asked, max(APPROACH, APPROACH_SHARE * asked)),
         )
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
     )
@@ -281,7 +295,7 @@ def stoppings(analysis: Analysis, shape: Shape, plan: Plan) -> tuple[Stopping, .
 def tests_share(phases: Sequence[Stopping]) -> float:
     """In which part of all iterations the curvature is likely to be asked for: now and then on the way, and where a run
     is stuck at a flat place, whenever the noise lets the gradient pass."""
-    asked = [0.1 if p.light == "green" else max(0.02, p.gradient_chance) for p in phases]
+    asked = [0.1 if p.recognised else max(0.02, p.gradient_chance) for p in phases]
     return sum(share * p.iterations for share, p in zip(asked, phases, strict=True)) / sum(p.iterations for p in phases)
 
 

@@ -1,4 +1,8 @@
-"""The paper's two tables, as printed: final loss and run time of every method at three budgets, and who finished."""
+"""The paper's two tables, as printed: final loss and run time of every method at three budgets, and who finished.
+
+The poster says neither what the numbers before and after "±" are, nor over how many runs, nor the unit of time. The
+authors' program has five runs, each from a start of its own: mean and spread over these are an inference.
+"""
 
 import math
 from collections.abc import Mapping
@@ -21,11 +25,11 @@ def rho_of(epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a table: mean and standard deviation over five runs.
+    """One cell of a table.
 
-    loss, loss_spread : of the final loss. seconds, seconds_spread : of the run time, whose unit is not stated; None
-    where a run did not finish within its steps, which is printed as ×. legible : False where the printed time is lost,
-    and whether it finished is told by a run of ours.
+    loss, loss_spread : the final loss, before and after "±". seconds, seconds_spread : the run time, in a unit that is
+    not stated; None where a run did not finish within its steps, which is printed as ×. legible : False where the
+    printed time is lost, and whether it finished is told by a run of ours.
     """
 
     loss: float

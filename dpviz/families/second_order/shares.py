@@ -9,13 +9,13 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from dpviz.experiments.plan import Plan
-from dpviz.families.second_order import advice, theory
+from dpviz.families.second_order import advice
 from dpviz.families.second_order.algorithms import EVEN, HESSIAN_LIMITS, Descent, NonconvexMethod
-from dpviz.families.second_order.theory import Analysis, Stopping
+from dpviz.families.second_order.theory import Guarantee, Stopping
 from dpviz.families.second_order.trust_region import TrustRegion
-from dpviz.problems.nonconvex_risk import NonconvexFacts
+from dpviz.problems.nonconvex_risk import Assumed, NonconvexFacts
 
-YOURS, EVENLY, SOONEST, PROVEN = "Yours", "Even", "Soonest green", "Soonest proven"
+YOURS, EVENLY, SOONEST, PROVEN = "Yours", "Even", "Soonest W ≤ 2", "Soonest proven"
 CURVE = np.linspace(*HESSIAN_LIMITS, 46)
 
 
@@ -35,12 +35,14 @@ class Compared(NamedTuple):
     """Splits by name, the present one first; and (k,) shares with how many times less noise turns each green, and
     n_min/n where the theorem promises anything.
 
-    phase : the name of the phase that they are about. rows : n, if noise falls with 1/n.
+    phase : the name of the phase that they are about. rows : n, if noise falls with 1/n. assumed : constants that do
+    not follow from the loss.
     """
 
     splits: Mapping[str, Split]
     phase: str
     rows: int | None
+    assumed: tuple[Assumed, ...]
     curve: np.ndarray
     green: np.ndarray
     proven: np.ndarray | None
@@ -57,17 +59,18 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> Compared | None:
     def needed(share: float) -> float | None:
         if outlook.needed is None:
             return None
-        return theory.guarantee(analysis, at(outlook.stopping, now, share), advice.FAILURE).factor
+        return advice.guarantee(analysis, at(outlook.stopping, now, share), method, plan).factor
 
     shares = {YOURS: now, EVENLY: EVEN, SOONEST: soonest_green(outlook.stopping, now)}
     if outlook.needed is not None:
-        shares[PROVEN] = soonest_proven(analysis, outlook.stopping, now)
+        shares[PROVEN] = soonest_proven(advice.guarantee(analysis, outlook.stopping, method, plan), now)
     return Compared(
         {name: Split(share, at(outlook.stopping, now, share), needed(share)) for name, share in shares.items()},
         outlook.name,
         facts.n if outlook.all_rows else None,
+        facts.assumed,
         CURVE,
-        np.array([at(outlook.stopping, now, share).green_at for share in CURVE.tolist()]),
+        np.array([at(outlook.stopping, now, share).recognised_at for share in CURVE.tolist()]),
         None if outlook.needed is None else np.array([needed(share) for share in CURVE.tolist()], dtype=float),
     )
 
@@ -98,14 +101,14 @@ def soonest_green(stopping: Stopping, now: float) -> float:
     """The share with which the most noise still lets a run stop at once."""
 
     def noise(share: float) -> float:
-        return at(stopping, now, share).green_at
+        return at(stopping, now, share).recognised_at
 
     return float(minimize_scalar(noise, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3}).x)
 
 
-def soonest_proven(analysis: Analysis, stopping: Stopping, now: float) -> float:
-    """The share with which the theorem needs fewest rows, in closed form (THEORY.md, 5.6)."""
-    found = theory.guarantee(analysis, stopping, advice.FAILURE)
+def soonest_proven(found: Guarantee, now: float) -> float:
+    """The share with which the theorem needs fewest rows, in closed form, given what it asks for with the share that
+    there is now (THEORY.md, 5.6); what it asks of a line search does not depend on it."""
     gradient = (found.gradient_error / found.allowed_gradient_error) ** 2 * (1 - now)
     hessian = (found.hessian_error / found.allowed_hessian_error) ** 2 * now
     low, high = HESSIAN_LIMITS

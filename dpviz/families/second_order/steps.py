@@ -1,9 +1,11 @@
 """The parts of an iteration: the gradient that is released, the test of the curvature, and how long a step is."""
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+from scipy.special import ndtri
 
 from dpviz.families.second_order.releases import Releases, Separate
 from dpviz.families.second_order.states import (
@@ -62,25 +64,43 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Certificate:
+    """From which noisy λ_min on that number alone says that λ_min is at least -target, of one run.
+
+    noise : (T,) its scale. failure : probability that a replicate is told so wrongly, whenever and however often it
+        asks: α/(k(k + 1)) of it when it asks for the k-th time, α in all.
+    """
+
+    noise: np.ndarray
+    target: float
+    failure: float
+    asked: Counter[int] = field(default_factory=Counter)
+
+    def levels(self, iteration: int, rows: np.ndarray) -> np.ndarray:
+        """(R',) for replicates that ask now, once more."""
+        self.asked.update(rows.tolist())
+        times = np.array([self.asked[r] for r in rows.tolist()], dtype=float)
+        return self.noise[iteration - 1] * -ndtri(self.failure / (times * (times + 1))) - self.target
+
+
+@dataclass(frozen=True)
 class CurvatureTest:
     """Stops replicates at which a released Hessian shows no curvature below -tolerance.
 
-    certified : (T,) the noisy λ_min from which on, at an iteration, that number alone settles it and no matrix is
-        released; None: not asked for.
+    certificate : asks for λ_min alone first, which may settle it without a matrix; None: not asked for.
     """
 
     measured: Measured
     tolerance: float
-    certified: np.ndarray | None = None
+    certificate: Certificate | None = None
 
     def failing(
         self, state: State, rows: np.ndarray, gradients: np.ndarray
     ) -> Parts[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """In parts: those of `rows` at which f falls along a direction of curvature, |λ̃| (R',), and that direction
         (R', d), in which the noisy gradients (R', d) do not point uphill. The others have stopped."""
-        if self.certified is not None:
-            level = float(self.certified[state.iteration - 1])
-            rows, gradients = yield from self._uncertified(state, rows, gradients, level)
+        if self.certificate is not None:
+            rows, gradients = yield from self._uncertified(state, rows, gradients, self.certificate)
         rows, values, directions = yield from self._lowest(state, rows, gradients)
         if not len(rows):
             return rows, np.empty(0), gradients[:0]
@@ -100,7 +120,7 @@ class CurvatureTest:
         return rows, pairs[:, 0], pairs[:, 1:]
 
     def _uncertified(
-        self, state: State, rows: np.ndarray, gradients: np.ndarray, level: float
+        self, state: State, rows: np.ndarray, gradients: np.ndarray, certificate: Certificate
     ) -> Parts[tuple[np.ndarray, np.ndarray]]:
         releases, problem = self.measured.releases, self.measured.problem
         able = releases.payable("certificate", rows)
@@ -110,7 +130,7 @@ class CurvatureTest:
         query = yield from problem.smallest_eigenvalue_in_parts(state.x[rows])
         noisy = releases.gaussian(query, "certificate", rows)[:, 0]
         state.shown[NOISY_CURVATURE.name][rows] = noisy
-        certified = noisy >= level
+        certified = noisy >= certificate.levels(state.iteration, rows)
         state.stop(rows[certified])
         return rows[~certified], gradients[~certified]
 

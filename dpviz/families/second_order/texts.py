@@ -1,12 +1,15 @@
 """What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order.advice import Outlook, budget_for
 from dpviz.families.second_order.measure import Finish
 from dpviz.families.second_order.theory import Light, Stopping
 from dpviz.numbers import rounded_up, short
+from dpviz.problems.nonconvex import NonconvexModel
+from dpviz.problems.nonconvex_risk import Assumed
 
 TITLE = "Second-order solutions"
 QUESTION = "**Is it a minimum, or just flat? And can your budget tell?**"
@@ -40,12 +43,13 @@ most $\Delta/m$, with $\Delta$ from the loss alone. Gaussian noise of a matching
 perfect minimum looks steep. If the noise of the Hessian is larger, every place looks like a pass, and the method walks
 off in a random direction. Then a run goes on until its steps are used up, however well it has optimised. That is what
 the traffic light above the plan is about: the **waiting time** $W$ is the number of steps that a run spends at a flat
-place before both tests pass by the luck of their noise.
+place before both tests pass by the luck of their noise. Green takes two steps at most *and* enough steps to get there:
+those that the analysis asks for, or else 60, and no fewer than a tenth of these.
 
 **One budget, two tests.** Gradient and Hessian of a step share what it may spend. A larger share means less noise:
 the noise of the Hessian goes with $1/\sqrt{\varphi_H}$, that of the gradient with $1/\sqrt{1-\varphi_H}$. A run has
 to pass both tests, so the noisier one decides, and the best split makes both about as hard. “Where the budget goes”
-shows yours beside the even split, the one that turns the light green with the fewest rows, and the one that the
+shows yours beside the even split, the one that stops at once at a flat place with the fewest rows, and the one that the
 theorem likes best. A line search is paid for beforehand, with a share of its own.
 
 **The methods** ($\gamma$: a step length found by a private line search):
@@ -59,8 +63,10 @@ theorem likes best. A line search is paid for beforehand, with a share of its ow
 | DP-TR | $w+\arg\min_{\lVert h\rVert\le r}\tilde g^\top h+\frac12h^\top\tilde Hh$ | the same | stop |
 
 **-B** draws $m$ rows for each step; DP-TR also stops where its multiplier is small. $G$ and $M$ bound the curvature and
-its change; both are public. The number of steps $T$ follows from the least decrease that a step guarantees and from a
-public bound on how far $f$ can fall; the budget is split over all $T$, although most runs need few of them.
+its change; $\Gamma$ bounds how far $f$ can fall. All three follow from the loss unless you declare others; one that is
+smaller than what follows is an assumption, and nothing that rests on it is called green or proven. The number of steps
+$T$ follows from $\Gamma$ and the least decrease that a step guarantees, or is what you allow; the budget is split over
+all $T$, although most runs need few of them.
 
 **Reference.** C. Gao, S. J. Wright: *Differentially private optimization for smooth nonconvex ERM*, 2023
 (arXiv 2302.04972).
@@ -158,10 +164,11 @@ COMPOSITION = (
 )
 
 
-def constants(missing: str = "") -> str:
-    """Which constants are declared, and what became of missing values.
+def constants(problem: NonconvexModel, missing: str = "") -> str:
+    """Which constants are declared, which follow from the loss, and what became of missing values.
 
-    missing : "fill" or "drop", of an upload; "classes" where rows of other classes were left out, too.
+    problem : what is minimised. missing : "fill" or "drop", of an upload; "classes" where rows of other classes were
+    left out, too.
     """
     sizes = ("n", "d") if missing in ("", "fill") else ("d",)
     declared = f"{', '.join(['Ranges', 'categories', *sizes[:-1]])} and d are declared"
@@ -173,9 +180,46 @@ def constants(missing: str = "") -> str:
         "depends on the data, **not private**.",
     }[missing]
     return (
-        f"{declared}; rows longer than 1 are scaled to it, whatever the data are. G, M, the sensitivities, the least "
-        f"possible curvature and the bound on how far f can fall follow from the loss.{filled}"
+        f"{declared}; rows longer than 1 are scaled to it, whatever the data are. {_following(problem)}"
+        f"{_stated(problem)}{filled}"
     )
+
+
+def _following(problem: NonconvexModel) -> str:
+    """Which constants follow from the loss."""
+    found = {
+        "G": problem.smoothness is None,
+        "M": problem.hessian_lipschitz is None,
+        "the bound Γ on how far f can fall": problem.gap is None,
+        "the sensitivity of the gradient": True,
+        "that of the Hessian": problem.hessian_bound == "tight",
+    }
+    named = ", ".join(name for name, follows in found.items() if follows)
+    return f"{named[0].upper()}{named[1:]} and the least possible curvature follow from the loss."
+
+
+def _stated(problem: NonconvexModel) -> str:
+    """Of the constants that do not: where they are from, and whether they hold for every data set."""
+    facts = problem.facts()
+    assumed = {a.symbol: a for a in facts.assumed}
+    values = {"G": problem.smoothness, "M": problem.hessian_lipschitz, "Γ": problem.gap}
+    found = []
+    for symbol, value in values.items():
+        if value is None:
+            continue
+        if symbol in assumed:
+            follows = short(assumed[symbol].follows)
+            found.append(
+                f" {symbol} = {short(value)} is declared and **assumed**: {follows} follows from the loss. Steps, "
+                "their number and what runs come to rest on it; privacy does not."
+            )
+        elif symbol == "Γ" and problem.gap_cost is not None:
+            found.append(f" Γ = {short(value)} is from a release, and too small with probability 0.001 at most.")
+        else:
+            found.append(f" {symbol} = {short(value)} is declared, and holds: it is no less than what follows.")
+    if problem.hessian_bound == "spectral":
+        found.append(" The sensitivity of the Hessian is the published one, larger than what follows from the loss.")
+    return "".join(found)
 
 
 def ended(found: Finish) -> str:
@@ -211,18 +255,19 @@ BLIND = "stops where it is flat, be it a pass"
 
 def light(outlook: Outlook) -> str:
     """The traffic light of a method in a symbol and words."""
-    if outlook.blind:
-        return f"? cannot tell: {BLIND}"
-    symbol, words = LIGHTS[outlook.light]
-    length = outlook.stopping.iterations
-    within = f" in {length:,} step{'s' * (length != 1)}" if outlook.hurried else ""
-    return f"{symbol} {outlook.light}{within}: {words}{', if it is there by then' * outlook.hurried}"
+    return f"? cannot tell: {BLIND}" if outlook.blind else stops(outlook.stopping, outlook.assumed)
 
 
-def stops(stopping: Stopping) -> str:
-    """The traffic light of a phase in a symbol and words."""
+def stops(stopping: Stopping, assumed: Collection[Assumed] = ()) -> str:
+    """The traffic light of a phase in a symbol and words. assumed : the constants that it may rest on."""
     symbol, words = LIGHTS[stopping.light]
-    return f"{symbol} {stopping.light}: {words}"
+    name: str = stopping.light
+    if stopping.light == "amber" and stopping.recognised:
+        length = stopping.iterations
+        name, words = f"amber in {length:,} step{'s' * (length != 1)}", "stops if it is there by then"
+    if assumed and stopping.light != "red":
+        symbol, name, words = "?", "open", f"{words}, if {_hold(assumed)}"
+    return f"{symbol} {name}: {words}"
 
 
 def can_tell(outlook: Outlook, plan: Plan) -> str:
@@ -231,23 +276,35 @@ def can_tell(outlook: Outlook, plan: Plan) -> str:
     waiting = f"At a flat place {outlook.name} waits {_steps(stopping.waiting_time)}, of {stopping.iterations:,}"
     asks = stopping.hessian_noise > 0
     passed, targets = ("both tests pass", "α and ε_H") if asks else ("its gradient looks small", "α above all")
-    if outlook.light == "green":
-        return f"{waiting}, until {passed}."
+    if stopping.light == "green":
+        rests = " and ".join(f"{a.symbol} = {short(a.declared)}" for a in outlook.assumed)
+        condition = f" This holds if {rests} do{'es' * (len(outlook.assumed) == 1)}: assumed, not known."
+        return f"{waiting}, until {passed}.{condition if rests else ''}"
     if stopping.too_short:
         steps = f"{stopping.iterations:,} step{'s' * (stopping.iterations != 1)}"
         return (
             f"{outlook.name} stops after {stopping.in_a_row:,} small gradients in a row, and has {steps}. No budget "
             "and no rows turn that green: only more “Iterations at most”."
         )
+    begin = f"{waiting}, until {passed} by the luck of {'their' if asks else 'the'} noise."
+    if stopping.recognised:
+        begin = f"{waiting}, until {passed}. It may end on the way there: so few steps are often too few."
+    if math.isinf(outlook.factor):
+        return f"{begin} No budget and no rows turn that green: only looser targets, or more “Iterations at most”."
     either = ""
     if outlook.all_rows:  # the noise of batches falls in another way
         larger = budget_for(plan, outlook.factor)
         either = f": n = {short(rounded_up(outlook.factor * outlook.rows))} rows{larger and f' or about {larger}'}"
+    turned = f"would let it stop there soon, if {_hold(outlook.assumed)}" if outlook.assumed else "would turn it green"
     return (
-        f"{waiting}, until {passed} by the luck of {'their' if asks else 'the'} noise. "
-        f"{short(rounded_up(outlook.factor))} times less noise would turn it green{either}; or looser "
+        f"{begin} {short(rounded_up(outlook.factor))} times less noise {turned}{either}; or looser "
         f"targets{',' * (not asks)} {targets}."
     )
+
+
+def _hold(assumed: Collection[Assumed]) -> str:
+    """That the constants that are assumed do hold: "G and Γ hold"."""
+    return f"{' and '.join(a.symbol for a in assumed)} hold{'s' * (len(assumed) == 1)}"
 
 
 def _steps(waiting: float) -> str:
@@ -264,11 +321,13 @@ TESTS = {
     "noisy_gradient_norm": "a marker for every step of every run. Above the tolerance the step goes along the "
     "gradient; below it the curvature is asked for.",
     "noisy_curvature": "asked for only where the gradient was small. Below the tolerance the step goes along the "
-    "curvature; above it the run stops.",
+    "curvature; above it the run stops. With many columns, or “Products with the Hessian”, a stop shows a bound from "
+    "below, which all tests of a run together exceed the eigenvalue with probability 0.01 at most.",
 }
 CERTIFIED = (
-    "The smallest eigenvalue was asked for first, as one number. It stops a run from -ε_H and a margin for 95 % of its "
-    "own noise on, and not at the line, which is for the matrix: such a stop may be below it."
+    "The smallest eigenvalue was asked for first, as one number. It stops a run from -ε_H and a margin on, and not at "
+    "the line, which is for the matrix: such a stop may be below it. The margin grows with each question, so that all "
+    "of a run together err with probability 0.01 at most."
 )
 NEVER_ASKED = "This method never asked for the curvature: it stops wherever the gradient is small."
 NOT_NEEDED = "The curvature was not asked for: whatever the data, it cannot be too negative here."
@@ -285,7 +344,8 @@ TABLES_DATA = (
     "types, which cannot be shipped."
 )
 TABLES_CAPTION = (
-    "×: no solution within the steps. **A lower loss is no merit here**: runs that never stop go on descending. Times "
-    "are of the processor, over the quickest method that finished at the same budget. Losses read the data, which are "
-    "public."
+    "×: no solution within the steps. **A lower loss is no merit here**: runs that never stop go on descending. “±” "
+    "here: over five draws of the noise, from one start. “±” in the paper: it does not say; its authors' program draws "
+    "a start for each of five runs, and starts differ by more than noise. Times are of the processor, over the "
+    "quickest method that finished at the same budget. Losses read the data, which are public."
 )

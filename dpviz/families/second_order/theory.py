@@ -7,14 +7,17 @@ corrections of THEORY.md.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy.special import gammainc, log_ndtr
+from scipy.special import gammainc
 
 from dpviz.families.second_order.constants import Constants, Ladder
+from dpviz.families.second_order.noise_spectrum import log_chance
+from dpviz.families.second_order.searches import Searching
 
 Shape = Literal["goe", "upper"]
 Light = Literal["green", "amber", "red"]
@@ -146,6 +149,15 @@ class Search:
         deviation = math.sqrt(2) * 2 * gradient_sensitivity / for_values
         return deviation / (self.ladder.c_g * self.analysis.gradient_tolerance)
 
+    def admissible_noise(self, asks: bool) -> float:
+        """By how much the noise of a search may turn a query over what a step moves it: half of what is tested, where
+        that is least. asks : whether Hessians are released (THEORY.md, 5.4)."""
+        along_gradient = self.ladder.c_g * self.analysis.gradient_tolerance / 2
+        if not asks:
+            return along_gradient
+        least_step = self.curvature_fallback * self.analysis.curvature_tolerance
+        return min(along_gradient, self.ladder.c_h * least_step * self.analysis.curvature_tolerance / 4)
+
 
 def candidates(first: float, ratio: float) -> np.ndarray:
     """(k,) first · ratio^i, i = 0, 1, ..., as long as it is above 1; the first one in any case."""
@@ -202,13 +214,6 @@ def spectral_factor(d: int, shape: Shape) -> float:
     return math.sqrt(2 * d) if shape == "goe" else 2 * math.sqrt(d)
 
 
-def largest_eigenvalue(d: int, shape: Shape) -> tuple[float, float]:
-    """(m_d, v_d): about mean and standard deviation of the largest eigenvalue of the noise, s_H = 1 (Tracy, Widom)."""
-    mean, deviation = 2 * math.sqrt(d) - 1.2065 * d ** (-1 / 6), 1.27 * d ** (-1 / 6)
-    factor = math.sqrt(0.5) if shape == "goe" else 1.0
-    return factor * mean, factor * deviation
-
-
 def gradient_quantile(d: int, failure: float) -> float:
     """A noisy gradient errs by more than this times s_g with probability `failure` at most."""
     return math.sqrt(d) + math.sqrt(2 * math.log(1 / failure))
@@ -229,6 +234,7 @@ class Stopping:
 
     iterations : of the phase. gradient_noise, hessian_noise : s_g, s_H; hessian_noise is 0 where no Hessian is asked.
     gradient_tolerance, curvature_tolerance : of the test. in_a_row : how often it must pass, one time after the other.
+    approach : iterations to be allowed for the way to such a point; 0 where the analysis is sure that there are enough.
     """
 
     iterations: int
@@ -239,6 +245,7 @@ class Stopping:
     gradient_tolerance: float
     curvature_tolerance: float
     in_a_row: int = 1
+    approach: float = 0.0
 
     @property
     def gradient_ratio(self) -> float:
@@ -259,15 +266,14 @@ class Stopping:
 
     @property
     def hessian_chance(self) -> float:
-        """About P(λ̃_min ≥ -ε_H) where the Hessian is zero."""
+        """P(λ̃_min ≥ -ε_H) where the Hessian is zero."""
         return math.exp(self._log_hessian_chance)
 
     @property
     def _log_hessian_chance(self) -> float:
         if not self.hessian_noise:
             return 0.0
-        mean, deviation = largest_eigenvalue(self.d, self.shape)
-        return float(log_ndtr((self.curvature_tolerance / self.hessian_noise - mean) / deviation))
+        return log_chance(self.d, self.shape, self.curvature_tolerance / self.hessian_noise)
 
     @property
     def waiting_time(self) -> float:
@@ -283,14 +289,24 @@ class Stopping:
         return self.iterations < self.in_a_row
 
     @property
+    def hurried(self) -> bool:
+        """Whether it may well end on the way to such a point, however little noise there is."""
+        return self.iterations < self.approach + self.in_a_row
+
+    @property
+    def recognised(self) -> bool:
+        """Whether it stops at once where it is there."""
+        return self.waiting_time <= GREEN * self.in_a_row
+
+    @property
     def light(self) -> Light:
-        """green: stops at once; amber: late, and by luck of the noise; red: not to be expected in these iterations."""
-        waiting = self.waiting_time
+        """green: gets there, and stops at once; amber: late, and by luck of the noise, or only if it is there in time;
+        red: not to be expected in these iterations."""
         if self.too_short:
             return "red"
-        if waiting <= GREEN * self.in_a_row:
+        if self.recognised and self.iterations >= self.approach + self.waiting_time:
             return "green"
-        return "amber" if waiting <= self.iterations / 2 else "red"
+        return "amber" if self.waiting_time <= max(self.iterations / 2, GREEN) else "red"
 
     def quieter(self, factor: float) -> "Stopping":
         """The same with so many times less noise."""
@@ -298,18 +314,23 @@ class Stopping:
 
     @property
     def green_at(self) -> float:
-        """How many times less noise would make it green: at 1 or below it is; infinite if none does.
+        """How many times less noise would make it green: at 1 or below it is; infinite if none does."""
+        return math.inf if self.hurried or self.too_short else self._from(lambda other: other.light == "green")
 
-        W falls as the noise does, so by bisection in the logarithm of the factor; rounded up to 1e-9.
-        """
+    @property
+    def recognised_at(self) -> float:
+        """How many times less noise would let it stop at once where it is at such a point, whenever it gets there."""
+        return self._from(lambda other: other.recognised)
+
+    def _from(self, holds: Callable[["Stopping"], bool]) -> float:
+        """The least factor of `quieter` at which something holds that holds for less noise, too: by bisection in its
+        logarithm; rounded up to 1e-9."""
         low, high = -60.0, 60.0
-        if self.too_short:
-            return math.inf
         if not (self.gradient_noise or self.hessian_noise):
             return 0.0
         while high - low > 1e-9:
             middle = (low + high) / 2
-            if self.quieter(math.exp(middle)).light == "green":
+            if holds(self.quieter(math.exp(middle))):
                 high = middle
             else:
                 low = middle
@@ -320,30 +341,48 @@ class Stopping:
 class Guarantee:
     """The theorem's conditions on the noise, with probability at least 1 - failure over a whole run of T iterations.
 
-    gradient_error, hessian_error : q_g and q_H, which are not exceeded with that probability; allowed_… : what the
-    theorem allows.
+    gradient_error, hessian_error, search_error : q_g, q_H and q_f, which are not exceeded with that probability;
+    allowed_… : what the theorem allows.
     """
 
     gradient_error: float
     hessian_error: float
     allowed_gradient_error: float
     allowed_hessian_error: float
+    search_error: float = 0.0
+    allowed_search_error: float = math.inf
 
     @property
     def factor(self) -> float:
         """n_min/n: how many times as many rows the theorem needs, as noise falls with 1/n; holds at 1 or below."""
-        return max(self.gradient_error / self.allowed_gradient_error, self.hessian_error / self.allowed_hessian_error)
+        return max(
+            self.gradient_error / self.allowed_gradient_error,
+            self.hessian_error / self.allowed_hessian_error,
+            self.search_error / self.allowed_search_error,
+        )
 
 
-def guarantee(analysis: Analysis, stopping: Stopping, failure: float) -> Guarantee:
-    """Union bound over all iterations of a phase, half of the failures to gradients and half to Hessians."""
-    each = failure / (2 * stopping.iterations)
-    return Guarantee(
+def guarantee(
+    analysis: Analysis,
+    stopping: Stopping,
+    failure: float,
+    iterations: int | None = None,
+    searching: Searching | None = None,
+) -> Guarantee:
+    """Union bound over all releases: equal parts of the failures to gradients, Hessians and, if any, searches.
+
+    iterations : of all phases together, of which the one looked at has the most noise; None: there is no other one.
+    """
+    each = failure / ((2 if searching is None else 3) * (iterations or stopping.iterations))
+    found = Guarantee(
         stopping.gradient_noise * gradient_quantile(stopping.d, each),
         stopping.hessian_noise * hessian_quantile(stopping.d, each, stopping.shape),
         analysis.admissible_gradient_noise,
         analysis.admissible_hessian_noise,
     )
+    if searching is None:
+        return found
+    return replace(found, search_error=searching.error(each), allowed_search_error=searching.allowed)
 
 
 def published_rows(d: int, rho: float, gradient_tolerance: float, curvature_tolerance: float) -> float:

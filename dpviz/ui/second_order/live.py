@@ -88,7 +88,7 @@ def _evaluated(about: str, _run: Run) -> Ground:  # noqa: ARG001 (what the cache
 def _why_none(run: Run, label: str) -> str:
     """Why no run of a method stopped: its noise, or else its steps."""
     outlook = advice.best(advice.outlooks(run.experiment, run.plans)[label])
-    return TOO_SOON if outlook.light == "green" or outlook.stopping.too_short else NOISY
+    return TOO_SOON if outlook.stopping.recognised or outlook.stopping.too_short else NOISY
 
 
 def number(run: Run, trace: Trace) -> hero.Headline | None:

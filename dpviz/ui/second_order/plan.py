@@ -11,6 +11,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, figures, texts
 from dpviz.families.second_order.advice import Outlook
 from dpviz.numbers import short
+from dpviz.problems.nonconvex import NonconvexModel
 from dpviz.problems.nonconvex_risk import NonconvexFacts
 from dpviz.ui import explain
 from dpviz.ui.experiment import guarantee
@@ -22,14 +23,16 @@ from dpviz.ui.uploads.file import missing_rule
 
 Theory = Mapping[str, tuple[Outlook, ...]]  # the phases of every private method
 COLUMNS = {
-    "Can it stop?": "Green: it waits two steps or less at a flat place. Amber: up to half of its steps. Red: longer.",
+    "Can it stop?": "Green: it waits two steps or less at a flat place, and has the steps to get there. Amber: up to "
+    "half of its steps, or few steps to get there. Red: longer. Open: rests on a constant that is assumed.",
     "W": "Waiting time: steps at a flat place until both tests pass, on average.",
     "T": "Steps that share the budget.",
     "Gradient": "Noise over tolerance, r_g = √d s_g/ε_g. Above 1 even a zero gradient usually looks large.",
     "Curvature": "Noise over tolerance, r_H = κ s_H/ε_H. Above 1 noise alone usually looks like negative curvature.",
     "Least decrease": "What every step is sure to take off the objective, as long as noise stays within its share.",
     "Rows, practical": "n at which noise is as large as what is tested.",
-    "Rows, proven": "n from which on the theorem promises a solution with 95 % confidence. It is very conservative.",
+    "Rows, proven": "n from which on the theorem promises a solution with 95 % confidence, from constants that hold "
+    "for every data set. It is very conservative.",
     "Rows, published": "n by the paper's formula (4), √(d/ρ) max(1/ε_g², 1/(ε_g ε_H²), ε_H^(-7/2)): an order of "
     "magnitude, with 1 for its hidden factor of constants and logarithms. Noise as published hides another √d.",
 }
@@ -85,8 +88,8 @@ def _table(found: Theory) -> None:
         alt="Of every method and phase: whether it can stop, waiting time, steps, noise over tolerance, rows needed",
     )
     st.caption(
-        "Read at a stationary point whose curvature is 0: positive curvature shortens the wait. A run may also end "
-        f"before it gets to such a point. Rows are for methods that read all of them. {SETTINGS_ONLY}"
+        "Read at a stationary point whose curvature is 0: positive curvature shortens the wait. How many steps it "
+        f"takes to get there is an estimate, no bound. Rows are for methods that read all of them. {SETTINGS_ONLY}"
     )
 
 
@@ -99,7 +102,7 @@ def _row(outlook: Outlook) -> dict[str, object]:
         "T": stopping.iterations,
         "Gradient": stopping.gradient_ratio,
         "Curvature": stopping.hessian_ratio,
-        "Least decrease": outlook.decrease,
+        "Least decrease": None if any(a.symbol in "GM" for a in outlook.assumed) else outlook.decrease,
         "Rows, practical": outlook.practical,
         "Rows, proven": outlook.needed,
         "Rows, published": outlook.published,
@@ -160,13 +163,19 @@ ALTS = (
 
 
 def size_note(shown: PlanView) -> str:
-    """Rows, features and the constants that follow from the loss."""
+    """Rows, features and the constants, with those marked that do not follow from the loss."""
     facts = next(iter(shown.plans.values())).facts
     assert isinstance(facts, NonconvexFacts)
     return (
-        f"n = {facts.n:,} rows, d = {facts.d:,}; G = {short(facts.smoothness)}, M = {short(facts.hessian_lipschitz)}, "
-        f"f can fall by at most {short(facts.gap)}."
+        f"n = {facts.n:,} rows, d = {facts.d:,}; G = {short(facts.smoothness)}{_marked(facts, 'G')}, "
+        f"M = {short(facts.hessian_lipschitz)}{_marked(facts, 'M')}, f can fall by at most Γ = {short(facts.gap)}"
+        f"{_marked(facts, 'Γ')}."
     )
+
+
+def _marked(facts: NonconvexFacts, symbol: str) -> str:
+    """What is said behind a constant that does not follow from the loss."""
+    return " (assumed)" * any(a.symbol == symbol for a in facts.assumed)
 
 
 def assumptions(shown: PlanView) -> None:
@@ -174,12 +183,13 @@ def assumptions(shown: PlanView) -> None:
     private = guarantee.private(shown.plans).values()
     m, n = min(int(plan.rows[0]) for plan in private), next(iter(private)).facts.n
     problem = shown.experiment.problem
+    assert isinstance(problem, NonconvexModel)
     missing = "classes" if isinstance(problem.dataset, CovertypeUpload) else missing_rule(problem.dataset)
     explain.assumptions(
         explain.protects(problem.unit),
         texts.batches(m, n),
         texts.COMPOSITION,
-        texts.constants(missing),
+        texts.constants(problem, missing),
         texts.SCREEN,
         problem.from_data,
     )

@@ -32,8 +32,9 @@ COLUMNS = {
     "Gradient noise": "s_g, standard deviation on each coordinate.",
     "Hessian noise": "s_H, of the entries on the diagonal.",
     "W": "Waiting time: steps at a flat place until both tests pass, on average.",
-    "Rows until green": "n from which on a run waits two steps or less at a flat place.",
-    "Rows, proven": "n from which on the theorem promises a solution with 95 % confidence. It is very conservative.",
+    "Rows until W ≤ 2": "n from which on a run waits two steps or less at a flat place.",
+    "Rows, proven": "n from which on the theorem promises a solution with 95 % confidence, from constants that hold "
+    "for every data set. It is very conservative.",
 }
 
 
@@ -57,7 +58,7 @@ def show(panel: Panel, shown: PlanView) -> None:
             figures.by_share(found[label], height=HEIGHT),
             panel.key("chart_split"),
             "Between gradients and Hessians",
-            "Times less noise until a method is green, and until it is proven, against the share of the Hessians",
+            "Times less noise until a method waits two steps and until it is proven, against the share of Hessians",
             f"{found[label].phase}. Below the line there is less noise than it takes. {SETTINGS_ONLY}",
         )
     _table(found[label])
@@ -105,18 +106,18 @@ def _table(found: Compared) -> None:
                 "Share": short(split.share, 2),
                 "Gradient noise": short(split.stopping.gradient_noise),
                 "Hessian noise": short(split.stopping.hessian_noise),
-                "Can it stop?": texts.stops(split.stopping),
+                "Can it stop?": texts.stops(split.stopping, found.assumed),
                 "W": short(split.stopping.waiting_time),
-                "Rows until green": None if rows is None else short(rounded_up(rows * split.stopping.green_at)),
+                "Rows until W ≤ 2": None if rows is None else short(rounded_up(rows * split.stopping.recognised_at)),
                 "Rows, proven": short(rounded_up(rows * split.needed)) if rows and split.needed is not None else None,
             }
             for name, split in found.splits.items()
         ],
         placeholder="–",
         column_config={name: st.column_config.TextColumn(help=help) for name, help in COLUMNS.items()},
-        alt="Of each split: share of the Hessians, both noises, waiting time, rows until green and until proven",
+        alt="Of each split: share of the Hessians, both noises, waiting time, rows until W ≤ 2 and until proven",
     )
     st.caption(
-        "Soonest green: with the fewest rows, or the most noise, that still let a run stop at once. Soonest proven: by "
-        f"the theorem, where it promises anything. {SETTINGS_ONLY}"
+        "Soonest W ≤ 2: with the fewest rows, or the most noise, that still let a run stop at once where it is flat. "
+        f"Soonest proven: by the theorem, where it promises anything. {SETTINGS_ONLY}"
     )

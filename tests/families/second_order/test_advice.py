@@ -62,7 +62,7 @@ def test_what_is_said_to_turn_it_green_does_so_as_it_is_said(label: str) -> None
 
 def test_who_has_too_few_steps_to_stop_at_all_is_red_whatever_the_noise() -> None:
     method, facts = presets.METHODS[presets.PERTURBED], RobustComponent().facts()
-    for steps, light in ((1, "red"), (12, "red"), (13, "green")):
+    for steps, light in ((1, "red"), (12, "red"), (13, "red"), (73, "green")):
         plan = method.replaced(iterations=steps).plan(facts, ApproximateDP(epsilon=50.0, delta=1e-5))
         (outlook,) = advice.phases("A", method, plan)
         assert plan.resolved["patience"] == 12 and outlook.light == light

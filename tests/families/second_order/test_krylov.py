@@ -8,6 +8,7 @@ from dpviz.datasets import Saddle
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.second_order import LineSearch, ShortStep
 from dpviz.privacy.budgets import ApproximateDP
+from dpviz.privacy.ledger import Filter
 from dpviz.problems.nonconvex import RobustComponent
 from dpviz.problems.nonconvex_risk import NonconvexRisk
 
@@ -56,3 +57,16 @@ def test_two_thousand_columns_take_seconds_and_less_memory_than_their_hessians()
     first, last = trace.series("a", "smallest_eigenvalue")[1][[0, -1]]
     assert (first < -0.4).all() and (last > -0.2).all(), "the saddle was left"
     assert np.isfinite(trace.last("a", "objective")).all()
+
+
+def test_a_few_products_do_not_stop_a_run_at_a_curvature_that_is_too_negative() -> None:
+    """λ_min = -0.426 at the start, and -0.4/1.1 is tolerated: four products find less than that in every run, and a
+    stop would be at the saddle. More products of the same matrix settle it, and nothing else is paid for."""
+    of = experiment(ShortStep(hessian_products=4, curvature_target=0.4), 150, 20_000, 8)
+    trace, plan = of.run(), of.plans()["a"]
+    assert (trace.lanes["a"].stopped_at > 1).all()
+    assert isinstance(plan.terms, Filter)
+    each = plan.terms.cost(plan.terms.allowed["hessian"]) / 2  # μ² in ρ
+    assert trace.series("a", "hessian_charged")[1][1] == pytest.approx(np.full(8, each), rel=1e-9)
+    curvature = trace.series("a", "noisy_curvature")[1]
+    assert (curvature[1] < -0.4 / 1.1).all()

@@ -89,7 +89,7 @@ def case_of(cls: type, start: str) -> Case:
     """The first case that is called so; with "certificate ", as it asks for the smallest eigenvalue first."""
     case = next(case for case in runs(cls) if case.name.startswith(start.removeprefix("certificate ")))
     if start.startswith("certificate "):
-        algorithm = case.algorithm.replaced(certificate=True, curvature_target=0.6)
+        algorithm = case.algorithm.replaced(certificate=True, curvature_target=0.6, hessian_share=0.95)
         return case._replace(algorithm=algorithm, plan=algorithm.plan(case.plan.facts, case.budget))
     return case
 

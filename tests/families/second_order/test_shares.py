@@ -76,12 +76,12 @@ def test_no_split_turns_green_sooner_than_the_soonest(label: str) -> None:
     found = shares.compare(label, method, method.plan(FACTS, APPROXIMATE))
     assert found is not None and found.splits[shares.YOURS].share == pytest.approx(EVEN)
     best = found.splits[shares.SOONEST]
-    assert 0.5 < best.share < 0.75 and best.stopping.green_at <= min(found.green) * (1 + 1e-4)
+    assert 0.5 < best.share < 0.75 and best.stopping.recognised_at <= min(found.green) * (1 + 1e-4)
     # What is told of a share is what a plan with that share has.
     other = method.replaced(hessian_share=best.share)
     planned = shares.compare(label, other, other.plan(FACTS, APPROXIMATE))
     assert planned is not None
-    for name in ("gradient_noise", "hessian_noise", "waiting_time", "green_at"):
+    for name in ("gradient_noise", "hessian_noise", "waiting_time", "recognised_at"):
         told, is_so = (getattr(split.stopping, name) for split in (best, planned.splits[shares.YOURS]))
         assert told == pytest.approx(is_so, rel=1e-6), name
     assert planned.rows == (None if label in SAMPLED else FACTS.n)

@@ -127,19 +127,19 @@ def stopping(gradient_noise: float, hessian_noise: float, shape: theory.Shape = 
 
 
 def test_the_waiting_time_of_the_papers_cells() -> None:
-    """r_H = 1.15, 1.21 and 1.39 at d = 54 wait 38, 608 and 2·10⁷ iterations."""
+    """r_H = 1.15, 1.21 and 1.39 at d = 54 wait 31, 1,000 and 5·10¹⁰ iterations."""
     factor = LOOSE.curvature_tolerance / (2 * math.sqrt(54))
-    for ratio, waiting, light in ((1.15, 38, "amber"), (1.208, 608, "red"), (1.39, 2e7, "red")):
+    for ratio, waiting, light in ((1.15, 31, "amber"), (1.21, 1000, "red"), (1.39, 5e10, "red")):
         found = stopping(1e-6, ratio * factor)
         assert found.hessian_ratio == pytest.approx(ratio)
-        assert found.waiting_time == pytest.approx(waiting, rel=0.5)
+        assert found.waiting_time == pytest.approx(waiting, rel=0.05)
         assert found.light == light
     assert stopping(0.0, 0.0).waiting_time == 1.0 and stopping(0.0, 0.0).light == "green"
     assert stopping(1e3, 1e3).waiting_time == math.inf
 
 
 def test_the_chances_of_the_tests_are_those_of_the_noise() -> None:
-    """4000 draws: three standard errors of a share, and what Tracy and Widom's limit is off at d = 54."""
+    """4000 draws: three standard errors of a share."""
     rng, draws, d = np.random.default_rng(0), 600, 54
     factor = LOOSE.curvature_tolerance / math.sqrt(2 * d)
     for ratio in (0.95, 1.0, 1.05):
@@ -150,7 +150,7 @@ def test_the_chances_of_the_tests_are_those_of_the_noise() -> None:
         matrices = rng.standard_normal((draws, d, d))
         smallest = np.linalg.eigvalsh((matrices + matrices.transpose(0, 2, 1)) / 2)[:, 0] * found.hessian_noise
         share = (smallest >= -found.curvature_tolerance).mean()
-        assert abs(share - found.hessian_chance) <= 3 * math.sqrt(0.25 / draws) + 0.05
+        assert abs(share - found.hessian_chance) <= 3 * math.sqrt(0.25 / draws)
 
 
 def test_many_passes_in_a_row_take_longer_than_as_many() -> None:
