@@ -9,6 +9,7 @@ For audits on data that an auditor made up: transcripts say what the queries' va
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -19,6 +20,14 @@ from dpviz.privacy.events import Event, Sub
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, largest, streams
 from dpviz.privacy.releases import Release, Standard, Summed, log_weights
+
+
+class Opened(NamedTuple):
+    """A release on a random batch. place : of the release, from 1. number : of the charge that paid for the batch."""
+
+    place: int
+    number: int
+    event: Sub
 
 
 class Transcript(Mechanisms):
@@ -46,6 +55,7 @@ class Transcript(Mechanisms):
         self._whitened: dict[int, list[np.ndarray]] = {}
         self.fixed = np.zeros(self.replicates)  # log densities of releases on rows that everybody knows, added up
         self.sampled: list[tuple[float, Floats]] = []  # of each random batch: the row's chance, and log densities
+        self.opened: list[Opened] = []
 
     def _streams(self, seed: int, purpose: Purpose, release: str) -> list[np.random.Generator]:
         return streams(seed, purpose, 1, release) * self.replicates
@@ -107,6 +117,9 @@ class Transcript(Mechanisms):
         logs = self._whitened_density(release) if isinstance(release, Summed) else release.log_density()
         secret = self._chance is not None and isinstance(release.batch, Batch) and not release.batch.whole
         total = self.sampled[-1][1] if secret else self.fixed
+        booked = self._ledger.booked(int(release.replicates[0])) if secret and len(release.replicates) else ()
+        if booked and isinstance(booked[-1], Sub):
+            self.opened.append(Opened(len(self._noted), len(booked), booked[-1]))
         np.add.at(total, release.replicates, logs)
         return release.found
 
