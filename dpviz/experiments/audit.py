@@ -13,23 +13,23 @@ Words: Nasr et al. 2023 (thresholds, Gaussian DP); Steinke, Nasr, Jagielski 2023
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import zip_longest
 
 import numpy as np
 
 from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
+from dpviz.experiments.claims import Claim
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
 from dpviz.privacy import audit
-from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.budgets import Budget, GaussianDP
-from dpviz.privacy.events import Event, ExpMech, Gaussian, draws_batch, inner_events
-from dpviz.privacy.ledger import Filter, Ledger
-from dpviz.privacy.mechanisms import drawn_seed
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import Event, draws_batch
 from dpviz.privacy.implementation import Implementation, Watch
 from dpviz.privacy.known_choices import known_choices
+from dpviz.privacy.ledger import Filter, Ledger
+from dpviz.privacy.mechanisms import drawn_seed
 from dpviz.privacy.transcripts import Departure, Transcript, log_likelihood
 from dpviz.problems.base import Problem, ProblemSpecification
 
@@ -95,36 +95,6 @@ class Case:
     def neighbours(self) -> Neighbours:
         """D and D', built once."""
         return self.data()
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What is tested: no two neighbouring data sets can be told apart better than this.
-
-    symbol : of the number, such as "ε", "ε at δ = 10⁻⁵", "μ", "η". value : the number.
-    least : the smallest number that allows an event these probabilities on D and D'; arrays of them.
-    tradeoff : the smallest false negative rates at these false positive rates, under the claim.
-    """
-
-    symbol: str
-    value: float
-    least: Callable[[Floats, Floats], Floats]
-    tradeoff: Callable[[Floats], Floats]
-
-    @classmethod
-    def of(cls, plan: Plan) -> "Claim":
-        """The tightest claim of a plan that has a number: the range η of one selection; μ if all noise is Gaussian and
-        no batch random; else the budget."""
-        fixed = not isinstance(plan.terms, Filter) and not any(draws_batch(event) for event in set(plan.events))
-        releases = [release for event in plan.events for release in inner_events(event)] if fixed else []
-        if fixed and len(plan.events) == len(releases) == 1 and isinstance(releases[0], ExpMech):
-            eta = releases[0].eta
-            return cls("η", eta, audit.least_eta, partial(closed_forms.exponential_tradeoff, eta))
-        if releases and all(isinstance(release, Gaussian) for release in releases):
-            whole = GaussianDP.of(float(plan.spent("mu")[-1]) ** 2)
-            return cls(whole.symbol, whole.limit, whole.least, whole.tradeoff)
-        budget = plan.budget
-        return cls(budget.symbol, budget.limit, budget.least, budget.tradeoff)
 
 
 @dataclass(frozen=True)

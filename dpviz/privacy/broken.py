@@ -1,11 +1,12 @@
 """Mechanisms that are broken on purpose, for audits to find: none of them is to be used for anything else."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from dpviz.privacy.batches import Batch, Replicates
 from dpviz.privacy.events import Event, Sub
+from dpviz.privacy.matrix_factorisation import BinaryTree, Draw
 from dpviz.privacy.releases import Standard
 from dpviz.privacy.running_sums import Leaves
 from dpviz.privacy.transcripts import Transcript
@@ -52,3 +53,52 @@ class Twice(Transcript):
         indices = np.where(dealt._indices == self._row, dealt._indices[:, :1], dealt._indices)
         indices[:, [0, sizes[0]]] = self._row
         return Leaves(indices, sizes, dealt.replicates, self, self._ledger.relation)
+
+
+class Again(Transcript):
+    """Draws noise for every other release, and takes it for the next one, too."""
+
+    _kept: np.ndarray | None = None
+
+    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        kept, self._kept = self._kept, None
+        if kept is not None and kept.shape == (len(rows), *shape):
+            return kept
+        self._kept = super()._drawn(distribution, rows, shape)
+        return self._kept
+
+
+class OneBatch(Transcript):
+    """Draws a random batch, and takes it in all steps."""
+
+    _first: Batch | None = None
+
+    def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
+        opened = super().batch(event, rows, table)
+        if not isinstance(event, Sub) or self._of is not None:
+            return opened
+        self._first = self._first or opened
+        drawn = {"indices": self._first._indices, "marked": self._first.marked}
+        return Batch(event, opened.replicates, self, self._ledger.relation, **drawn, size=event.m)  # type: ignore[arg-type]
+
+
+class QuietBeside(Transcript):
+    """Draws the noise of symmetric 2 × 2 matrices, and divides what is off the diagonal by √2 once more."""
+
+    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        drawn = super()._drawn(distribution, rows, shape)
+        return drawn / [1.0, np.sqrt(2), 1.0] if shape == (3,) else drawn
+
+
+class LevelMissing(BinaryTree):
+    """A tree whose longest blocks get no noise."""
+
+    def stream(self, draw: Draw) -> Iterator[np.ndarray]:
+        longest = 1 << (self.length.bit_length() - 1)
+        steps = iter(range(1, self.length + 1))
+
+        def missing() -> np.ndarray:
+            drawn = draw()
+            return drawn * (next(steps) != longest)
+
+        return super().stream(missing)

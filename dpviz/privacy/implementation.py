@@ -50,13 +50,15 @@ class Finding:
 
     p : the chance, at most, of something so odd if all is as declared, shares of the error taken into account; 0 where
         that is impossible. place : of the release that is the oddest, from 1; 0 for none. size : how odd: of the scale,
-        the drawn noise over the declared; of sensitivity, the change over the declared; else nan.
+        the drawn noise over the declared; of sensitivity, the change over the declared; else nan. entry : which number
+        of the release, from 1; 0 for all of them.
     """
 
     kind: Kind
     p: float
     place: int = 0
     size: float = math.nan
+    entry: int = 0
 
     @property
     def fault(self) -> bool:
@@ -65,8 +67,9 @@ class Finding:
 
     def sentence(self) -> str:
         """A fault in words."""
+        entry = f"entry {self.entry} of " if self.entry else ""
         return {
-            "scale": f"the noise of release {self.place} is {short(self.size)} times what was declared",
+            "scale": f"the noise of {entry}release {self.place} is {short(self.size)} times what was declared",
             "shape": f"the noise of release {self.place} has another distribution than was declared",
             "dependence": f"the noise of release {self.place} depends on other noise",
             "repeats": "the same noise was drawn more than once",
@@ -102,6 +105,7 @@ class _Test(NamedTuple):
     p: float
     place: int = 0
     size: float = math.nan
+    entry: int = 0
 
 
 def _strongest(kind: Kind, tests: Iterable[_Test]) -> Finding:
@@ -110,7 +114,7 @@ def _strongest(kind: Kind, tests: Iterable[_Test]) -> Finding:
     for number, test in enumerate(tests, 1):
         p = test.p * number * (number + 1) / SHARES[kind] if test.p > 0 else 0.0
         best = min(best, test._replace(p=p), key=lambda one: one.p)
-    return Finding(kind, min(best.p, 1.0), best.place, best.size)
+    return Finding(kind, min(best.p, 1.0), *best[1:])
 
 
 def _two_sided(count: float, runs: float, rate: float) -> float:
@@ -227,12 +231,12 @@ class Watch:
         """Σ|z| of Laplace draws is a gamma variable, Σz² of normal ones a chi-square: of all numbers of a release, and
         of each by itself."""
         for place, law, draws in self._slots():
-            for part in (draws, *(draws.T if draws.shape[1] > 1 else ())):
+            for entry, part in enumerate((draws, *(draws.T if draws.shape[1] > 1 else ()))):
                 total = float(np.abs(part).sum() if law == "laplace" else (part**2).sum() / 2)
                 degrees = part.size if law == "laplace" else part.size / 2
                 size = total / degrees if law == "laplace" else math.sqrt(total / degrees)
                 p = 2 * min(float(gammainc(degrees, total)), float(gammaincc(degrees, total)))
-                yield _Test(p if math.isfinite(total) else 0.0, place, size)
+                yield _Test(p if math.isfinite(total) else 0.0, place, size, entry)
 
     def _shapes(self) -> Iterator[_Test]:
         """The distance of the empirical distribution from the declared one."""
