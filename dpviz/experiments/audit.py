@@ -1,4 +1,4 @@
-"""Audits: what the best attacker can tell from the runs of an algorithm, beside what its plan claims.
+"""Audits: what an attacker can tell from the runs of an algorithm, beside what its plan claims.
 
 Two neighbouring data sets are made up, D and D', with a canary: one record that is as different as a record can be.
 The algorithm runs many times on each; replicates are the runs. Of every run, the attacker gets all releases and forms
@@ -39,7 +39,9 @@ TUNING = 0.25  # of the runs, on which the threshold is chosen
 _THRESHOLDS = 200
 Row = Sequence[float]
 _SAME = 1e-9  # relative: outputs that differ by no more are equal but for rounding
-WORST, ORDINARY = "Worst case", "Ordinary row"  # canaries
+# Canaries: where every query moves as far as it can, and noise alone hides that, no other proves more; else that is not
+# known.
+WORST, KNOWN, ORDINARY = "Worst case", "Worst known case", "Ordinary row"
 
 
 @dataclass(frozen=True)

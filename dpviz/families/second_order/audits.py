@@ -9,7 +9,7 @@ D'.
 import numpy as np
 
 from dpviz.datasets import UploadedTable
-from dpviz.experiments.audit import Case, Neighbours, Row
+from dpviz.experiments.audit import KNOWN, Case, Neighbours, Row
 from dpviz.families.second_order.algorithms import MiniBatch, NonconvexMethod, ShortStep
 from dpviz.families.second_order.escape import PerturbedDescent
 from dpviz.families.second_order.line_search import LineSearch
@@ -29,7 +29,7 @@ HESSIANS = (
     "One row is (1, 0) on D and (0, 1) on D': at the saddle where runs begin their Hessians are as far apart as any."
 )
 ORDINARY = "One row lies where the loss is steepest on D, and is 0 on D', as all others are: there it has no gradient."
-SADDLE = "Worst case at a saddle"
+SADDLE = "Worst known case at a saddle"
 BUDGETS = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
 SAMPLED = (ApproximateDP(epsilon=4.0, delta=1e-3), ApproximateDP(epsilon=16.0, delta=1e-3))
 
@@ -76,6 +76,7 @@ WORST: tuple[Case, ...] = tuple(
         SAMPLED if "mini" in name else BUDGETS,
         gradients,
         seconds=5.0 if name == "mini_batch_trust_region" else 1.9,
+        canary_name=KNOWN,
     )
     for name, method in METHODS.items()
 )
