@@ -15,9 +15,7 @@ from dpviz.privacy.events import ExpMech, Gaussian, draws_batch, inner_events
 from dpviz.privacy.ledger import Filter
 
 # Of all ranges of a plan, the shares that are tried: those that are refuted are too small. 1 is one of them.
-_SHARES = np.concatenate(
-    [np.linspace(0.02, 1.0, 50), [1 + 1e-6], np.linspace(1.02, 2.0, 50), np.geomspace(2.1, 20, 15)]
-)
+_SHARES = np.array([*np.linspace(0.02, 1.0, 50), 1 + 1e-6, *np.linspace(1.02, 2.0, 50), *np.geomspace(2.1, 20, 15)])
 _LOSSES = np.linspace(-1.0, 1.0, 161)  # of the largest loss
 
 
@@ -70,7 +68,5 @@ def _least_range(ranges: tuple[float, ...], rate: Floats, false_rate: Floats) ->
     losses, deltas = _profiles(ranges)
     p, q = (np.asarray(value, dtype=float)[..., None] for value in np.broadcast_arrays(rate, false_rate))
     above = p - np.exp(losses) * q
-    refuted = np.sum(
-        [((above - delta) > 0).any(axis=-1) for delta in deltas], axis=0
-    )  # the smaller a share, the sooner
+    refuted = np.sum([(above > delta).any(axis=-1) for delta in deltas], axis=0)  # the smaller a share, the sooner
     return np.concatenate([[0.0], _SHARES])[refuted] * max(ranges)

@@ -1,14 +1,15 @@
 """Mechanisms that are broken on purpose, for audits to find: none of them is to be used for anything else."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from dpviz.privacy.batches import Batch, Replicates
 from dpviz.privacy.events import Event, Sub
-from dpviz.privacy.matrix_factorisation import BinaryTree, Draw
+from dpviz.privacy.matrix_factorisation import BinaryTree, Factorisation, frozen
 from dpviz.privacy.releases import Standard
-from dpviz.privacy.running_sums import Leaves
+from dpviz.privacy.running_sums import Leaves, PrefixSums
 from dpviz.privacy.transcripts import Transcript
 
 
@@ -17,6 +18,13 @@ class Quieter(Transcript):
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         return super()._drawn(distribution, rows, shape) / np.sqrt(2)
+
+
+class TenthLess(Transcript):
+    """Draws noise that is smaller than declared by a tenth."""
+
+    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        return super()._drawn(distribution, rows, shape) * 0.9
 
 
 class Unsampled(Transcript):
@@ -90,15 +98,10 @@ class QuietBeside(Transcript):
         return drawn / [1.0, np.sqrt(2), 1.0] if shape == (3,) else drawn
 
 
-class LevelMissing(BinaryTree):
-    """A tree whose longest blocks get no noise."""
+class LevelMissing(Transcript):
+    """Makes the noise of a tree for leaves that are in one block fewer than they are."""
 
-    def stream(self, draw: Draw) -> Iterator[np.ndarray]:
-        longest = 1 << (self.length.bit_length() - 1)
-        steps = iter(range(1, self.length + 1))
-
-        def missing() -> np.ndarray:
-            drawn = draw()
-            return drawn * (next(steps) != longest)
-
-        return super().stream(missing)
+    def prefix_sums(self, event: Event, factorisation: Factorisation, *rest: Any, **more: Any) -> PrefixSums:
+        fewer = BinaryTree(factorisation.length)
+        fewer.column_norms = frozen(np.sqrt(np.maximum(fewer.column_norms**2 - 1, 1.0)))
+        return super().prefix_sums(event, fewer, *rest, **more)

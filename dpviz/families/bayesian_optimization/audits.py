@@ -32,16 +32,13 @@ ORDINARY = "One user of the validation data is at 1 on D and at 0 on D', as all 
 GAUSSIAN = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
 SELECTION = (PureDP(epsilon=2.0), PureDP(epsilon=6.0))
 EXACT, SEARCH = GradientDescent(iterations=2, clip=0.1), GlobalSearch(trainings=2, first=1, candidates=10)
+RANDOM = RandomSearch(trainings=2)
 GUIDED = Gibo(iterations=2, clip=0.1, batch_size=1)
 WORST: tuple[Case, ...] = (
     Case("gibo", Gibo.title, GUIDED, CANARY, GAUSSIAN, neighbours, 2000, seconds=3.0, canary_name=KNOWN),
     Case("exact_gradients", GradientDescent.title, EXACT, CANARY, GAUSSIAN, neighbours),
-    Case(
-        "random_search", RandomSearch.title, RandomSearch(trainings=2), CANARY, SELECTION, neighbours, canary_name=KNOWN
-    ),
-    Case(
-        "global_search", GlobalSearch.title, SEARCH, CANARY, GAUSSIAN, neighbours, 5000, seconds=3.0, canary_name=KNOWN
-    ),
+    Case("random_search", RandomSearch.title, RANDOM, CANARY, SELECTION, neighbours, canary_name=KNOWN),
+    Case("global_search", GlobalSearch.title, SEARCH, CANARY, GAUSSIAN, neighbours, 5000, 3.0, canary_name=KNOWN),
 )
 CASES: tuple[Case, ...] = (
     *WORST,

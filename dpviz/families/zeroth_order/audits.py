@@ -1,8 +1,8 @@
 """Tiny worst cases of methods that ask for values only, for audits.
 
 All rows are 0 and have the target 1 but the first: that is a 1 whose target jumps from 1 to -1, so its loss rises along
-every direction along which it fell. The order of the rows is public, and a guarantee holds for each: here that row is in
-the first leaf. The ordinary row is a 0 on D', as all others.
+every direction along which it fell. The order of the rows is public, and a guarantee holds for each: here that row is$
+in the first leaf. The ordinary row is a 0 on D', as all others.
 """
 
 from functools import partial
