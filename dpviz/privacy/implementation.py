@@ -39,6 +39,7 @@ SHARES: dict[Kind, float] = {  # of the error; the tests without a share cannot 
     "plan": 0.0,
     "values": 0.0,
 }
+KINDS = tuple(SHARES)  # in the order of the findings
 ROUNDING = 1e-9  # relative, of values that were computed twice
 _WIDEST, _MOST_ROWS = 16, 200  # of a release, the numbers that are tested; of a table, the rows in batches
 _TIED, _COMPARED = 1e-12, 50_000  # units in which two draws are the same; draws that are compared
@@ -95,10 +96,10 @@ class Implementation:
 
     def sentence(self) -> str:
         """The verdict in words."""
-        once = f"a sound implementation fails once in {round(1 / ERROR):,} audits at most"
+        once = f"A sound implementation fails these tests in at most 1 of {round(1 / ERROR):,} audits."
         if self.faults:
-            return f"Not as declared: {'; '.join(fault.sentence() for fault in self.faults)}. Such {once}."
-        return f"Nothing else than declared was found in the releases; {once}."
+            return f"Not as declared: {'; '.join(fault.sentence() for fault in self.faults)}. {once}"
+        return f"The releases look as declared in all {len(self.findings)} kinds of tests. {once}"
 
 
 class _Test(NamedTuple):

@@ -4,6 +4,7 @@ The data sets of an audit are such that one row decides, which is not where the 
 mechanisms of the audit, in the state in which they are audited, are asked for choices of their own.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -15,7 +16,7 @@ from dpviz.privacy.queries import Query
 from dpviz.privacy.releases import Accepted
 from dpviz.privacy.transcripts import Transcript
 
-REPEATS = 8  # choices of each run
+_EACH = 8  # choices of each run, at least
 _MOST = 4  # different events
 _NODES = 20_000
 _LOGITS = np.array([0.0, 1.2, 2.4])  # where a tenth more or less noise shows best
@@ -27,16 +28,17 @@ def known_choices(
 ) -> Iterator[tuple[list[int], list[float]]]:
     """For every different event that pays for choices: counts of the indices, and their chances."""
     for number, event in enumerate(_choosing(events)):
-        mechanisms = source(Ledger(FixedEvents((event,) * REPEATS), runs), seed, f"choices {number}, {release}")
+        repeats = math.ceil(_EACH / len(tuple(inner_events(event))))
+        mechanisms = source(Ledger(FixedEvents((event,) * repeats), runs), seed, f"choices {number}, {release}")
         if isinstance(event, StatedPureDP):
             values, chances = _heights(event)
             query = Query(np.tile(values, (runs, 1)), 1.0, "linf")
-            found = np.array([mechanisms.above_threshold(query, event) for _ in range(REPEATS)]) % len(chances)
+            found = np.array([mechanisms.above_threshold(query, event) for _ in range(repeats)]) % len(chances)
         else:
             chances = np.exp(_LOGITS) / np.exp(_LOGITS).sum()
             (eta, *_) = {inner.eta for inner in inner_events(event) if isinstance(inner, ExpMech)}
             query = Query(np.tile(_LOGITS / eta, (runs, 1)), 1.0, "range")
-            found = np.array([mechanisms.exponential(query, event) for _ in range(REPEATS)])
+            found = np.array([mechanisms.exponential(query, event) for _ in range(repeats)])
         yield np.bincount(found.reshape(-1), minlength=len(chances)).tolist(), chances.tolist()
 
 

@@ -1,4 +1,4 @@
-"""The audit page: choose, run, and see what the best attacker can tell."""
+"""The audit page: choose, run, and see what an attacker can tell, and whether releases are what was declared."""
 
 from functools import partial
 
@@ -93,6 +93,6 @@ def _python(auditing: Auditing) -> None:
             f"from dpviz.privacy.budgets import {type(budget).__name__}\n\n"
             f"auditing = Auditing(\n    family={auditing.family!r},\n    case={auditing.case!r},\n"
             f"    budget={budget!r},\n    runs={auditing.runs},\n    seed={auditing.seed},{mended}\n)\n"
-            f"print(auditing.audit.run().sentence())",
+            f"verdict = auditing.audit.run()\nprint(verdict.sentence())\nprint(verdict.implementation.sentence())",
             language="python",
         )

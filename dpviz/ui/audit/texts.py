@@ -1,12 +1,33 @@
 """The words of the audit page."""
 
+from dpviz.numbers import short
+from dpviz.privacy.implementation import Kind
+
+
+def chance(p: float) -> str:
+    """A p-value in a table."""
+    return "impossible" if p == 0 else "1" if p >= 1 else short(p, 2)
+
+
 TITLE = "Check the guarantee"
 ABOUT = (
     "A guarantee speaks of the worst case. Here an attacker plays that case thousands of times: two neighbouring data "
     "sets, many runs on each, and a guess after every run. If the guesses are better than the claim allows, the claim "
-    "is wrong."
+    "is wrong. Beside the attack, the releases themselves are tested: noise, choices and batches must be as declared."
 )
 CANARIES = "An ordinary row proves less than the worst case, and the guarantee is about the worst case."
+UNKNOWN = "For this method no pair of data sets is known to be the worst: another one may prove more."
+TESTS: dict[Kind, str] = {
+    "scale": "Size of the noise, of every release and every entry",
+    "shape": "Distribution of the noise",
+    "dependence": "Independence of steps, entries and runs: signs of products",
+    "repeats": "The same noise twice, anywhere",
+    "batches": "Rows of random batches: how often, and in two steps or runs",
+    "choices": "Frequencies of choices",
+    "sensitivity": "How far one row moves each query",
+    "plan": "Declared noise beside that of the plan",
+    "values": "Values beside those of the batch that was drawn",
+}
 NONE = "No attack yet. Press Run."
 LIMITS = (
     (
@@ -24,7 +45,16 @@ LIMITS = (
     (
         "The attacker knows more than a real one",
         "Both data sets, the method, and all that each run releases. From these follows the score of a run: the "
-        "logarithm of how much more likely its releases are on D than on D'. No other test of the same runs is better.",
+        "logarithm of how much more likely its releases are on D than on D', under the declared noise. If the noise is "
+        "as declared, no other test of the same runs on this pair is better.",
+    ),
+    (
+        "Tests of the implementation are another matter",
+        "The attack takes the declared noise for granted. So the releases of all runs are tested by themselves: is the "
+        "noise as large as declared, of that distribution, fresh in every step and run; are batches and choices random "
+        "as declared; does one row move a query no further than declared? A fault there means that the plan does not "
+        "describe what was run, whatever follows for the claim. Values are not recomputed: a wrong query that one row "
+        "moves no further than declared is not seen.",
     ),
     (
         "Practice first, then what counts",
