@@ -54,6 +54,6 @@ class ChoiceOdds:
 
 
 def _log_chances(weights: np.ndarray, chosen: np.ndarray) -> Floats:
-    """(N,) logarithms of the probabilities of what was chosen, for logarithms of weights (N, k), one of them about 0."""
+    """(N,) logarithms of the probabilities of what was chosen. weights : (N, k) logarithms, the largest about 0."""
     picked = np.take_along_axis(weights, chosen[:, None], axis=1)[:, 0]
     return np.asarray(picked - np.log(np.exp(weights).sum(axis=1)))

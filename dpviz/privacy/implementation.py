@@ -118,10 +118,16 @@ def _strongest(kind: Kind, tests: Iterable[_Test]) -> Finding:
     return Finding(kind, min(best.p, 1.0), *best[1:])
 
 
-def _two_sided(count: float, runs: float, rate: float) -> float:
+def count_p_value(count: float, runs: float, rate: float) -> float:
     """The p-value of a count that is binomial."""
     upper = 1.0 if count == 0 else float(bdtrc(count - 1, runs, rate))
     return min(1.0, 2 * min(float(bdtr(count, runs, rate)), upper))
+
+
+def scale_p_value(law: Standard, count: int, total: float) -> float:
+    """Of Σ|z| over so many Laplace draws, or of Σz²/2 over normal ones."""
+    degrees = count if law == "laplace" else count / 2
+    return 2 * min(float(gammainc(degrees, total)), float(gammaincc(degrees, total)))
 
 
 class Watch:
@@ -236,8 +242,8 @@ class Watch:
                 total = float(np.abs(part).sum() if law == "laplace" else (part**2).sum() / 2)
                 degrees = part.size if law == "laplace" else part.size / 2
                 size = total / degrees if law == "laplace" else math.sqrt(total / degrees)
-                p = 2 * min(float(gammainc(degrees, total)), float(gammaincc(degrees, total)))
-                yield _Test(p if math.isfinite(total) else 0.0, place, size, entry)
+                p = scale_p_value(law, part.size, total) if math.isfinite(total) else 0.0
+                yield _Test(p, place, size, entry)
 
     def _shapes(self) -> Iterator[_Test]:
         """The distance of the empirical distribution from the declared one."""
@@ -256,7 +262,7 @@ class Watch:
         pairs += [(place, draws[0 : 2 * (len(draws) // 2) : 2] * draws[1::2]) for place, draws in columns]
         for place, products in pairs:
             coins = products[~np.isnan(products)]
-            yield _Test(_two_sided(float((coins > 0).sum()), len(coins), 0.5), place)
+            yield _Test(count_p_value(float((coins > 0).sum()), len(coins), 0.5), place)
 
     def _repeats(self) -> Iterator[_Test]:
         """So many pairs of equal draws: of N draws at most N² tolerance/2 times 2 are expected, and Markov's inequality
@@ -317,7 +323,9 @@ class Watch:
         yield _Test(self._odds.p_value())
         for chances, counts in self._counted.items():
             total = int(counts.sum())
-            yield from (_Test(_two_sided(count, total, p)) for count, p in zip(counts.tolist(), chances, strict=True))
+            yield from (
+                _Test(count_p_value(count, total, p)) for count, p in zip(counts.tolist(), chances, strict=True)
+            )
 
     # ------------------------------------------------------------------------------------------------ sensitivity
 
@@ -371,4 +379,4 @@ def _members(batch: Batch, n: int) -> np.ndarray:
 def _binomials(hits: np.ndarray, trials: np.ndarray, rate: float) -> Iterator[_Test]:
     for count, runs in zip(hits.sum(axis=0), trials.sum(axis=0), strict=True):
         if runs:
-            yield _Test(_two_sided(float(count), float(runs), rate))
+            yield _Test(count_p_value(float(count), float(runs), rate))

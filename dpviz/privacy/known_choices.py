@@ -11,6 +11,7 @@ import numpy as np
 
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.events import Event, ExpMech, StatedPureDP, draws_batch, has_blocks, inner_events
+from dpviz.privacy.implementation import count_p_value
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.queries import Query
 from dpviz.privacy.releases import Accepted
@@ -40,6 +41,14 @@ def known_choices(
             query = Query(np.tile(_LOGITS / eta, (runs, 1)), 1.0, "range")
             found = np.array([mechanisms.exponential(query, event) for _ in range(repeats)])
         yield np.bincount(found.reshape(-1), minlength=len(chances)).tolist(), chances.tolist()
+
+
+def expected_p_value(factor: float, runs: int) -> float:
+    """The p-value of the most telling count, where choices have `factor` times the declared noise."""
+    weights, others = np.exp(_LOGITS), np.exp(_LOGITS / factor)
+    chances, total = weights / weights.sum(), _EACH * runs
+    counts = np.round(total * others / others.sum())
+    return min(count_p_value(count, total, chance) for count, chance in zip(counts, chances.tolist(), strict=True))
 
 
 def _choosing(events: Iterable[Event]) -> list[Event]:

@@ -67,6 +67,15 @@ METHODS: dict[str, NonconvexMethod] = {
     "mini_batch_trust_region": MiniBatchTrustRegion(iterations=2, gradient_target=0.01, batch_fraction=0.5),
 }
 CURVED = {name: METHODS[name].replaced(gradient_target=0.3) for name in ("short_step", "line_search", "trust_region")}
+SECONDS = {
+    "short_step": 1.0,
+    "line_search": 3.6,
+    "trust_region": 4.2,
+    "perturbed_descent": 1.0,
+    "mini_batch": 3.8,
+    "mini_batch_trust_region": 12.0,
+}
+CURVED_SECONDS = {"short_step": 1.5, "line_search": 4.2, "trust_region": 2.8}
 WORST: tuple[Case, ...] = tuple(
     Case(
         name,
@@ -75,7 +84,7 @@ WORST: tuple[Case, ...] = tuple(
         GRADIENTS,
         SAMPLED if "mini" in name else BUDGETS,
         gradients,
-        seconds=5.0 if name == "mini_batch_trust_region" else 1.9,
+        seconds=SECONDS[name],
         canary_name=KNOWN,
     )
     for name, method in METHODS.items()
@@ -83,7 +92,16 @@ WORST: tuple[Case, ...] = tuple(
 CASES: tuple[Case, ...] = (
     *WORST,
     *(
-        Case(f"{name}_curvature", method.title, method, HESSIANS, BUDGETS, hessians, canary_name=SADDLE)
+        Case(
+            f"{name}_curvature",
+            method.title,
+            method,
+            HESSIANS,
+            BUDGETS,
+            hessians,
+            seconds=CURVED_SECONDS[name],
+            canary_name=SADDLE,
+        )
         for name, method in CURVED.items()
     ),
     *(case.ordinary(ORDINARY, ordinary) for case in WORST),

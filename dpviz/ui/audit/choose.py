@@ -116,9 +116,6 @@ def described(auditing: Auditing) -> str:
     mistake = mistake_named(auditing.case)
     if auditing.mended:
         return f"{text} This is “{mistake.title}” without the mistake."
-    who = {"attack": "the attack", "tests": "the tests of the implementation"}[mistake.by]
-    enough = (
-        f"At {mistake.budget.describe()} and {mistake.runs:,} runs, {who} catch{'es' * (mistake.by == 'attack')} it "
-    )
-    enough += "in 99 of 100 audits."
+    catch = {"attack": "the attack catches", "tests": "the tests of the implementation catch"}[mistake.by]
+    enough = f"At {mistake.budget.describe()} and {mistake.runs:,} runs, {catch} it in 99 of 100 audits."
     return f"{text}\n\n**The mistake.** {mistake.mistake} {enough}"

@@ -68,6 +68,24 @@ LIMITS = (
         "something will find a violation of a sound method, too.",
     ),
 )
+NEEDED_HELP = "How many runs an audit with these settings takes to flag noise that is too small."
+NEEDED = (
+    "Runs on each data set at which about half of all such audits flag noise of so many times its declared size. The "
+    "attack: on a pair that is as bad as the noise allows, with the rates that are expected; on a milder pair it needs "
+    "more. The tests: with one number of one release in each run; more numbers need fewer runs."
+)
+ONE_HELP = "Many canaries in one run, where many runs cost too much."
+ONE = (
+    "Thousands of runs are out of reach where one takes a day. In a single run of one step of DP-GD, 400 rows are "
+    "canaries: each is one of two rows, by the toss of a coin of its own. From what the run releases, the attacker "
+    "guesses the 200 coins that are clearest. Under pure ε each guess is right with a chance of at most e^ε/(1 + e^ε), "
+    "so that many right guesses prove a lower bound on ε, with 95 % confidence."
+)
+ONE_BROKEN = "The standard deviation of Laplace noise is taken for its scale."
+ONE_REFUTED = "One run proves ε ≥ {bound}, more than is claimed, with 95 % confidence."
+ONE_HOLDS = (
+    "One run proves ε ≥ {bound}, with 95 % confidence. One run shows less than thousands do: smaller faults go unseen."
+)
 GUESS = (
     "Below are the scores of the practice runs. A run scores high where its releases are more likely on D than on D'. "
     "Place your threshold: you say D for every run that scores at least as much. Then see how it does on the runs that "
