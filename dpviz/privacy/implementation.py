@@ -120,8 +120,8 @@ def _strongest(kind: Kind, tests: Iterable[_Test]) -> Finding:
 
 def count_p_value(count: float, runs: float, rate: float) -> float:
     """The p-value of a count that is binomial."""
-    upper = 1.0 if count == 0 else float(bdtrc(count - 1, runs, rate))
-    return min(1.0, 2 * min(float(bdtr(count, runs, rate)), upper))
+    upper = 1.0 if count == 0 else float(bdtrc(count - 1, int(runs), rate))
+    return min(1.0, 2 * min(float(bdtr(count, int(runs), rate)), upper))
 
 
 def scale_p_value(law: Standard, count: int, total: float) -> float:

@@ -40,7 +40,7 @@ FIRST: tuple[Case, ...] = tuple(
         BUDGETS,
         neighbours,
         seconds=SECONDS[name],
-        canary_name=KNOWN if name == "variance_reduced" else WORST,
+        canary_name=KNOWN if name in ("variance_reduced", "naive") else WORST,
     )
     for name, method in {
         "variance_reduced": VarianceReduced(iterations=2, epoch_length=2, first_share=0.1),
