@@ -68,14 +68,14 @@ METHODS: dict[str, NonconvexMethod] = {
 }
 CURVED = {name: METHODS[name].replaced(gradient_target=0.3) for name in ("short_step", "line_search", "trust_region")}
 SECONDS = {
-    "short_step": 1.0,
-    "line_search": 3.6,
-    "trust_region": 4.2,
-    "perturbed_descent": 1.0,
-    "mini_batch": 3.8,
-    "mini_batch_trust_region": 12.0,
+    "short_step": 1.2,
+    "line_search": 4.5,
+    "trust_region": 5.2,
+    "perturbed_descent": 1.2,
+    "mini_batch": 4.8,
+    "mini_batch_trust_region": 15.0,
 }
-CURVED_SECONDS = {"short_step": 1.5, "line_search": 4.2, "trust_region": 2.8}
+CURVED_SECONDS = {"short_step": 1.9, "line_search": 5.0, "trust_region": 3.4}
 WORST: tuple[Case, ...] = tuple(
     Case(
         name,
