@@ -172,7 +172,7 @@ class RunningGradient(Algorithm[SmoothProblem, SmoothFacts]):
 # ------------------------------------------------------------------------------------------------------------- the list
 
 DESCENT = GradientDescent(iterations=1)
-ONE = Case("one_step", "DP-GD, one step", DESCENT, CANARY, (PureDP(epsilon=1.0),), neighbours, seconds=0.5)
+ONE = Case("one_step", "DP-GD, one step", DESCENT, CANARY, (PureDP(epsilon=1.0),), neighbours, seconds=0.3)
 SAMPLED = replace(
     ONE, name="one_batch", title="DP-SGD, one step", algorithm=GradientDescent(iterations=1, batch_fraction=0.1)
 )

@@ -36,9 +36,9 @@ RANDOM = RandomSearch(trainings=2)
 GUIDED = Gibo(iterations=2, clip=0.1, batch_size=1)
 WORST: tuple[Case, ...] = (
     Case("gibo", Gibo.title, GUIDED, CANARY, GAUSSIAN, neighbours, 2000, 6.0, canary_name=KNOWN),
-    Case("exact_gradients", GradientDescent.title, EXACT, CANARY, GAUSSIAN, neighbours, seconds=2.8),
-    Case("random_search", RandomSearch.title, RANDOM, CANARY, SELECTION, neighbours, seconds=3.5, canary_name=KNOWN),
-    Case("global_search", GlobalSearch.title, SEARCH, CANARY, GAUSSIAN, neighbours, 5000, 6.5, canary_name=KNOWN),
+    Case("exact_gradients", GradientDescent.title, EXACT, CANARY, GAUSSIAN, neighbours, seconds=2.2),
+    Case("random_search", RandomSearch.title, RANDOM, CANARY, SELECTION, neighbours, seconds=2.2, canary_name=KNOWN),
+    Case("global_search", GlobalSearch.title, SEARCH, CANARY, GAUSSIAN, neighbours, 5000, 5.0, canary_name=KNOWN),
 )
 CASES: tuple[Case, ...] = (
     *WORST,

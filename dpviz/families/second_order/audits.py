@@ -68,14 +68,14 @@ METHODS: dict[str, NonconvexMethod] = {
 }
 CURVED = {name: METHODS[name].replaced(gradient_target=0.3) for name in ("short_step", "line_search", "trust_region")}
 SECONDS = {
-    "short_step": 1.2,
-    "line_search": 4.5,
-    "trust_region": 5.2,
-    "perturbed_descent": 1.2,
-    "mini_batch": 4.8,
-    "mini_batch_trust_region": 15.0,
+    "short_step": 0.45,
+    "line_search": 2.4,
+    "trust_region": 1.6,
+    "perturbed_descent": 0.4,
+    "mini_batch": 1.6,
+    "mini_batch_trust_region": 8.0,
 }
-CURVED_SECONDS = {"short_step": 1.9, "line_search": 5.0, "trust_region": 3.4}
+CURVED_SECONDS = {"short_step": 0.7, "line_search": 1.7, "trust_region": 1.2}
 WORST: tuple[Case, ...] = tuple(
     Case(
         name,
