@@ -86,8 +86,9 @@ class OneBatch(Transcript):
         if not isinstance(event, Sub) or self._of is not None:
             return opened
         self._first = self._first or opened
-        drawn = {"indices": self._first._indices, "marked": self._first.marked}
-        return Batch(event, opened.replicates, self, self._ledger.relation, **drawn, size=event.m)  # type: ignore[arg-type]
+        first = {"indices": self._first._indices, "marked": self._first.marked}
+        drawn = {name: None if rows is None else rows[opened.replicates] for name, rows in first.items()}
+        return Batch(event, opened.replicates, self, self._ledger.relation, **drawn, size=event.m)
 
 
 class QuietBeside(Transcript):

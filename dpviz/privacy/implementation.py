@@ -285,8 +285,9 @@ class Watch:
         release, event = true.noted[opened.place - 1], opened.event
         assert isinstance(release.batch, Batch)
         members = _members(release.batch, event.n)
-        if on_same is not None:
-            taken, left = (source.noted[opened.place - 1].value for source in on_same)
+        same = [source.noted[opened.place - 1].value for source in on_same or () if len(source.noted) >= opened.place]
+        if [value.shape for value in same] == [release.value.shape] * 2:  # else the run departs, as the attack sees
+            taken, left = same
             mine = members[:, self._row].reshape(-1, *[1] * (release.value.ndim - 1))
             expected = np.where(mine, taken, left)
             if not np.allclose(release.value, expected, rtol=ROUNDING, atol=ROUNDING * np.abs(expected).max(initial=0)):
