@@ -57,8 +57,8 @@ METHODS: dict[str, GradientMethod] = {
 GAUSSIAN_NOISE = Nesterov(iterations=3, noise="gaussian")
 BATCHES = GradientDescent(iterations=2, batch_fraction=0.25)
 WORST: tuple[Case, ...] = (
-    *(Case(name, method.title, method, CANARY, PURE, neighbours, seconds=0.3) for name, method in METHODS.items()),
-    Case("nesterov_gaussian", "DP-NAG, Gaussian noise", GAUSSIAN_NOISE, CANARY, GAUSSIAN, neighbours, seconds=0.3),
+    *(Case(name, method.title, method, CANARY, PURE, neighbours, seconds=0.2) for name, method in METHODS.items()),
+    Case("nesterov_gaussian", "DP-NAG, Gaussian noise", GAUSSIAN_NOISE, CANARY, GAUSSIAN, neighbours, seconds=0.2),
     Case("batches", "DP-SGD, random batches", BATCHES, OPPOSED, PURE, opposed, seconds=1.9, canary_name=KNOWN),
 )
 CASES: tuple[Case, ...] = (*WORST, *(case.ordinary(ORDINARY, ordinary) for case in WORST))
