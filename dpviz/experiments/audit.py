@@ -1,4 +1,4 @@
-"""Audits: what the best attacker can tell from the runs of an algorithm, beside what its plan claims.
+"""Audits: what an attacker can tell from the runs of an algorithm, beside what its plan claims.
 
 Two neighbouring data sets are made up, D and D', with a canary: one record that is as different as a record can be.
 The algorithm runs many times on each; replicates are the runs. Of every run, the attacker gets all releases and forms
@@ -13,19 +13,21 @@ Words: Nasr et al. 2023 (thresholds, Gaussian DP); Steinke, Nasr, Jagielski 2023
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import zip_longest
 
 import numpy as np
 
 from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
+from dpviz.experiments.claims import Claim
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
 from dpviz.privacy import audit
-from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.budgets import Budget, GaussianDP
-from dpviz.privacy.events import Event, ExpMech, Gaussian, draws_batch, inner_events
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import Event, draws_batch
+from dpviz.privacy.implementation import Implementation, Watch
+from dpviz.privacy.known_choices import known_choices
 from dpviz.privacy.ledger import Filter, Ledger
 from dpviz.privacy.mechanisms import drawn_seed
 from dpviz.privacy.transcripts import Departure, Transcript, log_likelihood
@@ -37,7 +39,9 @@ TUNING = 0.25  # of the runs, on which the threshold is chosen
 _THRESHOLDS = 200
 Row = Sequence[float]
 _SAME = 1e-9  # relative: outputs that differ by no more are equal but for rounding
-WORST, ORDINARY = "Worst case", "Ordinary row"  # canaries
+# Canaries: where every query moves as far as it can, and noise alone hides that, no other proves more; else that is not
+# known.
+WORST, KNOWN, ORDINARY = "Worst case", "Worst known case", "Ordinary row"
 
 
 @dataclass(frozen=True)
@@ -96,36 +100,6 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """What is tested: no two neighbouring data sets can be told apart better than this.
-
-    symbol : of the number, such as "ε", "ε at δ = 10⁻⁵", "μ", "η". value : the number.
-    least : the smallest number that allows an event these probabilities on D and D'; arrays of them.
-    tradeoff : the smallest false negative rates at these false positive rates, under the claim.
-    """
-
-    symbol: str
-    value: float
-    least: Callable[[Floats, Floats], Floats]
-    tradeoff: Callable[[Floats], Floats]
-
-    @classmethod
-    def of(cls, plan: Plan) -> "Claim":
-        """The tightest claim of a plan that has a number: the range η of one selection; μ if all noise is Gaussian and
-        no batch random; else the budget."""
-        fixed = not isinstance(plan.terms, Filter) and not any(draws_batch(event) for event in set(plan.events))
-        releases = [release for event in plan.events for release in inner_events(event)] if fixed else []
-        if fixed and len(plan.events) == len(releases) == 1 and isinstance(releases[0], ExpMech):
-            eta = releases[0].eta
-            return cls("η", eta, audit.least_eta, partial(closed_forms.exponential_tradeoff, eta))
-        if releases and all(isinstance(release, Gaussian) for release in releases):
-            whole = GaussianDP.of(float(plan.spent("mu")[-1]) ** 2)
-            return cls(whole.symbol, whole.limit, whole.least, whole.tradeoff)
-        budget = plan.budget
-        return cls(budget.symbol, budget.limit, budget.least, budget.tradeoff)
-
-
-@dataclass(frozen=True)
 class Look:
     """A bound that was announced: after `runs` runs on each data set that count, `hits` and `false_hits` of the event.
 
@@ -159,6 +133,7 @@ class Progress:
 
     present, absent : (k,) scores of the runs on D and on D' so far: the log-likelihood ratios of D against D'.
     attack : None while the first `tuning` of them are awaited, on which it is chosen. looks : bounds so far.
+    implementation : what the tests of the implementation say, at the end; None before.
     """
 
     present: Floats
@@ -166,6 +141,7 @@ class Progress:
     tuning: int
     attack: Attack | None
     looks: tuple[Look, ...]
+    implementation: Implementation | None = None
 
 
 @dataclass(frozen=True)
@@ -175,6 +151,7 @@ class Verdict:
     claim, symbol : the claimed number and what it counts. bound : what is proven of it, at least, with `confidence`.
     runs : on each data set, those on which the attack was chosen included. flagged_at : the number of runs at the first
     look whose bound exceeds the claim; None if none does.
+    implementation : whether the releases of all runs are what was declared; None if the audit ended before the last.
     """
 
     symbol: str
@@ -185,6 +162,12 @@ class Verdict:
     attack: Attack
     looks: tuple[Look, ...]
     flagged_at: int | None
+    implementation: Implementation | None = None
+
+    @property
+    def faulty(self) -> bool:
+        """Whether the releases are not what was declared, whatever follows for the claim."""
+        return self.implementation is not None and bool(self.implementation.faults)
 
     @property
     def violation(self) -> bool:
@@ -201,7 +184,7 @@ class Verdict:
         what, level = f"{self.symbol} ≥ {short(self.bound)}", f"{100 * self.confidence:g} % confidence"
         if self.violation:
             return f"Violation: the attack proves {what}, where {short(self.claim)} is claimed, with {level}."
-        return f"No violation found: the best attack proves {what} of the claimed {short(self.claim)}, with {level}."
+        return f"No violation found: this attack proves {what} of the claimed {short(self.claim)}, with {level}."
 
 
 @dataclass(frozen=True)
@@ -265,23 +248,27 @@ class Audit:
             progress.attack,
             progress.looks,
             progress.tuning + flagged[0].runs if flagged else None,
+            progress.implementation,
         )
 
     def stream(self) -> Iterator[Progress]:
         """Block after block of runs; whoever stops asking stops the audit."""
         seed, scores = drawn_seed(self.seed), [np.empty(0), np.empty(0)]
-        attack, looks, done = None, list[Look](), 0
+        attack, looks, done, watch = None, list[Look](), 0, watching(self.case, self.plan)
         ends = sorted({*range(BLOCK, self.runs, BLOCK), self.tuning, *self.ends(), self.runs})
         for end in ends:
             for world in (0, 1):
-                found = self._scores(world, seed, f"{world}, from {done}", end - done)
+                found = self._scores(world, seed, f"{world}, from {done}", end - done, watch)
                 scores[world] = np.concatenate([scores[world], found])
+            for counted in known_choices(self.case.source, _events(self.plan), seed, f"from {done}", end - done):
+                watch.add_choices(*counted)
             done = end
             if end == self.tuning:
                 attack = self._tuned(*scores)
             if attack is not None and end in self.ends():
                 looks.append(self._look(attack, *(values[self.tuning :] for values in scores)))
-            yield Progress(scores[0].copy(), scores[1].copy(), self.tuning, attack, tuple(looks))
+            tested = Implementation(watch.findings()) if end == self.runs else None
+            yield Progress(scores[0].copy(), scores[1].copy(), self.tuning, attack, tuple(looks), tested)
 
     def ends(self) -> list[int]:
         """After how many runs on each data set a bound is announced, those for practice included."""
@@ -304,15 +291,24 @@ class Audit:
         rates = audit.separated(counts[:, 0], len(present), counts[:, 1], len(absent), level)
         return attacks[int(np.argmax(self.claim.least(*rates)))]
 
-    def _scores(self, world: int, seed: int, release: str, runs: int) -> Floats:
+    def _scores(self, world: int, seed: int, release: str, runs: int, watch: Watch) -> Floats:
         """(runs,) scores of fresh runs on D (world 0) or D' (world 1)."""
-        return scores(self.case, self.plan, world, seed, release, runs)
+        return scores(self.case, self.plan, world, seed, release, runs, watch)
 
 
-def scores(case: Case, plan: Plan, world: int, seed: int, release: str, runs: int) -> Floats:
+def watching(case: Case, plan: Plan) -> Watch:
+    """Tests of the implementation that know what the plan shows."""
+    shown = np.concatenate([np.empty(0), *plan.noise.values()])
+    return Watch(shown, plan.noise_varies, case.neighbours.row)
+
+
+def scores(
+    case: Case, plan: Plan, world: int, seed: int, release: str, runs: int, watch: Watch | None = None
+) -> Floats:
     """(runs,) log-likelihood ratios of D against D' of so many runs on D (world 0) or D' (world 1), rounded.
 
-    Infinite where an output of the run is none that the same releases lead to on the other data set.
+    Infinite where an output of the run is none that the same releases lead to on the other data set. watch : is shown
+    the runs.
     """
     algorithm, data, source = case.algorithm, case.neighbours, case.source
     problems = (data.one, data.other)
@@ -336,6 +332,9 @@ def scores(case: Case, plan: Plan, world: int, seed: int, release: str, runs: in
             raise Departure("the run on the other data set releases less")
     except Departure:
         told[:] = True
+    if watch is not None:
+        pair = (again.get((world, True), true), again[1 - world, True])
+        watch.add(true, pair, (again[world, True], again[world, False]) if sampled else None)
     logs = [log_likelihood(again.get((which, True), true), again.get((which, False))) for which in (0, 1)]
     ratio = logs[0] - logs[1] if case.score is None else case.score(true)
     return np.where(told, math.inf if world == 0 else -math.inf, np.round(ratio, DIGITS))

@@ -18,6 +18,7 @@ from dpviz.experiments.trace import Lane, Trace
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.audit import CONFIDENCE, clopper_pearson
 from dpviz.privacy.budgets import Budget, PureDP
+from dpviz.privacy.implementation import KINDS, Finding, Implementation
 from dpviz.problems.base import Metric
 from dpviz.specification import Specification, number, switch
 
@@ -26,7 +27,8 @@ ATTACK = "attack"  # the one lane of the trace
 SCORES = "present", "absent"  # of the runs since the last record, on D and on D'; nan beyond
 CHOSEN = "threshold", "reverse"  # of the attack; nan while there is none
 LOOKED = "runs", "hits", "false_hits", "bound"  # of a look that was announced at this record; else nan
-_METRICS = tuple(Metric(name, name, better="") for name in (*SCORES, *CHOSEN, *LOOKED))
+TESTED = "tested"  # p-value, place, size and entry of every kind of test, one after the other; nan before the end
+_METRICS = tuple(Metric(name, name, better="") for name in (*SCORES, *CHOSEN, *LOOKED, TESTED))
 _FAMILY = re.compile(r"[a-z][a-z_]*")
 
 
@@ -84,7 +86,7 @@ class Auditing(Specification):
                 name: _padded(scores[done:])
                 for name, scores in zip(SCORES, (progress.present, progress.absent), strict=True)
             }
-            values |= _chosen(progress.attack) | _looked(progress.looks[looks:])
+            values |= _chosen(progress.attack) | _looked(progress.looks[looks:]) | _tested(progress.implementation)
             trace.lanes[ATTACK].append(snapshot, values, time.perf_counter() - began)
             done, looks = len(progress.present), len(progress.looks)
             yield Step(ATTACK, snapshot, trace, done / self.runs)
@@ -100,7 +102,8 @@ class Auditing(Specification):
         looked = np.column_stack([_joined(lane, name, rows) for name in LOOKED])
         looks = tuple(Look(int(runs), int(hits), int(false), bound) for runs, hits, false, bound in looked.tolist())
         attack = None if np.isnan(threshold) else Attack(threshold, bool(reverse))
-        return Progress(present, absent, self.audit.tuning, attack, looks)
+        implementation = _found(lane.values[TESTED][rows - 1])
+        return Progress(present, absent, self.audit.tuning, attack, looks, implementation)
 
 
 def case_named(family: str, name: str) -> Case:
@@ -143,6 +146,25 @@ def _looked(looks: tuple[Look, ...]) -> dict[str, Floats]:
     for look in looks:
         values = (look.runs, look.hits, look.false_hits, look.bound)
     return {name: np.array([value], dtype=float) for name, value in zip(LOOKED, values, strict=True)}
+
+
+def _tested(implementation: Implementation | None) -> dict[str, Floats]:
+    rows = np.full((len(KINDS), 4), np.nan)
+    for row, finding in zip(rows, () if implementation is None else implementation.findings, strict=False):
+        row[:] = finding.p, finding.place, finding.size, finding.entry
+    return {TESTED: rows.reshape(-1)}
+
+
+def _found(numbers: Floats) -> Implementation | None:
+    rows = numbers.reshape(-1, 4).tolist()
+    if np.isnan(numbers[0]):
+        return None
+    return Implementation(
+        tuple(
+            Finding(kind, p, int(place), size, int(entry))
+            for kind, (p, place, size, entry) in zip(KINDS, rows, strict=True)
+        )
+    )
 
 
 def rates(present: Floats, absent: Floats, at: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats, Floats]:

@@ -249,7 +249,8 @@ class Batch(Sample):
                 raise LedgerError(f"noise for the sensitivity {query.sensitivity} is too large for a number")
             noise = self._source._drawn(distribution, self.replicates, query.value.shape[1:])
             found = found + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if np.ndim(scale) else scale)
-        return self._source._passed(Noised(query.value, found, self.replicates, self, distribution, scale))
+        law = self.replicates, self, distribution, scale
+        return self._source._passed(Noised(query.value, found, *law, paid=parameter, change=query.sensitivity))
 
     def _first_above(self, query: Query, epsilon: float) -> np.ndarray:
         replicates, count = query.value.shape
@@ -264,4 +265,5 @@ class Batch(Sample):
         threshold, each = sensitivity / first, 2 * sensitivity / second
         accepted = query.value + each * noise[:, 1:] >= threshold * noise[:, :1]
         found = np.where(accepted.any(axis=1), accepted.argmax(axis=1), -1)
-        return self._source._passed(Accepted(query.value, found, self.replicates, self, threshold, each))
+        law = self.replicates, self, threshold, each
+        return self._source._passed(Accepted(query.value, found, *law, paid=epsilon, change=query.sensitivity))

@@ -6,7 +6,7 @@ both data sets are known (`transcripts`).
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal, Protocol
 
 import numpy as np
@@ -25,12 +25,17 @@ class Release(ABC):
 
     value : (R', ...) what it was computed from. found : (R', ...) what leaves. replicates : (R',) for whom.
     batch : the rows that it was computed on; None where that is the whole table or was said before.
+    paid, change : what was declared, whatever was drawn: the parameter of the event, and the query's sensitivity, a
+        scalar or (R',); of running sums those of all queries, (R', T).
     """
 
     value: np.ndarray
     found: np.ndarray
     replicates: np.ndarray
     batch: Sample | None
+    _: KW_ONLY
+    paid: float = np.nan
+    change: float | np.ndarray = np.nan
 
     @abstractmethod
     def log_density(self) -> Floats:
@@ -93,8 +98,8 @@ class Accepted(Release):
     threshold: np.ndarray
     noise: np.ndarray
 
-    def log_density(self) -> Floats:
-        places = (np.arange(_NODES) + 0.5) / _NODES
+    def log_density(self, nodes: int = _NODES) -> Floats:
+        places = (np.arange(nodes) + 0.5) / nodes
         heights = self.threshold * np.where(places < 0.5, np.log(2 * places), -np.log(2 - 2 * places))  # (R', nodes)
         before, found = np.ones_like(heights), np.zeros(len(self.value))
         for index in range(self.value.shape[1]):

@@ -115,7 +115,7 @@ class PrefixSums:
         self._declared = np.broadcast_to(np.asarray(sensitivities, dtype=float), (rows, factorisation.length))
         if not (np.isfinite(self._declared) & (self._declared >= 0)).all():
             raise LedgerError(f"the sensitivities {sensitivities} are not finite numbers")
-        self.noise_scale = factorisation.sensitivity(self._declared) / event.mu
+        self.noise_scale, self._paid = factorisation.sensitivity(self._declared) / event.mu, event.mu
         self._factorisation, self._leaves, self._source, self._relation = factorisation, leaves, source, relation
         self._places = {int(r): i for i, r in enumerate(leaves.replicates)}
         self._total = np.zeros((rows, *shape))
@@ -141,8 +141,9 @@ class PrefixSums:
             self._now = leaf.replicates, places
             noise, scale = next(self._noise)[places], self.noise_scale[places]
             found = total + noise * scale.reshape(-1, *[1] * (total.ndim - 1))
-            steps = self._factorisation, self._added - 1
-            return self._source._passed(Summed(total, found, leaf.replicates, None, scale, self, *steps))
+            law = leaf.replicates, None, scale, self, self._factorisation, self._added - 1
+            change = self._declared[places]
+            return self._source._passed(Summed(total, found, *law, paid=self._paid, change=change))
 
     def _drawn(self) -> np.ndarray:
         """Standard normal draws for the replicates of this step; those who have left need none."""

@@ -60,6 +60,14 @@ def _tradeoff_of_profiles(profiles: Sequence[per_event.Profile], alpha: Floats) 
     return np.clip(np.min(found, axis=0) - 1e-15, 0.0, 1.0)  # rounding adds nothing
 
 
+def profile(events: Sequence[Event], epsilon: ArrayLike) -> Floats:
+    """δ of all events together at each real ε, the larger one of both directions. ValueError where it is not known."""
+    profiles = _composed_profiles(tuple(events))
+    if not profiles:
+        raise ValueError(f"no privacy profile of {events} is known")
+    return np.max([each(epsilon) for each in profiles], axis=0)
+
+
 def advantage(events: Sequence[Event]) -> float:
     """The largest TPR - FPR of any such test: δ(0), the same in both directions."""
     if not events:

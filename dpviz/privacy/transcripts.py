@@ -9,6 +9,7 @@ For audits on data that an auditor made up: transcripts say what the queries' va
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -19,6 +20,15 @@ from dpviz.privacy.events import Event, Sub
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, largest, streams
 from dpviz.privacy.releases import Release, Standard, Summed, log_weights
+from dpviz.privacy.running_sums import Leaves
+
+
+class Opened(NamedTuple):
+    """A release on a random batch. place : of the release, from 1. number : of the charge that paid for the batch."""
+
+    place: int
+    number: int
+    event: Sub
 
 
 class Transcript(Mechanisms):
@@ -46,6 +56,7 @@ class Transcript(Mechanisms):
         self._whitened: dict[int, list[np.ndarray]] = {}
         self.fixed = np.zeros(self.replicates)  # log densities of releases on rows that everybody knows, added up
         self.sampled: list[tuple[float, Floats]] = []  # of each random batch: the row's chance, and log densities
+        self.opened: list[Opened] = []
 
     def _streams(self, seed: int, purpose: Purpose, release: str) -> list[np.random.Generator]:
         return streams(seed, purpose, 1, release) * self.replicates
@@ -90,6 +101,15 @@ class Transcript(Mechanisms):
         indices = np.tile(chosen, (len(whom), 1))
         return Batch(event, whom, self, self._ledger.relation, indices=indices, size=event.m)
 
+    def leaves(self, sizes: Sequence[int], n: int, rows: Replicates | None = None) -> Leaves:
+        """As usual, in the public order that has the row in the first leaf: a guarantee holds for every order, so also
+        for this one. It changes places with the first row of the order that was drawn."""
+        dealt = super().leaves(sizes, n, rows)
+        indices = dealt._indices.copy()
+        indices[indices == self._row] = np.broadcast_to(indices[:, :1], indices.shape)[indices == self._row]
+        indices[:, 0] = self._row
+        return Leaves(indices, dealt.sizes, dealt.replicates, self, self._ledger.relation)
+
     @property
     def noted(self) -> tuple[Release, ...]:
         """All releases, in order."""
@@ -105,8 +125,12 @@ class Transcript(Mechanisms):
             release.found = self._of._left(len(self._noted), release).copy()
         self._noted.append(release)
         logs = self._whitened_density(release) if isinstance(release, Summed) else release.log_density()
-        secret = self._chance is not None and isinstance(release.batch, Batch) and not release.batch.whole
+        apart = isinstance(release.batch, Batch) and not release.batch.whole
+        secret = apart and self._chance is not None
         total = self.sampled[-1][1] if secret else self.fixed
+        booked = self._ledger.booked(int(release.replicates[0])) if apart and len(release.replicates) else ()
+        if booked and isinstance(booked[-1], Sub):
+            self.opened.append(Opened(len(self._noted), len(booked), booked[-1]))
         np.add.at(total, release.replicates, logs)
         return release.found
 

@@ -9,6 +9,7 @@ already; its memory is what it takes beside what the process had.
 """
 
 import itertools
+import time
 import warnings
 from functools import partial
 from typing import NamedTuple
@@ -16,9 +17,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from dpviz import families
 from dpviz.datasets.bundled import BundledTable
 from dpviz.datasets.categories import CategoricalBundled
 from dpviz.datasets.groups import GroupedBundled
+from dpviz.experiments.audit import ORDINARY, Audit, Case
 from tests.benchmarks.drawn import PAGES, Drawn, drawn, measured, out_of_reach, values_only
 
 EXPERIMENTS = 60  # of each family
@@ -101,3 +104,22 @@ def _summary(name: str, ratios: np.ndarray) -> dict[str, float]:
     low, median, high = np.nanquantile(ratios, [0.05, 0.5, 0.95])
     counted = {"counted": float((~np.isnan(ratios)).sum()), "within_2": _within(ratios)}
     return {f"{name}_{key}": value for key, value in {**counted, "low": low, "median": median, "high": high}.items()}
+
+
+AUDITS = [
+    pytest.param(case, id=f"{family}.{case.name}")
+    for family, cases in families.audits().items()
+    for case in cases
+    if case.canary_name != ORDINARY
+]
+
+
+@pytest.mark.parametrize("case", AUDITS)
+def test_an_audit_takes_about_as_long_as_is_said(case: Case) -> None:
+    """On one core that does nothing else, within a factor of two."""
+    audit = Audit(case, case.budgets[0], runs=case.runs, seed=3)
+    began = time.process_time()
+    audit.run()
+    taken = time.process_time() - began
+    print(f"{case.name}: {taken:.2f} s, {case.seconds} s said")
+    assert case.seconds / 2 <= taken <= 2 * case.seconds

@@ -5,8 +5,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz import families
+from dpviz.experiments.audit import Audit
 from dpviz.experiments.auditing import Auditing
 from dpviz.experiments.broken import Broken
+from dpviz.experiments.needed import runs_needed
+from dpviz.families.accelerated.audits import ONE_RUN
+from dpviz.numbers import short
 from dpviz.plots.guarantee_figures import RATES
 from dpviz.privacy.budgets import PureDP
 from tests.pages.reading import Load, charts, choose, curve, link, metrics, number, said, words
@@ -38,7 +42,9 @@ def test_at_first_sight_a_sound_method_is_attacked_and_its_claim_holds(load: Loa
     assert shown["Proven ε"].startswith("≥") and number(shown["Proven ε"].removeprefix("≥")) == pytest.approx(
         direct.bound, rel=0.01
     )
-    assert f"ε ≥ {shown['Proven ε'].removeprefix('≥ ')} of the claimed 1, with 95 % confidence" in verdict.value
+    assert f"This attack proves ε ≥ {shown['Proven ε'].removeprefix('≥ ')} of the claimed 1, with 95 %" in verdict.value
+    assert "Tests of the implementation." in words(app) and "as declared in all 9 kinds of tests" in words(app)
+    assert words(app).count("| as declared |") == 9 and "not as declared |" not in words(app)
     assert "Done: 3,000 runs on each data set" in words(app)
     assert [button.label for button in app.get("download_button")].count("Figures (HTML)") == 1
     x, y = curve(app, ROC, "most that the claim allows")
@@ -68,6 +74,7 @@ def test_the_settings_are_in_the_link_and_a_program_finds_the_same(load: Load) -
     written: list[str] = []
     exec(program, {"print": written.append})
     assert written[0].removeprefix("No violation found: t") in app.success[0].value
+    assert written[1] in words(app)
 
 
 @pytest.mark.parametrize("family", families.audits())
@@ -109,6 +116,7 @@ QUICK = ("quieter", "one_stream", "unnoised")  # too little noise; an attacker w
     [
         pytest.param(mistake, id=mistake.name, marks=() if mistake.name in QUICK else pytest.mark.slow)
         for mistake in families.broken()
+        if mistake.by == "attack"
     ],
 )
 def test_every_mistake_is_caught_and_the_page_says_why(load: Load, mistake: Broken) -> None:
@@ -120,6 +128,49 @@ def test_every_mistake_is_caught_and_the_page_says_why(load: Load, mistake: Brok
     assert f"proves {symbol} ≥" in verdict.value and "where 1 is claimed, with 95 % confidence" in verdict.value
     assert "Found after" in verdict.value and len(charts(app)) == 3
     assert number(metrics(app)[f"Proven {symbol}"].removeprefix("≥")) > 1
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        pytest.param(mistake, id=mistake.name, marks=() if mistake.name == "noise_again" else pytest.mark.slow)
+        for mistake in families.broken()
+        if mistake.by == "tests"
+    ],
+)
+def test_a_mistake_that_hides_from_the_attack_is_found_beside_it(load: Load, mistake: Broken) -> None:
+    app = ended(load("audit", audit_family="Broken on purpose", audit_mistake=mistake.title))
+    (verdict,) = app.error
+    assert verdict.proto.title == "NOT AS DECLARED" and mistake.why in verdict.value
+    (attack,) = (box for box in app.info if box.proto.title == "No violation found")
+    assert "are found beside the attack" in attack.value and not app.success and not app.warning
+    assert "the tests of the implementation catch it in 99 of 100" in words(app) and "| not as declared |" in words(app)
+
+
+def test_a_method_without_a_known_worst_case_says_so(load: Load) -> None:
+    unknown = "no pair of data sets is known to be the worst"
+    app = load(
+        "audit", audit_follow="false", audit_family="Private tuning", audit_method_bayesian_optimization="Global search"
+    )
+    assert unknown in words(app)
+    assert unknown not in words(load("audit", audit_follow="false"))
+
+
+def test_runs_that_a_fault_needs_and_audits_of_one_run_are_in_the_link(load: Load) -> None:
+    app = load("audit", audit_follow="false", audit_needed="true", audit_one="true", audit_one_seed="3")
+    needed = runs_needed(Audit(families.audits()["accelerated"][0], PureDP(epsilon=1.0)))
+    for row in needed[1:]:
+        assert row.attack and row.tests and f"| {row.attack:,} | " in words(app)
+    found = ONE_RUN.run(PureDP(epsilon=1.0), seed=3)
+    shown = metrics(app)
+    assert shown["Proven ε by one run"] == f"≥ {short(found.bound)}"
+    assert shown["Guesses that are right"] == f"{found.correct} of 200" and not app.error
+    assert all(part in link(app) for part in ("audit_needed=true", "audit_one=true", "audit_one_seed=3"))
+    app.toggle(key="audit_one_broken").set_value(True).run()
+    (refuted,) = app.error
+    assert refuted.proto.title == "VIOLATION" and "more than is claimed" in refuted.value
+    plain = load("audit", audit_follow="false")
+    assert "Proven ε by one run" not in metrics(plain) and "the tests of the implementation |" not in words(plain)
 
 
 def test_without_the_mistake_nothing_is_found_and_with_few_runs_it_is_not_caught(load: Load) -> None:
@@ -177,8 +228,8 @@ def test_the_visitor_guesses_on_practice_runs_before_anything_is_shown(load: Loa
 def test_what_would_take_too_long_is_refused_with_what_would_fit(load: Load) -> None:
     slow = {"audit_family": "Private tuning", "audit_bayesian_optimization_gibo_runs": "100000"}
     app = load("audit", **slow)
-    assert "This audit would take about 2 minutes" in said(app)
-    assert "Choose at most 80,000 runs" in said(app) and app.button(key="audit_run").disabled
+    assert "This audit would take about 5 minutes" in said(app)
+    assert "Choose at most 40,000 runs" in said(app) and app.button(key="audit_run").disabled
 
 
 def test_a_stopped_audit_says_what_it_has_proven(load: Load) -> None:

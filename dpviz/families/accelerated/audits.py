@@ -9,7 +9,7 @@ there all others are as the one on D'.
 import numpy as np
 
 from dpviz.datasets import UploadedTable
-from dpviz.experiments.audit import Case, Neighbours
+from dpviz.experiments.audit import KNOWN, Case, Neighbours
 from dpviz.experiments.one_run import OneRun
 from dpviz.families.accelerated.algorithms import (
     GradientDescent,
@@ -57,9 +57,9 @@ METHODS: dict[str, GradientMethod] = {
 GAUSSIAN_NOISE = Nesterov(iterations=3, noise="gaussian")
 BATCHES = GradientDescent(iterations=2, batch_fraction=0.25)
 WORST: tuple[Case, ...] = (
-    *(Case(name, method.title, method, CANARY, PURE, neighbours) for name, method in METHODS.items()),
-    Case("nesterov_gaussian", "DP-NAG, Gaussian noise", GAUSSIAN_NOISE, CANARY, GAUSSIAN, neighbours),
-    Case("batches", "DP-SGD, random batches", BATCHES, OPPOSED, PURE, opposed),
+    *(Case(name, method.title, method, CANARY, PURE, neighbours, seconds=0.2) for name, method in METHODS.items()),
+    Case("nesterov_gaussian", "DP-NAG, Gaussian noise", GAUSSIAN_NOISE, CANARY, GAUSSIAN, neighbours, seconds=0.2),
+    Case("batches", "DP-SGD, random batches", BATCHES, OPPOSED, PURE, opposed, seconds=1.9, canary_name=KNOWN),
 )
 CASES: tuple[Case, ...] = (*WORST, *(case.ordinary(ORDINARY, ordinary) for case in WORST))
 

@@ -5,6 +5,7 @@ Nothing in here can be chosen on a page of methods or named in a link: no class 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +18,17 @@ from dpviz.families.accelerated.algorithms import GradientDescent
 from dpviz.families.accelerated.audits import CANARY, IDENTITY, PROBLEM, ROWS, neighbours
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch
-from dpviz.privacy.broken import OneStream, Quieter, Reusing, Twice, Unsampled
+from dpviz.privacy.broken import (
+    Again,
+    LevelMissing,
+    OneBatch,
+    OneStream,
+    Quieter,
+    Reusing,
+    TenthLess,
+    Twice,
+    Unsampled,
+)
 from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP, require
 from dpviz.privacy.events import Gaussian, Laplace, StatedPureDP
 from dpviz.privacy.matrix_factorisation import binary_tree
@@ -47,11 +58,19 @@ class Halved(SmoothProblem):
         return self._problem.regulariser_gradient(x)
 
 
-def halved() -> Neighbours:
-    """The usual neighbours with the wrong sensitivity."""
+def halved(problem: type[Halved] = Halved) -> Neighbours:
+    """The usual neighbours with a mistake in their queries."""
     data = neighbours()
     assert isinstance(data.one, SmoothProblem) and isinstance(data.other, SmoothProblem)
-    return Neighbours(Halved(data.one), Halved(data.other))
+    return Neighbours(problem(data.one), problem(data.other))
+
+
+class OneFewer(Halved):
+    """Divides the sum of gradients by n - 1."""
+
+    def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
+        query, n = self._problem.mean_gradient(x, batch, norm), self.facts.n
+        return query._replace(value=query.value * n / (n - 1))
 
 
 class Unnoised(GradientDescent):
@@ -152,7 +171,8 @@ class RunningGradient(Algorithm[SmoothProblem, SmoothFacts]):
 
 # ------------------------------------------------------------------------------------------------------------- the list
 
-ONE = Case("one_step", "DP-GD, one step", GradientDescent(iterations=1), CANARY, (PureDP(epsilon=1.0),), neighbours)
+DESCENT = GradientDescent(iterations=1)
+ONE = Case("one_step", "DP-GD, one step", DESCENT, CANARY, (PureDP(epsilon=1.0),), neighbours, seconds=0.3)
 SAMPLED = replace(
     ONE, name="one_batch", title="DP-SGD, one step", algorithm=GradientDescent(iterations=1, batch_fraction=0.1)
 )
@@ -167,6 +187,10 @@ STEP = replace(
 )
 TREE = replace(
     ONE, name="running_sums", title="Running sums", algorithm=RunningGradient(), budgets=(GaussianDP(mu=1.0),)
+)
+THREE = replace(ONE, name="three_steps", title="DP-GD, three steps", algorithm=GradientDescent(iterations=3))
+DEALT = replace(
+    ONE, name="two_batches", title="DP-SGD, two steps", algorithm=GradientDescent(iterations=2, batch_fraction=0.25)
 )
 EPSILON, MU = PureDP(epsilon=1.0), GaussianDP(mu=1.0)
 BROKEN: tuple[Broken, ...] = (
@@ -252,5 +276,61 @@ BROKEN: tuple[Broken, ...] = (
         TREE,
         MU,
         2000,
+    ),
+    Broken(
+        "noise_again",
+        "The noise of one step in the next one",
+        "The second step takes the noise that the first one has drawn.",
+        "The difference of the two releases has no noise at all. The likelihood ratio under the declared noise does "
+        "not look at differences, so the attack on the claim sees nothing.",
+        replace(THREE, source=Again),
+        THREE,
+        EPSILON,
+        400,
+        "tests",
+    ),
+    Broken(
+        "one_batch",
+        "One random batch for all steps",
+        "The batch of the first step is taken in all steps, where the plan counts on a fresh one in each.",
+        "A row that is in the first batch is in all. The attack on the claim takes every batch for a fresh one.",
+        replace(DEALT, source=OneBatch),
+        DEALT,
+        EPSILON,
+        400,
+        "tests",
+    ),
+    Broken(
+        "level_missing",
+        "A tree that misses a level",
+        "The noise is made for leaves that are in two blocks of the tree, and the first leaf is in three.",
+        "All noise is smaller than declared by √(2/3). The sizes of the noise show that in far fewer runs than rates.",
+        replace(TREE, source=LevelMissing),
+        TREE,
+        MU,
+        400,
+        "tests",
+    ),
+    Broken(
+        "one_fewer",
+        "A mean over n - 1",
+        "The sum of the gradients is divided by n - 1 where the noise is made for a mean over n.",
+        "One row moves the mean by n/(n - 1) times what was declared: too little to be seen in the attack's rates.",
+        replace(ONE, data=partial(halved, OneFewer)),
+        ONE,
+        EPSILON,
+        400,
+        "tests",
+    ),
+    Broken(
+        "tenth_less",
+        "Noise too small by a tenth",
+        "The noise is multiplied by 0.9.",
+        "It costs ε/0.9. To see that in rates takes many runs; the sizes of the noise show it sooner.",
+        replace(THREE, source=TenthLess),
+        THREE,
+        EPSILON,
+        2000,
+        "tests",
     ),
 )

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from dpviz.datasets import UploadedTable
-from dpviz.experiments.audit import Case, Neighbours, Row
+from dpviz.experiments.audit import KNOWN, Case, Neighbours, Row
 from dpviz.families.bayesian_optimization.algorithms import Gibo, GradientDescent
 from dpviz.families.bayesian_optimization.baselines import GlobalSearch, RandomSearch
 from dpviz.privacy.budgets import GaussianDP, PureDP
@@ -32,12 +32,13 @@ ORDINARY = "One user of the validation data is at 1 on D and at 0 on D', as all 
 GAUSSIAN = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
 SELECTION = (PureDP(epsilon=2.0), PureDP(epsilon=6.0))
 EXACT, SEARCH = GradientDescent(iterations=2, clip=0.1), GlobalSearch(trainings=2, first=1, candidates=10)
+RANDOM = RandomSearch(trainings=2)
 GUIDED = Gibo(iterations=2, clip=0.1, batch_size=1)
 WORST: tuple[Case, ...] = (
-    Case("gibo", Gibo.title, GUIDED, CANARY, GAUSSIAN, neighbours, 2000, seconds=3.0),
-    Case("exact_gradients", GradientDescent.title, EXACT, CANARY, GAUSSIAN, neighbours),
-    Case("random_search", RandomSearch.title, RandomSearch(trainings=2), CANARY, SELECTION, neighbours),
-    Case("global_search", GlobalSearch.title, SEARCH, CANARY, GAUSSIAN, neighbours, 5000, seconds=3.0),
+    Case("gibo", Gibo.title, GUIDED, CANARY, GAUSSIAN, neighbours, 2000, 6.0, canary_name=KNOWN),
+    Case("exact_gradients", GradientDescent.title, EXACT, CANARY, GAUSSIAN, neighbours, seconds=2.2),
+    Case("random_search", RandomSearch.title, RANDOM, CANARY, SELECTION, neighbours, seconds=2.2, canary_name=KNOWN),
+    Case("global_search", GlobalSearch.title, SEARCH, CANARY, GAUSSIAN, neighbours, 5000, 5.0, canary_name=KNOWN),
 )
 CASES: tuple[Case, ...] = (
     *WORST,

@@ -195,7 +195,10 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
 def _mixture(mechanisms: Mechanisms, query: Query, past: list[np.ndarray], draws: int) -> Query:
     """Utilities (R, draws, d) of draws from the mixture of all past weights: each draw picks its part, data-free."""
     parts = mechanisms.sample(np.zeros((mechanisms.replicates, len(past))), draws)
-    utilities = np.array([[past[part][r] for part in chosen] for r, chosen in enumerate(parts.tolist())])
+    utilities = np.empty((*parts.shape, past[0].shape[1]))
+    for part in np.unique(parts):
+        replicates, places = np.nonzero(parts == part)
+        utilities[replicates, places] = past[part][replicates]
     # One draw has the utilities of its part; the sensitivity of the latest sums covers those of all before.
     return query._replace(value=utilities[:, 0] if draws == 1 else utilities)
 

@@ -9,7 +9,7 @@ D'.
 import numpy as np
 
 from dpviz.datasets import UploadedTable
-from dpviz.experiments.audit import Case, Neighbours, Row
+from dpviz.experiments.audit import KNOWN, Case, Neighbours, Row
 from dpviz.families.second_order.algorithms import MiniBatch, NonconvexMethod, ShortStep
 from dpviz.families.second_order.escape import PerturbedDescent
 from dpviz.families.second_order.line_search import LineSearch
@@ -29,7 +29,7 @@ HESSIANS = (
     "One row is (1, 0) on D and (0, 1) on D': at the saddle where runs begin their Hessians are as far apart as any."
 )
 ORDINARY = "One row lies where the loss is steepest on D, and is 0 on D', as all others are: there it has no gradient."
-SADDLE = "Worst case at a saddle"
+SADDLE = "Worst known case at a saddle"
 BUDGETS = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
 SAMPLED = (ApproximateDP(epsilon=4.0, delta=1e-3), ApproximateDP(epsilon=16.0, delta=1e-3))
 
@@ -67,6 +67,15 @@ METHODS: dict[str, NonconvexMethod] = {
     "mini_batch_trust_region": MiniBatchTrustRegion(iterations=2, gradient_target=0.01, batch_fraction=0.5),
 }
 CURVED = {name: METHODS[name].replaced(gradient_target=0.3) for name in ("short_step", "line_search", "trust_region")}
+SECONDS = {
+    "short_step": 0.45,
+    "line_search": 2.4,
+    "trust_region": 1.6,
+    "perturbed_descent": 0.4,
+    "mini_batch": 1.6,
+    "mini_batch_trust_region": 8.0,
+}
+CURVED_SECONDS = {"short_step": 0.7, "line_search": 1.7, "trust_region": 1.2}
 WORST: tuple[Case, ...] = tuple(
     Case(
         name,
@@ -75,14 +84,24 @@ WORST: tuple[Case, ...] = tuple(
         GRADIENTS,
         SAMPLED if "mini" in name else BUDGETS,
         gradients,
-        seconds=5.0 if name == "mini_batch_trust_region" else 1.9,
+        seconds=SECONDS[name],
+        canary_name=KNOWN,
     )
     for name, method in METHODS.items()
 )
 CASES: tuple[Case, ...] = (
     *WORST,
     *(
-        Case(f"{name}_curvature", method.title, method, HESSIANS, BUDGETS, hessians, canary_name=SADDLE)
+        Case(
+            f"{name}_curvature",
+            method.title,
+            method,
+            HESSIANS,
+            BUDGETS,
+            hessians,
+            seconds=CURVED_SECONDS[name],
+            canary_name=SADDLE,
+        )
         for name, method in CURVED.items()
     ),
     *(case.ordinary(ORDINARY, ordinary) for case in WORST),

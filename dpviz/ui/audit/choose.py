@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from dpviz import families
-from dpviz.experiments.audit import ORDINARY, Case
+from dpviz.experiments.audit import ORDINARY, WORST, Case
 from dpviz.experiments.auditing import BROKEN, Auditing, mistake_named
 from dpviz.privacy.budgets import Budget
 from dpviz.ui import families as pages
@@ -50,7 +50,7 @@ def controls(panel: Panel) -> Chosen:
             "Mistake",
             {name: mistake.title for name, mistake in mistakes.items()},
             next(iter(mistakes)),
-            "Each was made in code or in proofs, and each is caught.",
+            "Each is caught: by the attack on the claim, or by the tests of the implementation.",
         )
         rest = panel.specification(Auditing, ["mended"])
         budgets, usual, prefix = (mistakes[name].budget,), mistakes[name].runs, f"{family}_{name}"
@@ -77,7 +77,7 @@ def controls(panel: Panel) -> Chosen:
 
 
 def _canary(panel: Panel, prefix: str, cases: list[Case]) -> str:
-    """The name of one of a method's cases, the first of which is the worst."""
+    """The name of one of a method's cases, the first of which is the worst that is known."""
     if len(cases) == 1:
         return cases[0].name
     return panel.choice(
@@ -109,11 +109,13 @@ def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Bu
 
 def described(auditing: Auditing) -> str:
     """The two data sets, and what is wrong on purpose."""
-    text = f"**The case.** {auditing.audit.case.canary}"
+    text, canary = f"**The case.** {auditing.audit.case.canary}", auditing.audit.case.canary_name
     if auditing.family != BROKEN:
-        return f"{text} {texts.CANARIES}" if auditing.audit.case.canary_name == ORDINARY else text
+        more = {WORST: "", ORDINARY: f" {texts.CANARIES}"}.get(canary, f" {texts.UNKNOWN}")
+        return text + more
     mistake = mistake_named(auditing.case)
     if auditing.mended:
         return f"{text} This is “{mistake.title}” without the mistake."
-    enough = f"At {mistake.budget.describe()}, {mistake.runs:,} runs catch it in 99 of 100 audits."
+    catch = {"attack": "the attack catches", "tests": "the tests of the implementation catch"}[mistake.by]
+    enough = f"At {mistake.budget.describe()} and {mistake.runs:,} runs, {catch} it in 99 of 100 audits."
     return f"{text}\n\n**The mistake.** {mistake.mistake} {enough}"

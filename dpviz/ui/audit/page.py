@@ -1,4 +1,4 @@
-"""The audit page: choose, run, and see what the best attacker can tell."""
+"""The audit page: choose, run, and see what an attacker can tell, and whether releases are what was declared."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ import streamlit as st
 from dpviz import privacy
 from dpviz.experiments.auditing import Auditing
 from dpviz.ui import components, downloads, explain, glossary, links
-from dpviz.ui.audit import choose, guess, results, texts
+from dpviz.ui.audit import choose, guess, more, results, texts
 from dpviz.ui.audit import verdict as verdicts
 from dpviz.ui.audit.run import AuditRun, Ready, outlook
 from dpviz.ui.controls import Panel, in_place
@@ -43,6 +43,9 @@ def show() -> None:
             guess.place(panel, run.auditing, run.progress)
         if auditing is not None and run.auditing != auditing:
             st.info("Settings changed since this audit. Press Run.", icon=":material/history:")
+    if auditing is not None:
+        more.needed(panel, auditing)
+    more.one_run(panel)
     st.header("What an audit can and cannot show", anchor=False)
     st.markdown("\n".join(f"- **{name}.** {text}" for name, text in texts.LIMITS))
     if auditing is not None:
@@ -93,6 +96,6 @@ def _python(auditing: Auditing) -> None:
             f"from dpviz.privacy.budgets import {type(budget).__name__}\n\n"
             f"auditing = Auditing(\n    family={auditing.family!r},\n    case={auditing.case!r},\n"
             f"    budget={budget!r},\n    runs={auditing.runs},\n    seed={auditing.seed},{mended}\n)\n"
-            f"print(auditing.audit.run().sentence())",
+            f"verdict = auditing.audit.run()\nprint(verdict.sentence())\nprint(verdict.implementation.sentence())",
             language="python",
         )

@@ -6,6 +6,7 @@ from dpviz.experiments.audit import Attack, Progress, Verdict
 from dpviz.experiments.auditing import Auditing
 from dpviz.numbers import short
 from dpviz.privacy import audit
+from dpviz.ui.audit import texts
 
 ONLY = "That is a lower bound, for this pair of data sets; it does not make the claim true."
 LITTLE = 0.02  # of the claim: what is proven is as good as nothing
@@ -26,11 +27,19 @@ def box(auditing: Auditing, progress: Progress | None, ended: bool) -> None:
         more = f"It ended before the first look, {first}." if ended else f"The first look is {first}."
         st.info(f"{text} {more}", title="Nothing is proven yet", icon=":material/hourglass_top:")
         return
+    _boxed(auditing, found, ended)
+    if ended:
+        _tests(auditing, found)
+
+
+def _boxed(auditing: Auditing, found: Verdict, ended: bool) -> None:
+    """What the attack on the claim has proven."""
     level = f"{100 * found.confidence:g} % confidence"
     proven, claimed = f"{found.symbol} ≥ {short(found.bound)}", short(found.claim)
     mistake = auditing.mistake
     if found.violation:
         why = "" if mistake is None else f" **Because:** {mistake.why}"
+        why += f"\n\n{found.implementation.sentence()}" if found.implementation and found.faulty else ""
         st.error(
             f"The attack proves {proven}, where {claimed} is claimed, with {level}. "
             f"Found after {found.flagged_at:,} runs on each data set.{why}",
@@ -40,14 +49,43 @@ def box(auditing: Auditing, progress: Progress | None, ended: bool) -> None:
         return
     if found.bound < LITTLE * found.claim:
         proven = f"next to nothing, {proven},"
-    text = f"The best attack proves {proven} of the claimed {claimed}, with {level}. "
+    text = f"This attack proves {proven} of the claimed {claimed}, with {level}. "
     if not ended:
         st.info(text + "The audit goes on.", title="No violation so far", icon=":material/search:")
-    elif mistake is not None:
-        text += f"There is a mistake, but it does not show in so few runs. {mistake.why}"
+    elif mistake is not None and mistake.by == "attack":
+        text += f"There is a mistake, but in the attack it does not show in so few runs. {mistake.why}"
         st.warning(text, title="Not caught", icon=":material/search_off:")
+    elif found.faulty:
+        text += "Releases that are not what was declared are found beside the attack."
+        st.info(text, title="No violation found", icon=":material/search:")
     else:
         st.success(text + ONLY, title="No violation found", icon=":material/verified_user:")
+
+
+def _tests(auditing: Auditing, found: Verdict) -> None:
+    """What the tests of the implementation have found; of a refuted claim that is said with it."""
+    implementation, mistake = found.implementation, auditing.mistake
+    if implementation is None:
+        st.caption("The implementation is tested when all runs are done; this audit ended before.")
+        return
+    if found.faulty and not found.violation:
+        why = "" if mistake is None else f" **Because:** {mistake.why}"
+        st.error(implementation.sentence() + why, title="NOT AS DECLARED", icon=":material/gpp_bad:")
+    elif not found.faulty:
+        st.markdown(f":material/fact_check: **Tests of the implementation.** {implementation.sentence()}")
+        if mistake is not None and mistake.by == "tests":
+            st.warning(
+                f"There is a mistake, but it does not show in so few runs. {mistake.why}",
+                title="Not caught",
+                icon=":material/search_off:",
+            )
+    with st.expander("What was tested of the implementation", icon=":material/fact_check:"):
+        rows = [
+            (texts.TESTS[finding.kind], "not as declared" if finding.fault else "as declared", texts.chance(finding.p))
+            for finding in implementation.findings
+        ]
+        table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        st.markdown(f"| test | found | chance, at most, in a sound implementation |\n|---|---|---|\n{table}")
 
 
 def cards(auditing: Auditing, progress: Progress | None) -> None:
@@ -86,6 +124,11 @@ def recognised(found: Verdict) -> tuple[str, str, float, float]:
 def _kept(auditing: Auditing) -> str:
     """How the number that is tested follows from the budget that was set."""
     symbol, budget = auditing.audit.claim.symbol, auditing.budget
+    if symbol == "largest η":
+        return (
+            f"The largest range of one selection among those that {budget.describe()} pays for. Tested is what all "
+            "selections of the plan allow together, which is less than the budget."
+        )
     if symbol == "η":
         return f"The range of the one selection that the method pays {budget.describe()} for."
     if symbol == "μ" and budget.symbol != "μ":

@@ -1,0 +1,68 @@
+"""Releases in units of their declared noise: what would be standard draws, if the noise were as declared.
+
+The declared law follows from what was paid and from the query's sensitivity, as `Mechanisms` state them; the scale that
+was really drawn with is not looked at.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.releases import Multiplied, Noised, Release, Standard, Summed
+
+
+def declared_scale(release: Release) -> Floats | None:
+    """(R',) the declared scale of the noise; None where there is none: of choices, without privacy, or for a query
+    that no row moves."""
+    if not isinstance(release, Noised | Summed | Multiplied) or not 0 < release.paid < np.inf:
+        return None
+    change = np.asarray(release.change, dtype=float)
+    if isinstance(release, Summed):
+        change = (change * np.linalg.norm(release.factorisation.encoder(), axis=0)).max(axis=-1)
+    scale = np.broadcast_to(change / release.paid, len(release.value))
+    return scale if (scale > 0).all() else None
+
+
+def law_of(release: Release) -> Standard:
+    """Of its draws."""
+    return release.law if isinstance(release, Noised) else "standard_normal"
+
+
+def standard_draws(noted: Sequence[Release], replicates: int) -> list[np.ndarray | None]:
+    """For every release (R', k) draws; None where no noise is declared. replicates : R, of the run."""
+    past: dict[int, list[np.ndarray]] = {}
+    found: list[np.ndarray | None] = []
+    for release in noted:
+        scale = declared_scale(release)
+        if scale is None:
+            found.append(None)
+            continue
+        away = (release.found - release.value).reshape(len(scale), -1)
+        if isinstance(release, Summed):
+            found.append(_whitened(release, away / scale[:, None], past.setdefault(id(release.series), []), replicates))
+        elif isinstance(release, Multiplied):
+            found.append(_along_and_across(release, away / scale[:, None]))
+        else:
+            found.append(away / scale[:, None])
+    return found
+
+
+def _whitened(release: Summed, away: np.ndarray, past: list[np.ndarray], replicates: int) -> np.ndarray:
+    """The last row of z = B⁻¹ (y - x)/σ, with the running sums before."""
+    noise = np.zeros((replicates, away.shape[1]))
+    noise[release.replicates] = away
+    past.append(noise)
+    decoder = release.factorisation.decoder()[: len(past), : len(past)]
+    draws = solve_triangular(decoder, np.stack(past).reshape(len(past), -1), lower=True)[-1]
+    return np.asarray(draws.reshape(noise.shape)[release.replicates])
+
+
+def _along_and_across(release: Multiplied, away: np.ndarray) -> np.ndarray:
+    """(R', d - earlier) along the direction, and √2 times what is across it and all earlier ones, in some basis."""
+    rows, earlier, d = release.basis.shape
+    spanning = np.concatenate([release.basis, release.unit[:, None], np.broadcast_to(np.eye(d), (rows, d, d))], axis=1)
+    basis = np.linalg.qr(spanning.transpose(0, 2, 1))[0][:, :, earlier + 1 :]
+    along = (away * release.unit).sum(axis=1, keepdims=True)
+    return np.concatenate([along, np.sqrt(2) * np.einsum("rdk,rd->rk", basis, away)], axis=1)
