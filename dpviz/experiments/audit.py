@@ -21,6 +21,7 @@ import numpy as np
 from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
+from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy import audit
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.accounting.closed_forms import Floats
@@ -229,7 +230,8 @@ class Audit:
     @cached_property
     def plan(self) -> Plan:
         """What is audited. Raises UserError where the budget does not fit the algorithm."""
-        return self.case.algorithm.plan(self.case.neighbours.one.facts, self.budget)
+        with one_thread:
+            return self.case.algorithm.plan(self.case.neighbours.one.facts, self.budget)
 
     @cached_property
     def claim(self) -> Claim:
@@ -267,6 +269,7 @@ class Audit:
             progress.tuning + flagged[0].runs if flagged else None,
         )
 
+    @steps_on_one_thread
     def stream(self) -> Iterator[Progress]:
         """Block after block of runs; whoever stops asking stops the audit."""
         seed, scores = drawn_seed(self.seed), [np.empty(0), np.empty(0)]

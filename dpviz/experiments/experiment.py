@@ -20,6 +20,7 @@ from dpviz.experiments.algorithm import (
 )
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import CLOUD, Lane, Trace, recorded_points, recording_grid
+from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.pauses import Parts, between, finished
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
@@ -149,7 +150,8 @@ class Experiment(Specification):
                 f"{arm.label} does not work on the problem '{self.problem.title}'. Choose another problem.",
                 title="Algorithm and problem do not fit",
             )
-        return arm.algorithm.plan(facts, arm.budget or self.budget)
+        with one_thread:  # to the last digit what a run will plan
+            return arm.algorithm.plan(facts, arm.budget or self.budget)
 
     def plans(self) -> dict[str, Plan]:
         """{label: plan} of all arms. Raises UserError if one of them has none."""
@@ -232,6 +234,7 @@ class Experiment(Specification):
             pass
         return step.trace
 
+    @steps_on_one_thread
     def stream(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Iterator[Step]:
         """Run all arms, yielding after every iteration. The arm that has used the least time goes next.
 
