@@ -239,7 +239,9 @@ class Experiment(Specification):
         """Run all arms, yielding after every iteration. The arm that has used the least time goes next.
 
         Results do not depend on that order: every arm has its own ledger and random streams of its own, which follow
-        from the seed and from what it releases. Without a seed they follow from the operating system's randomness.
+        from the seed and from what it releases. Public choices that a whole run hangs on, such as its start, follow
+        from the seed and the problem, and are the same for all arms. Without a seed all of it follows from the
+        operating system's randomness.
         """
         plans = self.plans()
         loading, before = self.problem.build_in_parts(tables), Step("", BEFORE, Trace({}), 0.0)
@@ -297,7 +299,8 @@ class _Run:
         recorded = experiment.recorded(arm, plan)
         self._grid, self._dear = set(recorded.iterations.tolist()), set(recorded.dear.tolist())
         ledger = Ledger(plan.terms, experiment.replicates)
-        self._mechanisms = Mechanisms(ledger, seed, release=experiment.release(arm))
+        release, compared = experiment.release(arm), experiment.problem.to_json()
+        self._mechanisms = Mechanisms(ledger, seed, release=release, compared=compared)
         self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)
         self._latest: Snapshot | None = None
         self._within = 0.0

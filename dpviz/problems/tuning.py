@@ -67,12 +67,13 @@ class TuningFacts(Facts):
         """(d,) lower and upper ends."""
         return np.array(self.low), np.array(self.high)
 
-    def starting_points(self, public: Sequence[np.random.Generator]) -> np.ndarray:
-        """(R, d) where the replicates begin: the declared start, or drawn from the box by their public streams."""
+    def starting_points(self, generators: Sequence[np.random.Generator]) -> np.ndarray:
+        """(R, d) where the replicates begin: the declared start, or drawn from the box by the streams that compared
+        methods have in common."""
         low, high = self.box
         if self.start:
-            return np.tile(np.array(self.start), (len(public), 1))
-        return np.array([generator.uniform(low, high) for generator in public])
+            return np.tile(np.array(self.start), (len(generators), 1))
+        return np.array([generator.uniform(low, high) for generator in generators])
 
     def natural(self, points: np.ndarray) -> np.ndarray:
         """(..., d) what is tuned, at points of the box."""

@@ -125,7 +125,7 @@ class Walk:
 
     def __init__(self, facts: TuningFacts, mechanisms: Mechanisms, rule: Literal["adagrad", "sgd"]) -> None:
         self.low, self.high = facts.box
-        self.x, self._rule = facts.starting_points(mechanisms.public), rule
+        self.x, self._rule = facts.starting_points(mechanisms.common), rule
         self.norm, self.lost = np.full(len(self.x), np.nan), np.zeros(len(self.x), dtype=bool)
         self._squares = np.zeros_like(self.x)
 

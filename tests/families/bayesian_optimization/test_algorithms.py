@@ -314,6 +314,39 @@ def test_default_losses_are_those_of_the_published_distribution() -> None:
     assert searched.mean() > 0.13 and tried.tolist() == [175.0] * count
 
 
+def started(of: Experiment) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Of each arm where its repeats begin (R, d), and where they end."""
+    first: dict[str, np.ndarray] = {}
+    for step in of.stream():
+        first.setdefault(step.label, step.snapshot.output["x"])
+    return {label: (first[label], step.trace.lanes[label].output["x"]) for label in first}
+
+
+def test_all_methods_begin_where_the_others_do_and_search_the_same_settings() -> None:
+    """Else which method ends lower is chance: a start decides more than the noise at a hundred settings."""
+    data = ProcessDraws(rows=100, dimension=2)
+    problem = LengthScales(data=data, training_rows=20, validation_users=40)
+    arms = (
+        Arm(label="steps", algorithm=Gibo(iterations=2)),
+        Arm(label="reference", algorithm=Gibo(iterations=3), budget=NoPrivacy()),
+        Arm(label="global", algorithm=GlobalSearch(trainings=2)),
+        Arm(label="private", algorithm=RandomSearch(trainings=2)),
+        Arm(label="best", algorithm=RandomSearch(trainings=2), budget=NoPrivacy()),
+        Arm(label="best of more", algorithm=RandomSearch(trainings=3), budget=NoPrivacy()),
+    )
+    of = Experiment(problem=problem, arms=arms, budget=MU, replicates=3)
+    found = started(of)
+    for begin, _ in found.values():
+        assert np.array_equal(begin, found["steps"][0])
+    assert len(np.unique(found["steps"][0])) == 6, "every repeat its own"
+    for other in ("private", "best of more"):  # one or the other of the same settings
+        assert np.isin(found[other][1], found["best"][1]).all(axis=1).any()
+    fewer = started(of.replaced(arms=arms[:1], budget=GaussianDP(mu=2.0), replicates=2))["steps"][0]
+    assert np.array_equal(fewer, found["steps"][0][:2]), "nor do they hang on the budget or the number of repeats"
+    for other in (of.replaced(seed=1), of.replaced(problem=problem.replaced(validation_users=41))):
+        assert not np.isin(started(other)["steps"][0], found["steps"][0]).any()
+
+
 @pytest.mark.slow
 def test_a_larger_bias_level_takes_fewer_trainings_and_ends_higher() -> None:
     problem = LengthScales().build()
