@@ -37,6 +37,12 @@ class Metric:
     axis: bool = False
     better: Literal["lower", "higher", ""] = "lower"
 
+    @property
+    def gap(self) -> bool:
+        """Whether 0 is the best that there is, as of an excess or a norm, so that ratios of two values say something. Of
+        a loss, whose floor nobody knows, they do not. Gaps are what is drawn on logarithmic scales."""
+        return self.scale == "log"
+
 
 @dataclass(frozen=True)
 class Facts:

@@ -68,8 +68,7 @@ class TuningFacts(Facts):
         return np.array(self.low), np.array(self.high)
 
     def starting_points(self, generators: Sequence[np.random.Generator]) -> np.ndarray:
-        """(R, d) where the replicates begin: the declared start, or drawn from the box by the streams that compared
-        methods have in common."""
+        """(R, d) where the replicates begin: the declared start, or drawn from the box."""
         low, high = self.box
         if self.start:
             return np.tile(np.array(self.start), (len(generators), 1))

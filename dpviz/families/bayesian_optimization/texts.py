@@ -159,8 +159,11 @@ TRAININGS = (
 )
 
 
-def beaten(label: str, better: bool) -> str:
-    """A search that ends no higher than DP-GIBO, in a sentence."""
+def beaten(label: str, better: bool, chance: bool) -> str:
+    """A search that ends no higher than DP-GIBO, in a sentence. chance : whether that may be chance between the
+    repeats."""
+    if chance:
+        return f"**{label} does as well here**, as far as these repeats can tell, and is simpler."
     return f"**{label} {'wins here' if better else 'does as well here'}**, and is simpler."
 
 

@@ -343,8 +343,8 @@ def test_all_methods_begin_where_the_others_do_and_search_the_same_settings() ->
         assert np.isin(found[other][1], found["best"][1]).all(axis=1).any()
     fewer = started(of.replaced(arms=arms[:1], budget=GaussianDP(mu=2.0), replicates=2))["steps"][0]
     assert np.array_equal(fewer, found["steps"][0][:2]), "nor do they hang on the budget or the number of repeats"
-    for other in (of.replaced(seed=1), of.replaced(problem=problem.replaced(validation_users=41))):
-        assert not np.isin(started(other)["steps"][0], found["steps"][0]).any()
+    for change in ({"seed": 1}, {"problem": problem.replaced(validation_users=41)}):
+        assert not np.isin(started(of.replaced(**change))["steps"][0], found["steps"][0]).any()
 
 
 @pytest.mark.slow
