@@ -28,7 +28,8 @@ _LARGEST = 1e300  # differences of values up to here are still finite
 class Column:
     """What the table's reader must know of a column.
 
-    released : False for a diagnostic, which reads raw data or, like the time, is not covered by the guarantee.
+    released : False for a diagnostic, which reads raw data or, like the time, is not covered by the guarantee. Rows of
+        methods without privacy release nothing in any column.
     """
 
     label: str
@@ -67,7 +68,7 @@ def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, C
     found = {name: COLUMNS[name] for name in ("algorithm", "steps")}
     for position, name in enumerate(_recorded(trace, headlines)):
         metric = trace.metrics[name]
-        released = trace.released(metric)
+        released = any(trace.released(metric).values())  # a row without privacy releases nothing, whatever the column
         found[name] = Column(metric.label, released, "Median over the repeats, after the last step.")
         if position == 0:
             found[f"{name}_low"] = Column(f"{metric.label}, 10 %", released)

@@ -203,9 +203,9 @@ class Trace:
         view.lanes = {label: lane for label, lane in self.lanes.items() if label in labels}
         return view
 
-    def released(self, metric: Metric) -> bool:
-        """Whether every arm that records a metric releases it."""
-        return all(lane.released(metric) for lane in self.lanes.values() if metric in lane.metrics)
+    def released(self, metric: Metric) -> dict[str, bool]:
+        """Of every arm that records a metric, whether it releases it."""
+        return {label: lane.released(metric) for label, lane in self.lanes.items() if metric in lane.metrics}
 
     def series(self, arm: str, metric: str, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Iterations (k,) and values (k, R) recorded so far; empty if the arm does not record the metric.

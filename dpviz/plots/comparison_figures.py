@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from dpviz.experiments.comparison import Curve
 from dpviz.plots.lines import Line, line_figure
-from dpviz.plots.style import DASHES, DOTS, HUES, ArmStyle
+from dpviz.plots.style import DASHES, DOTS, HUES, ArmStyle, not_released
 
 HEIGHT = 420  # pixels
 BANDS = 2  # lines up to which all have their bands
@@ -36,7 +36,7 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
         x_title=x_title,
         y_title=y_title,
         log_y=log_y,
-        not_private=not all(curve.released for curve in curves),
+        not_private=not_released({f"{curve.side}: {curve.method}": curve.released for curve in curves}),
         if_empty="None of these runs has both of these axes.",
         height=HEIGHT,
     )

@@ -78,7 +78,7 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
         below, beside = _axes(place, number, len(grids), axis, x_title, y_title)
         axes |= {f"xaxis{axis}": below | across, f"yaxis{axis}": beside | up}
         names.append(_name(label, place.across(number)[0], place.up(number)[1]))
-    unprivate = any(curve.ends and not curve.released for curve in result.curves.values())
+    unprivate = style.not_released({label: result.curves[label].released for label in grids})
     layout = style.layout(x_title, y_title, not_private=unprivate, height=place.height)
     layout |= axes | {"coloraxis": _colors(heights, result, log), "hovermode": "closest"}
     layout["annotations"] += names

@@ -28,7 +28,7 @@ def small_multiples(
     log_y: bool,
     notes: Sequence[str] = (),
     if_empty: str = "Nothing to show yet.",
-    not_private: bool = False,
+    not_private: bool | str = False,
 ) -> go.Figure:
     """A panel for every line but references, which are grey in all of them. All panels zoom together."""
     drawn = merged([line for line in (drawable(line, False) for line in lines) if len(line.x)])
@@ -39,7 +39,7 @@ def small_multiples(
     rows = -(-len(panels) // columns)
     scale, view = Scale(False, log_y), first_view(drawn) if log_y else {}
     shown = shown_range([replace(line, band=True) for line in drawn], (), scale, view, from_zero=False)
-    above = [*notes, *(["◉ not private: reads the raw data"] if not_private else [])]
+    above = [*notes, *([style.unprivate(not_private)] if not_private else [])]
     frame = style.layout(x_title, y_title, log_y=log_y, notes=above, shown=shown)
     height = rows * _PANEL + (rows - 1) * _ABOVE
     frame["margin"] |= {"t": frame["margin"]["t"] + _ABOVE}

@@ -112,7 +112,7 @@ def _curves(
         "x_title": "Step t" if x == "iteration" else spent_title,
         "y_title": metric_name if metric is None else metric.label,
         "log_y": (metric is not None and metric.scale == "log") if log_y is None else log_y,
-        "not_private": metric is not None and not trace.released(metric),
+        "not_private": metric is not None and style.not_released(trace.released(metric)),
     }
     return _Curves(lines, marks, ["one run; results vary"] if alone else [], axes)
 

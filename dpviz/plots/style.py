@@ -6,6 +6,7 @@ Titles are headings of the page, and colours of background and text are the them
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from textwrap import wrap
 from types import MappingProxyType
 from typing import Any
 
@@ -46,7 +47,8 @@ _NOTE = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right", "
     "align": "right",
     "font": {"size": SMALL},
 }
-_NOT_PRIVATE = {"name": "not private", "text": "◉ not private: reads the raw data", "showarrow": False} | {
+FRAME = 64  # letters of small print that a frame is wide
+_NOT_PRIVATE = {"name": "not private", "showarrow": False} | {
     "xref": "paper",
     "yref": "paper",
     "x": 0.01,
@@ -122,7 +124,7 @@ def layout(
     from_zero: bool = False,
     notes: Sequence[str] = (),
     shown: Range | None = None,
-    not_private: bool = False,
+    not_private: bool | str = False,
     legend_entries: int = 0,
     height: int = HEIGHT,
 ) -> dict[str, Any]:
@@ -130,8 +132,8 @@ def layout(
 
     from_zero : the linear y axis starts at 0. notes : small print above the axes, one line each. shown : the part of
     the y axis that it opens with. not_private : says so inside the frame, which stays with the figure wherever it is
-    exported to. legend_entries : no legend for fewer than two; many make the figure higher, not the axes smaller.
-    height : pixels.
+    exported to; a text names the curves of which it is true. legend_entries : no legend for fewer than two; many make
+    the figure higher, not the axes smaller. height : pixels.
     """
     legend_rows = -(-legend_entries // 3)  # in one of two columns
     y_axis = axis(y_title, log_y, shown)
@@ -142,7 +144,7 @@ def layout(
         "margin": {"l": 72, "r": 16, "t": top_margin(notes), "b": BOTTOM},
         "annotations": [
             *([_NOTE | {"text": "<br>".join(notes)}] if notes else []),
-            *([_NOT_PRIVATE] if not_private else []),
+            *([_NOT_PRIVATE | {"text": "<br>".join(wrap(unprivate(not_private), FRAME))}] if not_private else []),
         ],
         "shapes": [],
         "hovermode": "x unified",
@@ -153,6 +155,17 @@ def layout(
         "xaxis": axis(x_title, log_x) | {"unifiedhovertitle": {"text": f"{x_title} = %{{x:,.5~r}}"}},
         "yaxis": y_axis,
     }
+
+
+def not_released(curves: Mapping[str, bool]) -> bool | str:
+    """What a figure says of curves, by name, of which some are released: whether none is, or which are not."""
+    names = [name for name, released in curves.items() if not released]
+    return len(names) == len(curves) > 0 or "; ".join(names)
+
+
+def unprivate(curves: bool | str) -> str:
+    """The words inside a frame about all curves, or those named."""
+    return f"◉ not private: {curves}" if isinstance(curves, str) else "◉ not private: reads the raw data"
 
 
 def top_margin(notes: Sequence[str]) -> int:

@@ -59,7 +59,7 @@ def against(
         lines,
         x_title=x_title,
         y_title=y_title or (result.metric.label if result.metric else ""),
-        not_private=_reads_raw_data(result),
+        not_private=style.not_released({name: curve.released for name, curve in result.curves.items() if curve.values}),
         log_x=log_x,
         log_y=log_y,
         marks=[crossing.mark for crossing in crossings],
@@ -212,10 +212,6 @@ def with_margin(fit: Fit) -> str:
         return f"{fit.slope:z.2f}"
     digits = max(2, -math.floor(math.log10(fit.margin)))
     return f"{fit.slope:z.{digits}f} ± {fit.margin:.{digits}f}"
-
-
-def _reads_raw_data(result: SweepResult) -> bool:
-    return any(not curve.released for curve in result.curves.values() if curve.values)
 
 
 def _about(symbol: str, numbers: np.ndarray) -> str:

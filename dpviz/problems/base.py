@@ -39,8 +39,8 @@ class Metric:
 
     @property
     def gap(self) -> bool:
-        """Whether 0 is the best that there is, as of an excess or a norm, so that ratios of two values say something. Of
-        a loss, whose floor nobody knows, they do not. Gaps are what is drawn on logarithmic scales."""
+        """Whether 0 is the best that there is, as of an excess or a norm, so that ratios of two values say something;
+        of a loss, whose floor nobody knows, they do not. Gaps are what is drawn on logarithmic scales."""
         return self.scale == "log"
 
 

@@ -19,7 +19,7 @@ from dpviz.plots.words import in_words
 from dpviz.ui import components, explain, markdown, presenting, screen
 from dpviz.ui.appearance import theme
 
-Status = Literal["settings", "private", "not private"]
+Status = Literal["settings", "private", "partly private", "not private"]
 
 
 def show(
@@ -34,7 +34,7 @@ def show(
     """Draw one chart.
 
     alt : what the chart is about, for those who cannot see it; what it shows now is added.
-    status : what the curves depend on: settings only, released values, or the raw data.
+    status : what the curves depend on: settings only, released values, or the raw data, all or some of them.
     to_download : the same figure with more exact numbers, made when its numbers are asked for; None for these.
     """
     head = st.container(horizontal=True, vertical_alignment="center", gap="small")
@@ -42,6 +42,8 @@ def show(
     with head:
         if status == "private":
             explain.private_badge()
+        elif status == "partly private":
+            explain.partly_private_badge()
         elif status == "not private":
             explain.diagnostic_badge()
         download(
@@ -49,6 +51,12 @@ def show(
         )
     plain(figure, key, alt)
     st.caption(caption)
+
+
+def status_of(released: Iterable[bool]) -> Status:
+    """Of curves, each released or not."""
+    found = set(released)
+    return "partly private" if len(found) > 1 else "private" if found == {True} else "not private"
 
 
 def download(of: str, made: Callable[[], bytes], file_name: str, key: str) -> None:

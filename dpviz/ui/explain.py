@@ -32,6 +32,11 @@ def diagnostic_badge() -> None:
     st.badge("not private", icon=":material/visibility:", color="orange")
 
 
+def partly_private_badge() -> None:
+    """Marks curves of which some are what the mechanism releases; the others are named beside them."""
+    st.badge("partly private", icon=":material/visibility:", color="orange")
+
+
 def spread(replicates: int) -> str:
     """How the curves of R runs are drawn."""
     if replicates == 1:

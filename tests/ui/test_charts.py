@@ -64,3 +64,17 @@ def test_tables_write_numbers_as_everywhere() -> None:
     table = pd.DataFrame({"method": ["a", "b"], "loss": [6.356e-10, np.nan], "steps": [1000, 5]})
     page = explain.readable(table).to_html()
     assert all(f">{words}<" in page for words in ("a", "6.356×10⁻¹⁰", "–", "1,000", "5"))
+
+
+@pytest.mark.parametrize(
+    ("released", "status"),
+    [
+        ((True, True), "private"),
+        ((True, False), "partly private"),
+        ((False, False), "not private"),
+        ((), "not private"),
+    ],
+)
+def test_a_chart_is_stamped_by_its_curves(released: tuple[bool, ...], status: str) -> None:
+    """A reference among private curves does not make them less private, nor do they make it more."""
+    assert charts.status_of(released) == status

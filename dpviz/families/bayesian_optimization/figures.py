@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from dpviz.experiments.experiment import INTERNAL
 from dpviz.experiments.results import quantiles
 from dpviz.experiments.trace import Lane, Trace
 from dpviz.families.bayesian_optimization.advice import AMPLITUDE
@@ -29,6 +30,7 @@ PARTS = (
     (UNCERTAINTY.name, "bias bound", ArmStyle(style.PALETTE["private"], "dash")),
     ("internal_gradient_error", "its true error", ArmStyle(style.PALETTE["second"], "longdash")),
 )
+SECRET = frozenset(word for name, word, _ in PARTS if name.startswith(INTERNAL))
 NOISE = ArmStyle(style.PALETTE["spent"], "dashdot")
 TRUTH, EXPECTED = ArmStyle(style.GREY, "dash"), ArmStyle(style.PALETTE["private"], "solid")
 
@@ -62,7 +64,7 @@ def by_trainings(
         y_title=metric_name if metric is None else metric.label,
         log_y=metric is not None and metric.scale == "log",
         notes=[*notes, *(["thin: some runs have ended"] if thin else [])],
-        not_private=metric is not None and not trace.released(metric),
+        not_private=metric is not None and style.not_released(trace.released(metric)),
         height=height,
     )
 
@@ -153,7 +155,7 @@ def signal_and_noise(trace: Trace, label: str, noise: float, *, height: int = st
         y_title="Length in a step's gradient",
         log_y=True,
         if_empty="No step has been taken so far.",
-        not_private=any(name.startswith("internal_") for name in trace.lanes[label].values),
+        not_private=style.not_released({line.name: line.name not in SECRET for line in lines}),
         height=height,
     )
 

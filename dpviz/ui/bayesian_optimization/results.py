@@ -62,14 +62,15 @@ def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
     noise = float(np.sqrt(plan.facts.d) * plan.noise["gradient"][0])
     figure = figures.signal_and_noise(trace, arm.label, noise)
     heading = "Is less bias worth a training?"
-    privacy = (
-        explain.diagnostic(experiment.replicates, experiment.problem.public)
-        if diagnostics
-        else explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
-    )
+    privacy = explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
+    if diagnostics:
+        said = explain.diagnostic(experiment.replicates, experiment.problem.public)
+        privacy = f"{privacy} Of the curves named in the frame: {said}"
     caption = f"{arm.label}, medians. {texts.SIGNAL} {privacy}"
     alt = "Length of the mean gradient, of its bias bound and of the noise in every step"
-    charts.show(figure, panel.key("chart_signal"), heading, alt, caption, "not private" if diagnostics else "private")
+    charts.show(
+        figure, panel.key("chart_signal"), heading, alt, caption, "partly private" if diagnostics else "private"
+    )
     return [(heading, figure, caption)]
 
 

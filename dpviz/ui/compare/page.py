@@ -221,17 +221,19 @@ def _chart(
     missing = "; ".join(map(plain, _missing(sides, metric, every, curves)))
     left_out = f" Not drawn, as they lack such an axis or number: {missing}." if missing else ""
     figure = compared(curves, along, title, metric == SHARE or comparison.logarithmic(sides, metric))
-    released = all(curve.released for curve in curves)
+    status = charts.status_of(curve.released for curve in curves)
     public = all(side.experiment.problem.public for side in sides)
     declared = "" if public else ", if what your file holds was declared and not taken from the data"
-    raw = f"Private, each run at its own budget{declared}." if released else f"**Not private**: {_raw(public)}."
+    private = f"Private, each run at its own budget{declared}."
+    raw = f"**Not private**: {_raw(public)}." if status == "not private" else private
+    raw += f" {explain.REFERENCES}" if status == "partly private" else ""
     charts.show(
         figure,
         panel.key("chart"),
         title,
         f"{title} along {along}, one line for each method of each run",
         f"Medians over the repeats.{told}{left_out} {raw}",
-        "private" if released else "not private",
+        status,
     )
 
 

@@ -183,7 +183,7 @@ def _privacy(run: Run, trace: Trace, film: Film, metric: Metric | None) -> str:
     experiment = run.experiment
     raw = ["the grey dots"] * any(walk.plainly is not None for walk in film.walks)
     raw += ["the shades"] * film.raw
-    if metric is not None and not trace.only([walk.label for walk in film.walks]).released(metric):
+    if metric is not None and not all(trace.only([walk.label for walk in film.walks]).released(metric).values()):
         raw.append(f"the {film.metric}")
     released = explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
     if not raw:

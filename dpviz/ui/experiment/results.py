@@ -163,7 +163,7 @@ def _curve(
         metric.label,
         f"{metric.label} against {along}, one line per method",
         caption,
-        "private" if trace.released(metric) else "not private",
+        charts.status_of(trace.released(metric).values()),
         to_download=partial(draw, bands="all"),
     )
     return metric.label, figure, caption
@@ -188,12 +188,11 @@ def _over(
 
 def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
     """Of a chart: what may be published of it."""
-    if trace.released(metric):
-        return explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
-    if metric.released:
-        released = explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
-        return f"{released} {explain.REFERENCES}"
-    return explain.diagnostic(experiment.replicates, experiment.problem.public)
+    status = charts.status_of(trace.released(metric).values())
+    if status == "not private":
+        return explain.diagnostic(experiment.replicates, experiment.problem.public)
+    released = explain.released(experiment.budget, experiment.problem.unit, experiment.replicates)
+    return released if status == "private" else f"{released} {explain.REFERENCES}"
 
 
 def table(run: Run, trace: Trace, delta: float) -> None:
@@ -225,12 +224,11 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     stopping = [f"{label}: {found.describe()} ({found.reasons()})" for label, found in ended.items() if found]
     if stopping:
         st.caption(f"**Methods that stop by themselves.** {'; '.join(stopping)}. Their guarantee is the ceiling.")
-    if read:
-        references = "" if all(lane.private for lane in trace.lanes.values()) else f" {explain.REFERENCES}"
-        st.caption(
-            f"Medians of {run.experiment.replicates} runs. **Not private**, because read off the raw data: "
-            f"{', '.join(read)}.{references}"
-        )
+    said = [f"Medians of {run.experiment.replicates} runs."]
+    said += [f"**Not private**, because read off the raw data: {', '.join(read)}."] * bool(read)
+    said += [explain.REFERENCES] * any(not lane.private for lane in trace.lanes.values())
+    if said[1:]:
+        st.caption(" ".join(said))
 
 
 def publishing_line(run: Run, trace: Trace, delta: float) -> None:

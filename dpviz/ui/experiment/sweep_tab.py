@@ -198,12 +198,11 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
 def _status(sweep: Sweep, result: SweepResult) -> tuple[charts.Status, str]:
     """What may be published of what is drawn, as a badge and in words."""
     problem, replicates = sweep.experiment.problem, sweep.experiment.replicates
-    if all(curve.released for curve in result.curves.values() if curve.ends):
-        return (
-            "private",
-            f"Each run is private at the budget of its point for {problem.unit}; publishing several adds up.",
-        )
-    return "not private", explain.diagnostic(replicates, problem.public)
+    status = charts.status_of(curve.released for curve in result.curves.values() if curve.ends)
+    if status == "not private":
+        return status, explain.diagnostic(replicates, problem.public)
+    said = f"Each run is private at the budget of its point for {problem.unit}; publishing several adds up."
+    return status, said if status == "private" else f"{said} {explain.REFERENCES}"
 
 
 def _runs(sweep: Sweep) -> str:
