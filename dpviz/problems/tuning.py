@@ -218,6 +218,7 @@ class TuningProblem(Problem):
         if dear and self.facts.has_gradients:
             exact = yield from self._mean_gradients(output["x"])
             found["gradient_error"] = np.linalg.norm(output["gradient"] - exact, axis=1)
+            found["exact_gradient_norm"] = np.linalg.norm(exact, axis=1)
         return found
 
     def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
@@ -248,6 +249,7 @@ class GradientProblem(TuningProblem):
     internal_metrics: ClassVar[tuple[Metric, ...]] = (
         *TuningProblem.internal_metrics,
         Metric("gradient_error", "Error of the mean clipped gradient", scale="log", cost="dear"),
+        Metric("exact_gradient_norm", "Norm of the exact mean gradient", scale="log", cost="dear", better=""),
     )
 
     @abstractmethod

@@ -54,9 +54,9 @@ def show(
 
 
 def status_of(released: Iterable[bool]) -> Status:
-    """Of curves, each released or not."""
+    """Of curves, each released or not; of none it is private."""
     found = set(released)
-    return "partly private" if len(found) > 1 else "private" if found == {True} else "not private"
+    return "partly private" if len(found) > 1 else "not private" if False in found else "private"
 
 
 def download(of: str, made: Callable[[], bytes], file_name: str, key: str) -> None:

@@ -68,12 +68,7 @@ def test_tables_write_numbers_as_everywhere() -> None:
 
 @pytest.mark.parametrize(
     ("released", "status"),
-    [
-        ((True, True), "private"),
-        ((True, False), "partly private"),
-        ((False, False), "not private"),
-        ((), "not private"),
-    ],
+    [((True, True), "private"), ((True, False), "partly private"), ((False, False), "not private"), ((), "private")],
 )
 def test_a_chart_is_stamped_by_its_curves(released: tuple[bool, ...], status: str) -> None:
     """A reference among private curves does not make them less private, nor do they make it more."""

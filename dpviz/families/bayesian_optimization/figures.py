@@ -29,6 +29,7 @@ PARTS = (
     (NOISY_NORM.name, "released, with noise", ArmStyle(style.GREY, "solid")),
     (UNCERTAINTY.name, "bias bound", ArmStyle(style.PALETTE["private"], "dash")),
     ("internal_gradient_error", "its true error", ArmStyle(style.PALETTE["second"], "longdash")),
+    ("internal_exact_gradient_norm", "exact gradient", ArmStyle(style.PALETTE["theory"], "dot")),
 )
 SECRET = frozenset(word for name, word, _ in PARTS if name.startswith(INTERNAL))
 NOISE = ArmStyle(style.PALETTE["spent"], "dashdot")
@@ -88,12 +89,14 @@ def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.
 
 def bias_and_noise(found: Outlook, *, height: int = style.HEIGHT) -> go.Figure:
     """How long the planned bias of a step's gradient is against the bias level, beside its noise; below the point where
-    they meet, trainings buy what drowns in noise. The level advised is marked."""
+    they meet, trainings buy what drowns in noise. The level advised is marked, and that place where it is another."""
     if found.advice is None:
         return nothing("This budget buys no Gaussian noise, which DP-GIBO needs.")
     lines = [Line(LEVELS, biases(found), "bias", BIAS, value=False)]
     noise = found.advice.noise
     turns = [Turn(found.advice.level, f"advised {short(found.advice.level)}")]
+    if found.advice.level != found.advice.balance and LEVELS[0] <= found.advice.balance <= LEVELS[-1]:
+        turns.append(Turn(found.advice.balance, f"alike {short(found.advice.balance)}"))
     notes = [] if noise > 0 else ["without privacy there is no noise"]
     if noise > 0:
         lines.append(_noise(LEVELS, noise))
