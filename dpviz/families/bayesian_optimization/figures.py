@@ -89,17 +89,16 @@ def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.
 
 def bias_and_noise(found: Outlook, *, height: int = style.HEIGHT) -> go.Figure:
     """How long the planned bias of a step's gradient is against the bias level, beside its noise; below the point where
-    they meet, trainings buy what drowns in noise. The level advised is marked, and that place where it is another."""
+    they meet, trainings buy what drowns in noise. The level advised is marked."""
     if found.advice is None:
         return nothing("This budget buys no Gaussian noise, which DP-GIBO needs.")
     lines = [Line(LEVELS, biases(found), "bias", BIAS, value=False)]
     noise = found.advice.noise
     turns = [Turn(found.advice.level, f"advised {short(found.advice.level)}")]
-    if found.advice.level != found.advice.balance and LEVELS[0] <= found.advice.balance <= LEVELS[-1]:
-        turns.append(Turn(found.advice.balance, f"alike {short(found.advice.balance)}"))
     notes = [] if noise > 0 else ["without privacy there is no noise"]
     if noise > 0:
         lines.append(_noise(LEVELS, noise))
+        notes.append(f"alike at {short(found.advice.balance)}")
     if found.method.batch_size is None:
         notes.append(f"set: {short(found.method.bias_level)}")
     return line_figure(

@@ -28,9 +28,9 @@ METHODS: Mapping[str, AnyAlgorithm] = MappingProxyType(
         RANDOM: RandomSearch(),
         GLOBAL: GlobalSearch(),
         FIFTH: Gibo(share=0.2),
+        OVER: Gibo(noise_factor=3.0),
         UNDER: Gibo(noise_factor=0.1),
         FAR_UNDER: Gibo(noise_factor=0.01),
-        OVER: Gibo(noise_factor=3.0),
     }
 )
 DEFAULT_METHODS = (GIBO, RANDOM)
@@ -195,7 +195,7 @@ PRESETS: tuple[Preset, ...] = (
         "theorem (E5).",
         experiment=_tuned(
             NormalLocation(),
-            labels=(GIBO, FIFTH, EXACT),
+            labels=(GIBO, EXACT, FIFTH),
             replicates=20,
             iterations=50,
             clip=5.0,
@@ -247,7 +247,7 @@ PRESETS: tuple[Preset, ...] = (
         "0.186 (0.007). So too large is as good as right, and ten times too small no worse than random search.",
         experiment=_tuned(
             LengthScales(observation_sd=1.0),
-            labels=(GIBO, OVER, UNDER, FAR_UNDER, RANDOM),
+            labels=(GIBO, RANDOM, OVER, UNDER, FAR_UNDER),
             replicates=4,
             batch_size=10,
             placing=Placing(nearest=0.02),
