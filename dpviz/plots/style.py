@@ -48,7 +48,7 @@ _NOTE = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right", "
     "font": {"size": SMALL},
 }
 FRAME = 64  # letters of small print that a frame is wide
-_NOT_PRIVATE = {"name": "not private", "showarrow": False} | {
+_NOT_PRIVATE = {"name": "not private", "showarrow": False, "align": "left"} | {
     "xref": "paper",
     "yref": "paper",
     "x": 0.01,

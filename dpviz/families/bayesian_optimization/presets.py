@@ -218,8 +218,8 @@ PRESETS: tuple[Preset, ...] = (
         "coefficients, so DP-GIBO lags at first; after twenty steps noise decides, and both are alike.",
         reported="Distance to the true coefficients after 5, 10, 20, 50 steps, mean of 20 runs: DP-GD 0.55, 0.15, "
         "0.14, 0.13; DP-GIBO 0.66, 0.18, 0.12, 0.12; GD without privacy 0.56, 0.14, 0.10, 0.10. In the paper that "
-        "reaches the truth; here 0.10 is left, for the sample is finite. Its gradient norms, estimated and exact, are "
-        "among the charts below.",
+        "reaches the truth; here 0.10 is left, for the sample is finite. Its gradient norms, estimated and exact, "
+        "stand under “Second chart”.",
         experiment=_tuned(
             HuberRegression(),
             labels=(GIBO, EXACT),
