@@ -430,7 +430,8 @@ def test_noise_that_all_users_share_does_not_average_out() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["ridge", "svr"])
 def test_many_settings_are_tuned_better_by_gradients_than_by_trying_as_many_at_random(model: Any) -> None:
-    """d = 103, 500 trainings of each, μ = 1: 0.47 against 0.59, medians of 5 runs, and no two overlap."""
+    """d = 103, 500 trainings of each, μ = 1, 5 runs of each: of 25 pairs at most two the other way round, which methods
+    that are alike would reach with probability 4/252 (Mann and Whitney)."""
     problem = KernelMachine(model=model, training_rows=150).build()
     method = Gibo(
         iterations=25,
@@ -443,4 +444,4 @@ def test_many_settings_are_tuned_better_by_gradients_than_by_trying_as_many_at_r
     losses, trainings = last(method, problem, MU, 5)
     searched, tried = last(RandomSearch(trainings=500), problem, MU, 5)
     assert trainings.tolist() == tried.tolist() == [500.0] * 5
-    assert np.median(losses) < np.median(searched) - 0.05 and losses.max() < searched.min()
+    assert np.median(losses) < np.median(searched) - 0.05 and (losses[:, None] > searched).sum() <= 2
