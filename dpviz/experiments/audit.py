@@ -22,6 +22,7 @@ from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
 from dpviz.experiments.claims import Claim
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
+from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy import audit
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget
@@ -212,7 +213,8 @@ class Audit:
     @cached_property
     def plan(self) -> Plan:
         """What is audited. Raises UserError where the budget does not fit the algorithm."""
-        return self.case.algorithm.plan(self.case.neighbours.one.facts, self.budget)
+        with one_thread:
+            return self.case.algorithm.plan(self.case.neighbours.one.facts, self.budget)
 
     @cached_property
     def claim(self) -> Claim:
@@ -251,6 +253,7 @@ class Audit:
             progress.implementation,
         )
 
+    @steps_on_one_thread
     def stream(self) -> Iterator[Progress]:
         """Block after block of runs; whoever stops asking stops the audit."""
         seed, scores = drawn_seed(self.seed), [np.empty(0), np.empty(0)]

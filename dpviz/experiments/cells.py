@@ -88,8 +88,7 @@ class Executor(Protocol):
         """The outcomes as cells end, each with the place of its cell in the sequence; in any order, but all of them.
 
         A stop ends those that run, which keep what they have; the others are "stopped" without a trace. `heard` is
-        called when a cell begins and while it runs, by any thread. Numbers are the same whoever runs a cell, if all
-        leave products of matrices to as many threads: workers to one.
+        called when a cell begins and while it runs, by any thread. Numbers are the same whoever runs a cell.
         """
 
 

@@ -20,6 +20,7 @@ from dpviz.experiments.algorithm import (
 )
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import CLOUD, Lane, Trace, recorded_points, recording_grid
+from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.pauses import Parts, between, finished
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
@@ -159,7 +160,8 @@ class Experiment(Specification):
                 f"{arm.label} does not work on the problem '{self.problem.title}'. Choose another problem.",
                 title="Algorithm and problem do not fit",
             )
-        return arm.algorithm.plan(facts, arm.budget or self.budget)
+        with one_thread:  # to the last digit what a run will plan
+            return arm.algorithm.plan(facts, arm.budget or self.budget)
 
     def plans(self) -> dict[str, Plan]:
         """{label: plan} of all arms. Raises UserError if one of them has none."""
@@ -242,11 +244,14 @@ class Experiment(Specification):
             pass
         return step.trace
 
+    @steps_on_one_thread
     def stream(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Iterator[Step]:
         """Run all arms, yielding after every iteration. The arm that has used the least time goes next.
 
         Results do not depend on that order: every arm has its own ledger and random streams of its own, which follow
-        from the seed and from what it releases. Without a seed they follow from the operating system's randomness.
+        from the seed and from what it releases. Public choices that a whole run hangs on, such as its start, follow
+        from the seed and the problem, and are the same for all arms. Without a seed all of it follows from the
+        operating system's randomness.
         """
         plans = self.plans()
         loading, before = self.problem.build_in_parts(tables), Step("", BEFORE, Trace({}), 0.0)
@@ -305,7 +310,8 @@ class _Run:
         recorded = experiment.recorded(arm, plan)
         self._grid, self._dear = set(recorded.iterations.tolist()), set(recorded.dear.tolist())
         ledger = Ledger(plan.terms, experiment.replicates)
-        self._mechanisms = Mechanisms(ledger, seed, release=experiment.release(arm))
+        release, compared = experiment.release(arm), experiment.problem.to_json()
+        self._mechanisms = Mechanisms(ledger, seed, release=release, compared=compared)
         self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)
         self._latest: Snapshot | None = None
         self._within = 0.0

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpviz.experiments.algorithm import AnyAlgorithm
+from dpviz.one_thread import one_thread
 from dpviz.privacy import audit
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget, PureDP, require
@@ -62,7 +63,8 @@ class OneRun:
         """Toss the coins, run once, guess the clearest half. Raises UserError for a budget that is not pure ε."""
         claim, seed = require(budget, PureDP).epsilon, drawn_seed(seed)
         coins = streams(seed, Purpose.PUBLIC, 1, "coins")[0].integers(0, 2, self.canaries).astype(bool)
-        scores = self._scores(coins, budget, seed)
+        with one_thread:
+            scores = self._scores(coins, budget, seed)
         guessed = np.argsort(-np.abs(scores), kind="stable")[: round(GUESSED * self.canaries)]
         correct = int(((scores > 0) == coins)[guessed].sum())
         bound = audit.one_run_epsilon_lower_bound(self.canaries, len(guessed), correct, confidence=confidence)

@@ -30,7 +30,7 @@ class Column:
     """What the table's reader must know of a column.
 
     released : False for a diagnostic, which reads raw data or, like the time, is not covered by the guarantee, whatever
-        that rests on.
+        that rests on. Rows of methods without privacy release nothing in any column.
     """
 
     label: str
@@ -69,7 +69,8 @@ def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, C
     found = {name: COLUMNS[name] for name in ("algorithm", "steps")}
     for position, name in enumerate(_recorded(trace, headlines)):
         metric = trace.metrics[name]
-        released = trace.status_of(metric) != "not private"
+        # A row without privacy releases nothing, whatever the column.
+        released = any(status != "not private" for status in trace.statuses(metric).values())
         help = GUESS if metric.beside else "Median over the repeats, after the last step."
         found[name] = Column(metric.label, released, help)
         if position == 0:

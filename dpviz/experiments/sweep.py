@@ -76,8 +76,8 @@ def _ascending(values: tuple[float, ...]) -> tuple[float, ...]:
 class Sweep(Specification):
     """An experiment at each of several values of one setting, or of two, on each of several data sets.
 
-    Every point has random numbers of its own, drawn from the experiment's seed and from what is released there; so
-    both the data and the noise differ between data sets.
+    Every point has noise and batches of its own, drawn from the experiment's seed and from what is released there; so
+    both the data and the noise differ between data sets. Points on one problem share where runs start.
 
     fields, values : of the setting, as of an `Axis`. second : another setting, whose values are taken with each of
         these. metric : what is kept of every run, at its last iteration. data_seed : address of the seed that the data

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dpviz.experiments.algorithm import Snapshot, Status
-from dpviz.experiments.plan import Privacy, privacy_of, worst
+from dpviz.experiments.plan import Privacy, privacy_of
 from dpviz.privacy.accounting.currencies import Currency
 from dpviz.problems.base import Metric
 
@@ -219,13 +219,9 @@ class Trace:
         view.lanes = {label: lane for label, lane in self.lanes.items() if label in labels}
         return view
 
-    def status_of(self, metric: Metric) -> Privacy:
-        """The worst that `Lane.status_of` says of the arms that record a metric."""
-        return worst(lane.status_of(metric) for lane in self.lanes.values() if metric in lane.metrics)
-
-    def released(self, metric: Metric) -> bool:
-        """Whether every arm that records a metric releases it, on no condition."""
-        return self.status_of(metric) == "private"
+    def statuses(self, metric: Metric) -> dict[str, Privacy]:
+        """Of every arm that records a metric, what may be published of its values."""
+        return {label: lane.status_of(metric) for label, lane in self.lanes.items() if metric in lane.metrics}
 
     def series(self, arm: str, metric: str, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Iterations (k,) and values (k, R) recorded so far; empty if the arm does not record the metric.

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from dpviz.experiments.comparison import Curve
-from dpviz.experiments.plan import worst
 from dpviz.plots.lines import Line, line_figure
 from dpviz.plots.style import DASHES, DOTS, HUES, ArmStyle, marked
 
@@ -37,7 +36,7 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
         x_title=x_title,
         y_title=y_title,
         log_y=log_y,
-        not_private=marked(worst(curve.status for curve in curves)),
+        not_private=marked({f"{curve.side}: {curve.method}": curve.status for curve in curves}),
         if_empty="None of these runs has both of these axes.",
         height=HEIGHT,
     )

@@ -80,9 +80,10 @@ def over(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Figure:
         shown_range = _grown(found, [ghost.y for _, ghost in shown])
         if labelled:
             _label(found, shown, shown_range)
-    if not _marked(found) and any(drawn.not_private for _, drawn in fitting):
-        layout = style.layout("", "", not_private=True)
-        found.layout.annotations += tuple(map(go.layout.Annotation, layout["annotations"]))
+    if any(drawn.not_private for _, drawn in fitting):  # where some curves were named, it is true of others now
+        others = (note for note in found.layout.annotations if note.name != "not private")
+        marks = style.layout("", "", not_private=True)["annotations"]
+        found.layout.annotations = (*others, *map(go.layout.Annotation, marks))
     return found
 
 
@@ -104,7 +105,7 @@ def _axes(figure: go.Figure) -> tuple[str, str]:
 
 
 def _marked(figure: go.Figure) -> bool:
-    return any(note.name == "not private" for note in figure.layout.annotations)
+    return any(note.text == style.in_frame(True) for note in figure.layout.annotations)
 
 
 def _alike(drawn: Drawn, figure: go.Figure) -> Sequence[Ghost]:

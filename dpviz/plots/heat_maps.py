@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.experiments.plan import worst
 from dpviz.experiments.sweep_result import SweepResult
 from dpviz.numbers import short
 from dpviz.plots import style
@@ -79,7 +78,7 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
         below, beside = _axes(place, number, len(grids), axis, x_title, y_title)
         axes |= {f"xaxis{axis}": below | across, f"yaxis{axis}": beside | up}
         names.append(_name(label, place.across(number)[0], place.up(number)[1]))
-    unprivate = style.marked(worst(curve.status for curve in result.curves.values() if curve.ends))
+    unprivate = style.marked({label: result.curves[label].status for label in grids})
     layout = style.layout(x_title, y_title, not_private=unprivate, height=place.height)
     layout |= axes | {"coloraxis": _colors(heights, result, log), "hovermode": "closest"}
     layout["annotations"] += names

@@ -98,8 +98,8 @@ def line_figure(
     beyond 1e12, are drawn there, and a note says so. Lines that coincide are one, with the names of all. At most 1000
     points per trace; about 0.5 ms per trace.
 
-    not_private : the lines read the raw data, and the figure says so. labels : names at the ends of the lines, where
-    there is room; else a legend.
+    not_private : the lines read the raw data, or those named, and the figure says so. labels : names at the ends of the
+    lines, where there is room; else a legend.
     """
     drawn = merged([line for line in (drawable(line, log_x) for line in lines) if len(line.x)])
     if not drawn:

@@ -13,7 +13,7 @@ from dpviz.experiments.trace import Lane, Trace
 from dpviz.plots import style
 from dpviz.plots.lines import Limit, Line, Mark, Turn, line_figure, one_band
 from dpviz.plots.multiples import small_multiples
-from dpviz.plots.style import ArmStyle, marked
+from dpviz.plots.style import ArmStyle
 
 Axis = Literal["iteration", "spent"]
 PANELS = 2  # side by side, in one of two charts
@@ -114,7 +114,7 @@ def _curves(
         "x_title": "Step t" if x == "iteration" else spent_title,
         "y_title": metric_name if metric is None else metric.label,
         "log_y": (metric is not None and metric.scale == "log") if log_y is None else log_y,
-        "not_private": metric is not None and marked(trace.status_of(metric)),
+        "not_private": metric is not None and style.marked(trace.statuses(metric)),
     }
     return _Curves(lines, marks, ["one run; results vary"] if alone else [], axes)
 

@@ -6,6 +6,7 @@ Titles are headings of the page, and colours of background and text are the them
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from textwrap import wrap
 from types import MappingProxyType
 from typing import Any
 
@@ -47,8 +48,8 @@ _NOTE = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right", "
     "align": "right",
     "font": {"size": SMALL},
 }
-RAW = "◉ not private: reads the raw data"
-_NOT_PRIVATE = {"name": "not private", "showarrow": False} | {
+FRAME = 64  # letters of small print that a frame is wide
+_NOT_PRIVATE = {"name": "not private", "showarrow": False, "align": "left"} | {
     "xref": "paper",
     "yref": "paper",
     "x": 0.01,
@@ -132,8 +133,8 @@ def layout(
 
     from_zero : the linear y axis starts at 0. notes : small print above the axes, one line each. shown : the part of
     the y axis that it opens with. not_private : says so inside the frame, which stays with the figure wherever it is
-    exported to; or other words. legend_entries : no legend for fewer than two; many make the figure higher, not the
-    axes smaller. height : pixels.
+    exported to; a text names the curves of which it is true. legend_entries : no legend for fewer than two; many make
+    the figure higher, not the axes smaller. height : pixels.
     """
     legend_rows = -(-legend_entries // 3)  # in one of two columns
     y_axis = axis(y_title, log_y, shown)
@@ -144,7 +145,7 @@ def layout(
         "margin": {"l": 72, "r": 16, "t": top_margin(notes), "b": BOTTOM},
         "annotations": [
             *([_NOTE | {"text": "<br>".join(notes)}] if notes else []),
-            *([_NOT_PRIVATE | {"text": in_frame(not_private)}] if not_private else []),
+            *([_NOT_PRIVATE | {"text": "<br>".join(wrap(in_frame(not_private), FRAME))}] if not_private else []),
         ],
         "shapes": [],
         "hovermode": "x unified",
@@ -155,6 +156,21 @@ def layout(
         "xaxis": axis(x_title, log_x) | {"unifiedhovertitle": {"text": f"{x_title} = %{{x:,.5~r}}"}},
         "yaxis": y_axis,
     }
+
+
+def marked(curves: Mapping[str, Privacy]) -> bool | str:
+    """What a figure says of curves, by name: True if none may be published; else of which, or on what, it depends."""
+    names = [name for name, status in curves.items() if status == "not private"]
+    if names and len(names) == len(curves):
+        return True
+    said = [f"not private: {'; '.join(names)}"] * bool(names)
+    said += ["private if known beforehand"] * ("private if known beforehand" in curves.values())
+    return "; ".join(said)
+
+
+def in_frame(curves: bool | str) -> str:
+    """The words inside a frame about all curves, or those that `marked` names."""
+    return f"◉ {curves}" if isinstance(curves, str) else "◉ not private: reads the raw data"
 
 
 def top_margin(notes: Sequence[str]) -> int:
@@ -186,16 +202,6 @@ def enlarged(figure: go.Figure, factor: float) -> go.Figure:
         if trace.type == "scatter" and trace.line.width:
             trace.line.width *= factor
     return found
-
-
-def in_frame(not_private: bool | str) -> str:
-    """What a figure says inside its frame, if it has to; "" otherwise."""
-    return f"◉ {not_private}" if isinstance(not_private, str) else RAW * not_private
-
-
-def marked(status: Privacy) -> bool | str:
-    """`not_private` of a figure, from what may be said of what it shows."""
-    return status if status == "private if known beforehand" else status == "not private"
 
 
 def on_dark(figure: go.Figure) -> go.Figure:

@@ -8,13 +8,12 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.laws import Fit, Order
-from dpviz.experiments.plan import worst
 from dpviz.experiments.results import quantiles
 from dpviz.experiments.sweep_result import SweepResult
 from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Line, Mark, line_figure, one_band
-from dpviz.plots.style import ArmStyle, marked
+from dpviz.plots.style import ArmStyle
 
 MOST_CROSSOVERS = 2  # of two arms; more are noise
 _ROUNDING = 1e-6  # a margin below is that of the arithmetic: without noise the law is exact
@@ -60,7 +59,7 @@ def against(
         [*lines, *_guesses(result)],
         x_title=x_title,
         y_title=y_title or (result.metric.label if result.metric else ""),
-        not_private=marked(worst(curve.status for curve in result.curves.values() if curve.ends)),
+        not_private=style.marked({name: curve.status for name, curve in result.curves.items() if curve.values}),
         log_x=log_x,
         log_y=log_y,
         marks=[crossing.mark for crossing in crossings],

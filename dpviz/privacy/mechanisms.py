@@ -39,6 +39,7 @@ class Purpose(IntEnum):
     PUBLIC = 2
     FACTS = 3  # noise of a release before the run, to learn one of its facts: never the run's own numbers again
     SHARED = 4
+    COMMON = 5  # public choices that a whole run hangs on, the same for all releases that are compared
 
 
 def drawn_seed(seed: int | None) -> int:
@@ -86,13 +87,20 @@ class Mechanisms:
     public : one generator per replicate for what does not depend on the data: directions, the number of rounds.
     shared : one generator for all replicates, such as for batch sizes, which are the same on the whole axis. Draw from
         it at moments that no replicate decides on, or a replicate would depend on the others.
+    common : one generator per replicate that follows from the text `compared` in place of `release`: all releases with
+        that text draw the same numbers. Only for public choices that hang on no data and that a whole run hangs on,
+        such as where it starts: what differs between the runs is then not chance. Never for noise, nor for batches that
+        must stay secret.
     """
 
-    def __init__(self, ledger: Ledger, seed: int, noise: Purpose = Purpose.NOISE, release: str = "") -> None:
+    def __init__(
+        self, ledger: Ledger, seed: int, noise: Purpose = Purpose.NOISE, release: str = "", compared: str = ""
+    ) -> None:
         self._ledger = ledger
         self._noise = self._streams(seed, noise, release)
         self._batches = self._streams(seed, Purpose.BATCHES, release)
         self.public = self._streams(seed, Purpose.PUBLIC, release)
+        self.common = self._streams(seed, Purpose.COMMON, compared)
         self._everyone = np.arange(ledger.replicates)
         self._everyone.setflags(write=False)
         self.shared = streams(seed, Purpose.SHARED, 1, release)[0]

@@ -47,6 +47,12 @@ def condition_of(read: Iterable[str]) -> str:
     named = "; ".join(dict.fromkeys(read))
     return f" if these were known beforehand: {named}" if named else ""
 
+    @property
+    def gap(self) -> bool:
+        """Whether 0 is the best that there is, as of an excess or a norm, so that ratios of two values say something;
+        of a loss, whose floor nobody knows, they do not. Gaps are what is drawn on logarithmic scales."""
+        return self.scale == "log"
+
 
 @dataclass(frozen=True)
 class Facts:

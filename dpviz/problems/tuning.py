@@ -67,12 +67,12 @@ class TuningFacts(Facts):
         """(d,) lower and upper ends."""
         return np.array(self.low), np.array(self.high)
 
-    def starting_points(self, public: Sequence[np.random.Generator]) -> np.ndarray:
-        """(R, d) where the replicates begin: the declared start, or drawn from the box by their public streams."""
+    def starting_points(self, generators: Sequence[np.random.Generator]) -> np.ndarray:
+        """(R, d) where the replicates begin: the declared start, or drawn from the box."""
         low, high = self.box
         if self.start:
-            return np.tile(np.array(self.start), (len(public), 1))
-        return np.array([generator.uniform(low, high) for generator in public])
+            return np.tile(np.array(self.start), (len(generators), 1))
+        return np.array([generator.uniform(low, high) for generator in generators])
 
     def natural(self, points: np.ndarray) -> np.ndarray:
         """(..., d) what is tuned, at points of the box."""
@@ -218,6 +218,7 @@ class TuningProblem(Problem):
         if dear and self.facts.has_gradients:
             exact = yield from self._mean_gradients(output["x"])
             found["gradient_error"] = np.linalg.norm(output["gradient"] - exact, axis=1)
+            found["exact_gradient_norm"] = np.linalg.norm(exact, axis=1)
         return found
 
     def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
@@ -248,6 +249,7 @@ class GradientProblem(TuningProblem):
     internal_metrics: ClassVar[tuple[Metric, ...]] = (
         *TuningProblem.internal_metrics,
         Metric("gradient_error", "Error of the mean clipped gradient", scale="log", cost="dear"),
+        Metric("exact_gradient_norm", "Norm of the exact mean gradient", scale="log", cost="dear", better=""),
     )
 
     @abstractmethod

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz.experiments.plan import Privacy
+from dpviz.experiments.plan import Privacy, worst
 from dpviz.experiments.spreadsheets import as_csv
 from dpviz.plots.labels import compact
 from dpviz.plots.multiples import AGAIN
@@ -20,7 +20,7 @@ from dpviz.plots.words import in_words
 from dpviz.ui import components, explain, markdown, presenting, screen
 from dpviz.ui.appearance import theme
 
-Status = Literal["settings"] | Privacy
+Status = Literal["settings", "partly private"] | Privacy
 
 
 def show(
@@ -35,7 +35,7 @@ def show(
     """Draw one chart.
 
     alt : what the chart is about, for those who cannot see it; what it shows now is added.
-    status : what the curves depend on: settings only; else what may be published of them.
+    status : what the curves depend on: settings only; else what may be published of them, all or some.
     to_download : the same figure with more exact numbers, made when its numbers are asked for; None for these.
     """
     head = st.container(horizontal=True, vertical_alignment="center", gap="small")
@@ -48,6 +48,12 @@ def show(
         )
     plain(figure, key, alt)
     st.caption(caption)
+
+
+def status_of(curves: Iterable[Privacy]) -> Status:
+    """Of a chart with these curves; what is private on a condition is not called so beside what is not private."""
+    found = set(curves)
+    return "partly private" if found == {"private", "not private"} else worst(found)
 
 
 def download(of: str, made: Callable[[], bytes], file_name: str, key: str) -> None:

@@ -16,9 +16,10 @@ from dpviz.experiments.plan import Privacy
 from dpviz.numbers import short
 from dpviz.ui.markdown import sentence
 
-_BADGES: Mapping[Privacy, tuple[str, Literal["green", "orange"]]] = {
+_BADGES: Mapping[str, tuple[str, Literal["green", "orange"]]] = {
     "private": ("lock", "green"),
     "private if known beforehand": ("lock_open", "orange"),
+    "partly private": ("visibility", "orange"),  # the other curves are named in the frame
     "not private": ("visibility", "orange"),
 }
 REFERENCES = "Methods without privacy release nothing: **no value of theirs is private**."
@@ -30,7 +31,7 @@ def readable(table: pd.DataFrame, digits: int = 4) -> Styler:
     return table.style.format(lambda cell: short(cell, digits) if isinstance(cell, Real) else str(cell), na_rep="–")
 
 
-def privacy_badge(status: Privacy) -> None:
+def privacy_badge(status: Privacy | Literal["partly private"]) -> None:
     """Marks what the mechanism releases, what that rests on, and what is computed from the raw data."""
     icon, color = _BADGES[status]
     st.badge(status, icon=f":material/{icon}:", color=color)

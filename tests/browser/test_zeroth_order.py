@@ -11,7 +11,7 @@ def test_four_ways_to_ask_run_by_themselves_and_the_advice_is_one_click(visit: V
     page = visit("/zeroth_order")
     done(page)
     expect(page.locator(PICTURE).first.locator(".js-line")).not_to_have_count(0)
-    expect(page.get_by_text(re.compile("times lower than the published algorithm"))).to_be_visible()
+    expect(page.get_by_text(re.compile("ends lower than the published algorithm"))).to_be_visible()
     expect(page.get_by_text("Smallest bound at your size: “Naive, orthonormal”.")).to_be_visible()
     page.get_by_role("button", name="Use these settings").click()
     expect(page.get_by_role("spinbutton", name=re.compile("Steps per epoch"))).not_to_have_value("16")

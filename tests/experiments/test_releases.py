@@ -141,8 +141,13 @@ def test_nothing_of_an_arm_without_privacy_counts_as_released(
     released = [metric for metric in private.metrics if metric.released]
     assert released and all(map(private.released, released)) and not any(map(reference.released, reference.metrics))
     assert private.path["x"] and not any(reference.path.values()), "exact iterates of an upload are not kept"
-    assert not any(map(trace.released, trace.metrics.values())), "one line that is not private makes the chart so"
-    assert not any(columns(trace)[metric.name].released for metric in released if metric.name in columns(trace))
+    assert trace.statuses(released[0]) == {"DP-GD": "private", "GD": "not private"}, "each line by itself"
+    assert all(
+        set(trace.statuses(metric).values()) == {"not private"} for metric in private.metrics if not metric.released
+    )
+    guide, alone = columns(trace), columns(trace.only(["GD"]))
+    assert all(guide[metric.name].released == metric.released for metric in private.metrics if metric.name in guide)
+    assert not any(alone[metric.name].released for metric in reference.metrics if metric.name in alone)
 
 
 def test_without_diagnostics_such_arms_are_not_there_at_all(

@@ -13,6 +13,7 @@ import pytest
 from dpviz import specification
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.families.bayesian_optimization.algorithms import Descent
 from dpviz.families.mirror_descent import SyntheticData
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
@@ -144,6 +145,8 @@ def may_leave_some(case: Case) -> bool:
     """Whether an algorithm says that it does not use the budget up: by its accounting, or by the steps it takes."""
     settings, plan = case.algorithm, case.plan
     if getattr(settings, "accounting", "tight") == "paper" or getattr(settings, "relative_step", 1.0) < 1:
+        return True
+    if isinstance(settings, Descent) and settings.share < 1:
         return True
     if isinstance(case.budget, ApproximateDP) and {type(release) for release in releases(plan)} == {ExpMech, Gaussian}:
         return True  # noise and selections together are planned by their ρ, of which ε is an upper bound

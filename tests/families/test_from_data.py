@@ -248,7 +248,11 @@ def test_nothing_of_such_a_run_is_called_private(
     plans, visible = experiment.plans(), trace.visible(False)
     assert visible.lanes and {lane.privacy for lane in visible.lanes.values()} == {"private if known beforehand"}
     assert not visible.to_frame()["released"].any() and bool(visible.metrics) == (family != "mirror_descent")
-    assert all(trace.status_of(metric) == "not private" for metric in trace.metrics.values() if not metric.released)
+    assert all(
+        set(trace.statuses(metric).values()) == {"not private"}
+        for metric in trace.metrics.values()
+        if not metric.released
+    )
     text = to_csv(visible, experiment, plans)
     table = pd.read_csv(io.StringIO(text), comment="#", quoting=csv.QUOTE_NONNUMERIC)
     assert all(name.endswith(NOT_PRIVATE) for name in [*table][3:]) and len([*table]) > 4

@@ -6,13 +6,14 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from dpviz.datasets import UserUpload
 from dpviz.datasets.tuning import ProcessDraws
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.families.bayesian_optimization import Gibo, Placing, presets, texts
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
-from dpviz.problems.model_tuning import LengthScales
-from dpviz.ui.bayesian_optimization import live, results
+from dpviz.problems.model_tuning import KernelMachine, LengthScales
+from dpviz.ui.bayesian_optimization import live, plan, results
 from dpviz.ui.bayesian_optimization import problem as controls
 from dpviz.ui.bayesian_optimization.page import PAGE as PAGE_OF
 from dpviz.ui.experiment.run import AT_ONCE
@@ -124,9 +125,13 @@ def test_a_run_says_who_ends_lowest_and_after_how_many_trainings(load: Load) -> 
 
 
 def test_where_random_search_wins_the_page_says_so(load: Load) -> None:
-    """No step is long enough to get anywhere."""
-    app = run(load(PAGE, **SMALL | {"tuning_step_size": "0.01", "tuning_trainings": "100"}))
+    """No step is long enough to get anywhere: five runs tell (2 chances in 252 that they did by chance), two do not."""
+    settings = SMALL | {"tuning_step_size": "0.01", "tuning_trainings": "100"}
+    app = run(load(PAGE, **settings | {"tuning_replicates": "5"}))
     assert "**Random search wins here**, and is simpler." in text(app)
+    app = run(load(PAGE, **settings))
+    assert "**Random search does as well here**, as far as these repeats can tell" in text(app)
+    assert "with 2 repeats the difference may be chance" in text(app)
 
 
 def test_a_run_shows_signal_beside_noise_ways_the_process_and_what_it_releases(load: Load) -> None:
@@ -189,6 +194,14 @@ def test_the_page_itself_trains_only_what_is_quick_whatever_is_declared(
 
 
 # ---------------------------------------------------------------------------------------------------- files of your own
+
+
+def test_who_has_how_many_rows_is_public_and_stands_beside_who_is_protected() -> None:
+    """Two tables that must look alike differ in what one user's rows say, not in how many there are."""
+    data = UserUpload(identity="0" * 32, n=60, users=30, bounds=((0.0, 1.0),), names=("age",))
+    said = plan.protected(KernelMachine(data=data))
+    assert said.endswith("The number of users n, who they are and how many rows each has are public.")
+    assert plan.protected(KernelMachine()).endswith("The number of users n is public.")
 
 
 def test_a_file_runs_by_click_protects_users_and_hides_what_reads_them(load: Load) -> None:

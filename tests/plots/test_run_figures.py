@@ -53,7 +53,12 @@ def test_the_frame_says_what_is_not_private(experiment, trace) -> None:
     assert reads_raw_data(convergence(trace, "objective_gap", styles, bands="panels"))
     released = convergence(trace.visible(diagnostics=False), "distance", styles)
     assert not reads_raw_data(released) and "GD" not in {line.name for line in released.data}
-    assert reads_raw_data(convergence(trace, "distance", styles)), "a reference is among them"
+    for bands in ("best", "panels"):
+        mixed = convergence(trace, "distance", styles, bands=bands)
+        assert not reads_raw_data(mixed)
+        said = " ".join(note.text.replace("<br>", " ") for note in mixed.layout.annotations)
+        assert "◉ not private: " + "; ".join(arm.label for arm in experiment.arms if arm.reference) in said
+    assert reads_raw_data(convergence(trace.only(["GD, no privacy"]), "distance", styles)), "nothing but a reference"
 
 
 def test_the_first_noisy_gradient_does_not_exist_and_is_not_drawn(experiment, trace, check_finite) -> None:

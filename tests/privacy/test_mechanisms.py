@@ -232,6 +232,24 @@ def test_purposes_replicates_and_seeds_have_streams_of_their_own() -> None:
     assert np.abs(correlations).max() < 4 / np.sqrt(2_000)
 
 
+def test_compared_releases_share_public_choices_but_neither_noise_nor_batches() -> None:
+    """What two releases share must hang on no data: noise would cancel in their difference, and a batch that both name
+    is no secret, as amplification by sampling needs."""
+
+    def of(release: str, compared: str) -> tuple[list[float], np.ndarray, np.ndarray, list[float]]:
+        source = Mechanisms(Ledger(FixedEvents((S, A)), 3), 0, release=release, compared=compared)
+        common, public = ([generator.random() for generator in group] for group in (source.common, source.public))
+        indices = source.batch(S).indices
+        assert indices is not None
+        return common, indices, source.laplace(query(), A), public
+
+    one, other, third = of("one", "together"), of("other", "together"), of("other", "apart")
+    assert one[0] == other[0] and len(set(one[0] + third[0])) == 6
+    assert not np.array_equal(one[1], other[1]) and not np.isin(one[2], other[2]).any() and one[3] != other[3]
+    for mine, its in zip(other[1:], third[1:], strict=True):
+        assert np.array_equal(mine, its), "and what is compared changes no release"
+
+
 def test_sampling_does_not_shift_the_noise() -> None:
     on_batch = mechanisms(S)
     batch = on_batch.batch(S)

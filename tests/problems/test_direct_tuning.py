@@ -37,6 +37,7 @@ def test_gradients_are_the_slopes_of_the_losses(box: DirectTuning) -> None:
     gradient = np.zeros_like(x)
     found = problem.evaluate({"x": x, "gradient": gradient, "clipped": np.array([0.5])})
     assert found["gradient_error"] == pytest.approx(np.linalg.norm(slopes.mean(axis=0)), rel=1e-6)
+    assert found["exact_gradient_norm"] == pytest.approx(np.linalg.norm(slopes.mean(axis=0)), rel=1e-6)
     assert found["clipped_share"] == 0.5 and found["gradient_norm"] == 0.0
 
 

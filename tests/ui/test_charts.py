@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 import pytest
 import streamlit as st
 
+from dpviz.experiments.plan import Privacy
 from dpviz.plots.labels import NAME
 from dpviz.plots.lines import Line, line_figure
 from dpviz.plots.style import HUES, NOT_PRIVATE, ArmStyle
@@ -64,3 +65,19 @@ def test_tables_write_numbers_as_everywhere() -> None:
     table = pd.DataFrame({"method": ["a", "b"], "loss": [6.356e-10, np.nan], "steps": [1000, 5]})
     page = explain.readable(table).to_html()
     assert all(f">{words}<" in page for words in ("a", "6.356×10⁻¹⁰", "–", "1,000", "5"))
+
+
+@pytest.mark.parametrize(
+    ("curves", "status"),
+    [
+        (("private", "private"), "private"),
+        (("private", "not private"), "partly private"),
+        (("private", "private if known beforehand"), "private if known beforehand"),
+        (("private if known beforehand", "not private"), "not private"),
+        (("not private", "not private"), "not private"),
+        ((), "private"),
+    ],
+)
+def test_a_chart_is_stamped_by_its_curves(curves: tuple[Privacy, ...], status: str) -> None:
+    """A reference among private curves does not make them less private, nor do they make it more."""
+    assert charts.status_of(curves) == status

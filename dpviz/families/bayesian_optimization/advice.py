@@ -29,10 +29,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Advice:
-    """level : ω, where the bias is about the noise. noise : σ√d, about the length of the noise of a step. swamped :
-    whether it is longer than half a clip. rows : the bias levels to choose from."""
+    """level : ω, the nearest to `balance` that is worth choosing. balance : where the planned bias is as long as the
+    noise; it may be above 1. noise : σ√d, about the length of the noise of a step. swamped : whether it is longer than
+    half a clip. rows : the bias levels to choose from."""
 
     level: float
+    balance: float
     noise: float
     swamped: bool
     rows: tuple[Row, ...]
@@ -42,15 +44,24 @@ class Advice:
         """The reason, in sentences."""
         if self.noise == 0:
             return f"Without noise every bias shows: take a small bias level, such as {short(self.level)}."
-        words = [
-            f"A step's noise is about {short(self.noise)} long. A bias level of {short(self.level)} keeps the bias "
-            "about as long; below it you pay for trainings whose gain drowns in the noise."
-        ]
-        if self.level == MOST:
-            words.append("The noise would allow more bias, but then the process is trusted with most of the gradient.")
+        words = [f"A step's noise is about {short(self.noise)} long.", self._beside_bias()]
         if self.swamped:
             words.append("The noise is long beside the clip: more users, fewer steps or a larger budget help more.")
         return " ".join(words)
+
+    def _beside_bias(self) -> str:
+        if self.balance < LEAST:
+            return (
+                f"The planned bias is as short at {short(self.balance)}, and longer at {short(self.level)}; but it is "
+                "a promise of the process, and on the page's first problem runs gained nothing below 0.02."
+            )
+        if self.balance > MOST:
+            much = f"up to {short(self.balance)}" if self.balance < 1 else "of any size"
+            return f"It would hide more bias, {much}, but then the process is trusted with most of the gradient."
+        return (
+            f"At a bias level of {short(self.level)} the planned bias is about as long; below it you pay for trainings "
+            "whose gain drowns in the noise."
+        )
 
 
 def advice(facts: TuningFacts, budget: Budget, method: Gibo, amplitude: float = AMPLITUDE) -> Advice:
@@ -58,11 +69,12 @@ def advice(facts: TuningFacts, budget: Budget, method: Gibo, amplitude: float = 
     sigma = float(method.plan(facts, budget).noise["gradient"][0])
     d, middle = facts.d, np.mean(facts.box, axis=0)
     prior = float(np.trace(method.surrogate.covariance.prior(middle)))
-    level = min(MOST, max(LEAST, (d * sigma / amplitude) ** 2 / prior))
+    balance = (d * sigma / amplitude) ** 2 / prior
+    level = min(MOST, max(LEAST, balance))
     rows = []
     for one in sorted({*SHOWN, method.bias_level, level}, reverse=True):
         batches = method.replaced(bias_level=one, batch_size=None).batches(facts)
         bias = theory.bias_bound(amplitude, theory.planned_uncertainty(one, d, prior))
         rows.append(Row(one, batches.closed_form(), bias, planning.expected_trainings(batches, method.iterations)))
     noise = sigma * math.sqrt(d)
-    return Advice(level, noise, noise > method.clip / 2, tuple(rows))
+    return Advice(level, balance, noise, noise > method.clip / 2, tuple(rows))

@@ -31,6 +31,9 @@ UNEXPLAINED = Metric("unexplained", "Unexplained share of the gradient's varianc
 UNCERTAINTY = Metric(
     "gradient_uncertainty", "Largest standard deviation of the gradient, per unit of a loss", released=True, scale="log"
 )
+BY_NAME = ("share", "noise_factor")  # what a label stands for
+# Hue and dash of DP-GIBO with a part of the budget, with far too little noise assumed, too little, and too much.
+OTHER_LOOKS = (2, 3), (2, 2), (2, 1), (3, 2)
 UNCLIPPED = DIVERGED  # a clip that nothing reaches; a sensitivity is a finite number, also where nothing is drawn
 
 
@@ -63,6 +66,19 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
         "that of clip and noise, and GIBO is as published.",
     )
 
+    share: float = number(
+        1.0,
+        0.01,
+        1.0,
+        label="Share of the budget",
+        unit="μ",
+        scale="log",
+        help="How much of the budget's μ all steps together spend: less is more privacy, and more noise.",
+    )
+
+    def released_settings(self) -> str:
+        return self.settings_without([name for name in BY_NAME if getattr(self, name, 1.0) == 1.0])
+
     @abstractmethod
     def _trainings(self, facts: TuningFacts) -> float:
         """About how many trainings a replicate needs."""
@@ -73,7 +89,8 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
         steps = np.ones(self.iterations)
-        events = calibration.calibrated_events("gaussian", budget, steps, facts.n, facts.n, facts.released)
+        whole = calibration.calibrate_gaussian(budget, steps, facts.n, facts.n, facts.released)
+        events = calibration.gaussian_events(self.share**2 * whole, facts.n, facts.n)
         scales = [noise_scale(event, facts.gradient_sensitivity(self.clip)) for event in events]
         return Plan.fixed(
             facts,
@@ -125,7 +142,7 @@ class Walk:
 
     def __init__(self, facts: TuningFacts, mechanisms: Mechanisms, rule: Literal["adagrad", "sgd"]) -> None:
         self.low, self.high = facts.box
-        self.x, self._rule = facts.starting_points(mechanisms.public), rule
+        self.x, self._rule = facts.starting_points(mechanisms.common), rule
         self.norm, self.lost = np.full(len(self.x), np.nan), np.zeros(len(self.x), dtype=bool)
         self._squares = np.zeros_like(self.x)
 
@@ -228,16 +245,27 @@ class Gibo(Descent):
         scale="log",
         help="Empty: as many as the bias level asks for.",
     )
+    noise_factor: float = number(
+        1.0,
+        0.001,
+        100.0,
+        label="Noise assumed",
+        unit="of the declared",
+        scale="log",
+        help="The process takes the noise of every evaluation for so many times its standard deviation: 1 is right.",
+    )
     surrogate: Surrogate = Surrogate()
     placing: Placing = Placing()
 
     @property
     def look(self) -> tuple[int, int]:
-        return self.hue, int(self.batch_size is not None)
+        others = (self.share < 1, self.noise_factor <= 0.03, self.noise_factor < 1, self.noise_factor > 1)
+        usual = self.hue, int(self.batch_size is not None)
+        return next((look for look, other in zip(OTHER_LOOKS, others, strict=True) if other), usual)
 
     def batches(self, facts: TuningFacts) -> Batches:
         """How batches are chosen on a problem with these facts."""
-        surrogate = self.surrogate.observing(facts.observation_sd)
+        surrogate = self.surrogate.observing(facts.observation_sd, self.noise_factor)
         return Batches(surrogate, self.placing, *facts.box, self.bias_level, self.batch_size)
 
     def _trainings(self, facts: TuningFacts) -> float:

@@ -57,12 +57,12 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         evaluations = problem.evaluations(mechanisms.replicates)
-        start = problem.facts.starting_points(mechanisms.public)
+        start = problem.facts.starting_points(mechanisms.common)
         latest = Snapshot(0, {"x": start}, taken(evaluations))
         yield latest
         low, high = problem.facts.box
         shape = (self.trainings, problem.facts.d)
-        points = np.array([generator.uniform(low, high, shape) for generator in mechanisms.public])
+        points = np.array([generator.uniform(low, high, shape) for generator in mechanisms.common])
         query = yield from self._counted(evaluations, points, latest)
         (event,) = plan.events
         if isinstance(event, Laplace):  # no privacy: the best of all
@@ -136,7 +136,7 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
         check_facts(problem, plan.facts)
         facts, count = problem.facts, mechanisms.replicates
         low, high = facts.box
-        x, lost = facts.starting_points(mechanisms.public), np.zeros(count, dtype=bool)
+        x, lost = facts.starting_points(mechanisms.common), np.zeros(count, dtype=bool)
         points, values = np.empty((count, self.trainings, facts.d)), np.zeros((count, self.trainings))
         evaluations = problem.evaluations(count)
         latest = Snapshot(0, {"x": x}, {**taken(evaluations), NOISY_LOSS.name: np.full(count, np.nan)})

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from dpviz.experiments.experiment import INTERNAL
+from dpviz.experiments.plan import Privacy
 from dpviz.experiments.results import quantiles
 from dpviz.experiments.trace import Lane, Trace
 from dpviz.families.bayesian_optimization.advice import AMPLITUDE
@@ -16,7 +18,7 @@ from dpviz.families.bayesian_optimization.outlook import LEVELS, Outlook, biases
 from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Limit, Line, Turn, line_figure, one_band
-from dpviz.plots.style import ArmStyle, marked
+from dpviz.plots.style import ArmStyle
 from dpviz.problems.tuning import TuningFacts
 
 SYMBOLS = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
@@ -28,7 +30,9 @@ PARTS = (
     (NOISY_NORM.name, "released, with noise", ArmStyle(style.GREY, "solid")),
     (UNCERTAINTY.name, "bias bound", ArmStyle(style.PALETTE["private"], "dash")),
     ("internal_gradient_error", "its true error", ArmStyle(style.PALETTE["second"], "longdash")),
+    ("internal_exact_gradient_norm", "exact gradient", ArmStyle(style.PALETTE["theory"], "dot")),
 )
+SECRET = frozenset(word for name, word, _ in PARTS if name.startswith(INTERNAL))
 NOISE = ArmStyle(style.PALETTE["spent"], "dashdot")
 TRUTH, EXPECTED = ArmStyle(style.GREY, "dash"), ArmStyle(style.PALETTE["private"], "solid")
 
@@ -62,7 +66,7 @@ def by_trainings(
         y_title=metric_name if metric is None else metric.label,
         log_y=metric is not None and metric.scale == "log",
         notes=[*notes, *(["thin: some runs have ended"] if thin else [])],
-        not_private=metric is not None and marked(trace.status_of(metric)),
+        not_private=metric is not None and style.marked(trace.statuses(metric)),
         height=height,
     )
 
@@ -95,6 +99,7 @@ def bias_and_noise(found: Outlook, *, height: int = style.HEIGHT) -> go.Figure:
     notes = [] if noise > 0 else ["without privacy there is no noise"]
     if noise > 0:
         lines.append(_noise(LEVELS, noise))
+        notes.append(f"alike at {short(found.advice.balance)}")
     if found.method.batch_size is None:
         notes.append(f"set: {short(found.method.bias_level)}")
     return line_figure(
@@ -147,13 +152,15 @@ def signal_and_noise(trace: Trace, label: str, noise: float, *, height: int = st
             lines.append(Line(steps[known], scale * np.median(values[known], axis=1), word, look, value=False))
     if noise > 0 and lines:
         lines.append(_noise(max((line.x for line in lines), key=len), noise))
+    privacy = trace.lanes[label].privacy
+    statuses: dict[str, Privacy] = {line.name: "not private" if line.name in SECRET else privacy for line in lines}
     return line_figure(
         lines,
         x_title="Step t",
         y_title="Length in a step's gradient",
         log_y=True,
         if_empty="No step has been taken so far.",
-        not_private=any(name.startswith("internal_") for name in trace.lanes[label].values),
+        not_private=style.marked(statuses),
         height=height,
     )
 

@@ -150,10 +150,11 @@ class Surrogate(Specification):
         """s; where nothing is said, next to nothing, for the sake of rounding."""
         return LEAST_NOISE if self.relative_noise is None else self.relative_noise
 
-    def observing(self, deviation: float) -> "Surrogate":
-        """Itself with the noise that it assumes of observations with a declared standard deviation."""
-        declared = min(100.0, max(LEAST_NOISE, deviation**2))
-        return self.replaced(relative_noise=declared if self.relative_noise is None else self.relative_noise)
+    def observing(self, deviation: float, factor: float = 1.0) -> "Surrogate":
+        """Itself with the noise that it assumes of observations with a declared standard deviation, times a factor."""
+        declared = deviation**2 if self.relative_noise is None else self.relative_noise
+        least = LEAST_NOISE if self.relative_noise is None else 0.0
+        return self.replaced(relative_noise=min(100.0, max(least, 1e-10, declared * factor**2)))
 
     @property
     def covariance(self) -> Kernel:

@@ -16,7 +16,7 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.tuning import TuningFacts
 
-LEVELS = np.geomspace(0.005, 0.95, 40)  # bias levels of the figures
+LEVELS = np.geomspace(0.001, 0.95, 40)  # bias levels of the figures
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         sizes = layout.drawn_sizes(mix[0])
         last = None
         if self.one_epoch:
-            last = layout.length * np.array([generator.integers(1, layout.epochs + 1) for generator in every])
+            last = layout.length * np.array([each.integers(1, layout.epochs + 1) for each in mechanisms.common])
         path = Path(problem.facts.starting_point(mechanisms.replicates), layout, self.fresh_start, mix, last)
         latest = path.snapshot(0)
         yield latest

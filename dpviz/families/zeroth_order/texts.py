@@ -160,7 +160,7 @@ def finding(published: float, other: float, label: str) -> str:
         return f"{who} ends higher than the published algorithm."
     if published <= ALIKE * other:
         return f"{who} ends about as low as the published algorithm."
-    return f"{who} ends {short(published / other, 2)} times lower than the published algorithm."
+    return f"{who} ends lower than the published algorithm."
 
 
 def clipped(share: float, mass: float, label: str) -> str:

@@ -103,7 +103,7 @@ def number(run: Run, trace: Trace) -> hero.Headline | None:
     if presets.GIBO in ends:
         searches = {label: ends[label] for label in (presets.RANDOM, presets.GLOBAL) if label in ends}
         words += [
-            texts.beaten(label, end < ends[presets.GIBO])
+            texts.beaten(label, end < ends[presets.GIBO], found.chance(label, presets.GIBO))
             for label, end in searches.items()
             if end < ALIKE * ends[presets.GIBO]
         ]

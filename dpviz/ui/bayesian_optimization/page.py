@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from dpviz.families import bayesian_optimization
-from dpviz.families.bayesian_optimization import presets, texts
+from dpviz.families.bayesian_optimization import algorithms, presets, texts
 from dpviz.families.bayesian_optimization.algorithms import BATCH_SIZE
 from dpviz.families.bayesian_optimization.outlook import outlook
 from dpviz.ui.bayesian_optimization import closer_look, live, plan, problem, results
@@ -23,15 +23,17 @@ PAGE = FamilyPage(
     prefix=plan.PREFIX,
     package=bayesian_optimization,
     texts=texts,
-    catalogue=Catalogue(presets.METHODS, presets.arms, presets.DEFAULT_METHODS, words=texts.WORDS),
+    catalogue=Catalogue(
+        presets.METHODS, presets.arms, presets.DEFAULT_METHODS, by_name=algorithms.BY_NAME, words=texts.WORDS
+    ),
     presets=presets.PRESETS,
     groups=(
-        Group("", ("bias_level", "iterations", "clip", "step_size", "rule", "clip_always")),
-        Group("What is assumed of a loss", ("surrogate",)),
+        Group("", ("bias_level", "iterations", "clip", "step_size", "rule", "clip_always", "share")),
+        Group("What is assumed of a loss", ("noise_factor", "surrogate")),
         Group("Which points", ("batch_size", "placing")),
         Group("Random and global search", ("trainings", "length_scale", "first", "candidates")),
     ),
-    references="GIBO: the same steps without noise, so without privacy.",
+    references="GIBO, and GD beside DP-GD: the same steps without noise, so without privacy.",
     data_heading="Model and data",
     currency="gaussian",
     at_first={"mu": 1.0, "replicates": presets.REPLICATES},

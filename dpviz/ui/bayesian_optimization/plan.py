@@ -4,6 +4,8 @@ from typing import Any
 
 import streamlit as st
 
+from dpviz.datasets import DatasetSpecification
+from dpviz.datasets.users import UserFacts
 from dpviz.families.bayesian_optimization import figures, texts
 from dpviz.families.bayesian_optimization.outlook import Outlook
 from dpviz.numbers import short
@@ -26,10 +28,12 @@ ALTS = (
 
 def protected(problem: TuningSpecification) -> str:
     """Who is protected."""
-    unit = problem.unit
+    unit, data = problem.unit, problem.dataset
+    several = isinstance(data, DatasetSpecification) and isinstance(data.facts(), UserFacts)
+    public = ", who they are and how many rows each has are public" if several else " is public"
     return (
         f"{unit[0].upper()}{unit[1:]}: that is how neighbouring data sets differ. All rows of a user count as one, by "
-        "their mean. The number of users n is public."
+        f"their mean. The number of users n{public}."
     )
 
 

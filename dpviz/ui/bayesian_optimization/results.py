@@ -62,14 +62,14 @@ def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
     noise = float(np.sqrt(plan.facts.d) * plan.noise["gradient"][0])
     figure = figures.signal_and_noise(trace, arm.label, noise)
     heading = "Is less bias worth a training?"
-    privacy = (
-        explain.diagnostic(experiment.replicates, experiment.problem.public)
-        if diagnostics
-        else explain.released(experiment, experiment.replicates)
-    )
+    privacy = explain.released(experiment, experiment.replicates)
+    if diagnostics:
+        said = explain.diagnostic(experiment.replicates, experiment.problem.public)
+        privacy = f"{privacy} Of the curves named in the frame: {said}"
     caption = f"{arm.label}, medians. {texts.SIGNAL} {privacy}"
     alt = "Length of the mean gradient, of its bias bound and of the noise in every step"
-    status: charts.Status = "not private" if diagnostics else trace.lanes[arm.label].privacy
+    private = trace.lanes[arm.label].privacy
+    status = charts.status_of([private, "not private"] if diagnostics else [private])
     charts.show(figure, panel.key("chart_signal"), heading, alt, caption, status)
     return [(heading, figure, caption)]
 

@@ -222,19 +222,19 @@ def _chart(
     missing = "; ".join(map(plain, _missing(sides, metric, every, curves)))
     left_out = f" Not drawn, as they lack such an axis or number: {missing}." if missing else ""
     figure = compared(curves, along, title, metric == SHARE or comparison.logarithmic(sides, metric))
-    status, public = worst(curve.status for curve in curves), all(side.experiment.problem.public for side in sides)
-    raw = {
-        "private": "Private, each run at its own budget.",
-        "private if known beforehand": f"**Private only if known beforehand**: {plain(_rests_on(sides))}.",
-        "not private": f"**Not private**: {_raw(public)}.",
-    }[status]
+    found = {curve.status for curve in curves}
+    rests_on = plain(_rests_on(sides))
+    said = f"**Private only if known beforehand**: {rests_on}." if rests_on else "Private, each run at its own budget."
+    if "not private" in found:
+        public = all(side.experiment.problem.public for side in sides)
+        said = f"{said} {explain.REFERENCES}" if len(found) > 1 else f"**Not private**: {_raw(public)}."
     charts.show(
         figure,
         panel.key("chart"),
         title,
         f"{title} along {along}, one line for each method of each run",
-        f"Medians over the repeats.{told}{left_out} {raw}",
-        status,
+        f"Medians over the repeats.{told}{left_out} {said}",
+        charts.status_of(found),
     )
 
 

@@ -183,7 +183,10 @@ def _privacy(run: Run, trace: Trace, film: Film, metric: Metric | None) -> str:
     experiment = run.experiment
     raw = ["the grey dots"] * any(walk.plainly is not None for walk in film.walks)
     raw += ["the shades"] * film.raw
-    if metric is not None and trace.only([walk.label for walk in film.walks]).status_of(metric) == "not private":
+    if (
+        metric is not None
+        and "not private" in trace.only([walk.label for walk in film.walks]).statuses(metric).values()
+    ):
         raw.append(f"the {film.metric}")
     released = explain.released(experiment, experiment.replicates)
     if not raw:

@@ -132,28 +132,59 @@ def lowest(_: Run, trace: Trace) -> Headline | None:
 
 
 def sentence(found: Outcome) -> str:
-    """How good the best end is: against the start, against the next method, and against no privacy."""
-    parts = []
-    if found.share < 1:
-        parts.append(f"**{short(100 * max(found.share, 0.0))} %** of where it started.")
-    elif found.share >= 1:
-        parts.append("**No lower than where it started**: at this budget the noise wins.")
+    """How good the best end is: against the start, against the next method, and against no privacy. Ratios only of
+    gaps, whose floor is 0; and what may be chance between the repeats is called that."""
+    parts = [_since(found)]
     if found.others:
-        parts.append(_beside(found.end, *found.others[0]))
+        parts.append(_beside(found, *found.others[0]))
     if found.floor is not None:
-        apart = found.floor < found.end - _TINY and found.end > _ALIKE * found.floor
-        parts.append(
-            f"Without privacy: {short(found.floor)}; the gap is the price."
-            if apart
-            else f"As low as without privacy, {short(found.floor)}."
-        )
-    return " ".join(parts)
+        parts.append(_above(found, found.floor))
+    return " ".join(filter(None, parts))
 
 
-def _beside(end: float, label: str, other: float) -> str:
+def _since(found: Outcome) -> str:
+    """How far the best end is below the start."""
+    if found.end >= found.start and (found.start > 0 or not found.metric.gap):
+        return "**No lower than where it started**: at this budget the noise wins."
+    if not found.metric.gap:
+        return f"Down from {short(found.start)}, where it started."
+    return f"**{short(100 * max(found.share, 0.0))} %** of where it started." if found.start > 0 else ""
+
+
+def _beside(found: Outcome, label: str, other: float) -> str:
     """How much closer the best end is than that of the next method."""
-    if other <= max(_ALIKE * end, end + _TINY):
-        return f"About as close as {label}."
-    if end <= 0 or other > _FAR * end:
-        return f"{label} ends far above, at {short(other)}."
-    return f"{short(other / end)} times closer than {label}."
+    if _alike(found, other):
+        return f"About as close as {label}." if found.metric.gap else f"{label} ends as low."
+    if not found.metric.gap:
+        said = f"{label} ends at {short(other)}"
+    elif found.end <= 0 or other > _FAR * found.end:
+        said = f"{label} ends far above, at {short(other)}"
+    else:
+        said = f"{short(other / found.end)} times closer than {label}"
+    return f"{said}{_doubt(found, label)}."
+
+
+def _above(found: Outcome, floor: float) -> str:
+    """What privacy costs."""
+    if _alike(found, floor):
+        return f"As low as without privacy, {short(floor)}."
+    if doubt := _doubt(found, found.reference):
+        return f"Without privacy: {short(floor)}{doubt}."
+    if found.end < floor:
+        return f"Lower than without privacy, {short(floor)}."
+    return f"Without privacy: {short(floor)}; the gap is the price."
+
+
+def _alike(found: Outcome, other: float) -> bool:
+    """Whether the best end and another one are told as the same: gaps nearly so, losses to the last digit shown."""
+    if not found.metric.gap:
+        return short(found.end) == short(other)
+    least, most = sorted((found.end, other))
+    return most <= max(_ALIKE * least, least + _TINY)
+
+
+def _doubt(found: Outcome, label: str) -> str:
+    """That the difference to an arm may be chance, if it may."""
+    repeats = min(len(found.runs[arm]) for arm in (found.best, label))
+    many = "one repeat" if repeats == 1 else f"{repeats} repeats"
+    return f"; with {many} the difference may be chance" if found.chance(found.best, label) else ""

@@ -167,7 +167,7 @@ def _curve(
         metric.label,
         f"{metric.label} against {along}, one line per method",
         caption,
-        trace.status_of(metric),
+        charts.status_of(trace.statuses(metric).values()),
         to_download=partial(draw, bands="all"),
     )
     return metric.label, figure, caption
@@ -192,12 +192,11 @@ def _over(
 
 def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
     """Of a chart: what may be published of it."""
-    if trace.status_of(metric) != "not private":
-        return explain.released(experiment, experiment.replicates)
-    if metric.released:
-        released = explain.released(experiment, experiment.replicates)
-        return f"{released} {explain.REFERENCES}"
-    return explain.diagnostic(experiment.replicates, experiment.problem.public)
+    found = set(trace.statuses(metric).values())
+    if found == {"not private"}:
+        return explain.diagnostic(experiment.replicates, experiment.problem.public)
+    released = explain.released(experiment, experiment.replicates)
+    return f"{released} {explain.REFERENCES}" if "not private" in found else released
 
 
 def table(run: Run, trace: Trace, delta: float) -> None:
@@ -231,12 +230,11 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     stopping = [f"{label}: {found.describe()} ({found.reasons()})" for label, found in ended.items() if found]
     if stopping:
         st.caption(f"**Methods that stop by themselves.** {'; '.join(stopping)}. Their guarantee is the ceiling.")
-    if read:
-        references = "" if all(lane.private for lane in trace.lanes.values()) else f" {explain.REFERENCES}"
-        st.caption(
-            f"Medians of {run.experiment.replicates} runs. **Not private**, because read off the raw data: "
-            f"{', '.join(read)}.{references}"
-        )
+    said = [f"Medians of {run.experiment.replicates} runs."]
+    said += [f"**Not private**, because read off the raw data: {', '.join(read)}."] * bool(read)
+    said += [explain.REFERENCES] * any(not lane.private for lane in trace.lanes.values())
+    if said[1:]:
+        st.caption(" ".join(said))
 
 
 def publishing_line(run: Run, trace: Trace, delta: float) -> None:

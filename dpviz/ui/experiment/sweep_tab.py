@@ -10,7 +10,6 @@ import streamlit as st
 
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.plan import worst
 from dpviz.experiments.settings import Setting, data_seed, named, settings
 from dpviz.experiments.sweep import MOST_VALUES, Axis, Sweep
 from dpviz.experiments.sweep_result import SweepResult
@@ -203,12 +202,13 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
 def _status(sweep: Sweep, result: SweepResult) -> tuple[charts.Status, str]:
     """What may be published of what is drawn, as a badge and in words."""
     problem, replicates = sweep.experiment.problem, sweep.experiment.replicates
-    status = worst(curve.status for curve in result.curves.values() if curve.ends)
-    if status == "not private":
-        return status, explain.diagnostic(replicates, problem.public)
+    found = {curve.status for curve in result.curves.values() if curve.ends}
+    if found == {"not private"}:
+        return charts.status_of(found), explain.diagnostic(replicates, problem.public)
     said = f"Each run is private at the budget of its point for {problem.unit}; publishing several adds up."
     rests_on = sentence(condition_of(problem.from_data))
-    return status, said + (f" **All of this holds {rests_on}.**" if rests_on else "")
+    said += f" **All of this holds {rests_on}.**" if rests_on else ""
+    return charts.status_of(found), f"{said} {explain.REFERENCES}" if "not private" in found else said
 
 
 def _guess(result: SweepResult) -> str:

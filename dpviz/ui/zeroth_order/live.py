@@ -113,5 +113,7 @@ def number(run: Run, trace: Trace) -> hero.Headline | None:
     ends = {found.best: found.end, **dict(found.others)}
     if presets.PUBLISHED not in ends or presets.FRESH not in ends:
         return told
+    if found.chance(presets.PUBLISHED, presets.FRESH):
+        return told
     said = texts.finding(ends[presets.PUBLISHED], ends[presets.FRESH], presets.FRESH)
     return told._replace(sentence=f"{told.sentence} {said}")

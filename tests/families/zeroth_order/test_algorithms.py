@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.zeroth_order import Naive, VarianceReduced, planning, theory
 from dpviz.families.zeroth_order.conversion import Conversion
 from dpviz.families.zeroth_order.path import Path
@@ -234,6 +235,18 @@ def test_who_stops_at_the_epoch_that_is_returned_leaves_the_other_rows_alone(met
     assert set(ended.round(6).tolist()) == {1.0, 2.0, 3.0}
     for one in (1, 2):
         assert 20 - 4 * np.sqrt(60 * 2 / 9) < (ended == one).sum() < 20 + 4 * np.sqrt(60 * 2 / 9)
+
+
+def test_compared_methods_return_the_same_epoch() -> None:
+    """Else one of them has had more steps by chance."""
+    method = METHODS[0].replaced(one_epoch=True)
+    arms = (
+        Arm(label="one", algorithm=method),
+        Arm(label="other", algorithm=method.replaced(sums="optimal"), budget=NoPrivacy()),
+    )
+    trace = Experiment(problem=SHORT, arms=arms, budget=MU, replicates=20).run()
+    one, other = (lane.stopped_at for lane in trace.lanes.values())
+    assert set(one.tolist()) == {8, 16, 24} and np.array_equal(one, other)
 
 
 def test_what_is_released_counts_rows_and_values() -> None:

@@ -182,6 +182,6 @@ def test_an_estimate_of_the_gradient_has_its_own_error_as_a_band(trace: Trace) -
 
 
 def test_a_simple_method_is_set_beside_the_published_one_in_words() -> None:
-    for other, said in ((0.01, "20 times lower"), (0.17, "1.2 times lower"), (0.196, "about as low"), (0.3, "higher")):
+    for other, said in ((0.01, "ends lower"), (0.17, "ends lower"), (0.196, "about as low"), (0.3, "higher")):
         assert said in texts.finding(0.2, other, presets.FRESH)
     assert "about as low" in texts.finding(0.0, 0.0, presets.FRESH)
