@@ -31,6 +31,7 @@ class Preset:
 
     name : what the menu shows; source : paper and figure, or who made it.
     look_for : one sentence on what to look for; reported : what the paper reports, and where this tool differs.
+    tab : of the plan, which it opens; empty: the one that is open stays.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Preset:
     reported: str
     experiment: Experiment
     expected: tuple[Expected, ...] = ()
+    tab: str = ""
 
     @property
     def slug(self) -> str:

@@ -15,12 +15,12 @@ from dpviz.problems.base import SECONDS_PER_DRAWN_ROW, SECONDS_PER_GATHERED, Cos
 from dpviz.problems.directions import bank_bytes
 from dpviz.problems.nonconvex import random_start, shorten
 from dpviz.problems.value_losses import Capped, Network, Phase, SquaredPhase, Valley, ValueLoss, Vote
-from dpviz.problems.value_problem import BLOCK, FEWER, HALF, POINTS, TEMPORARIES, ValueFacts, ValueProblem
+from dpviz.problems.value_problem import BLOCK, HALF, POINTS, TEMPORARIES, ValueFacts, ValueProblem
 from dpviz.specification import choice, number, switch
 
-# Measured as those in `base`, at d = 2 to 100 and 2 to 32 replicates: of a value at a point of its own, in batches and
-# in diagnostics, of its arguments' products, and of a value of all rows at one point.
-SECONDS_PER_VALUE, SECONDS_PER_DIAGNOSED, SECONDS_PER_PRODUCT, SECONDS_PER_ROW = 5e-9, 8e-9, 0.15e-9, 10e-9
+# Measured as those in `base`, at d = 2 to 100 and 2 to 32 replicates: of a value at a point of its own, of a row's
+# gradient in diagnostics, of a value's products, and of a value of all rows at one point.
+SECONDS_PER_VALUE, SECONDS_PER_DIAGNOSED, SECONDS_PER_PRODUCT, SECONDS_PER_ROW = 5e-9, 25e-9, 0.15e-9, 10e-9
 NO_BOUND = math.inf  # on the difference of two values of a row
 
 
@@ -123,13 +123,13 @@ class BlackBox(ProblemSpecification):
         are looked at together. Blocks of values and the diagnostics' directions are there once for all arms."""
         n, d, weight = facts.n, facts.d, (1 + self.loss().count) / 2
         row, each = SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d, weight * (SECONDS_PER_VALUE + SECONDS_PER_PRODUCT * d)
-        sample, fewer = min(2 * HALF, n), min(FEWER, n)
+        sample = min(2 * HALF, n)
         return Cost(
             evaluation=n * weight * row,
             batch_row=SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * d,
             value=each,
             diagnostic=n * weight * row,
-            dear=d * 2 * (sample * each + fewer * POINTS * weight * SECONDS_PER_DIAGNOSED),
+            dear=sample * (2 * d * each + POINTS * weight * SECONDS_PER_DIAGNOSED),
             preparation=n * d * SECONDS_PER_LOADED,
             table=24.0 * n * (d + 2) + 8.0 * TEMPORARIES * BLOCK + bank_bytes(d, d),
             replicate=8.0 * (16 * d + 2 * sample * d),

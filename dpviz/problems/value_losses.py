@@ -9,9 +9,10 @@ import numpy as np
 
 
 class ValueLoss(ABC):
-    """φ and A_z. count : k, the arguments of one row. `targets` (..., t) is y_z."""
+    """φ and A_z. count : k, the arguments of one row. continuous : whether φ is. `targets` (..., t) is y_z."""
 
     count: int = 1
+    continuous: bool = True
 
     @abstractmethod
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -101,6 +102,8 @@ class Network(ValueLoss):
 
 class Vote(ValueLoss):
     """1 where |⟨θ, x⟩ - b| > τ, a user's down-vote, else 0; y = (b, τ). A step function of x."""
+
+    continuous = False
 
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return (np.abs(arguments[..., 0] - targets[..., 0]) > targets[..., 1]).astype(float)

@@ -19,9 +19,9 @@ BLOCK = 400_000  # values of the loss that are computed at once; their arguments
 TEMPORARIES = 5  # of these, at once
 HALF = 2000  # rows of each half of the sample that diagnostics look at
 POINTS = 20  # around an iterate, of which the least convex combination of gradients is sought
-FEWER = 1000  # rows of that sample for these: the dearest of the diagnostics
-GROUPS = 20  # of these rows: how much their means differ tells the error
-ROUNDING = 1e-9  # relative, of a clip that is not active
+FEWER = 1000  # rows of that sample that choose the combination; the others say how long it is
+GROUPS = 20  # of these others: how much their means differ tells the error
+ROUNDING = 1e-9  # relative, of a clip that is not active, and of a point that is x itself
 _SEED = 2_718_281_829  # of what diagnostics draw
 
 
@@ -256,7 +256,7 @@ class ValueProblem(Problem):
         one, two = vectors[:half].mean(axis=0), vectors[half:].mean(axis=0)
         product, mean = (one * two).sum(axis=1), (one + two) / 2
         along = np.einsum("brd,rd->br", vectors, mean) / np.maximum(np.linalg.norm(mean, axis=1), 1e-12)
-        bound, error = self._stationarity(x, order[:FEWER], generator)
+        bound, error = self._stationarity(x, order, generator)
         return {
             "smoothed_gradient_norm": np.sign(product) * np.sqrt(np.abs(product)),
             "smoothed_gradient_error": along.std(axis=0) / np.sqrt(len(along)),
@@ -289,33 +289,40 @@ class ValueProblem(Problem):
     def _stationarity(
         self, x: np.ndarray, order: np.ndarray, generator: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(R,) the least norm of a convex combination of gradients of the sample's mean within r of x: at least the
-        distance of 0 from their hull, so a bound from above. Gradients are central differences over r/10, around points
-        that are so much closer.
+        """(R,) norm of a convex combination of gradients within r of x: at least the distance of 0 from their hull, so
+        a bound from above. Some rows say which combination is short, others how long it is: judged by the same rows it
+        would look shorter than it is. The points are random, so that no row has a kink there: what is combined are
+        gradients of the mean of rows, and so is in the hull.
 
-        (R,) standard error of this combination's length in its own direction, from the means of groups of rows."""
-        (count, d), r, step = x.shape, self.facts.radius, self.facts.radius / 10
+        (R,) standard error of this norm, from the means of groups of rows. Both NaN for functions that jump, of which
+        Goldstein's gradients are not defined."""
+        count, d = x.shape
+        if not self.loss.continuous:
+            return np.full(count, np.nan), np.full(count, np.nan)
         normals = generator.standard_normal((POINTS, d))
-        lengths = (r - step) * generator.random(POINTS) ** (1 / d) / np.linalg.norm(normals, axis=1)
-        lengths[0] = 0.0
+        lengths = self.facts.radius * generator.random(POINTS) ** (1 / d) / np.linalg.norm(normals, axis=1)
+        lengths[0] *= ROUNDING  # x itself, but for kinks
         points = (x[:, None] + lengths[:, None] * normals).reshape(-1, d)
-        groups = np.array_split(order, min(GROUPS, len(order)))
-        gradients, eye = np.zeros((len(groups), len(points), d)), np.eye(d)
-        for total, group in zip(gradients, groups, strict=True):
-            for rows in self._blocks(len(group), len(points) * d * self.loss.count):
-                z, y = self._rows[None, group[rows]], self._targets[None, group[rows]]
-                here = self._arguments(z, points)
-                shifts = step * self.loss.arguments(z, eye[None]).transpose(1, 3, 0, 2)
-                total += (self._values(here + shifts, y) - self._values(here - shifts, y)).sum(axis=0).T
-        gradients /= 2 * step
-        mean = (gradients.sum(axis=0) / len(order)).reshape(count, POINTS, d)
-        weights = shortest(mean)
-        found = mixed(mean, weights)
+        chosen = min(FEWER, max(1, len(order) // 2))
+        judging = order[chosen:] if len(order) > chosen else order
+        weights = shortest(self._slopes(points, order[:chosen]).reshape(count, POINTS, d))
+        groups = np.array_split(judging, min(GROUPS, len(judging)))
+        gradients = np.array([self._slopes(points, group) for group in groups]).reshape(-1, count, POINTS, d)
+        share = np.array([len(group) / len(judging) for group in groups])
+        found = mixed(np.tensordot(share, gradients, 1), weights)
         bound = np.linalg.norm(found, axis=1)
-        each = np.einsum("rq,grqd->grd", weights, gradients.reshape(-1, count, POINTS, d))
+        each = np.einsum("rq,grqd->grd", weights, gradients)
         along = np.einsum("grd,rd->gr", each, found) / np.maximum(bound, 1e-12)
-        along /= np.array([[len(group)] for group in groups])
-        return bound, along.std(axis=0, ddof=1) / np.sqrt(len(groups))
+        return bound, along.std(axis=0, ddof=min(1, len(groups) - 1)) / np.sqrt(len(groups))
+
+    def _slopes(self, points: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """(P, d) gradients of the mean of some rows at points (P, d)."""
+        total = np.zeros(points.shape)
+        for rows in self._blocks(len(chosen), len(points) * self.loss.count):
+            z, y = self._rows[None, chosen[rows]], self._targets[None, chosen[rows]]
+            weights = self.loss.slopes(self.loss.arguments(z, points[:, :, None])[..., 0], y)
+            total += self.loss.pulled(np.broadcast_to(z, (len(points), *z.shape[1:])), weights)
+        return total / len(chosen)
 
 
 def bounded(x: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """The page of zeroth-order optimisation: the plan before a run, the advice, presets, problems, files of its own."""
 
+import re
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -47,7 +48,8 @@ def test_the_plan_and_the_advice_are_there_before_anything_runs(load: Load) -> N
     assert app.selectbox(key="zeroth_preset").value == presets.PRESETS[0].name
     assert presets.PRESETS[0].look_for in text(app) and "zeroth_job" not in app.session_state
     assert lines(app, "Noise on each coordinate") == set(presets.DEFAULT_METHODS)
-    assert "Smallest bound at your size: “Naive, orthonormal”" in text(app) and "too short" in text(app)
+    assert "Advised at your size: “Improved, batches follow the moves”" in text(app)
+    assert "bound and runs disagree" in text(app) and "The smallest bound, 0." in text(app)
     assert "a tree has no less noise than sums of independent noise" in said(app)
     assert metrics(app)["Noise of a step"] == "0.368"  # of the published method: 0.359, mean, not root mean square
 
@@ -64,11 +66,16 @@ def test_the_first_preset_runs_by_itself() -> None:
 
 def test_the_advice_is_taken_with_a_button(load: Load) -> None:
     app = load(PAGE)
+    (told,) = re.findall(r"“(.*)”, T = (\d+), K = (\d+)", text(app))
     app.button(key="zeroth_advised").click().run()
     assert not app.exception and not app.error
-    assert set(lines(app, "Noise on each coordinate")) == {presets.PUBLISHED, presets.FRESH}
+    assert set(lines(app, "Noise on each coordinate")) == {presets.PUBLISHED, presets.IMPROVED}
     length, steps = (app.number_input(key=f"zeroth_{name}").value for name in ("epoch_length", "iterations"))
-    assert length in (15, 16, 24, 31, 32) and steps % length == 0
+    assert (
+        told == ("Improved, batches follow the moves", f"{length:.0f}", f"{steps // length:.0f}")
+        and steps % length == 0
+    )
+    assert app.toggle(key="zeroth_follow_moves").value
     again = load(PAGE, **parse_qs(link(app).partition("?")[2]))
     assert link(again) == link(app) and lines(again, "Noise") == lines(app, "Noise")
 
@@ -82,7 +89,7 @@ def test_the_advice_goes_with_the_clips_and_steps_that_it_is_about(load: Load) -
     app.button(key="zeroth_advised").click().run()
     assert not app.exception and not app.error and "No bound is known" not in text(app)
     length, steps = (app.number_input(key=f"zeroth_{name}").value for name in ("epoch_length", "iterations"))
-    assert steps % length == 0 and 20_000 - length < steps <= 20_000
+    assert steps % length == 0 and steps <= 20_000
 
 
 def test_every_method_plans_in_every_currency_or_says_why_not(load: Load) -> None:
@@ -120,7 +127,7 @@ def test_a_run_says_who_ends_lowest_how_stationary_and_what_was_clipped(load: Lo
     assert "the published algorithm" in text(app) and "**Clipped**: no difference of values" in text(app)
     alts = " ".join(charts(app))
     assert "Is the smoothed gradient small?" in alts and "Goldstein stationarity" in alts
-    assert "Is it a stationary place?" in alts and "sampling error of that mixture" in text(app)
+    assert "Is it a stationary place?" in alts and "sampling error of that length" in text(app)
     for axis in ("rows_used", "evaluations"):
         choose(app, "axis", axis)
     assert "against function evaluations" in " ".join(charts(app))
@@ -143,6 +150,36 @@ def test_closer_looks_at_sums_rows_and_readings(load: Load) -> None:
     row.set_value(3000).run()
     assert not app.exception
     assert "row 3,000 is in step 16 of epoch 2" in str(chart(app, "The nodes of the tree")["layout"])
+
+
+@pytest.mark.parametrize("preset", [preset for preset in presets.PRESETS if preset.tab], ids=lambda one: one.tab)
+def test_a_preset_of_a_theorem_opens_its_tab(load: Load, preset: Preset) -> None:
+    """Picked from the menu, and by its link."""
+    alt = {"Running sums": "The nodes of the tree", "Rows needed": "The region of budgets"}[preset.tab]
+    app = load(PAGE)
+    assert alt not in " ".join(charts(app))
+    app.selectbox(key="zeroth_preset").set_value(preset.name).run()
+    linked = load(PAGE, preset=preset.slug, zeroth_references="true")
+    for shown in (app, linked):
+        assert not shown.exception and shown.session_state["zeroth_tabs"] == preset.tab
+        assert shown.selectbox(key="zeroth_preset").value == preset.name and alt in " ".join(charts(shown))
+
+
+def test_noise_bound_and_runs_are_three_figures(load: Load) -> None:
+    app = load(PAGE)
+    app.session_state["zeroth_tabs"] = "Running sums"
+    app.run()
+    ratio, term, ends = (
+        chart(app, alt)
+        for alt in ("Noise of running sums over", "Private term of the bound", "Objective at the end of runs")
+    )
+    titles = [figure["layout"]["yaxis"]["title"]["text"] for figure in (ratio, term, ends)]
+    assert [title.split()[0] for title in titles] == ["Noise,", "Bound's", "Objective"]
+    assert "T = 5,377" in text(app) and "no statement about noise" in text(app)
+    choose(app, "data", "linear")
+    assert texts.MEASURED_ELSEWHERE in text(app)
+    choose(app, "data", "votes")
+    assert texts.UNMEASURED in text(app) and not app.exception
 
 
 def test_pure_epsilon_leaves_the_looks_at_gaussian_noise_empty(load: Load) -> None:
@@ -177,8 +214,9 @@ def test_clipped_votes_are_told_with_a_warning(load: Load) -> None:
     app = run(load(PAGE, zeroth_data="Up-votes and down-votes", zeroth_votes_rows="3000", **FEW))
     assert "Clipping changes the function" in said(app) and "Values may move faster than L" in said(app)
     assert "No bound is known" in text(app) and "is no promise here" in text(app)
-    assert "Advised at your size" in text(app) and "Smallest bound" not in text(app)
-    assert "These would hold if" in text(app)
+    assert "Advised at your size" in text(app) and "The smallest bound" not in text(app)
+    assert "Bounds do not hold here" in text(app) and texts.NO_STATIONARITY in text(app)
+    assert "Goldstein" not in " ".join(charts(app)), "the second chart is of something that is defined"
 
 
 # ---------------------------------------------------------------------------------------------------- files of your own

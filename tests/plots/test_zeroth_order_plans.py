@@ -7,10 +7,12 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dpviz.families.zeroth_order import Naive, VarianceReduced, complexity, noise_figures
+from dpviz.families.zeroth_order import Naive, VarianceReduced, complexity, measured, noise_figures, theory
 from dpviz.families.zeroth_order import complexity_figures as figures
+from dpviz.families.zeroth_order.advice import WAYS
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.families.zeroth_order.theory import Setting
+from dpviz.numbers import short
 from dpviz.plots.words import in_words
 from dpviz.privacy.budgets import GaussianDP, NoPrivacy
 from dpviz.privacy.matrix_factorisation import binary_tree, tree_nodes
@@ -43,7 +45,8 @@ def test_noise_of_the_own_sums_is_that_of_the_plan_and_stands_out(chosen: str) -
         assert found[name] == pytest.approx(other, rel=1e-6)
     naive = Naive(directions="orthonormal", directions_per_row=None).plan(FACTS, MU)
     assert found[noise_figures.NAIVE[0]] == pytest.approx(naive.noise["gradient"][:16], rel=1e-6)
-    assert "1.12 times the tree's noise" in figure.layout.annotations[0].text  # √5 in place of √4
+    ratio = found[noise_figures.SUMS["published"][0]] / found[noise_figures.SUMS["tree"][0]]
+    assert ratio == pytest.approx(np.sqrt(5 / 4), rel=1e-6), "of 16 steps five levels are counted, and four are entered"
 
 
 def test_without_privacy_the_figure_says_that_there_is_no_noise() -> None:
@@ -125,6 +128,7 @@ def test_rows_needed_are_those_of_the_planner_and_far_from_the_bare_rate() -> No
     expected = [2.6e6, 4.6e5, 1.1e6, 3.0e5]
     assert [needed[way.name] for way in complexity.WAYS] == pytest.approx(expected, rel=0.035)
     assert needed["published rate alone"] == pytest.approx(3609, rel=1e-3)
+    assert needed["naive rate alone"] == pytest.approx((10 + 10**1.5) / (0.2 * 0.3**3), rel=1e-9)
     assert set(curves(figure)) == set(needed) and "M = 2,600,000 at ε = 0.3" in in_words(figure)
     for line in (trace for trace in figure.data if trace.name in needed):
         assert (np.diff(line.x) > 0).all() and (np.diff(line.y) < 0).all() and line.x.max() <= 1
@@ -141,10 +145,38 @@ def test_privacy_is_free_above_the_lines() -> None:
     assert "Marked" not in in_words(figures.free_privacy(10, 1.0, 0.3, math.inf))
 
 
-def test_where_running_sums_begin_to_pay() -> None:
-    """From T = 8192 on as published, from 1024 on with square roots, from 128 on if batches follow the moves."""
+def test_from_which_epochs_on_the_bound_favours_running_sums() -> None:
+    """In powers of two from T = 8192 on as published, 1024 with square roots, 128 if batches follow the moves."""
     figure = figures.crossover(64)
     below = {trace.name: trace.x[trace.y < 1].min() for trace in figure.data if trace.name}
     assert below == {name: T for (_, name, _, _), T in zip(figures.CURVES, (8192, 1024, 128), strict=True)}
     assert "T = 64: 4.59" in in_words(figure) and "T = 64: 2.23" in in_words(figure)
     assert "yours, T = 64: 2.1" in in_words(figures.crossover(64, "optimal"))
+    found = [figures.favoured_from(kind, follows) for kind, _, follows, _ in figures.CURVES]
+    assert (
+        found == [5377, 541, 87]
+        and "5,377" in figures.crossover_words()
+        and "87 if batches" in figures.crossover_words()
+    )
+
+
+def test_the_figure_of_noise_is_about_noise() -> None:
+    """Of T = 16 with the square root: 4 √ν/T in a step; less than in the bound's terms everywhere."""
+    figure, term = (curves(one) for one in (figures.noise_ratio(16, "optimal"), figures.crossover(16)))
+    at = list(figures.LENGTHS).index(16)
+    assert figure["Square root, a step"][at] == pytest.approx(4 * math.sqrt(3.229) / 16, rel=1e-3)
+    for _, name, _, _ in figures.CURVES:
+        assert (figure[name] < term[name][: len(figure[name])]).all()
+        assert (figure[f"{name}, a step"] < figure[name])[1:].all(), "of two steps they are the same"
+    step, epoch = theory.noise_ratios("optimal", 16)
+    words = in_words(figures.noise_ratio(16, "optimal"))
+    assert f"yours, a step, T = 16: {short(step)}" in words and f"an epoch's mean, T = 16: {short(epoch)}" in words
+
+
+def test_measured_ends_are_drawn_for_every_option_below_the_start() -> None:
+    medians = {way.name: np.full((4, len(measured.EPOCHS)), 0.1 + i) for i, way in enumerate(WAYS)}
+    medians[WAYS[0].name][2, 1] = 0.05
+    figure = figures.measured_ends(measured.Expectation(medians, (8, 16, 32, 64), 3.0, True))
+    found = curves(figure)
+    assert set(found) == {way.name for way in WAYS} and found[WAYS[0].name][2] == pytest.approx(0.05)
+    assert any("the start" in (trace.text or ()) for trace in figure.data)

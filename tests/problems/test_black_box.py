@@ -1,5 +1,6 @@
 """Problems of which only values are asked: what is declared of them, and what diagnostics find."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,53 @@ def test_stationarity_looks_no_farther_than_the_radius(offset: float) -> None:
     rows, targets = np.ones((1000, 1)), np.full((1000, 1), -offset)
     problem = ValueProblem(model.facts(), model.cost(model.facts()), model.loss(), rows, targets)
     assert problem.evaluate({"x": np.zeros((1, 1))})["stationarity_bound"][0] == pytest.approx(1.0, abs=1e-9)
+
+
+def hull_on_a_line(share: float, rows: int = 5000) -> ValueProblem:
+    """|⟨a, x⟩| of most rows, and of some |⟨b, x⟩ + 1.5|, b at right angles to a: gradients near 0 are λ (1 - s) a + s b
+    with λ in [-1, 1], on a line whose distance from 0 is s."""
+    a, b = np.array([0.95, np.sqrt(1 - 0.95**2)]), np.array([np.sqrt(1 - 0.95**2), -0.95])
+    steep = np.random.default_rng(0).permutation(rows) < share * rows
+    table, targets = np.where(steep[:, None], b, a), np.where(steep[:, None], -1.5, 0.0)
+    model = PhaseRetrieval(rows=rows, dimension=2)
+    return ValueProblem(model.facts(), model.cost(model.facts()), CappedRegression(cap=2.0).loss(), table, targets)
+
+
+def test_what_is_called_at_most_is_no_less_than_the_truth() -> None:
+    """Averages along segments of their own for each coordinate leave the line, and come nearer to 0 than any gradients
+    do: down to 0.01 where 0.1 is true. Of gradients at points, the sampling error of the share of steep rows is left:
+    √(0.1 · 0.9/3000) = 0.0055, and the error that is told is as large, ±1/3 from 20 groups."""
+    x = np.random.default_rng(1).uniform(-0.03, 0.03, (40, 2))
+    found = hull_on_a_line(0.1).evaluate({"x": x})
+    assert (np.abs(found["stationarity_bound"] - 0.1) < 3 * 0.0055).all()
+    assert found["stationarity_error"] == pytest.approx(0.0055, rel=0.5)
+
+
+def test_rows_that_choose_a_mixture_do_not_say_how_short_it_is() -> None:
+    """Near a minimum where 1,000 rows' gradients have 0 in their hull those of the table are not 0, and it is told."""
+    problem = PhaseRetrieval(rows=20_000).build()
+    x = np.full((1, 6), 6**-0.5) + 0.05 * np.random.default_rng(2).standard_normal((8, 6))
+    found = problem.evaluate({"x": x})
+    assert (found["stationarity_bound"] > 0).all() and (found["stationarity_error"] > 0).all()
+
+
+def test_of_a_step_function_goldstein_stationarity_is_not_defined() -> None:
+    found = Votes(rows=2000).build().evaluate({"x": np.zeros((2, 5))})
+    assert np.isnan(found["stationarity_bound"]).all() and np.isnan(found["stationarity_error"]).all()
+    assert np.isfinite(found["smoothed_gradient_norm"]).all()
+    assert np.isfinite(
+        Votes(rows=2000, answer="rating").build().evaluate({"x": np.zeros((2, 5))})["stationarity_bound"]
+    ).all()
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_a_handful_of_rows_is_a_sample_too(rows: int) -> None:
+    table = np.eye(3)[:rows]
+    model = PhaseRetrieval(rows=1000, dimension=3)
+    facts = replace(model.facts(), n=rows)
+    problem = ValueProblem(facts, model.cost(facts), CappedRegression(cap=2.0).loss(), table, np.full((rows, 1), 0.5))
+    found = problem.evaluate({"x": np.zeros((2, 3))})
+    assert all(np.isfinite(values).all() for values in found.values())
 
 
 def test_the_error_of_stationarity_is_that_of_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:

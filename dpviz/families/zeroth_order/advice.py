@@ -1,102 +1,225 @@
-"""Before a run: which oracle, directions and running sums have the smallest bound at this size, and why."""
+"""Before a run: which oracle, directions and running sums are advised at this size, and why.
+
+What is minimised is the objective that runs on generated data came to (`measured`); where nothing of the kind was
+measured, the bound. The two often disagree, and then the advice says so.
+"""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
+from typing import Any
 
-from dpviz.families.zeroth_order import planning, theory
-from dpviz.families.zeroth_order.theory import Best, Setting, Sums
+from dpviz.families.zeroth_order import measured, planning, theory
+from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
+from dpviz.families.zeroth_order.conversion import Conversion
+from dpviz.families.zeroth_order.measured import Expectation
+from dpviz.families.zeroth_order.theory import Best, Bound, Setting, Sums
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.directions import Kind
 from dpviz.problems.value_problem import ValueFacts
 
-REDUCED: tuple[tuple[Kind, Sums, bool], ...] = (  # directions, sums, and whether batches follow the moves
-    ("iid", "tree", False),
-    ("iid", "square_root", False),
-    ("orthonormal", "normalised", False),
-    ("orthonormal", "normalised", True),
+NO_BOUND = "No bound holds: values jump, or move faster than L."
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to estimate gradients. sums : None for the naive oracle. follows : whether batches follow the moves.
+    full : m = d directions per row, else one."""
+
+    name: str
+    kind: Kind
+    sums: Sums | None
+    follows: bool = False
+    full: bool = True
+
+    def method(self, **epochs: Any) -> Conversion:
+        """The method, with these settings and the defaults of the others."""
+        if self.sums is not None:
+            return VarianceReduced(directions=self.kind, sums=self.sums, follow_moves=self.follows, **epochs)
+        return Naive(directions=self.kind, directions_per_row=None if self.full else 1, **epochs)
+
+
+WAYS: tuple[Way, ...] = (
+    Way("Published", "iid", "tree"),
+    Way("Published, square-root sums", "iid", "square_root"),
+    Way("Improved", "orthonormal", "optimal"),
+    Way("Improved, batches follow the moves", "orthonormal", "optimal", follows=True),
+    Way("Naive", "iid", None, full=False),
+    Way("Naive, orthonormal", "orthonormal", None),
 )
 
 
 @dataclass(frozen=True)
 class Option:
-    """A way to estimate gradients, with its best epochs. sums : None for the naive oracle. count : m. follows : whether
-    batches follow the moves."""
+    """A way, with the epochs that have its smallest bound, and those whose runs ended lowest.
 
-    kind: Kind
-    count: int
-    sums: Sums | None
+    least : the lowest median of runs; None where nothing was measured. there : that of runs with the epochs of `best`.
+    """
+
+    way: Way
+    facts: ValueFacts
+    mu: float
     best: Best
-    follows: bool = False
+    least: measured.Least | None = None
+    there: float | None = None
+
+    @property
+    def epochs(self) -> tuple[int, int]:
+        """T and K that are advised: those whose runs ended lowest, else those of the smallest bound."""
+        return (self.best.length, self.best.epochs) if self.least is None else self.least[1:]
+
+    @property
+    def method(self) -> Conversion:
+        """The method with these epochs."""
+        length, epochs = self.epochs
+        return self.way.method(epoch_length=length, iterations=length * epochs)
+
+    @cached_property
+    def bound(self) -> float:
+        """Of these epochs."""
+        found = bound(self.method, self.facts, self.mu)
+        return math.inf if found is None else found.total
+
+    @property
+    def noise(self) -> tuple[float, float]:
+        """Per coordinate, of a step and of the mean of an epoch, as planned with these epochs."""
+        step, epoch = self.method.epoch_noise(self.facts, self.method.layout(self.facts))
+        return step / self.mu, epoch / self.mu
 
 
 @dataclass(frozen=True)
 class Advice:
-    """options : the smallest bound first. lipschitz : L, from which on a bound says nothing."""
+    """options : the smallest bound first. expected : what runs came to, if anything of the kind was measured.
+    lipschitz : L, from which on a bound says nothing. exact : whether bounds hold."""
 
     options: tuple[Option, ...]
     lipschitz: float
     exact: bool
+    expected: Expectation | None = None
+
+    @property
+    def smallest(self) -> Option:
+        """The one with the smallest bound; the naive oracle where values have no Lipschitz constant."""
+        return next((one for one in self.options if self.exact or one.way.sums is None), self.options[0])
 
     @property
     def choice(self) -> Option:
-        """The one with the smallest bound; the naive oracle where values have no Lipschitz constant."""
-        return next((one for one in self.options if self.exact or one.sums is None), self.options[0])
+        """The one whose runs ended lowest; where nothing was measured, the one with the smallest bound."""
+        known = [one for one in self.options if one.least is not None]
+        return min(known, key=lambda one: one.least or (math.inf,), default=self.smallest)
+
+    @property
+    def disagree(self) -> bool:
+        """Whether runs with the smallest bound end higher than those of the choice, by more than their error."""
+        chosen, there = self.choice.least, self.smallest.there
+        return chosen is not None and there is not None and there > measured.EQUAL * chosen[0]
 
     @property
     def why(self) -> str:
-        """The reason, in sentences."""
-        chosen, sums = self.choice, min((one for one in self.options if one.sums), key=lambda one: one.best.bound)
-        if math.isinf(chosen.best.bound):
+        """The reason, in sentences: what runs came to, what the bound says, what the noise is."""
+        if math.isinf(self.smallest.best.bound):
             return "There are too few rows for an epoch of two steps."
-        kind = "orthonormal" if chosen.kind == "orthonormal" else "independent"
-        words = ["One direction per row." if chosen.count == 1 else f"{chosen.count} {kind} directions per row."]
-        if chosen.sums is None and not self.exact:
-            words.append("Values jump here, so changes of the gradient would be clipped away: estimate it afresh.")
-        elif chosen.sums is None:
-            words.append(self._against_sums(chosen.best.length, sums))
-        else:
-            words.append(f"Epochs of {chosen.best.length} steps are long enough for running sums to pay.")
-            if chosen.follows:
-                words.append("Let batches follow the moves: that halves the noise of a change.")
-        if chosen.best.bound >= self.lipschitz:
-            words.append("No bound is below L at this size: they promise nothing, though runs may do well.")
-        return " ".join(words)
+        words = [self._runs(), self._bound() if self.exact else NO_BOUND]
+        return " ".join(filter(None, [*words, self._noise()]))
 
-    def _against_sums(self, length: int, sums: Option) -> str:
-        """Why fresh estimates do better, in epochs of this length, than the best running sums."""
-        ratio = theory.crossover(sums.sums or "tree", length, sums.follows)
-        noise = f"{short(ratio)} times that of fresh estimates"
-        if ratio >= 1:
-            return (
-                f"Epochs of {length} steps are too short for running sums: at equal rows their noise would be {noise}."
-            )
+    def _runs(self) -> str:
+        if self.expected is None or self.choice.least is None:
+            told = "No function of the kind was measured"
+            return f"{told}: this is what the bound says, and runs may end otherwise." if self.exact else f"{told}."
+        where = "like this one" if self.expected.inside else "of the kind, but of another size or with other settings,"
         return (
-            f"In epochs of {length} steps the noise of running sums would be {noise}, but their errors add up, while "
-            "those of fresh estimates average out."
+            f"Runs on generated data {where} ended lowest with it: at about {short(self.choice.least[0], 2)} (median), "
+            f"from {short(self.expected.start, 2)} at the start."
         )
 
+    def _bound(self) -> str:
+        least, best = self.smallest, self.smallest.best
+        nothing = " That is L or more, so no bound promises anything here." if best.bound >= self.lipschitz else ""
+        if self.choice.least is None:
+            return nothing.strip()
+        told = f"The smallest bound, {short(best.bound, 2)}, has “{least.way.name}” with T = {best.length:,}, K = "
+        if least.there is None:
+            return f"{told}{best.epochs:,}, of which no runs were measured.{nothing}"
+        told += f"{best.epochs:,}; its runs ended at about {short(least.there, 2)}"
+        return f"{told}: **bound and runs disagree**.{nothing}" if self.disagree else f"{told}.{nothing}"
 
-def advice(facts: ValueFacts, budget: Budget, radius: float | None = None, most: int | None = None) -> Advice:
-    """The options for these facts and this budget. radius : r, if not that of the facts. most : steps, if not any
-    number of them. UserError under pure ε."""
-    setting = Setting(
-        facts.n,
-        facts.d,
-        facts.lipschitz,
-        radius or facts.radius,
-        facts.gap,
-        planning.total_mu(budget, facts),
-        "iid",
-        facts.d,
-    )
-    found: list[Option] = []
-    for kind, sums, follows in REDUCED:
-        best = theory.best_reduced(replace(setting, kind=kind, follows=follows), sums, most=most)
-        found.append(Option(kind, facts.d, sums, best, follows))
-    kinds: tuple[tuple[Literal["iid", "orthonormal"], int], ...] = (("iid", 1), ("orthonormal", facts.d))
-    for kind, count in kinds:
-        best = theory.best_naive(replace(setting, kind=kind, count=count), most=most)
-        found.append(Option(kind, count, None, best))
-    return Advice(tuple(sorted(found, key=lambda one: one.best.bound)), facts.lipschitz, facts.exact)
+    def _noise(self) -> str:
+        """The noise of the choice, if it is one of running sums, beside that of fresh estimates and what the bound
+        makes of both."""
+        chosen = self.choice
+        if not isinstance(chosen.method, VarianceReduced) or math.isinf(self.choice.mu):
+            return ""
+        naive = chosen.method.afresh()
+        step, epoch = (
+            own / other
+            for own, other in zip(
+                chosen.method.epoch_noise(self.facts, chosen.method.layout(self.facts)),
+                naive.epoch_noise(self.facts, naive.layout(self.facts)),
+                strict=True,
+            )
+        )
+        term = 2 * step * math.sqrt(chosen.epochs[0])
+        return (
+            f"The noise of the advised sums is {short(step, 2)} times that of fresh estimates on the same rows in a "
+            f"step, and {short(epoch, 2)} times in the mean of an epoch. The bound makes {short(term, 2)} of that: it "
+            "counts errors of running sums twice in every step, and lets those of fresh estimates average out."
+        )
+
+    @property
+    def facts(self) -> ValueFacts:
+        """What all options are for."""
+        return self.options[0].facts
+
+
+def advice(facts: ValueFacts, budget: Budget, most: int | None = None, expected: Expectation | None = None) -> Advice:
+    """The options for these facts and this budget. most : steps, if not any number of them. expected : what runs came
+    to. UserError under pure ε."""
+    mu = planning.total_mu(budget, facts)
+    found = []
+    for way in WAYS:
+        count = facts.d if way.full else 1
+        setting = replace(setting_of(facts, mu), kind=way.kind, count=count, follows=way.follows)
+        best = theory.best_naive(setting, most=most)
+        if way.sums is not None:
+            best = theory.best_reduced(setting, way.sums, most=most)
+        least = there = None
+        if expected is not None and math.isfinite(best.bound):
+            least = expected.least(way.name, _most_steps(facts, way, most))
+            there = expected.at(way.name, best.length, best.epochs)
+        found.append(Option(way, facts, mu, best, least, there))
+    return Advice(tuple(sorted(found, key=lambda one: one.best.bound)), facts.lipschitz, facts.exact, expected)
+
+
+def _most_steps(facts: ValueFacts, way: Way, most: int | None) -> Callable[[int], float]:
+    """For how many steps, in epochs of a length, rows suffice."""
+    share = None if way.sums is None else 0.5
+
+    def of(length: int) -> float:
+        return min(planning.most_steps(facts.n, length, share, way.follows), math.inf if most is None else most)
+
+    return of
+
+
+def setting_of(facts: ValueFacts, mu: float) -> Setting:
+    """What bounds depend on, for as many orthonormal directions per row as there are parameters."""
+    known = facts.n, facts.d, facts.lipschitz, facts.radius, facts.gap
+    return Setting(*known, mu, "orthonormal", facts.d, value_range=facts.value_range)
+
+
+def bound(method: Conversion, facts: ValueFacts, mu: float) -> Bound | None:
+    """The bound on the stationarity of what a method returns (THEORY.md, 5). None where none is known: values have no
+    Lipschitz constant, are clipped at their range or below what it allows, or the learner keeps its last move."""
+    if not facts.exact or method.clipping == "range" or not method.fresh_start:
+        return None
+    if isinstance(method, VarianceReduced) and (method.concentration or math.inf) < math.sqrt(facts.d):
+        return None
+    layout = method.layout(facts)
+    setting = replace(setting_of(facts, mu), kind=method.directions, count=layout.directions, follows=layout.follows)
+    where = layout.length, layout.epochs
+    if not isinstance(method, VarianceReduced):
+        return theory.naive_bound(setting, *where, layout.batch, layout.move)
+    largest = float(method.changes(facts, layout).max())
+    variance = (method.epoch_noise(facts, layout)[0] / largest) ** 2  # each leaf pays for itself, as in the plan
+    return theory.reduced_bound(setting, *where, layout.first, layout.batch, layout.move, variance)

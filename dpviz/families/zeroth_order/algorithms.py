@@ -2,7 +2,7 @@
 running sum, and `Naive` starts afresh at every point (Zhang, Tran, Cutkosky 2024)."""
 
 import math
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -49,6 +49,10 @@ class Naive(Conversion):
     def evaluations(self, layout: Layout) -> np.ndarray:
         return np.full(layout.steps, 2.0 * layout.directions)
 
+    def epoch_noise(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
+        step = float(self.changes(facts, layout)[0])
+        return step, step / math.sqrt(layout.length)
+
     def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
         event = Parallel((Gaussian(mu),) * layout.steps)
         return {"events": (event,), "noise": {"gradient": self.changes(facts, layout) / mu}}
@@ -80,7 +84,8 @@ class VarianceReduced(Conversion):
     sums: theory.Sums = choice(
         "tree",
         {
-            "tree": "Binary tree, as published",
+            "published": "Binary tree, published noise",
+            "tree": "Binary tree",
             "honaker": "Honaker's tree",
             "square_root": "Square root",
             "normalised": "Normalised square root",
@@ -88,7 +93,8 @@ class VarianceReduced(Conversion):
             "independent": "Independent noise",
         },
         label="Running sums",
-        help="How the noise of the steps of an epoch is correlated.",
+        help="How the noise of the steps of an epoch is correlated. The published noise counts ⌈log₂ T⌉ + 1 levels of "
+        "the tree for every row; most enter fewer.",
     )
     first_share: float = number(
         0.5, 0.05, 0.95, label="Rows for the first step", symbol="φ", help="Of an epoch's rows; the rest is shared."
@@ -124,6 +130,11 @@ class VarianceReduced(Conversion):
         return self.hue, int(self.directions == "orthonormal") + 2 * int(self.sums not in ("tree", "independent"))
 
     @property
+    def accounting(self) -> Literal["tight", "paper"]:
+        """Whose noise is drawn: the paper's may cost less than the budget, and is booked as what it costs."""
+        return "paper" if self.sums == "published" else "tight"
+
+    @property
     def _first_share(self) -> float | None:
         return self.first_share
 
@@ -150,6 +161,15 @@ class VarianceReduced(Conversion):
     def evaluations(self, layout: Layout) -> np.ndarray:
         return layout.each(2.0, 4.0 if self.symmetric else 2.0) * layout.directions
 
+    def epoch_noise(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
+        sums = self.epoch_sums(facts, layout)
+        scale = theory.charged(self.sums, sums, self.changes(facts, layout)[: layout.length])
+        return scale * math.sqrt(float((sums.row_norms**2).mean())), scale * theory.epoch_norm(sums)
+
+    def afresh(self) -> Naive:
+        """The naive oracle with the same epochs, directions and clips."""
+        return Naive(**{name: getattr(self, name) for name in Naive.model_fields})
+
     def factorisation(self, facts: ValueFacts, layout: Layout) -> Factorisation:
         """All epochs' running sums, as one."""
         return restarted(self.epoch_sums(facts, layout), layout.epochs)
@@ -164,15 +184,17 @@ class VarianceReduced(Conversion):
         if not facts.exact:
             notes.append(
                 "Values may move faster than L times the distance here. Clipping bounds what a row can change, but "
-                "changes of the gradient are then underestimated: the naive oracle suffers less."
+                "changes of the gradient are then underestimated. That adds up over an epoch; with the naive oracle it "
+                "does not."
             )
         if not private:  # then there is no noise to compare
             return tuple(notes)
         changes = self.changes(facts, layout)[: layout.length]
-        if self.sums in ("tree", "honaker"):
+        if self.sums in ("published", "tree", "honaker"):
             own, plain = (
-                theory.factorisation(sums, layout.length).rms_error(changes).mean()
+                theory.charged(sums, added, changes) * float(added.row_norms.mean())
                 for sums in (self.sums, "independent")
+                for added in [theory.factorisation(sums, layout.length)]
             )
             if own >= plain:
                 notes.append("With so few steps per epoch a tree has no less noise than sums of independent noise.")
@@ -185,9 +207,10 @@ class VarianceReduced(Conversion):
         return tuple(notes)
 
     def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
-        sums = self.factorisation(facts, layout)
-        scale = float(sums.sensitivity(self.changes(facts, layout))) / mu
-        return {"events": (Gaussian(mu),), "noise": {"prefix": scale * sums.row_norms}}
+        sums, changes = self.epoch_sums(facts, layout), self.changes(facts, layout)[: layout.length]
+        moved = float(sums.sensitivity(changes))
+        own = mu * moved / theory.charged(self.sums, sums, changes)
+        return {"events": (Gaussian(own),), "noise": {"prefix": np.tile(moved / own * sums.row_norms, layout.epochs)}}
 
     def _oracle(
         self, problem: ValueProblem, plan: Plan, layout: Layout, sizes: np.ndarray, mechanisms: Mechanisms

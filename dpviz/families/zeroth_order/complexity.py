@@ -1,4 +1,4 @@
-"""How many rows a stationary point takes, by inverting the planner; and from which epoch length on running sums pay.
+"""How many rows a stationary point takes, by inverting the planner; and ν_T for epochs of any length.
 
 The rates of papers leave out constants and logarithms, which count for a factor of several hundred here.
 """
@@ -42,29 +42,40 @@ WAYS: tuple[Way, ...] = (
 
 
 def mean_variances(sums: Growing, lengths: Sequence[int]) -> np.ndarray:
-    """ν_T as in `theory.mean_variance`, (k,), for epochs of any length: in closed form, or by one sum for all."""
+    """ν_T as in `theory.mean_variance`, (k,), for epochs of any length."""
+    first, _, rows = leaf_norms(sums, lengths)
+    return np.asarray(first**2 * rows)
+
+
+def leaf_norms(sums: Growing, lengths: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As in `theory.leaf_norms`, each (k,), for epochs of any length: in closed form, or by one sum for all."""
     T = np.array(lengths, dtype=np.int64)
+    one = np.ones(T.shape)
     if sums == "independent":
-        return (T + 1) / 2
+        return one, one, (T + 1) / 2
     if sums == "square_root":
-        return np.array(_square_root(tuple(lengths)))
-    levels = np.ceil(np.log2(T)) + 1 if sums == "published" else np.floor(np.log2(T)) + 1
+        first, later, rows = np.array(_square_root(tuple(lengths))).T
+        return np.sqrt(first), np.sqrt(later), rows
+    published = sums == "published"
+    levels = np.ceil(np.log2(T)) + 1 if published else np.floor(np.log2(T)) + 1
     bits = np.zeros(T.shape)
     for bit in range(int(T.max()).bit_length()):  # how often it is set in 1, …, T
         period = 2 << bit
         bits += (T + 1) // period * (period // 2) + np.maximum((T + 1) % period - period // 2, 0)
-    return np.asarray(levels * bits / T)
+    return np.sqrt(levels), np.sqrt(levels - (not published)), bits / T
 
 
 @lru_cache(maxsize=8)
-def _square_root(lengths: tuple[int, ...]) -> tuple[float, ...]:
-    """S_T · mean of S_1, …, S_T, S_t = Σ_{k<t} c_k². As (k + 1)² c²_{k+1} - k² c²_k = (k + 1/4) c²_k, the sum of the
-    S_t is (T + 1/4) S_T - T² c²_T."""
+def _square_root(lengths: tuple[int, ...]) -> tuple[tuple[float, float, float], ...]:
+    """S_T, S_(T-1) and the mean of S_1, …, S_T, S_t = Σ_{k<t} c_k². As (k + 1)² c²_{k+1} - k² c²_k = (k + 1/4) c²_k,
+    the sum of the S_t is (T + 1/4) S_T - T² c²_T."""
     k = np.arange(1, max(lengths) + 1)
     squares = np.cumprod(np.append(1.0, (2 * k - 1) / (2 * k))) ** 2
     T = np.array(lengths)
-    total = np.cumsum(squares)[T - 1]
-    return tuple((total * ((1 + 1 / (4 * T)) * total - T * squares[T])).tolist())
+    sums = np.cumsum(squares)
+    total = sums[T - 1]
+    parts = total, sums[T - 2], (1 + 1 / (4 * T)) * total - T * squares[T]
+    return tuple(zip(*(part.tolist() for part in parts), strict=True))
 
 
 @lru_cache(maxsize=64)
@@ -80,7 +91,8 @@ def bounds(setting: Setting, way: Way) -> tuple[np.ndarray, np.ndarray]:
     K = np.rint(most[:, None, None] ** np.linspace(0, 1, _EPOCHS))
     per = np.floor(rows[:, None, None] / K)
     if way.sums:
-        bound = theory.reduced_grid(s, per, K, T, mean_variances(way.sums, LENGTHS)[None, :, None])[0]
+        first, later, variance = (part[None, :, None] for part in leaf_norms(way.sums, LENGTHS))
+        bound = theory.reduced_grid(s, per, K, T, (first, later, variance))[0]
     else:
         bound = theory.naive_grid(s, per, K, T)[0]
     found = np.minimum.accumulate(bound.min(axis=(1, 2)))

@@ -1,12 +1,16 @@
-"""Figures of what a stationary point takes: rows, when privacy is free, and when running sums pay. No data is read."""
+"""Figures of what a stationary point takes: rows, when privacy is free, and running sums beside fresh
+estimates: their noise, what the bound makes of it, and what runs came to. No data is read."""
 
 import math
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.families.zeroth_order import complexity, theory
+from dpviz.families.zeroth_order import advice, complexity, texts, theory
 from dpviz.families.zeroth_order.complexity import WAYS
+from dpviz.families.zeroth_order.measured import Expectation
 from dpviz.families.zeroth_order.theory import Setting
 from dpviz.numbers import short
 from dpviz.plots import style
@@ -19,7 +23,24 @@ STYLES = (  # of `complexity.WAYS`
     ArmStyle(style.PALETTE["spent"], "solid"),
     ArmStyle(style.PALETTE["spent"], "dash"),
 )
-RATE = ArmStyle(style.GREY, "dot")
+RATES = (  # published, without constants and logarithms
+    ("published rate alone", theory.published_rows, ArmStyle(style.GREY, "dot")),
+    ("naive rate alone", theory.naive_rows, ArmStyle(style.GREY, "dash")),
+)
+OPTIONS = dict(  # of `advice.WAYS`
+    zip(
+        (way.name for way in advice.WAYS),
+        (
+            STYLES[0],
+            ArmStyle(style.PALETTE["private"], "dashdot"),
+            STYLES[1],
+            ArmStyle(style.PALETTE["theory"], "solid"),
+            STYLES[2],
+            STYLES[3],
+        ),
+        strict=True,
+    )
+)
 CURVES: tuple[tuple[complexity.Growing, str, bool, ArmStyle], ...] = (
     ("published", "Tree, as published", False, STYLES[0]),
     ("square_root", "Square root", False, STYLES[1]),
@@ -28,11 +49,13 @@ CURVES: tuple[tuple[complexity.Growing, str, bool, ArmStyle], ...] = (
 FREE = (STYLES[0], STYLES[3])
 _FINER = 10  # how much smaller than yours the smallest stationarity is
 LENGTHS: tuple[int, ...] = tuple(2**j for j in range(1, 16))
+LONGEST = 1024  # epochs that may be set
 
 
 def rows_needed(setting: Setting, accuracy: float, *, height: int = style.HEIGHT) -> tuple[go.Figure, dict[str, float]]:
     """M, the rows for (2r, ε)-stationarity at the setting's μ, against ε: by the planner for each of
-    `complexity.WAYS`, and the published rate without constants and logarithms. And M for `accuracy`, by name: inf
+    `complexity.WAYS`, and the published rates, of the paper's oracle and of the naive one, without constants and
+    logarithms. And M for `accuracy`, by name: inf
     where 10¹¹ rows are too few.
 
     setting : its n is drawn; its directions do not matter. accuracy : ε, marked. From ε = L on a bound says nothing:
@@ -51,10 +74,10 @@ def rows_needed(setting: Setting, accuracy: float, *, height: int = style.HEIGHT
             marks.append(Mark(accuracy, needed[way.name], text, look.color))
     grid = np.geomspace(finest, setting.lipschitz, 40)
     s = setting
-    rate = [theory.published_rows(s.d, s.lipschitz, s.gap, 2 * s.radius, one, s.mu) for one in grid.tolist()]
-    name = "published rate alone"
-    lines.append(Line(grid, np.array(rate), name, RATE))
-    needed[name] = theory.published_rows(s.d, s.lipschitz, s.gap, 2 * s.radius, accuracy, s.mu)
+    for name, rate, look in RATES:
+        known = s.d, s.lipschitz, s.gap, 2 * s.radius
+        lines.append(Line(grid, np.array([rate(*known, one, s.mu) for one in grid.tolist()]), name, look))
+        needed[name] = rate(*known, accuracy, s.mu)
     figure = line_figure(
         lines,
         x_title="Stationarity ε",
@@ -64,7 +87,7 @@ def rows_needed(setting: Setting, accuracy: float, *, height: int = style.HEIGHT
         limits=[Limit(setting.n, f"your n = {setting.n:,}")],
         marks=marks,
         turns=[Turn(accuracy, f"ε = {short(accuracy)}")],
-        notes=["the rate has no constants and no logarithms"],
+        notes=["rates have no constants and no logarithms"],
         labels=False,
         height=height,
     )
@@ -107,8 +130,8 @@ def _verdict(mu: float, thresholds: list[float]) -> str:
 def crossover(
     length: int, sums: theory.Sums | None = None, follows: bool = False, *, height: int = style.HEIGHT
 ) -> go.Figure:
-    """Noise of running sums over that of fresh estimates on the same rows, in the same directions, against the steps T
-    of an epoch; below 1 running sums pay.
+    """Private term of the bound with running sums over that with fresh estimates, on the same rows, in the same
+    directions, against the steps T of an epoch; below 1 the bound favours running sums. No ratio of noise.
 
     length : your T, at most 1,024; marked for your own sums, or for each curve if there are none. follows : whether
     your batches follow the moves.
@@ -116,7 +139,7 @@ def crossover(
     grid = sorted({*LENGTHS, length})
     lines, marks = [], []
     for kind, name, following, look in CURVES:
-        ratios = (4 if following else 8) * np.sqrt(complexity.mean_variances(kind, grid) / np.array(grid))
+        ratios = _terms(kind, following, grid)
         lines.append(Line(np.array(grid), ratios, name, look, value=False))
         if sums is None:
             at = float(ratios[grid.index(length)])
@@ -127,11 +150,81 @@ def crossover(
     return line_figure(
         lines,
         x_title="Steps per epoch T",
+        y_title="Bound's private term, sums over naive",
+        log_y=True,
+        log_x=True,
+        limits=[Limit(1.0, "the bound favours running sums below")],
+        marks=marks,
+        turns=[Turn(length, f"T = {length:,}")],
+        height=height,
+    )
+
+
+def _terms(kind: complexity.Growing, follows: bool, lengths: Sequence[int]) -> np.ndarray:
+    """`theory.crossover` of epochs of many lengths."""
+    return (4 if follows else 8) * np.sqrt(complexity.mean_variances(kind, lengths) / np.array(lengths))
+
+
+@cache
+def favoured_from(kind: complexity.Growing, follows: bool) -> int:
+    """The shortest epochs from which on the bound always favours these running sums."""
+    lengths = range(2, LENGTHS[-1])
+    return lengths[int(np.flatnonzero(_terms(kind, follows, lengths) >= 1)[-1]) + 1]
+
+
+def crossover_words() -> str:
+    """What the figure of the bound says, with the epochs from which on it favours running sums."""
+    published, root, following = (f"{favoured_from(kind, follows):,}" for kind, _, follows, _ in CURVES)
+    return texts.CROSSOVER.format(published=published, root=root, following=following)
+
+
+def noise_ratio(
+    length: int, sums: theory.Sums | None = None, follows: bool = False, *, height: int = style.HEIGHT
+) -> go.Figure:
+    """Standard deviation of the noise of running sums over that of fresh estimates, on the same rows, in the same
+    directions, against the steps T of an epoch: of the mean of an epoch, and thin of a step. Exact.
+
+    length, sums, follows : as in `crossover`; your own are marked.
+    """
+    grid = [T for T in sorted({*LENGTHS, length}) if T <= LONGEST]
+    lines, marks = [], []
+    for kind, name, following, look in CURVES:
+        ratios = np.array([theory.noise_ratios(kind, T, following) for T in grid])
+        lines.append(Line(np.array(grid), ratios[:, 1], name, look, value=False))
+        lines.append(Line(np.array(grid), ratios[:, 0], f"{name}, a step", look, width=1.0, group=name, legend=False))
+    own = () if sums is None else theory.noise_ratios(sums, length, follows)
+    for which, at in zip(("a step", "an epoch's mean"), own, strict=False):
+        marks.append(Mark(length, at, f"yours, {which}, T = {length}: {short(at)}", style.PALETTE["second"]))
+    return line_figure(
+        lines,
+        x_title="Steps per epoch T",
         y_title="Noise, running sums over naive",
         log_y=True,
         log_x=True,
-        limits=[Limit(1.0, "running sums pay below")],
+        limits=[Limit(1.0, "less noise with running sums below")],
         marks=marks,
         turns=[Turn(length, f"T = {length:,}")],
+        notes=["thick: mean of an epoch; thin: a step"],
+        labels=False,
+        height=height,
+    )
+
+
+def measured_ends(expected: Expectation, *, height: int = style.HEIGHT) -> go.Figure:
+    """Medians of the objective at the end of runs, against the steps T of an epoch: of every option with the number of
+    epochs that suits it."""
+    lengths = np.array(expected.lengths)
+    lines = [
+        Line(lengths, medians.min(axis=1), name, OPTIONS[name], value=False)
+        for name, medians in expected.medians.items()
+    ]
+    return line_figure(
+        lines,
+        x_title="Steps per epoch T",
+        y_title="Objective at the end of runs, median",
+        log_y=True,
+        log_x=True,
+        limits=[Limit(expected.start, "the start")],
+        labels=False,
         height=height,
     )

@@ -125,6 +125,11 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         """(K T,) values of one row in every step."""
 
     @abstractmethod
+    def epoch_noise(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
+        """Standard deviation of the noise at μ = 1, per coordinate: root mean square over the steps of an epoch, and of
+        the mean of these steps. Exact."""
+
+    @abstractmethod
     def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
         """The plan's event and its noise."""
 

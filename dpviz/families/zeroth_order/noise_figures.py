@@ -8,9 +8,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.families.zeroth_order import planning, theory
-from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
+from dpviz.families.zeroth_order.algorithms import VarianceReduced
 from dpviz.families.zeroth_order.planning import Layout
-from dpviz.numbers import short
 from dpviz.plots import style
 from dpviz.plots.lines import Line, Turn, line_figure, turned
 from dpviz.plots.style import ArmStyle
@@ -20,6 +19,7 @@ from dpviz.problems.value_problem import ValueFacts
 
 SUMS: dict[theory.Sums, tuple[str, ArmStyle]] = {
     "independent": ("Independent noise", ArmStyle(style.GREY, "dash")),
+    "published": ("Binary tree, published noise", ArmStyle(style.PALETTE["spent"], "dot")),
     "tree": ("Binary tree", ArmStyle(style.PALETTE["spent"], "solid")),
     "honaker": ("Honaker's tree", ArmStyle(style.PALETTE["spent"], "dash")),
     "square_root": ("Square root", ArmStyle(style.PALETTE["private"], "dash")),
@@ -45,31 +45,22 @@ def running_sums(
     changes = method.changes(facts, layout)[: layout.length]
     lines = []
     for sums, (name, look) in SUMS.items():
-        deviations = method.epoch_sums(facts, layout, sums).rms_error(changes) / mu
+        added = method.epoch_sums(facts, layout, sums)
+        deviations = theory.charged(sums, added, changes) * added.row_norms / mu
         own = sums == method.sums
         lines.append(Line(steps, deviations, name, look, width=_OWN if own else 1.5))
-    fresh = _fresh(method, facts) / mu
+    fresh = method.afresh().epoch_noise(facts, method.afresh().layout(facts))[0] / mu
     lines.append(Line(steps, np.full(layout.length, fresh), NAIVE[0], NAIVE[1], width=1.5))
-    levels = math.ceil(math.log2(layout.length)) + 1
-    tree = theory.factorisation("tree", layout.length)
-    ratio = float(changes.max()) * math.sqrt(levels) / float(tree.sensitivity(changes))
     return line_figure(
         lines if mu < math.inf else [],
         x_title="Step t of an epoch",
         y_title="Noise in the estimate, std",
         log_y=True,
         log_x=layout.length >= _LONG,
-        notes=[f"wide: yours; the paper's count of levels gives {short(ratio)} times the tree's noise"],
+        notes=["wide: yours"],
         if_empty="Without privacy there is no noise.",
         height=height,
     )
-
-
-def _fresh(method: VarianceReduced, facts: ValueFacts) -> float:
-    """Sensitivity of the naive oracle's estimates with the same directions and clips."""
-    shared = {name: getattr(method, name) for name in Naive.model_fields}
-    naive = Naive(**shared).replaced(directions_per_row=method.directions_per_row)
-    return float(naive.changes(facts, naive.layout(facts))[0])
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,18 @@
 """What theory says of the methods of an experiment before they run: their bounds, and which one is advised."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.families.zeroth_order import advice, planning, theory
+from dpviz.families.zeroth_order import advice, measured, planning, theory
 from dpviz.families.zeroth_order.advice import Advice
 from dpviz.families.zeroth_order.algorithms import VarianceReduced
 from dpviz.families.zeroth_order.conversion import MOST_STEPS, Conversion
-from dpviz.families.zeroth_order.theory import Bound, Setting
+from dpviz.families.zeroth_order.theory import Bound
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.black_box import WANTED, BentValley, PhaseRetrieval, Votes
 from dpviz.problems.value_problem import ValueFacts
@@ -45,8 +44,9 @@ def outlook(experiment: Experiment, plans: Mapping[str, Plan]) -> Outlook:
     facts = next(iter(plans.values())).facts
     assert isinstance(facts, ValueFacts)
     try:
-        advised = advice.advice(facts, experiment.budget, most=MOST_STEPS)
         mu = planning.total_mu(experiment.budget, facts)
+        expected = measured.expectation(experiment.problem, mu)
+        advised = advice.advice(facts, experiment.budget, MOST_STEPS, expected)
     except UserError:
         advised, mu = None, None
     methods = {
@@ -54,7 +54,11 @@ def outlook(experiment: Experiment, plans: Mapping[str, Plan]) -> Outlook:
         for arm in experiment.arms
         if not arm.reference and arm.label in plans and isinstance(arm.algorithm, Conversion)
     }
-    bounds = {label: found for label, method in methods.items() if (found := bound(method, plans[label])) is not None}
+    bounds = {
+        label: found
+        for label, method in methods.items()
+        if (found := advice.bound(method, facts, planning.total_mu(plans[label].budget, facts))) is not None
+    }
     private = [arm.label for arm in experiment.arms if not arm.reference and arm.label in plans]
     return Outlook(
         facts,
@@ -68,31 +72,6 @@ def outlook(experiment: Experiment, plans: Mapping[str, Plan]) -> Outlook:
     )
 
 
-def bound(method: Conversion, plan: Plan) -> Bound | None:
-    """The bound on the stationarity of what a method returns (THEORY.md, 5). None where none is known: values have no
-    Lipschitz constant, are clipped at their range or below what it allows, or the learner keeps its last move."""
-    facts = plan.facts
-    assert isinstance(facts, ValueFacts)
-    if not facts.exact or method.clipping == "range" or not method.fresh_start:
-        return None
-    if isinstance(method, VarianceReduced) and (method.concentration or math.inf) < math.sqrt(facts.d):
-        return None
-    layout = method.layout(facts)
-    mu = planning.total_mu(plan.budget, facts)
-    setting = replace(setting_of(facts, mu), kind=method.directions, count=layout.directions, follows=layout.follows)
-    where = layout.length, layout.epochs
-    if not isinstance(method, VarianceReduced):
-        return theory.naive_bound(setting, *where, layout.batch, layout.move)
-    changes = method.changes(facts, layout)  # and their own noise: leaves that cost less than the most count as they do
-    variance = float(((method.factorisation(facts, layout).rms_error(changes) / changes.max()) ** 2).mean())
-    return theory.reduced_bound(setting, *where, layout.first, layout.batch, layout.move, variance)
-
-
-def setting_of(facts: ValueFacts, mu: float) -> Setting:
-    """What bounds depend on, for as many orthonormal directions per row as there are parameters."""
-    return Setting(facts.n, facts.d, facts.lipschitz, facts.radius, facts.gap, mu, "orthonormal", facts.d)
-
-
 def watched(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:
     """(T,) μ of what the first t steps release, at most: what who stops watching then has seen (THEORY.md, 4).
 
@@ -101,9 +80,9 @@ def watched(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:
     layout = method.layout(facts)
     if not isinstance(method, VarianceReduced):
         return np.full(layout.length, mu)
-    changes = method.changes(facts, layout)[: layout.length]
-    seen = np.sqrt(np.cumsum((method.epoch_sums(facts, layout).encoder() * changes) ** 2, axis=0).max(axis=1))
-    return np.asarray(mu * seen / seen[-1])
+    changes, sums = method.changes(facts, layout)[: layout.length], method.epoch_sums(facts, layout)
+    seen = np.sqrt(np.cumsum((sums.encoder() * changes) ** 2, axis=0).max(axis=1))
+    return np.asarray(mu * seen / theory.charged(method.sums, sums, changes))
 
 
 def reduced_of(experiment: Experiment) -> VarianceReduced:

@@ -5,9 +5,9 @@ per row, μ the budget, B₁ and B₂ rows of the first and of every later step 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import gammaln
@@ -23,7 +23,7 @@ from dpviz.privacy.matrix_factorisation import (
 from dpviz.privacy.optimal_sums import optimal_mean
 from dpviz.problems.directions import Kind, spread
 
-Sums = Literal["tree", "square_root", "normalised", "optimal", "honaker", "independent"]
+Sums = Literal["published", "tree", "square_root", "normalised", "optimal", "honaker", "independent"]
 OPTIMAL_LIVE = 512  # steps, 20 ms; above, the normalised square root is within 3 % of the optimum and takes no time
 _PER_OCTAVE = 32  # sensitivities of the first leaf for which optimal sums are computed
 # Of c = 1 - s + s', s and s' uniform: ‖w_t - w_{t-1}‖ is at most D c. Largest c and E c²; where batches have B₂ c rows,
@@ -68,7 +68,7 @@ def slope_sensitivity(kind: Kind, count: int, d: int, clip: float, radius: float
     return d / radius * clip * spread(kind, count)
 
 
-def change_sensitivity(kind: Kind, count: int, d: int, clip: float, radius: float) -> float:
+def change_sensitivity(kind: Kind, count: int, d: int, clip: Any, radius: float) -> Any:
     """The same of an estimated change of the gradient."""
     return 2 * d / radius * clip * spread(kind, count)
 
@@ -98,6 +98,7 @@ def factorisation(sums: Sums, length: int, first: float = 1.0) -> Factorisation:
         known = 0 < first < math.inf
         return optimal_mean(length, 2 ** (math.ceil(_PER_OCTAVE * math.log2(first)) / _PER_OCTAVE) if known else 1.0)
     makers = {
+        "published": binary_tree,
         "tree": binary_tree,
         "square_root": square_root,
         "normalised": normalised_square_root,
@@ -108,16 +109,43 @@ def factorisation(sums: Sums, length: int, first: float = 1.0) -> Factorisation:
     return makers[sums](length)
 
 
-@lru_cache(maxsize=1024)
-def mean_variance(sums: Sums | Literal["published"], length: int) -> float:
-    """ν_T: variance of the noise on a prefix, mean over the T steps, per coordinate, for sensitivity 1 and μ = 1.
-
-    "published" : the binary tree with ⌈log₂ T⌉ + 1 levels, as the paper counts them.
-    """
+def charged(sums: Sums, found: Factorisation, changes: np.ndarray | float = 1.0) -> float:
+    """μ σ: what the noise of running sums is for. The most that replacing a row moves; as published √(⌈log₂ T⌉ + 1)
+    times the largest change of a leaf, which no row moves them by unless T is a power of two."""
     if sums == "published":
-        levels = math.ceil(math.log2(length)) + 1
-        return levels * float(np.bitwise_count(np.arange(1, length + 1)).mean())
-    return float((factorisation(sums, length).rms_error() ** 2).mean())
+        return math.sqrt(math.ceil(math.log2(found.length)) + 1) * float(np.max(changes))
+    return float(found.sensitivity(changes))
+
+
+@lru_cache(maxsize=1024)
+def mean_variance(sums: Sums, length: int) -> float:
+    """ν_T: variance of the noise on a prefix, mean over the T steps, per coordinate, for sensitivity 1 and μ = 1."""
+    first, later, rows = leaf_norms(sums, length)
+    return max(first, later) ** 2 * rows
+
+
+@lru_cache(maxsize=1024)
+def leaf_norms(sums: Sums, length: int) -> tuple[float, float, float]:
+    """What a row of the first step is charged for, and one of a later step at most, per unit that it changes; and the
+    mean square of the noise on a prefix for σ = 1."""
+    found = factorisation(sums, length)
+    norms = found.column_norms if sums != "published" else np.full(length, charged(sums, found))
+    return float(norms[0]), float(norms[1:].max()), float((found.row_norms**2).mean())
+
+
+@lru_cache(maxsize=1024)
+def epoch_norm(found: Factorisation) -> float:
+    """Standard deviation of the mean over an epoch of the noise on its prefixes, for σ = 1: ‖1ᵀB‖/T. Exact."""
+    return float(np.linalg.norm(found.decoder().sum(axis=0)) / found.length)
+
+
+def noise_ratios(sums: Sums, length: int, follows: bool = False) -> tuple[float, float]:
+    """Noise of the running sums over that of the naive oracle at equal rows and directions, D = r/T, leaves alike:
+    in a step (root mean square), and in the mean over an epoch. Exact: 4 √ν_T/T and 4 ω_T/√T, ω_T = ‖C‖ ‖1ᵀB‖/T; half
+    of that if batches follow the moves."""
+    times, found = (2 if follows else 4), factorisation(sums, length)
+    epoch = times * charged(sums, found) * epoch_norm(found) / math.sqrt(length)
+    return times * math.sqrt(mean_variance(sums, length)) / length, epoch
 
 
 # --------------------------------------------------------------------------------------------------------------- bounds
@@ -126,7 +154,7 @@ def mean_variance(sums: Sums | Literal["published"], length: int) -> float:
 @dataclass(frozen=True)
 class Setting:
     """What a bound depends on. gap : bound on F(x₀) - inf F. kind, count : the directions of a row. follows : whether
-    batches of the variance-reduced oracle follow the moves."""
+    batches of the variance-reduced oracle follow the moves. value_range : largest difference of two values of a row."""
 
     n: int
     d: int
@@ -137,6 +165,18 @@ class Setting:
     kind: Kind
     count: int
     follows: bool = False
+    value_range: float = math.inf
+
+    def changes(self, first: Any, batch: Any, move: Any) -> tuple[Any, Any]:
+        """s₁ and s: how far replacing one row moves the first estimate of an epoch, and a later one; of batches of
+        these sizes, with moves of length D at most. Numbers or arrays."""
+        L, reach = self.lipschitz, self.apart[0] * self.lipschitz * move
+        later = reach if self.follows else np.minimum(reach, self.value_range)
+        of = (self.kind, self.count, self.d)
+        return (
+            slope_sensitivity(*of, min(2 * self.radius * L, self.value_range), self.radius) / first,
+            change_sensitivity(*of, later, self.radius) / batch,
+        )
 
     @property
     def apart(self) -> tuple[float, float]:
@@ -170,17 +210,15 @@ def _travel(setting: Setting, length: int, epochs: int, move: float) -> float:
 def reduced_bound(
     setting: Setting, length: int, epochs: int, first: int, batch: int, move: float, variance: float
 ) -> Bound:
-    """Of the variance-reduced oracle with running sums (Lemma 4.6, Theorem 4.9). variance : `mean_variance` of them.
+    """Of the variance-reduced oracle with running sums (Lemma 4.6, Theorem 4.9). variance : mean over the steps of the
+    variance of their noise, in units of (max(s₁, s)/μ)²: `mean_variance`, or less where the leaves differ.
 
     Errors depend on the past, so they count twice in full: Cauchy-Schwarz per step.
     """
-    s, d, L, (farthest, squared) = setting, setting.d, setting.lipschitz, setting.apart
+    s, d, L, squared = setting, setting.d, setting.lipschitz, setting.apart[1]
     sampling = slope_variance(s.kind, s.count, d, L) / first
     steps = change_variance(s.kind, s.count, d, L, s.radius) * squared * move**2 / batch
-    largest = max(
-        slope_sensitivity(s.kind, s.count, d, 2 * s.radius * L, s.radius) / first,
-        change_sensitivity(s.kind, s.count, d, farthest * L * move, s.radius) / batch,
-    )
+    largest = max(s.changes(first, batch, move))
     error = math.sqrt(sampling + (length - 1) / 2 * steps + d * (largest / s.mu) ** 2 * variance)
     return Bound(_travel(s, length, epochs, move), (L + error) / math.sqrt(length), 2 * error, error)
 
@@ -188,7 +226,7 @@ def reduced_bound(
 def naive_bound(setting: Setting, length: int, epochs: int, batch: int, move: float) -> Bound:
     """Of the naive oracle (Algorithm 6): what it returns has the right mean, whatever happened, so errors average."""
     s, d, L = setting, setting.d, setting.lipschitz
-    change = slope_sensitivity(s.kind, s.count, d, 2 * s.radius * L, s.radius) / batch
+    change, _ = s.changes(batch, batch, move)
     squared = slope_variance(s.kind, s.count, d, L) / batch + d * (change / s.mu) ** 2
     root = math.sqrt(length)
     return Bound(
@@ -217,16 +255,23 @@ class Best:
     batch: int
 
 
-def best_reduced(
-    setting: Setting, sums: Sums | Literal["published"], lengths: tuple[int, ...] = LENGTHS, most: int | None = None
-) -> Best:
-    """Over T × K, D = r/T, half of an epoch's rows for its first step. Optimal sums are taken for the normalised
-    square root, which is as good to 3 % and needs no search. most : steps of all epochs, one epoch at least."""
-    table: Sums | Literal["published"] = "normalised" if sums in ("optimal", "normalised") else sums
+def best_reduced(setting: Setting, sums: Sums, lengths: tuple[int, ...] = LENGTHS, most: int | None = None) -> Best:
+    """Over T × K, D = r/T, half of an epoch's rows for its first step. For optimal sums T and K are those that suit the
+    normalised square root, which is as good to 3 % and needs no search; the bound is that of the optimal ones.
+    most : steps of all epochs, one epoch at least."""
     T, K = _grid(max(1, setting.n / 2), lengths, most)
-    variance = np.array([mean_variance(table, length) for length in lengths])[:, None]
-    bound, first, batch = reduced_grid(setting, setting.n // K, K, T, variance)
-    return _best(bound, T, K, first, batch)
+    table: Sums = "normalised" if sums == "optimal" else sums
+    norms = np.array([leaf_norms(table, length) for length in lengths]).T[:, :, None]
+    bound, *sizes = reduced_grid(setting, setting.n // K, K, T, (norms[0], norms[1], norms[2]))
+    found = _best(bound, T, K, *sizes)
+    if sums != "optimal" or math.isinf(found.bound):
+        return found
+    move = setting.radius / found.length
+    s1, s = setting.changes(found.first, found.batch, move)
+    changes = np.append(s1, np.full(found.length - 1, s))
+    deviations = factorisation(sums, found.length, float(s1 / s)).rms_error(changes) / changes.max()
+    where = found.length, found.epochs, found.first, found.batch, move
+    return replace(found, bound=reduced_bound(setting, *where, float((deviations**2).mean())).total)
 
 
 def best_naive(setting: Setting, lengths: tuple[int, ...] = LENGTHS, most: int | None = None) -> Best:
@@ -244,21 +289,19 @@ def _grid(epochs: float, lengths: tuple[int, ...], most: int | None) -> tuple[np
 
 
 def reduced_grid(
-    setting: Setting, per: np.ndarray, K: np.ndarray, T: np.ndarray, variance: np.ndarray
+    setting: Setting, per: np.ndarray, K: np.ndarray, T: np.ndarray, norms: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """`reduced_bound` of arrays that broadcast, with inf where rows do not reach; and rows of the first and of every
-    later step. per : rows of an epoch. variance : `mean_variance` of epochs of T steps."""
-    s, d, L, (farthest, squared) = setting, setting.d, setting.lipschitz, setting.apart
+    later step. per : rows of an epoch. norms : `leaf_norms` of epochs of T steps; a row pays for its own leaf only."""
+    s, d, L, squared = setting, setting.d, setting.lipschitz, setting.apart[1]
     batch = (per // 2 + 1) // T - 1 if s.follows else per // (2 * T)
     first, move = per - (T * (batch + 1) - 1 if s.follows else (T - 1) * batch), s.radius / T
     with np.errstate(divide="ignore", invalid="ignore"):
         sampling = slope_variance(s.kind, s.count, d, L) / first
         steps = change_variance(s.kind, s.count, d, L, s.radius) * squared * move**2 / batch
-        largest = np.maximum(
-            slope_sensitivity(s.kind, s.count, d, 2 * s.radius * L, s.radius) / first,
-            change_sensitivity(s.kind, s.count, d, farthest * L, s.radius) * move / batch,
-        )
-        error = np.sqrt(sampling + (T - 1) / 2 * steps + d * (largest / s.mu) ** 2 * variance)
+        s1, later = s.changes(first, batch, move)
+        noise = (np.maximum(s1 * norms[0], later * norms[1]) / s.mu) ** 2 * norms[2]
+        error = np.sqrt(sampling + (T - 1) / 2 * steps + d * noise)
         travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)
         bound = np.where(batch >= 1, travel + (L + error) / np.sqrt(T) + 2 * error, np.inf)
     return bound, first, batch
@@ -269,7 +312,7 @@ def naive_grid(setting: Setting, per: np.ndarray, K: np.ndarray, T: np.ndarray) 
     s, d, L = setting, setting.d, setting.lipschitz
     batch = per // T
     with np.errstate(divide="ignore", invalid="ignore"):
-        change = slope_sensitivity(s.kind, s.count, d, 2 * s.radius * L, s.radius) / batch
+        change, _ = s.changes(batch, batch, s.radius / T)
         squared = slope_variance(s.kind, s.count, d, L) / batch + d * (change / s.mu) ** 2
         travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)
         bound = travel + (np.sqrt(L**2 + squared) + np.sqrt(squared)) / np.sqrt(T)
@@ -282,9 +325,10 @@ def _best(bound: np.ndarray, T: np.ndarray, K: np.ndarray, first: np.ndarray, ba
     return Best(float(bound[i, j]), int(T[i, 0]), int(K[i, j]), *rows)
 
 
-def crossover(sums: Sums | Literal["published"], length: int, follows: bool = False) -> float:
-    """Private error of the running sums over that of the naive oracle, at equal rows and directions, D = r/T: below 1
-    they pay. 8 √(ν_T / T), or 4 if batches follow the moves."""
+def crossover(sums: Sums, length: int, follows: bool = False) -> float:
+    """Private term of the bound with running sums, 2e, over that of the naive oracle, e/√T, at equal rows and
+    directions, D = r/T: below 1 the bound favours running sums. 8 √(ν_T/T), or 4 if batches follow the moves. It is no
+    ratio of noise: that is `noise_ratios`."""
     return (4 if follows else 8) * math.sqrt(mean_variance(sums, length) / length)
 
 
@@ -295,6 +339,11 @@ def published_rows(d: int, lipschitz: float, gap: float, radius: float, accuracy
     """M, the rows that the paper's rate asks for, without constants and logarithms: dL²F*/(δε³) + d^1.5 LF*/(μδε²)."""
     rate = d * lipschitz**2 * gap / (radius * accuracy**3)
     return rate + d**1.5 * lipschitz * gap / (mu * radius * accuracy**2)
+
+
+def naive_rows(d: int, lipschitz: float, gap: float, radius: float, accuracy: float, mu: float) -> float:
+    """The same of the naive oracle with one direction (Appendix E): dL²F*/(δε³) + d^1.5 L²F*/(μδε³)."""
+    return lipschitz**2 * gap * (d + d**1.5 / mu) / (radius * accuracy**3)
 
 
 def free_privacy(d: int, lipschitz: float, accuracy: float, kind: Kind = "iid") -> float:

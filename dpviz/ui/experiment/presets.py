@@ -25,7 +25,7 @@ def arrive(panel: Panel, presets: Sequence[Preset]) -> None:
     if preset is None:
         st.toast(UNKNOWN, icon=":material/link_off:", duration="long")
     else:
-        open_with(panel.page, preset.experiment)
+        _open(panel, preset)
 
 
 def restoring(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) -> links.Named | None:
@@ -55,6 +55,12 @@ def applied(panel: Panel) -> None:
 def open_with(page: str, experiment: Experiment) -> None:
     """Ask the page with this prefix to begin with the settings of an experiment."""
     st.session_state[f"{page}_pending"] = experiment
+
+
+def _open(panel: Panel, preset: Preset) -> None:
+    open_with(panel.page, preset.experiment)
+    if preset.tab:
+        st.session_state[panel.key("tabs")] = preset.tab
 
 
 def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None) -> Preset | None:
@@ -117,4 +123,4 @@ def _pick(panel: Panel, presets: Sequence[Preset]) -> None:
     picked = st.session_state[key]
     for preset in presets:
         if preset.name == picked:
-            open_with(panel.page, preset.experiment)
+            _open(panel, preset)

@@ -7,7 +7,8 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.families.zeroth_order import complexity_figures, figures, noise_figures, texts, theory
-from dpviz.families.zeroth_order.outlook import Outlook, reduced_of, setting_of
+from dpviz.families.zeroth_order.advice import setting_of
+from dpviz.families.zeroth_order.outlook import Outlook, reduced_of
 from dpviz.numbers import short
 from dpviz.specification import Control
 from dpviz.ui import charts, explain
@@ -44,24 +45,51 @@ def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[],
 
 
 def _sums(panel: Panel, shown: PlanView) -> None:
-    """The tree of an epoch, and when sums pay."""
+    """The tree of an epoch; and running sums beside fresh estimates, in noise, bound and runs."""
     method, found = reduced_of(shown.experiment), shown.theory
     with in_place():
         layout = method.layout(found.facts)
         st.markdown(texts.TREE)
         _tree(panel, shown, layout.length)
         left, right = st.columns(2, gap="medium")
+        where = layout.length, method.sums, method.follow_moves
         with left:
             charts.show(
-                complexity_figures.crossover(layout.length, method.sums, method.follow_moves),
-                panel.key("chart_crossover"),
-                "When do running sums pay?",
+                complexity_figures.noise_ratio(*where),
+                panel.key("chart_noise_ratio"),
+                "How much noise do running sums save?",
                 "Noise of running sums over that of fresh estimates, against the steps of an epoch",
-                f"{texts.CROSSOVER} {SETTINGS_ONLY}",
+                f"{texts.NOISE_RATIO} {SETTINGS_ONLY}",
             )
+        with right:
+            charts.show(
+                complexity_figures.crossover(*where),
+                panel.key("chart_crossover"),
+                "What does the bound make of it?",
+                "Private term of the bound with running sums over that with fresh estimates, against the steps",
+                f"{complexity_figures.crossover_words()} {SETTINGS_ONLY}",
+            )
+        left, right = st.columns(2, gap="medium")
+        with left:
+            _measured(panel, found)
         with right:
             st.subheader(f"Every way to add up {layout.length:,} steps", anchor=False)
             _mechanisms(layout.length)
+
+
+def _measured(panel: Panel, found: Outlook) -> None:
+    """What runs came to, where something of the kind was measured."""
+    expected = None if found.advice is None else found.advice.expected
+    if expected is None:
+        st.caption(texts.UNMEASURED)
+        return
+    charts.show(
+        complexity_figures.measured_ends(expected),
+        panel.key("chart_measured"),
+        "What do runs show?",
+        "Objective at the end of runs, median, against the steps of an epoch",
+        f"{texts.MEASURED if expected.inside else texts.MEASURED_ELSEWHERE} {SETTINGS_ONLY}",
+    )
 
 
 @st.fragment

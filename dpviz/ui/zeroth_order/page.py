@@ -6,18 +6,23 @@ from dpviz.families import zeroth_order
 from dpviz.families.zeroth_order import presets, texts
 from dpviz.families.zeroth_order.outlook import outlook
 from dpviz.families.zeroth_order.path import EVALUATIONS
+from dpviz.problems.black_box import BlackBox
 from dpviz.ui.experiment import results as page_results
 from dpviz.ui.experiment.cloud import Scenery
 from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.experiment.results import Options
-from dpviz.ui.zeroth_order import closer_look, live, plan, problem, released, results
+from dpviz.ui.zeroth_order import closer_look, live, plan, released, results
+from dpviz.ui.zeroth_order import problem as problem_controls
 
 
 def _options(shown: PlanView) -> Options:
-    public = shown.experiment.problem.public
-    second = "stationarity_bound" if public else EVALUATIONS.name
+    problem = shown.experiment.problem
+    jumps = isinstance(problem, BlackBox) and not problem.loss().continuous
+    second = "smoothed_gradient_norm" if jumps else "stationarity_bound"
+    if not problem.public:
+        second = EVALUATIONS.name
     return replace(page_results.plain_options(shown), second=second)
 
 
@@ -44,9 +49,9 @@ PAGE = FamilyPage(
     data_heading="Function",
     currency="gaussian",
     at_first={"mu": 0.3, "replicates": presets.REPLICATES},
-    choose=problem.data,
-    build=problem.model,
-    settings_of=problem.settings_of,
+    choose=problem_controls.data,
+    build=problem_controls.model,
+    settings_of=problem_controls.settings_of,
     predict=outlook,
     card=plan.card,
     advice=plan.verdict,

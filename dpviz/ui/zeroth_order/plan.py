@@ -1,5 +1,7 @@
 """The plan of the zeroth-order methods: noise along an epoch, what the bound promises, and which method is advised."""
 
+import math
+
 import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
@@ -8,7 +10,6 @@ from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import figures, noise_figures, presets, texts
 from dpviz.families.zeroth_order.advice import Option
-from dpviz.families.zeroth_order.noise_figures import SUMS
 from dpviz.families.zeroth_order.outlook import Outlook, reduced_of
 from dpviz.numbers import short
 from dpviz.ui import explain
@@ -32,8 +33,7 @@ def card(label: str, plan: Plan) -> guarantee.Card:
 
 
 def verdict(shown: PlanView) -> None:
-    """The guarantee as the paper states it; which method has the smallest bound at this size, why, and a button that
-    chooses it."""
+    """The guarantee as the paper states it; which method is advised at this size, why, and a button that chooses it."""
     found: Outlook = shown.theory
     _say_reach(shown)
     if found.advice is None or found.mu is None:
@@ -42,8 +42,10 @@ def verdict(shown: PlanView) -> None:
     chosen = found.advice.choice
     with st.container(border=True):
         row = st.container(horizontal=True, vertical_alignment="center", gap="medium")
-        what = "Smallest bound" if found.facts.exact else "Advised"
-        row.markdown(f"**{what} at your size: {named(chosen)}.** {found.advice.why}", width="stretch")
+        what = "Smallest bound" if chosen.least is None and found.facts.exact else "Advised"
+        length, epochs = chosen.epochs
+        told = f"**{what} at your size: “{chosen.way.name}”, T = {length:,}, K = {epochs:,}.** {found.advice.why}"
+        row.markdown(told, width="stretch")
         row.button(
             "Use these settings",
             key=f"{PREFIX}_advised",
@@ -56,14 +58,6 @@ def verdict(shown: PlanView) -> None:
             _options(found)
 
 
-def named(option: Option) -> str:
-    """The method that an option stands for, and in what it differs."""
-    label = presets.label_of(option)
-    own = [SUMS[option.sums][0]] if option.sums and label == presets.PUBLISHED and option.sums != "tree" else []
-    own += ["batches follow the moves"] * option.follows
-    return f"“{label}”{' with ' if own else ''}{', '.join(own).lower()}"
-
-
 def _say_reach(shown: PlanView) -> None:
     """Say if no run with epochs can get to a minimum, where it is known how far that is."""
     found: Outlook = shown.theory
@@ -74,39 +68,48 @@ def _say_reach(shown: PlanView) -> None:
 
 
 def _options(found: Outlook) -> None:
-    assert found.advice is not None
-    rows = [
-        {
-            "Option": named(option),
-            "Bound": option.best.bound,
-            "T": option.best.length,
-            "K": option.best.epochs,
-            "Rows, first step": option.best.first,
-            "Rows, other steps": option.best.batch,
-        }
-        for option in found.advice.options
-    ]
-    show_table(rows, style=explain.readable, alt="Of every option: its smallest bound, and the epochs that have it")
-    only = "" if found.facts.exact else "These would hold if values moved by no more than L times the distance. "
-    st.caption(
-        f"The smallest bound over all T and K that may be set. {only}From L = {short(found.facts.lipschitz)} on a "
-        f"bound says nothing; runs may do much better than it. {SETTINGS_ONLY}"
-    )
+    advice = found.advice
+    assert advice is not None
+    rows: list[dict[str, object]] = []
+    for option in sorted(advice.options, key=lambda one: (one.least or (math.inf,))[0]):
+        length, epochs = option.epochs
+        known = math.isfinite(option.best.bound)
+        step, epoch = option.noise if known else (math.nan, math.nan)
+        rows.append(
+            {
+                "Option": option.way.name,
+                "Runs end at": option.least[0] if option.least else math.nan,
+                "T": length,
+                "K": epochs,
+                "Noise, step": step,
+                "Noise, epoch": epoch,
+                "Bound": option.bound if known else math.inf,
+                "Smallest bound": option.best.bound,
+                "its T": option.best.length,
+                "its K": option.best.epochs,
+                "Runs there": math.nan if option.there is None else option.there,
+            }
+        )
+    show_table(rows, style=explain.readable, alt="Of every option: what runs came to, its noise, and its bound")
+    only = "" if found.facts.exact else " Bounds do not hold here: values jump, or move faster than L."
+    limit = f"From L = {short(found.facts.lipschitz)} on a bound says nothing."
+    st.caption(f"{texts.OPTIONS}{only} {limit} {SETTINGS_ONLY}")
 
 
 def _apply(option: Option) -> None:
     """Choose an option: the method that it stands for, beside the published one, and its epochs."""
-    label = presets.label_of(option)
+    way, label = option.way, presets.label_of(option.way)
+    length, epochs = option.epochs
     settings = {
         "methods": list(dict.fromkeys([presets.PUBLISHED, label])),
         "directions": BY_NAME,
         "directions_per_row": None,
-        "sums": option.sums if label == presets.PUBLISHED and option.sums else BY_NAME,
-        "epoch_length": option.best.length,
-        "iterations": option.best.length * option.best.epochs,
+        "sums": way.sums if label == presets.PUBLISHED and way.sums else BY_NAME,
+        "epoch_length": length,
+        "iterations": length * epochs,
         "travel": 1.0,
         "first_share": 0.5,
-        "follow_moves": option.follows,
+        "follow_moves": way.follows,
         "clipping": "lipschitz",
         "concentration": None,
         "fresh_start": True,

@@ -7,6 +7,7 @@ from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import figures, texts
 from dpviz.numbers import short
 from dpviz.plots.style import arm_styles
+from dpviz.problems.black_box import BlackBox
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import Shown
@@ -52,6 +53,9 @@ def _stationarity(panel: Panel, run: Run, trace: Trace, name: str, error: str, h
     """A metric with the error of the sample of rows that it is from."""
     figure = figures.stationarity(trace, name, error, arm_styles(run.experiment.arms))
     if not figure.data:
+        problem = run.experiment.problem
+        if name == STATIONARITY[0][0] and isinstance(problem, BlackBox) and not problem.loss().continuous:
+            st.caption(texts.NO_STATIONARITY)
         return []
     caption = f"{words} {explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)}"
     alt = f"{heading} One line per method, at a few epochs"

@@ -1,60 +1,117 @@
-"""Which oracle, directions and sums are advised, and why."""
+"""Which oracle, directions and sums are advised, and why; what the bound says of it, and what the noise is."""
 
 import itertools
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from dpviz.families.zeroth_order import theory
-from dpviz.families.zeroth_order.advice import advice
+from dpviz.families.zeroth_order import measured, presets, theory
+from dpviz.families.zeroth_order.advice import WAYS, Advice, advice, bound
+from dpviz.families.zeroth_order.algorithms import VarianceReduced
+from dpviz.families.zeroth_order.conversion import MOST_STEPS
+from dpviz.families.zeroth_order.measured import Expectation
 from dpviz.families.zeroth_order.theory import Setting, Sums
 from dpviz.privacy.budgets import GaussianDP, NoPrivacy
-from dpviz.problems.black_box import PhaseRetrieval, Votes
+from dpviz.problems.black_box import BentValley, BlackBox, CappedRegression, PhaseRetrieval, ReluNetwork, Votes
+from dpviz.problems.value_problem import ValueFacts
 
 FACTS = PhaseRetrieval(gap=0.3).facts()
+MU = GaussianDP(mu=0.3)
 
 
-def test_at_dashboard_sizes_fresh_estimates_with_orthonormal_directions_have_the_smallest_bound() -> None:
+def expected(problem: BlackBox, mu: float = 0.3) -> Expectation:
+    found = measured.expectation(problem, mu)
+    assert found is not None
+    return found
+
+
+def advised(problem: BlackBox, mu: float = 0.3) -> Advice:
+    return advice(problem.facts(), GaussianDP(mu=mu), MOST_STEPS, expected(problem, mu))
+
+
+# ------------------------------------------------------------------------------------------------------ what is advised
+
+
+def test_the_advice_is_what_ends_lowest_in_runs_and_not_what_has_the_smallest_bound() -> None:
+    """At the page's first settings they disagree: the bound is for fresh estimates, runs are for running sums."""
+    found = advised(PhaseRetrieval())
+    assert found.choice.least == min(one.least for one in found.options if one.least)
+    assert found.choice.way.sums is not None and found.smallest.way.sums is None and found.disagree
+    assert "bound and runs disagree" in found.why and "like this one" in found.why
+    assert found.choice.bound > found.smallest.best.bound
+
+
+def test_the_words_tell_noise_from_what_the_bound_makes_of_it() -> None:
+    """What is called noise is that of the plans, per coordinate."""
+    found = advised(PhaseRetrieval())
+    method = found.choice.method
+    assert isinstance(method, VarianceReduced)
+    sums, fresh = (one.plan(FACTS, MU).noise for one in (method, method.afresh()))
+    step = np.sqrt((sums["prefix"] ** 2).mean()) / fresh["gradient"][0]
+    assert found.choice.noise[0] == pytest.approx(np.sqrt((sums["prefix"] ** 2).mean()), rel=1e-9)
+    assert f"{step:.2g} times that of fresh estimates on the same rows in a step" in found.why
+    assert f"The bound makes {2 * step * math.sqrt(method.epoch_length):.2g} of that" in found.why
+
+
+def test_where_nothing_was_measured_the_smallest_bound_is_advised_and_said_to_be_that() -> None:
     found = advice(FACTS, GaussianDP(mu=1.0))
     assert [one.best.bound for one in found.options] == sorted(one.best.bound for one in found.options)
-    assert found.choice is found.options[0] and found.choice.sums is None and found.choice.kind == "orthonormal"
+    assert found.choice is found.smallest is found.options[0] and found.choice.way.name == presets.FRESH
     assert found.choice.best.bound == pytest.approx(0.32871, abs=1e-4)
-    assert "64 steps are too short" in found.why and "promise nothing" not in found.why
+    assert "No function of the kind was measured" in found.why and not found.disagree
+    free = advice(FACTS, NoPrivacy())
+    assert free.choice.best.bound < found.choice.best.bound and measured.expectation(PhaseRetrieval(), math.inf) is None
 
 
-def test_where_values_jump_nobody_is_advised_to_add_up_changes() -> None:
-    found = advice(Votes(rows=100_000).facts(), GaussianDP(mu=0.01))
-    assert found.choice.sums is None and "Values jump" in found.why and "promise nothing" in found.why
+def test_bounds_that_do_not_hold_are_not_quoted() -> None:
+    """Values jump: whatever was measured, and where nothing was."""
+    for known in (None, expected(BentValley())):
+        found = advice(Votes().facts(), MU, MOST_STEPS, known)
+        assert "No bound holds" in found.why and "smallest bound" not in found.why
+        assert "what the bound says" not in found.why
+        assert known is not None or found.choice.way.sums is None
 
 
-def test_without_privacy_noise_has_no_say() -> None:
-    assert advice(FACTS, NoPrivacy()).choice.best.bound < advice(FACTS, GaussianDP(mu=1.0)).choice.best.bound
+def test_what_differs_from_all_that_was_measured_is_said_to() -> None:
+    inside = (PhaseRetrieval(seed=3, rows=40_000, gap=0.1), PhaseRetrieval(radius=0.15), BentValley())
+    assert all(expected(problem).inside for problem in inside)
+    outside = (PhaseRetrieval(radius=1.0), PhaseRetrieval(lipschitz=0.5), PhaseRetrieval(dimension=80))
+    assert not any(expected(problem).inside for problem in (*outside, CappedRegression()))
+    assert not expected(PhaseRetrieval(), mu=0.001).inside
+    assert "of another size or with other settings" in advised(CappedRegression()).why
+    assert measured.expectation(PhaseRetrieval(form="squared"), 0.3) is None
 
 
-def test_with_many_rows_and_a_small_budget_running_sums_pay() -> None:
-    """Ten million rows, μ = 0.1: 0.1048 in epochs of 1,024 steps against 0.118; less if batches follow the moves."""
-    found = advice(replace(FACTS, n=10**7), GaussianDP(mu=0.1))
-    assert found.choice.sums == "normalised" and "1024 steps are long enough" in found.why
-    alike = next(one for one in found.options if one.sums and not one.follows)
-    assert alike.best.bound == pytest.approx(0.1048, abs=1e-4)
-    assert found.choice.follows and found.choice.best.bound < 0.09 and "follow the moves" in found.why
+def test_what_is_advised_can_be_planned_whatever_the_rows() -> None:
+    """At few rows and a large budget the best epochs of the table would take more rows than there are."""
+    for rows, mu in itertools.product((1000, 3000, 200_000), (0.03, 10.0)):
+        problem = PhaseRetrieval(rows=rows)
+        for option in advised(problem, mu).options:
+            plan = option.method.plan(problem.facts(), GaussianDP(mu=mu))
+            assert plan.resolved["epoch_length"] * plan.resolved["epochs"] == math.prod(option.epochs)
 
 
-def test_less_noise_in_running_sums_need_not_make_them_better() -> None:
-    """A million rows, μ = 1, T = 384: 0.55 times the noise, and yet the bound of fresh estimates is smaller."""
-    found = advice(replace(FACTS, n=10**6), GaussianDP(mu=1.0))
-    assert found.choice.sums is None and "average out" in found.why and "too short" not in found.why
+def test_no_median_is_told_of_epochs_that_are_far_from_all_that_were_measured() -> None:
+    known = expected(PhaseRetrieval())
+    assert known.at("Improved", 15, 49) is not None
+    assert known.at("Improved", 1024, 20) is None and known.at("Improved", 16, 400) is None
+    found = advised(PhaseRetrieval(rows=200_000, gap=100.0), 3.0)
+    assert found.smallest.there is None and "of which no runs were measured" in found.why and not found.disagree
 
 
 def test_of_a_handful_of_rows_nothing_is_promised() -> None:
     assert "too few rows" in advice(replace(FACTS, n=1), GaussianDP(mu=1.0)).why
-    assert "promise nothing" in advice(replace(FACTS, n=2), GaussianDP(mu=1.0)).why
+    assert "no bound promises anything" in advice(replace(FACTS, n=2), GaussianDP(mu=1.0)).why
+
+
+# ------------------------------------------------------------------------------------------------ the planner of bounds
 
 
 def every_bound(setting: Setting) -> dict[tuple[object, ...], float]:
     """The best bound of each oracle with all directions and sums, of batches that follow the moves and others."""
-    sums: tuple[Sums, ...] = ("tree", "square_root", "normalised", "honaker", "independent")
+    sums: tuple[Sums, ...] = ("published", "tree", "square_root", "normalised", "honaker", "independent")
     found: dict[tuple[object, ...], float] = {}
     for kind, count in itertools.product(("iid", "orthonormal"), sorted({1, 2, setting.d})):
         one = replace(setting, kind=kind, count=count)  # type: ignore[arg-type]
@@ -64,14 +121,63 @@ def every_bound(setting: Setting) -> dict[tuple[object, ...], float]:
     return found
 
 
-def test_nothing_that_can_be_chosen_has_a_smaller_bound_than_what_is_advised() -> None:
+def test_nothing_that_can_be_chosen_has_a_smaller_bound_than_the_smallest() -> None:
     """Over all combinations, at few and many rows, in few and many dimensions, with small and large budgets."""
     for n, d, mu in itertools.product((2000, 50_000, 10**7), (2, 30), (0.03, 1.0, 10.0)):
         facts = replace(FACTS, n=n, d=d)
         bounds = every_bound(Setting(n, d, 1.0, facts.radius, facts.gap, mu, "iid", d))
         least = min(bounds.values())
-        assert math.isclose(advice(facts, GaussianDP(mu=mu)).choice.best.bound, least, rel_tol=1e-12), (n, d, mu)
+        assert advice(facts, GaussianDP(mu=mu)).smallest.best.bound <= least * (1 + 1e-3), (n, d, mu)
 
 
-def test_one_direction_is_not_told_as_several() -> None:
-    assert advice(replace(FACTS, d=1), GaussianDP(mu=1.0)).why.startswith("One direction per row. ")
+def test_with_many_rows_and_a_small_budget_the_bound_favours_running_sums() -> None:
+    """Ten million rows, μ = 0.1: 0.105 in epochs of 1,024 steps against 0.118; less if batches follow the moves."""
+    found = advice(replace(FACTS, n=10**7), GaussianDP(mu=0.1))
+    assert found.smallest.way.follows and found.smallest.best.bound < 0.09
+    alike = next(one for one in found.options if one.way.name == "Improved")
+    assert alike.best.bound == pytest.approx(0.1048, abs=1e-4) and alike.best.length == 1024
+
+
+def settings() -> list[ValueFacts]:
+    """60 settings: functions with and without a range of values, few and many rows, two radii, several dimensions."""
+    models: list[BlackBox] = [BentValley(), CappedRegression(cap=0.1, radius=0.2), ReluNetwork()]
+    models += [PhaseRetrieval(dimension=d) for d in (2, 6, 20)]
+    found = [
+        replace(model.facts(), n=n, radius=radius)
+        for n in (3000, 20_000, 50_000, 200_000, 10**6)
+        for model in models
+        for radius in (model.radius, 3 * model.radius)
+    ]
+    assert len(found) == 60
+    return found
+
+
+def planner_and_plan(facts: ValueFacts, mu: float) -> None:
+    """Of all options: the bound of the planner is that of the plan which its button makes."""
+    for option in advice(facts, GaussianDP(mu=mu), MOST_STEPS).options:
+        own = option.method  # of the smallest bound: nothing was measured
+        found, quiet = bound(own, facts, mu), bound(own, facts, math.inf)
+        assert found is not None and quiet is not None
+        assert found.total == pytest.approx(option.best.bound, rel=1e-9), (facts, option.way)
+        noise = next(iter(own.plan(facts, GaussianDP(mu=mu)).noise.values()))
+        error = math.sqrt(quiet.error**2 + facts.d * float((noise**2).mean()))
+        assert found.error == pytest.approx(error, rel=1e-9), (facts, option.way)
+
+
+def test_the_planner_counts_the_noise_of_the_plan_where_values_have_a_range() -> None:
+    planner_and_plan(replace(CappedRegression(cap=0.1, radius=0.2).facts(), n=3000), 0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mu", [0.1, 1.0])
+def test_the_planner_counts_the_noise_of_the_plan(mu: float) -> None:
+    """360 options at each budget: noise is charged leaf by leaf in both, with the sums that are drawn, at the range of
+    values. 230 had differed, by up to 28 %."""
+    for facts in settings():
+        planner_and_plan(facts, mu)
+
+
+def test_every_way_of_the_advice_is_a_method_of_the_page_with_its_settings() -> None:
+    for way in WAYS:
+        own = {"sums": way.sums, "follow_moves": way.follows} if way.sums else {}
+        assert presets.METHODS[presets.label_of(way)].adopting(own) == way.method()

@@ -10,7 +10,8 @@ from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import DirectionalDescent, Naive, VarianceReduced, figures, presets, texts, theory
-from dpviz.families.zeroth_order.outlook import distance, outlook, reduced_of, setting_of, watched
+from dpviz.families.zeroth_order.advice import setting_of
+from dpviz.families.zeroth_order.outlook import distance, outlook, reduced_of, watched
 from dpviz.families.zeroth_order.path import EVALUATIONS, NOISY_NORM, ROWS_USED
 from dpviz.plots.style import arm_styles
 from dpviz.plots.words import in_words
@@ -127,9 +128,9 @@ def test_what_is_advised_keeps_its_bound_where_steps_are_limited() -> None:
     experiment = Experiment(problem=problem, arms=(arm,), budget=GaussianDP(mu=3.0))
     told = outlook(experiment, experiment.plans()).advice
     assert told is not None
-    for option in (option for option in told.options if option.sums is None):
+    for option in (option for option in told.options if option.way.sums is None):
         length, steps = option.best.length, option.best.length * option.best.epochs
-        own = Naive(directions=option.kind, directions_per_row=option.count, iterations=steps, epoch_length=length)
+        own = option.way.method(iterations=steps, epoch_length=length)
         taken = experiment.replaced(arms=(Arm(label="A", algorithm=own),))
         assert outlook(taken, taken.plans()).bounds["A"].total == pytest.approx(option.best.bound, rel=1e-9)
         assert steps > 10_000, "the limit counts here"
