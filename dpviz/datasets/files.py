@@ -105,7 +105,8 @@ def detect_reading(data: bytes, name: str, given: Reading | None = None) -> Dete
     """
     data = _unpacked(data)
     if is_parquet(data, name):
-        return Detected(Reading(kinds=parquet_kinds(data)), ())
+        kinds = parquet_kinds(data)
+        return Detected(Reading(kinds=tuple(kinds.values())[:MAX_COLUMNS]), (), tuple(kinds))
     return detected(data, given)
 
 

@@ -9,7 +9,6 @@ from pyarrow import types
 from dpviz.datasets.arrow import Column, is_text, plain
 from dpviz.datasets.limits import (
     MAX_CELLS,
-    MAX_COLUMNS,
     MAX_UNPACKED_BYTES,
     checked_names,
     too_big,
@@ -38,15 +37,13 @@ def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_column
         raise unreadable() from None
 
 
-def parquet_kinds(data: bytes) -> tuple[Kind, ...]:
-    """What the schema of a file declares that its columns hold: truths are numbers, too. Raises UserError."""
+def parquet_kinds(data: bytes) -> dict[str, Kind]:
+    """The columns of a file, and what its schema says that each holds; truths are numbers. Raises UserError."""
     try:
         schema = _opened(data).schema_arrow
     except _ERRORS:
         raise unreadable() from None
-    return (
-        tuple("number" if _is_number(field.type) else "text" for field in schema) if len(schema) <= MAX_COLUMNS else ()
-    )
+    return {field.name: "number" if _is_number(field.type) else "text" for field in schema}
 
 
 def _is_number(kind: pyarrow.DataType) -> bool:

@@ -195,7 +195,7 @@ def test_any_table_and_any_row(table: list[list[str]], place: int, other: str, s
     try:
         same_but(rows, place, other, "\n", separator.join("abc") + "\n", reading)
     except UserError as error:
-        assert what == "records" and "it is not clear where rows end" in str(error) or "Every row has" in str(error)
+        assert (what == "records" and "it is not clear where rows end" in str(error)) or "Every row has" in str(error)
 
 
 def test_the_file_of_which_one_row_changed_all_others() -> None:

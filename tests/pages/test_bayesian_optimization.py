@@ -16,6 +16,7 @@ from dpviz.ui.bayesian_optimization import live, results
 from dpviz.ui.bayesian_optimization import problem as controls
 from dpviz.ui.bayesian_optimization.page import PAGE as PAGE_OF
 from dpviz.ui.experiment.run import AT_ONCE
+from tests.confirming import confirmed
 from tests.pages.reading import (
     Load,
     all_methods,
@@ -194,7 +195,7 @@ def test_the_page_itself_trains_only_what_is_quick_whatever_is_declared(
 def test_a_file_runs_by_click_protects_users_and_hides_what_reads_them(load: Load) -> None:
     app = load(PAGE, tuning_data="Your own file", tuning_model="Kernel machine", tuning_follow="true", **FEW)
     app.file_uploader[0].upload("mine.csv", people(), "text/csv")
-    app.run()
+    confirmed(app.run())
     app.button(key="tuning_users_upload_fill").click().run()
     assert not app.exception and not app.error and "tuning_job" not in app.session_state
     assert "taken from the data: **not private**" in text(app)

@@ -78,6 +78,7 @@ class File:
     columns: tuple[ColumnInfo, ...] = ()
     reading: Reading | None = None  # how it was read, as declared
     of_text: bool = False  # and not Parquet, whose schema declares how it is read
+    named: tuple[str, ...] = ()  # all its columns
     proposal: Detected | None = None  # how a text file may be read, as long as nobody has confirmed it
     error: UserError | None = None
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # of columns, as declared so far
@@ -92,9 +93,9 @@ class File:
 
     @property
     def known_as(self) -> Hashable:
-        """What a file is known by when it comes again: name, columns and number of rows, which are public. Not its
-        rows: whether two files have the same ones must not enter a plan."""
-        return self.name, tuple(self.frame.columns), len(self.frame)
+        """What a file is known by when it comes again: name, columns, those left out among them, and number of rows,
+        which are public. Not its rows: whether two files have the same ones must not enter a plan."""
+        return self.name, self.named, len(self.frame)
 
     def once(self, choice: Hashable, make: Callable[[str], Made]) -> Made:
         """What `make` returns for a choice, given its identity; made again only when the choice changes."""
@@ -216,16 +217,12 @@ def _read(page: str, kind: type[File]) -> None:
 
     def look(upload: File, data: bytes) -> None:
         upload.of_text = not is_parquet(data, upload.name)
-        reading = None
-        if upload.of_text:
-            reading = how.confirmed_before(upload.name, lambda given: reader().detect(data, upload.name, given).names)
-        if reading is None:
-            found = reader().detect(data, upload.name)
-            if upload.of_text:
-                upload.proposal = found
-                return
-            reading = found.reading
-        _take(upload, data, reading)
+        known = how.confirmed_before(upload.name, lambda given: reader().detect(data, upload.name, given))
+        found = known or reader().detect(data, upload.name)
+        if upload.of_text and not known:
+            upload.proposal = found
+        else:
+            _take(upload, data, found.reading, found.names)
 
     _afresh(page, kind, look)
 
@@ -249,7 +246,7 @@ def _confirm(page: str, kind: type[File]) -> None:
         upload.proposal = before  # to be mended, if it cannot be
         reading = how.chosen(page, before.reading, kind.shows_cells)
         upload.proposal = replace(before, reading=reading)
-        _take(upload, data, reading)
+        _take(upload, data, reading, before.names)
         upload.proposal = None
         how.keep(upload.name, reading, before.names)
 
@@ -270,11 +267,11 @@ def _change(page: str, kind: type[File]) -> None:
 def _sample(page: str, kind: type[File]) -> None:
     """Read a random sample of a file that is too long."""
     before: File = st.session_state[f"{page}_upload"]
-    names = () if before.proposal is None else before.proposal.names
+    names = before.named if before.proposal is None else before.proposal.names
 
     def read(upload: File, data: bytes) -> None:
         reading = (before.reading or Reading()).replaced(sample_rows=MAX_ROWS)
-        _take(upload, data, reading)
+        _take(upload, data, reading, names)
         how.keep(upload.name, reading, names)
 
     _afresh(page, kind, read)
@@ -291,16 +288,15 @@ def _afresh(page: str, kind: type[File], use: Callable[[File, bytes], None]) -> 
     upload.of_text = before is not None and before.of_text
     for name in CHOICES:
         st.session_state.pop(f"{page}_upload_{name}", None)
-    st.session_state.pop(f"{page}_upload_kinds", None)
     try:
         use(upload, file.getvalue())
     except UserError as error:
         upload.error = error.with_traceback(None)  # which would keep a table that was refused
 
 
-def _take(upload: File, data: bytes, reading: Reading) -> None:
-    """Read the file by a declared reading."""
-    upload.reading = reading
+def _take(upload: File, data: bytes, reading: Reading, names: tuple[str, ...]) -> None:
+    """Read the file by a declared reading; names : of all its columns, those left out among them."""
+    upload.reading, upload.named = reading, names
     frame, upload.columns = reader().read(data, upload.name, reading, upload.min_columns)
     upload.frame = _kept(frame)
 

@@ -1,6 +1,7 @@
 """How a visitor's text file is read: proposed from the file, confirmed by one click, and declared from then on."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -198,10 +199,11 @@ def keep(name: str, reading: Reading, columns: tuple[str, ...]) -> None:
     st.session_state.setdefault(_CONFIRMED, {})[name] = (reading, columns)
 
 
-def confirmed_before(name: str, columns: Callable[[Reading], tuple[str, ...]]) -> Reading | None:
-    """How a file of this name was read in this session, if by that reading it has the same columns still."""
-    reading, expected = st.session_state.get(_CONFIRMED, {}).get(name, (None, ()))
+def confirmed_before(name: str, look: Callable[[Reading], Detected]) -> Detected | None:
+    """How a file of this name was read in this session, if by that reading `look` finds the same columns still."""
+    reading, columns = st.session_state.get(_CONFIRMED, {}).get(name, (None, ()))
     try:
-        return reading if reading is not None and columns(reading) == expected else None
+        found = None if reading is None else look(reading)
     except UserError:
         return None
+    return replace(found, reading=reading) if found is not None and found.names == columns else None
