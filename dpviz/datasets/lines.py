@@ -21,6 +21,7 @@ MAX_LINE_BYTES = 1_000_000  # a longer row is one without any cell
 _BLOCK_BYTES = 16_000_000
 _HEADER_LINES = 20
 _BLOCK = 1 << 18  # bytes
+_PART = 2000  # rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +69,12 @@ def lines_of(data: bytes, returns: bool = False) -> Rows:
     data = _as_utf8(data.removeprefix(codecs.BOM_UTF8))
     if returns:
         data = data.replace(b"\n", b" ").replace(b"\r", b"\n")
-    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")) + 1
-    return Rows(data, np.concatenate([[0], ends, [len(data)]]).astype(np.int64))
+    breaks = np.frombuffer(data, dtype=np.uint8) == ord("\n")
+    offsets = np.zeros(int(breaks.sum()) + 2, dtype=np.int64)
+    offsets[1:-1] = np.flatnonzero(breaks)
+    offsets[1:-1] += 1
+    offsets[-1] = len(data)
+    return Rows(data, offsets)
 
 
 def _as_utf8(data: bytes) -> bytes:
@@ -113,8 +118,12 @@ def _closed(separator: str) -> str:
 
 def _matches(rows: Rows, which: np.ndarray, pattern: str) -> bool:
     """Whether all rows at these places do."""
-    found = rows.texts().take(pyarrow.array(which))
-    return bool(pyarrow.compute.all(pyarrow.compute.match_substring_regex(found, pattern), min_count=0).as_py())
+    found = _match(rows.texts().take(pyarrow.array(which)), pattern)
+    return bool(pyarrow.compute.all(found, min_count=0).as_py())
+
+
+def _match(texts: pyarrow.Array, pattern: str) -> pyarrow.Array:
+    return pyarrow.compute.match_substring_regex(texts, pattern)
 
 
 def records(lines: Rows, separator: str) -> Rows:
@@ -125,7 +134,8 @@ def records(lines: Rows, separator: str) -> Rows:
     alone is odd and stays a row by itself, or there are records over several lines, and the file is refused.
     """
     quotes = np.flatnonzero(np.frombuffer(lines.data, dtype=np.uint8) == ord('"'))
-    inside = np.searchsorted(quotes, lines.offsets) % 2 != np.searchsorted(quotes, lines.offsets[0]) % 2
+    before = np.searchsorted(quotes, lines.offsets).astype(np.uint32)
+    inside = (before - before[0]) % 2 == 1
     odd = np.flatnonzero(inside[1:] != inside[:-1])
     if len(odd) < 2:
         return lines
@@ -133,7 +143,7 @@ def records(lines: Rows, separator: str) -> Rows:
     several = np.flatnonzero(np.diff(np.flatnonzero(~inside)) > 1)
     if not inside[-1] and _matches(merged, several, _strict(separator)):
         return merged
-    if _matches(lines, np.flatnonzero(np.diff(np.searchsorted(quotes, lines.offsets))), _closed(separator)):
+    if _matches(lines, np.flatnonzero(np.diff(before)), _closed(separator)):
         return lines
     raise unreadable(
         'A " is opened that is not closed, so that it is not clear where rows end. Say that every line is a row, or '
@@ -178,18 +188,40 @@ def columns_of(rows: Rows, separator: str, width: int) -> tuple[list[pyarrow.Arr
     whole = ~quoted & (marks == width - 1) & (np.diff(rows.offsets) <= MAX_LINE_BYTES)
     cut = compute.split_pattern(texts.filter(pyarrow.array(whole)), separator).flatten()
     places = pyarrow.array(np.cumsum(whole) - 1, mask=~whole)
-    others, wide = [], 0
-    for row in np.flatnonzero(~whole):
-        long = rows.offsets[row + 1] - rows.offsets[row] > MAX_LINE_BYTES
-        cells = [] if long else cells_of(rows.text(int(row)), separator)
-        if not fits(cells, width):
-            cells, wide = [], wide + 1
-        others.append((cells + [""] * (width - len(cells)))[:width])
-    by_column = list(zip(*others, strict=True)) or [()] * width
+    others, wide = _by_column(rows, np.flatnonzero(~whole), separator, width)
     columns = []
-    for column, found in enumerate(by_column):
+    for column, found in enumerate(others):
         plain = cut.take(pyarrow.array(np.arange(column, len(cut), width))).take(places)
-        columns.append(
-            compute.replace_with_mask(plain, pyarrow.array(~whole), pyarrow.array(found, pyarrow.large_string()))
-        )
+        columns.append(compute.replace_with_mask(plain, pyarrow.array(~whole), found))
     return columns, wide
+
+
+def _by_column(rows: Rows, which: np.ndarray, separator: str, width: int) -> tuple[list[pyarrow.Array], int]:
+    """The cells of some rows, read one by one, by column; and how many of these rows have too many."""
+    parts: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
+    wide, nothing = 0, [""] * width
+    for start in range(0, len(which), _PART):  # few of them are Python objects at a time
+        found = []
+        for cells in _read(rows, which[start : start + _PART], separator):
+            if len(cells) != width:
+                surplus = not fits(cells, width)
+                wide += surplus
+                cells = nothing if surplus else (cells + nothing)[:width]
+            found.append(cells)
+        for part, column in zip(parts, zip(*found, strict=True), strict=True):
+            part.append(pyarrow.array(column, pyarrow.large_string()))
+    return [pyarrow.concat_arrays(part) for part in parts], wide
+
+
+def _read(rows: Rows, which: np.ndarray, separator: str) -> list[list[str]]:
+    """The cells of some rows; all at once, if none needs a closer look."""
+    lengths, compute = rows.offsets[which + 1] - rows.offsets[which], pyarrow.compute
+    if lengths.max() < csv.field_size_limit():
+        texts = compute.utf8_rtrim(rows.texts().take(pyarrow.array(which)), "\r\n")
+        odd = compute.or_(compute.match_substring(texts, "\r"), compute.invert(_match(texts, _closed(separator))))
+        if not compute.any(odd).as_py():
+            return [*csv.reader(texts.to_pylist(), delimiter=separator, skipinitialspace=True)]
+    return [
+        [] if length > MAX_LINE_BYTES else cells_of(rows.text(row), separator)
+        for row, length in zip(which.tolist(), lengths.tolist(), strict=True)
+    ]
