@@ -45,11 +45,10 @@ def describe_columns(frame: pd.DataFrame, kinds: Sequence[Kind] = ()) -> tuple[C
     kinds : as declared in a `Reading`; they say which columns are numeric.
     """
     found = tuple(_described(str(name), frame[name]) for name in frame.columns)
-    used = [kind for kind in kinds if kind != "unused"] or [None] * len(found)
-    return tuple(
-        column if kind is None else replace(column, numeric=kind == "number")
-        for column, kind in zip(found, used, strict=True)
-    )
+    if not kinds:
+        return found
+    used = (kind for kind in kinds if kind != "unused")
+    return tuple(replace(column, numeric=kind == "number") for column, kind in zip(found, used, strict=True))
 
 
 def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:

@@ -30,8 +30,8 @@ def covertype_file(rows: int = 70) -> tuple[bytes, np.ndarray]:
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_file_of_the_archive_works_as_it_is(packed: bool) -> None:
     text, cells = covertype_file()
-    data, name = (gzip.compress(text), "covtype.data.gz") if packed else (text, "covtype.data")
-    frame = read_table(data, name, reading=detect_reading(data, name).reading)
+    content, name = (gzip.compress(text), "covtype.data.gz") if packed else (text, "covtype.data")
+    frame = read_table(content, name, reading=detect_reading(content, name).reading)
     assert frame.shape == (70, 55), "its first row is no header"
     prepared = prepare_covertype(frame, KEY)
     specification = prepared.specification

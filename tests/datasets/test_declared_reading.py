@@ -8,6 +8,8 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -245,3 +247,22 @@ def test_lines_above_the_table_are_left_out_as_declared() -> None:
     first_blank = ("\n\n" + rows).encode()
     assert len(read_table(first_blank, "t.csv", reading=Reading(separator=";", header=False))) == 27
     assert len(read_table(first_blank, "t.csv", reading=Reading(separator=";", header=False, above=2))) == 25
+
+
+def test_nothing_is_detected_where_nothing_is_declared() -> None:
+    """A program, or settings without a reading: commas, points and a header, whatever the rows are."""
+    rows = [f"{1 + i}.{100 + i},x" for i in range(30)]
+    for other in ('"0,5",x', "a,b", "1.5,a"):
+        frame = read_table("\n".join(["a,b", *rows, other]).encode(), "t.csv")
+        assert frame.shape == (31, 2) and numbers(frame["a"])[0] == 1.1
+    with pytest.raises(UserError, match="Only one column was found"):
+        read_table("\n".join(["a;b", *(row.replace(",", ";") for row in rows)]).encode(), "t.csv")
+
+
+def test_bytes_that_are_no_text_in_one_row_of_a_parquet_file_are_its_own() -> None:
+    frames, cells = [], [b"x", b"y"] * 15
+    for column in (cells, [*cells[:-1], b"\xff"]):
+        sink = io.BytesIO()
+        pyarrow.parquet.write_table(pyarrow.table({"a": pyarrow.array(column), "b": cells}), sink)
+        frames.append(told(read_table(sink.getvalue(), "t.parquet")))
+    assert frames[0][:-1] == frames[1][:-1] and frames[0][-1] != frames[1][-1]

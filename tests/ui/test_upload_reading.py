@@ -67,7 +67,7 @@ def texts(app: AppTest) -> str:
 
 def test_nothing_is_made_of_a_file_before_its_reading_is_confirmed_by_one_click(app: AppTest) -> None:
     upload(app, written(",", "."))
-    assert "from the data, not private" in texts(app) and app.session_state["dataset"] is None
+    assert "from the data, not private" in texts(app) and not app.session_state["dataset"]
     assert app.session_state["p_upload"].frame.empty and not app.multiselect
     editor = next(editor for editor in app.data_editor if "_kinds_" in editor.key).value
     assert list(editor["column"]) == ["dose", "ill"] and list(editor["holds"]) == ["Numbers", "Texts or categories"]
@@ -104,9 +104,9 @@ def test_numbers_that_can_be_read_in_two_ways_are_asked_about_and_read_again(app
     before = app.session_state["dataset"]
     assert before.bounds[0][1] > 10_000
     pressed(app, "change")
-    assert app.session_state["dataset"] is None
+    assert not app.session_state["dataset"]
     changed(app, "decimal", ",")
-    assert app.session_state["dataset"] is None
+    assert not app.session_state["dataset"]
     filled(app)
     dataset, tables = app.session_state["dataset"], app.session_state["tables"]
     assert dataset.bounds[0][1] < 100 and dataset.reading.decimal == "," and dataset.reading.separator == ";"
@@ -152,7 +152,7 @@ def test_lines_above_the_table_can_be_left_out(app: AppTest) -> None:
 def test_a_setting_that_cannot_be_is_a_sentence_and_can_be_mended(app: AppTest) -> None:
     upload(app, written())
     confirmed(changed(app, "separator", "|"))
-    assert "not a table" in str(app.error[0].proto.title) and app.session_state["dataset"] is None
+    assert "not a table" in str(app.error[0].proto.title) and not app.session_state["dataset"]
     filled(changed(app, "separator", ";"))
     confirmed(changed(pressed(app, "change"), "missing", "x" * 60))
     assert app.error
@@ -163,7 +163,7 @@ def test_a_new_file_is_looked_at_afresh(app: AppTest) -> None:
     upload(app, written())
     confirmed(changed(app, "decimal", ","))
     upload(app, written(",", "."))
-    assert app.session_state["dataset"] is None
+    assert not app.session_state["dataset"]
     assert app.selectbox(key="p_upload_separator").value == "," and app.selectbox(key="p_upload_decimal").value == "."
     filled(app)
     assert app.session_state["dataset"].bounds[0][1] < 100
