@@ -180,7 +180,7 @@ def _rows_with(mark: str, columns: Sequence[Sequence[str]]) -> int:
 
 
 def _numeric(cells: Sequence[str], decimal: str, missing: Sequence[str] = (*MISSING, *_DASHES)) -> bool:
-    """Whether at least half of the cells that are not missing are numbers."""
+    """Whether most cells that are not missing are numbers."""
     told = [cell for cell in cells if cell and cell not in missing]
     return 2 * sum(_is_number(cell, decimal) for cell in told) > len(told)
 
