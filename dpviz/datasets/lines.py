@@ -134,8 +134,10 @@ def records(lines: Rows, separator: str) -> Rows:
     alone is odd and stays a row by itself, or there are records over several lines, and the file is refused.
     """
     quotes = np.flatnonzero(np.frombuffer(lines.data, dtype=np.uint8) == ord('"'))
-    before = np.searchsorted(quotes, lines.offsets).astype(np.uint32)
-    inside = (before - before[0]) % 2 == 1
+    before = np.searchsorted(quotes, lines.offsets)
+    before -= before[0]
+    before &= 1  # in place: there may be millions
+    inside = before.astype(bool)
     odd = np.flatnonzero(inside[1:] != inside[:-1])
     if len(odd) < 2:
         return lines
@@ -143,7 +145,7 @@ def records(lines: Rows, separator: str) -> Rows:
     several = np.flatnonzero(np.diff(np.flatnonzero(~inside)) > 1)
     if not inside[-1] and _matches(merged, several, _strict(separator)):
         return merged
-    if _matches(lines, np.flatnonzero(np.diff(before)), _closed(separator)):
+    if _matches(lines, np.flatnonzero(np.diff(np.searchsorted(quotes, lines.offsets))), _closed(separator)):
         return lines
     raise unreadable(
         'A " is opened that is not closed, so that it is not clear where rows end. Say that every line is a row, or '
