@@ -23,11 +23,12 @@ from dpviz.datasets.columns import (
     target_classes,
 )
 from dpviz.datasets.covertype import CovertypeLike, CovertypeUpload, prepare_covertype
+from dpviz.datasets.detection import Detected
 from dpviz.datasets.files import detect_reading, read_table
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns, GroupedUpload, prepare_groups
 from dpviz.datasets.groups_base import GroupedSpecification
-from dpviz.datasets.reading import Detected, Reading
+from dpviz.datasets.reading import Reading
 from dpviz.datasets.synthetic import (
     CorrelatedLogistic,
     HeavyTailed,

@@ -47,8 +47,8 @@ def plain(array: pyarrow.Array, name: str) -> pyarrow.Array:
     if is_text(kind):
         try:
             return as_texts(array)
-        except pyarrow.ArrowInvalid:
-            raise _unusable(name, "bytes that are no text") from None
+        except pyarrow.ArrowInvalid:  # in one cell, perhaps: it must not decide about the file
+            return _repaired(array)
     if types.is_date(kind) or types.is_time(kind):
         found = array.dictionary_encode()
         texts = pyarrow.compute.replace_substring_regex(found.dictionary.cast(pyarrow.large_string()), r"\.0+$", "")
@@ -58,6 +58,16 @@ def plain(array: pyarrow.Array, name: str) -> pyarrow.Array:
     if types.is_int64(kind) or types.is_uint64(kind):
         return array
     return _as_float(array, name)
+
+
+def _repaired(array: pyarrow.Array) -> pyarrow.Array:
+    """Texts of bytes, with "�" where they are no UTF-8."""
+    found = array.cast(pyarrow.large_binary()).dictionary_encode()
+    parts = [
+        pyarrow.array([value.decode(errors="replace") for value in some.to_pylist()], pyarrow.large_string())
+        for some in in_parts(found.dictionary)
+    ]
+    return looked_up(as_texts(pyarrow.concat_arrays(parts)), found.indices)
 
 
 def _as_float(array: pyarrow.Array, name: str) -> pyarrow.Array:
@@ -107,6 +117,13 @@ def looked_up(values: pyarrow.Array, places: pyarrow.Array) -> pyarrow.Array:
     if not types.is_dictionary(values.type):
         return values.take(places)
     return pyarrow.DictionaryArray.from_arrays(values.indices.take(places), values.dictionary)
+
+
+def only(texts: pyarrow.DictionaryArray, which: np.ndarray) -> pyarrow.DictionaryArray:
+    """Texts without those of which `which`, one truth for each of the dictionary, is false: null in their place."""
+    kept = pyarrow.compute.take(pyarrow.array(which), texts.indices)
+    places = pyarrow.compute.if_else(pyarrow.compute.fill_null(kept, False), texts.indices, None)
+    return pyarrow.DictionaryArray.from_arrays(*_used(pyarrow.DictionaryArray.from_arrays(places, texts.dictionary)))
 
 
 def in_parts(array: pyarrow.Array) -> Iterator[pyarrow.Array]:

@@ -76,7 +76,7 @@ def numbers(series: pd.Series) -> np.ndarray:
     """The cells of a column as numbers; (n,) float64, NaN where there is none, ±inf kept."""
     found = texts_of(series)
     if found is not None:
-        return np.append(_numbers(found[1]), np.nan)[found[0]]
+        return np.append(numbers_in(found[1]), np.nan)[found[0]]
     if isinstance(series.dtype, pd.CategoricalDtype):
         # Per category, not per row: a long text that is kept once must not be written out for every row.
         return np.append(numbers(pd.Series(series.dtype.categories)), np.nan)[series.cat.codes]  # code -1: missing
@@ -152,8 +152,9 @@ def _read_texts(texts: pyarrow.Array, read: Callable[[Any], Read], of_text: Call
     return found
 
 
-def _numbers(texts: pyarrow.Array) -> np.ndarray:
-    """(k,) different texts as numbers; in Python only those that could be one and are not plain."""
+def numbers_in(texts: pyarrow.Array) -> np.ndarray:
+    """(k,) different texts as numbers, NaN where there is none; in Python only those that could be one and are not
+    plain."""
     plain, values = regular(texts)
     unclear = pyarrow.compute.and_not(pyarrow.compute.match_substring_regex(texts, _UNCLEAR), plain)
     read = [as_number(text) for some in in_parts(texts.filter(unclear)) for text in some.to_pylist()]

@@ -5,7 +5,7 @@ All of it looks at the data: for the uploader's eyes, not private. What is offer
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from dpviz.datasets.arrow import texts_of
 from dpviz.datasets.base import MAX_BOUND
 from dpviz.datasets.cells import as_number, class_label, classes, is_empty, numbers
 from dpviz.datasets.limits import MAX_NAME
+from dpviz.datasets.reading import Kind
 
 DISTINCT_CAP = 100
 MAX_CLASSES_SHOWN = 20
@@ -26,7 +27,7 @@ class ColumnInfo:
     """What a column holds, without any of its values. It looks at the data: for the uploader's eyes, not private."""
 
     name: str
-    numeric: bool  # at least half of the cells that are not missing are numbers
+    numeric: bool  # as declared; or else at least half of the cells that are not missing are numbers
     missing: int
     infinite: int
     distinct: int  # different values, missing ones aside; DISTINCT_CAP means "this many or more"
@@ -38,9 +39,16 @@ class ColumnInfo:
         return self.distinct <= 1 + (self.repeated == 1)
 
 
-def describe_columns(frame: pd.DataFrame) -> tuple[ColumnInfo, ...]:
-    """What each column holds, for the choice of target and features. Looks at the data: not private."""
-    return tuple(_described(str(name), frame[name]) for name in frame.columns)
+def describe_columns(frame: pd.DataFrame, kinds: Sequence[Kind] = ()) -> tuple[ColumnInfo, ...]:
+    """What each column holds, for the choice of target and features. Looks at the data: not private.
+
+    kinds : as declared in a `Reading`; they say which columns are numeric.
+    """
+    found = tuple(_described(str(name), frame[name]) for name in frame.columns)
+    if not kinds:
+        return found
+    used = (kind for kind in kinds if kind != "unused")
+    return tuple(replace(column, numeric=kind == "number") for column, kind in zip(found, used, strict=True))
 
 
 def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:

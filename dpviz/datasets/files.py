@@ -1,19 +1,15 @@
 """Reading a user's file, CSV or Parquet, into a table: in memory, with limits, and a sentence for every bad file."""
 
-import codecs
-import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TextIO
 
 import numpy as np
 import pandas as pd
 import pyarrow
 
-from dpviz.datasets.arrow import Column, as_texts, frame_of, sampled
+from dpviz.datasets.arrow import frame_of, sampled
+from dpviz.datasets.detection import Detected, detected
 from dpviz.datasets.limits import (
     HOW_TO_SAVE,
     MAX_BYTES,
@@ -22,19 +18,16 @@ from dpviz.datasets.limits import (
     MAX_TEXT_BYTES,
     MIN_COLUMNS,
     MIN_ROWS,
-    checked_names,
     too_big,
     too_few_rows,
     too_many_rows,
     unreadable,
 )
-from dpviz.datasets.parquet import read_parquet
-from dpviz.datasets.reading import Detected, Reading, detected, opened, read_cells, rows_of
+from dpviz.datasets.parquet import parquet_kinds, read_parquet
+from dpviz.datasets.reading import Reading
+from dpviz.datasets.texts import read_text
 from dpviz.errors import UserError
 
-MAX_LINE_BYTES = 1_000_000
-_CHUNK_CELLS = 2_000_000  # of a text, as Python objects before they are read
-_BLOCK = 1 << 18  # bytes
 _GZIP = b"\x1f\x8b"
 
 
@@ -57,7 +50,8 @@ def read_table(
     name : str
         The file name; only its ending is used, to recognise Parquet.
     reading : Reading, optional
-        How a text file is read; `detect_reading` if None.
+        How a text file is read: a declaration, by which alone every cell is read. None is `Reading()`: commas between
+        cells, decimal points, a header. `detect_reading` proposes one.
     sample_rows, seed : int
         Keep a uniformly random sample of so many rows, if there are more; without it a longer table is refused.
         Those of the reading, if it has any.
@@ -90,10 +84,7 @@ def read_columns(
     if is_parquet(data, name):
         table = read_parquet(data, None if sample_rows else max_rows, min_columns, max_columns)
     else:
-        _check_text(data)
-        with _as_sentence():
-            found = detected(data).reading if reading is None else reading
-            table = _read_csv(data, found, None if sample_rows else max_rows + 1, min_columns, max_columns)
+        table = read_text(data, reading or Reading(), None if sample_rows else max_rows, min_columns, max_columns)
     if sample_rows and len(table) > sample_rows:
         chosen = np.random.default_rng(seed).choice(len(table), sample_rows, replace=False, shuffle=False)
         table = sampled(table, np.sort(chosen))
@@ -106,14 +97,17 @@ def read_columns(
     return table
 
 
-def detect_reading(data: bytes, name: str) -> Detected:
-    """How a file seems to be written, and what it leaves open. Raises UserError if it is not text."""
+def detect_reading(data: bytes, name: str, given: Reading | None = None) -> Detected:
+    """How a file seems to be written, and what it leaves open: a proposal, not private, for a person to confirm.
+
+    given : what was said of a text already; the rest is looked at again. The kinds of a Parquet file's columns are
+    those of its schema, which declares them. Raises UserError if it is neither.
+    """
     data = _unpacked(data)
     if is_parquet(data, name):
-        return Detected(Reading(), ())
-    _check_text(data)
-    with _as_sentence():
-        return detected(data)
+        kinds = parquet_kinds(data)
+        return Detected(Reading(kinds=tuple(kinds.values())[:MAX_COLUMNS]), (), tuple(kinds))
+    return detected(data, given)
 
 
 def is_parquet(data: bytes, name: str) -> bool:
@@ -137,107 +131,3 @@ def _unpacked(data: bytes) -> bytes:
     if len(found) > MAX_TEXT_BYTES:
         raise too_big(f"Unpacked, it has more than {MAX_TEXT_BYTES // 1_000_000} MB.")
     return found
-
-
-@contextmanager
-def _as_sentence() -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, OverflowError, csv.Error):
-        raise unreadable() from None
-
-
-def _check_text(data: bytes) -> None:
-    """Raise UserError unless the file is text in UTF-8, in lines that can be looked at one by one."""
-    if b"\0" in data:
-        raise unreadable()
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    before = longest = 0  # where the present line begins
-    for start in range(0, len(data), _BLOCK):
-        block = data[start : start + _BLOCK]
-        try:
-            decoder.decode(block, final=start + _BLOCK >= len(data))
-        except UnicodeDecodeError:
-            raise unreadable() from None
-        characters = np.frombuffer(block, dtype=np.uint8)
-        ends = start + np.flatnonzero((characters == ord("\n")) | (characters == ord("\r")))
-        longest = max(longest, int(np.diff(ends, prepend=before, append=start + len(block)).max()))
-        before = int(ends[-1]) if len(ends) else before
-    if longest > MAX_LINE_BYTES:
-        raise unreadable(f"A line of it is longer than {MAX_LINE_BYTES:,} bytes.")
-
-
-def _read_csv(
-    data: bytes, reading: Reading, stop_after: int | None, min_columns: int, max_columns: int
-) -> pyarrow.Table:
-    lines, _ = opened(data)
-    start = lines.tell()
-    first = next(rows_of(lines, reading.separator), [])
-    if reading.header:
-        start = lines.tell()
-    else:
-        first = [""] * len(first)
-    names = checked_names(first, min_columns, max_columns)
-    lines.seek(start)
-    rows = (row for row in rows_of(lines, reading.separator) if len(row) > 1 or "".join(row).strip())
-    width = len(next(rows, []))
-    if width > len(names):
-        # pandas would take the surplus cells for an index, or drop them, without a word.
-        raise UserError(
-            f"The first row has {width} cells, the header {len(names)}. Give every column a name. Where numbers have "
-            "decimal commas, put them in quotes or separate the cells by semicolons.",
-            title="The header does not fit the rows",
-        )
-    lines.seek(start)
-    try:
-        return _interpreted(_texts(lines, names, reading, stop_after), names, reading)
-    except pd.errors.ParserError as error:
-        if "out of memory" in str(error):
-            raise MemoryError from None
-        lines.seek(start)
-        wide = ((row, len(cells)) for row, cells in enumerate(rows_of(lines, reading.separator), 1))
-        row, width = next((found for found in wide if found[1] > len(names)), (0, 0))
-        if not row:
-            raise
-        below = " below the header" if reading.header else ""
-        raise unreadable(
-            f"Row {row}{below} has {width} cells; there are {len(names)} columns. Put cells that hold the separator in "
-            "quotes."
-        ) from None
-
-
-def _texts(lines: TextIO, names: list[str], reading: Reading, stop_after: int | None) -> Iterator[pd.DataFrame]:
-    """The cells below, as text: pandas would read a column of numbers as text as soon as one cell of it is none."""
-    return pd.read_csv(
-        lines,
-        sep=reading.separator,
-        header=None,
-        names=names,
-        index_col=False,
-        nrows=stop_after,
-        skipinitialspace=True,
-        dtype=str,
-        keep_default_na=False,
-        low_memory=False,
-        chunksize=_CHUNK_CELLS // len(names),
-    )
-
-
-def _interpreted(chunks: Iterator[pd.DataFrame], names: list[str], reading: Reading) -> pyarrow.Table:
-    """The chunks of texts with their cells read: a column of numbers, of texts, or of both for each name."""
-    numbers = {name: [np.empty(0)] for name in names}
-    texts = {name: Column(as_texts(pyarrow.array([], pyarrow.large_string()))) for name in names}
-    for chunk in chunks:
-        for name in names:
-            cells = pyarrow.array(chunk[name], type=pyarrow.large_string(), from_pandas=True)
-            found, written = read_cells(cells, reading)
-            numbers[name].append(found)
-            texts[name].add(written)
-    columns: list[tuple[str, pyarrow.Array]] = []
-    for name in names:
-        found, written = np.concatenate(numbers.pop(name)), texts.pop(name).whole()
-        if not len(written.dictionary) or not np.isnan(found).all():
-            columns.append((name, pyarrow.array(found)))
-        if len(written.dictionary):
-            columns.append((name, written))
-    return pyarrow.Table.from_arrays([column for _, column in columns], names=[name for name, _ in columns])

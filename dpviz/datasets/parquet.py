@@ -4,9 +4,18 @@ from itertools import islice
 
 import pyarrow
 import pyarrow.parquet
+from pyarrow import types
 
 from dpviz.datasets.arrow import Column, is_text, plain
-from dpviz.datasets.limits import MAX_CELLS, MAX_UNPACKED_BYTES, checked_names, too_big, too_many_rows, unreadable
+from dpviz.datasets.limits import (
+    MAX_CELLS,
+    MAX_UNPACKED_BYTES,
+    checked_names,
+    too_big,
+    too_many_rows,
+    unreadable,
+)
+from dpviz.datasets.reading import Kind
 
 MAX_FOOTER_BYTES = 16 * 1024 * 1024
 MAX_LISTED = 20_000  # columns, or row groups, that a footer may list: a million columns took 24 s to refuse
@@ -28,10 +37,28 @@ def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_column
         raise unreadable() from None
 
 
-def _read(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> pyarrow.Table:
+def parquet_kinds(data: bytes) -> dict[str, Kind]:
+    """The columns of a file, and what its schema says that each holds; truths are numbers. Raises UserError."""
+    try:
+        schema = _opened(data).schema_arrow
+    except _ERRORS:
+        raise unreadable() from None
+    return {field.name: "number" if _is_number(field.type) else "text" for field in schema}
+
+
+def _is_number(kind: pyarrow.DataType) -> bool:
+    checks = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_duration)
+    return _is_number(kind.value_type) if types.is_dictionary(kind) else any(check(kind) for check in checks)
+
+
+def _opened(data: bytes) -> pyarrow.parquet.ParquetFile:
     if data[-4:] == b"PAR1" and int.from_bytes(data[-8:-4], "little") > MAX_FOOTER_BYTES:
         raise too_big("What it says of itself alone takes more than 16 MB: it has too many columns or pieces.")
-    file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), thrift_container_size_limit=MAX_LISTED)
+    return pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), thrift_container_size_limit=MAX_LISTED)
+
+
+def _read(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> pyarrow.Table:
+    file = _opened(data)
     schema, metadata = file.schema_arrow, file.metadata
     names = checked_names(schema.names, min_columns, max_columns)
     if metadata.num_row_groups * len(names) > MAX_PIECES:

@@ -47,7 +47,7 @@ class Upload(Specification):
     """A table that the user uploaded: all that was declared of it. The array travels beside it.
 
     identity : random, drawn for each upload and choice of columns. n : rows; public.
-    reading : how the file was read; None as `read_table` reads it by itself.
+        reading : how the file is read, as declared; None is `Reading()`.
     from_data : which of the declarations were read from the rows.
     """
 
@@ -321,7 +321,7 @@ def prepare(
     identity : str, optional
         32 hexadecimal digits; random if None.
     reading : Reading, optional
-        How the file was read, so that it can be read in the same way again.
+        How the file was read, as declared, so that it is read in the same way again; None is `Reading()`.
     categories : mapping of column name to declared categories
         Further columns, as in `prepare_categories`: each category becomes a feature that is 0 or 1.
     target_range : (low, high), optional

@@ -49,10 +49,12 @@ class Reader:
         """The number of the process."""
         return None if self._child is None else self._child.pid
 
-    def detect(self, data: bytes, name: str) -> Detected:
+    def detect(self, data: bytes, name: str, given: Reading | None = None) -> Detected:
         """As `datasets.detect_reading`. Raises UserError as that does, and for a file that breaks a limit."""
-        header, _ = self._ask({"ask": "detect", "name": name}, data)
-        return Detected(Reading.from_json(header["reading"]), tuple(header["questions"]))
+        asked = {"ask": "detect", "name": name, "given": None if given is None else given.to_json()}
+        header, _ = self._ask(asked, data)
+        cells = tuple(tuple(column) for column in header["cells"])
+        return Detected(Reading.from_json(header["reading"]), tuple(header["questions"]), tuple(header["names"]), cells)
 
     def read(
         self, data: bytes, name: str, reading: Reading, min_columns: int = MIN_COLUMNS
@@ -124,13 +126,14 @@ def _answer(header: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], Arr
     """What is asked about a file, or the sentence that it deserves."""
     try:
         if header["ask"] == "detect":
-            found = detect_reading(data, header["name"])
-            return {"reading": found.reading.to_json(), "questions": found.questions}, {}
+            given = None if header["given"] is None else Reading.from_json(header["given"])
+            found = detect_reading(data, header["name"], given)
+            return asdict(found) | {"reading": found.reading.to_json()}, {}
         reading, least = Reading.from_json(header["reading"]), header["min_columns"]
         table = read_columns(data, header["name"], reading=reading, min_columns=least)
     except UserError as error:
         return {"error": str(error), "title": error.title}, {}
-    columns = [asdict(column) for column in describe_columns(frame_of(table))]
+    columns = [asdict(column) for column in describe_columns(frame_of(table), reading.kinds)]
     return {"columns": columns}, {"table": _stream(table)}
 
 

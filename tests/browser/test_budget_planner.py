@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from dpviz.numbers import short
 from tests.browser.conftest import SCREENSHOTS, Visit, part, ready, shared_link
+from tests.confirming import confirm
 from tests.pages.planner import TABS
 
 READ = ("Pure ε", "ε at δ = 10⁻⁶", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")
@@ -126,6 +127,7 @@ def test_columns_of_a_file_become_analyses_a_report_and_a_notebook_that_computes
     rows = "\n".join(f"{'yes' if k % 3 else 'no'},{k}" for k in range(60))
     file = {"name": "mine.csv", "mimeType": "text/csv", "buffer": f"smokes,age\n{rows}".encode()}
     part(page, "planner_file").locator("input[type=file]").set_input_files([file])  # type: ignore[list-item]
+    confirm(page)
     expect(page.get_by_text("60 rows, 2 columns")).to_be_visible()
     columns = part(page, "planner_columns").get_by_role("combobox")
     columns.click()

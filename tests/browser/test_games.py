@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from dpviz.problems.marginals import MarginalQueries
 from tests.browser.conftest import Visit, chart, curves_under_way, done, drawn, labels, ready
+from tests.confirming import confirm
 
 SMALL = {"mirror_iterations": 8, "mirror_replicates": 2, "mirror_follow": "false"}
 
@@ -81,6 +82,7 @@ def test_stop_keeps_the_partial_curves_and_enables_run(visit: Visit) -> None:
 def test_a_table_with_groups_from_upload_to_the_losses_of_its_groups(visit: Visit) -> None:
     page = visit(address(mirror_problem="Worst group loss", mirror_groups_data="Your own file"))
     choose(page, "patients.csv", patients())
+    confirm(page)
     expect(page.get_by_text("2,000 rows, 4 columns")).to_be_visible()
     expect(page.get_by_text("Column 'region' needs groups")).to_be_visible()
     page.get_by_role("button", name="Propose groups and shares from the data").click()
@@ -124,6 +126,7 @@ def test_a_table_of_categories_becomes_a_synthetic_one(visit: Visit) -> None:
     page = visit(address(mirror_problem="Synthetic data", mirror_synthetic_data="Your own file"))
     frame = pd.DataFrame({"area": np.resize(["city", "town"], 400), "pets": np.resize(["cat", "dog", "none"], 400)})
     choose(page, "homes.csv", frame.to_csv(index=False).encode())
+    confirm(page)
     page.get_by_role("button", name="Fill from the data").click()
     expect(page.get_by_text(re.compile(r"\|Z\| = \d+ combinations"))).to_be_visible()
     expect(page.get_by_text(re.compile("Ready: 400 rows"))).to_be_visible()

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import PICTURE, Visit, done, drawn, labels, ready
+from tests.confirming import confirm
 from tests.waiting import until
 
 FOLD = 700  # pixels from the top, at 1400 x 1000
@@ -114,6 +115,7 @@ def test_a_file_of_ones_own_never_runs_by_itself(visit: Visit, tmp_path: Path) -
     table.write_text("age,visits,label\n" + "".join(f"{20 + i % 50},{i % 7},{i % 2}\n" for i in range(200)))
     page = visit("/accelerated?accel_data=Your+own+file&accel_iterations=5&accel_replicates=2")
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(table)
+    confirm(page)
     page.get_by_role("button", name="Fill from the data").click()
     expect(page.get_by_text("Your own file: runs start by click only.")).to_be_visible()
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from dpviz.datasets.covertype import WIDTH
 from tests.browser.conftest import PICTURE, Visit, chart, done, drawn, ready
+from tests.confirming import confirm
 
 
 def test_the_landscape_comes_by_itself_and_the_light_moves_with_the_budget(visit: Visit) -> None:
@@ -57,6 +58,7 @@ def test_a_copy_of_the_papers_file_runs_by_click(visit: Visit) -> None:
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(
         {"name": "covtype.data", "mimeType": "text/plain", "buffer": content}
     )
+    confirm(page)
     expect(page.get_by_text(re.compile("Ready: 1,500 rows"))).to_be_visible()
     page.get_by_role("button", name="Run", exact=True).click()
     done(page)

@@ -6,6 +6,7 @@ import numpy as np
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit, chart, done, drawn, ready
+from tests.confirming import confirm
 
 UPLOAD = "/accelerated?accel_data=Your+own+file&accel_iterations=30&accel_replicates=5"
 BAD = {
@@ -36,6 +37,9 @@ def test_csv_from_upload_to_finished_run(visit: Visit) -> None:
     page = visit(UPLOAD)
     run = page.get_by_role("button", name="Run", exact=True)
     choose(page, "customers.csv", table())
+    expect(page.get_by_text("from the data, not private")).to_be_visible()
+    expect(page.get_by_text("2,000 rows, 4 columns")).to_have_count(0)
+    confirm(page)
     expect(page.get_by_text("2,000 rows, 4 columns")).to_be_visible()
     expect(page.get_by_text("Column 'age' needs a range")).to_be_visible()
     page.get_by_role("button", name="Fill from the data").click()
@@ -65,6 +69,8 @@ def test_a_file_that_cannot_be_read_gets_a_sentence_and_loses_no_setting(visit: 
         expect(page.get_by_label("Steps T, exact value")).to_have_value("30")
         expect(page.get_by_label("Repeats R, exact value")).to_have_value("5")
         choose(page, "customers.csv", table(200 + number))
+        if number == 0:  # from then on the file of this name is read as it was declared
+            confirm(page)
         expect(page.get_by_text(f"{200 + number} rows, 4 columns")).to_be_visible()
         expect(alert).to_have_count(0)
         ready(page)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpviz.datasets import CovertypeLike, CovertypeUpload, prepare_covertype, read_table
+from dpviz.datasets import CovertypeLike, CovertypeUpload, detect_reading, prepare_covertype, read_table
 from dpviz.datasets.covertype import STANDARD
 from dpviz.errors import UserError
 from dpviz.problems.nonconvex import LogisticTukey
@@ -30,7 +30,8 @@ def covertype_file(rows: int = 70) -> tuple[bytes, np.ndarray]:
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_file_of_the_archive_works_as_it_is(packed: bool) -> None:
     text, cells = covertype_file()
-    frame = read_table(gzip.compress(text) if packed else text, "covtype.data.gz" if packed else "covtype.data")
+    content, name = (gzip.compress(text), "covtype.data.gz") if packed else (text, "covtype.data")
+    frame = read_table(content, name, reading=detect_reading(content, name).reading)
     assert frame.shape == (70, 55), "its first row is no header"
     prepared = prepare_covertype(frame, KEY)
     specification = prepared.specification

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpviz.datasets import describe_columns, limits, read_table, suggested_bounds, target_candidates, target_classes
+from dpviz.datasets import (
+    describe_columns,
+    detect_reading,
+    limits,
+    read_table,
+    suggested_bounds,
+    target_candidates,
+    target_classes,
+)
+from dpviz.datasets.cells import numbers
 from dpviz.errors import UserError
 from tests.refusals import is_refusal
 
@@ -40,20 +49,14 @@ BAD_FILES = {
     "binary": (bytes(range(256)) * 10, "This file could not be read", "UTF-8"),
     "spreadsheet": (b"PK\x03\x04\x14\x00\x06\x00\x08\x00" * 30, "This file could not be read", "CSV"),
     "pickle": (pickle.dumps(np.arange(300)), "This file could not be read", "CSV"),
-    "zero bytes": (b"a,b\n1,\0\n" * 30, "This file could not be read", "CSV"),
-    "open quote": (b"a,b\n" + b"1,2\n" * 30 + b'3,"4\n', "This file could not be read", "CSV"),
-    "endless cell": (b"a,b\n1," + b"x" * 200_000, "This file could not be read", "CSV"),
-    "ragged rows": (
-        b"a,b\n" + b"1,2\n" * 30 + b"1,2,3\n",
+    "zero bytes in the header": (b"a,b\0\n" + b"1,2\n" * 30, "This file could not be read", "CSV"),
+    "open quotes": (
+        b"a,b\n" + b"1,2\n" * 30 + b'3,"4\n5,6\n7"8,9\n',
         "This file could not be read",
-        "Row 31 below the header has 3 cells",
+        "not clear where rows end",
     ),
-    "surplus cells": (b"a,b\n" + b"1,2,3\n" * 30, "The header does not fit the rows", "3 cells, the header 2"),
-    "surplus cells below blank lines": (
-        b"a,b\n\n  \n" + b"1,2,3\n" * 30,
-        "The header does not fit the rows",
-        "3 cells, the header 2",
-    ),
+    "endless header": (b"a," + b"x" * 2_000_000, "This file could not be read", "longer than 1,000,000 bytes"),
+    "surplus cells": (b"a,b\n" + b"1,2,3\n" * 30, "The header does not fit the rows", "which has 2"),
     "header only": (b"a,b\n", "This file has no rows", "below the header"),
     "one row": (b"a,b\n1,2\n", "Only 1 row", "At least 20"),
     "19 rows": (b"a,b\n" + b"1,2\n" * 19, "Only 19 rows", "At least 20"),
@@ -74,6 +77,14 @@ def test_every_bad_file_gets_its_sentence(case: str) -> None:
     data, title, fragment = BAD_FILES[case]
     found = refused(data, "table.PARQUET" if case == "Parquet in name only" else "table.csv")
     assert found[0] == title and fragment in found[1]
+
+
+def test_one_row_that_cannot_be_read_is_a_row_in_which_something_is_missing() -> None:
+    """Nothing in one row decides whether the others are read."""
+    for row in (b"1,\0", b'3,"4', b"1," + b"x" * 2_000_000, b"1,2,3", b"\xff,1", b"", b'"' + b"x" * 200_000 + b'",1'):
+        frame = read_table(b"a,b\n" + b"1,2\n" * 15 + row + b"\n" + b"1,2\n" * 15, "t.csv")
+        assert frame.shape == (31, 2) and (numbers(frame["b"].drop(15)) == 2).all(), row[:20]
+    assert detect_reading(b"a,b\n" + b"1,2,3\n" * 30, "t.csv").questions[0].startswith("30 of the first 30 rows")
 
 
 def test_a_file_over_50_megabytes_is_refused_unread() -> None:
@@ -133,14 +144,16 @@ def test_lists_in_a_parquet_file_are_refused() -> None:
 def test_separators_line_ends_and_byte_order_marks(separator: str, newline: str, encoding: str) -> None:
     lines = [separator.join(["größe", '"a ""b"""', "yes?"])]
     lines += [separator.join([str(i), str(i / 8), "no" if i % 2 else "yes"]) for i in range(25)]
-    frame = read_table(newline.join(lines).encode(encoding), "t.csv")
+    data = newline.join(lines).encode(encoding)
+    frame = read_table(data, "t.csv", reading=detect_reading(data, "t.csv").reading)
     assert list(frame.columns) == ["größe", 'a "b"', "yes?"]
     assert np.array_equal(frame["größe"], np.arange(25)) and np.array_equal(frame['a "b"'], np.arange(25) / 8)
     assert target_classes(frame["yes?"]) == ("no", "yes")
 
 
 def test_a_separator_inside_the_header_does_not_mislead() -> None:
-    frame = read_table(b'speed (m, s);"mass; net"\n' + b"1;2\n" * 30, "t.csv")
+    data = b'speed (m, s);"mass; net"\n' + b"1;2\n" * 30
+    frame = read_table(data, "t.csv", reading=detect_reading(data, "t.csv").reading)
     assert list(frame.columns) == ["speed (m, s)", "mass; net"]
 
 
@@ -149,9 +162,11 @@ def test_columns_without_a_name_get_one() -> None:
     assert list(frame.columns) == ["Column 1", "x", "Column 3"]
 
 
-def test_blank_lines_are_no_rows_and_short_rows_have_missing_values() -> None:
-    frame = read_table(b"\n\na,b\n\n" + b"1,2\n\n" * 25 + b"3\n", "t.csv")
-    assert frame.shape == (26, 2) and frame["b"].isna().sum() == 1
+def test_blank_lines_are_rows_without_values_but_above_the_header_and_as_declared_at_the_end() -> None:
+    data = b"\n\na,b\n\n" + b"1,2\n" * 25 + b"3\n\n\n"
+    frame = read_table(data, "t.csv", reading=detect_reading(data, "t.csv").reading)
+    assert frame.shape == (27, 2) and frame["b"].isna().sum() == 2 and frame["a"].isna().sum() == 1
+    assert len(read_table(data, "t.csv")) == 29
 
 
 def test_csv_round_trip() -> None:

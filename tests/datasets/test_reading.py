@@ -33,6 +33,11 @@ def csv(
     return "\n".join([*([first] if first else []), *names, *rows, ""]).encode()
 
 
+def proposed(data: bytes, name: str = "t.csv") -> pd.DataFrame:
+    """The table as it is read when what is proposed is confirmed."""
+    return read_table(data, name, reading=detect_reading(data, name).reading)
+
+
 WRITTEN = {
     "decimal commas, semicolons": csv(";", COMMAS),
     "decimal commas in quotes": csv(",", COMMAS, quoted=True),
@@ -55,7 +60,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_numbers_are_numbers_however_they_are_written(name: str) -> None:
-    frame = read_table(WRITTEN[name], "t.csv")
+    frame = proposed(WRITTEN[name])
     assert list(frame.columns) == ["a", "b"] and len(frame) == N
     assert frame["a"].dtype == np.float64 and np.array_equal(frame["a"], VALUES.round(2))
     assert not detect_reading(WRITTEN[name], "t.csv").questions
@@ -64,7 +69,7 @@ def test_numbers_are_numbers_however_they_are_written(name: str) -> None:
 @pytest.mark.parametrize("mark", ["?", "NA", "", "-", ".", "n/a", "NULL", "NaN"])
 def test_marks_of_missing_values_are_missing(mark: str) -> None:
     cells = [mark if place % 5 == 0 else text for place, text in enumerate(PLAIN)]
-    frame = read_table(csv(",", cells), "t.csv")
+    frame = proposed(csv(",", cells))
     assert frame["a"].dtype == np.float64 and frame["a"].isna().sum() == N // 5
     assert describe_columns(frame)[0].missing == N // 5
 
@@ -102,7 +107,7 @@ def test_a_header_is_found_or_asked_about(name: str) -> None:
     data, header, sure = HEADERS[name]
     found = detect_reading(data, "t.csv")
     assert found.reading.header is header and bool(found.questions) is not sure
-    frame = read_table(data, "t.csv")
+    frame = proposed(data)
     rows = data.count(b"\n")
     assert len(frame) == (rows - 1 if header else rows)
     assert header or list(frame.columns) == ["Column 1", "Column 2"]
@@ -111,7 +116,7 @@ def test_a_header_is_found_or_asked_about(name: str) -> None:
 
 
 def test_no_row_is_lost_below_a_first_line_that_names_the_separator_and_without_a_header() -> None:
-    frame = read_table(csv(";", COMMAS, header=None, first="sep=;"), "t.csv")
+    frame = proposed(csv(";", COMMAS, header=None, first="sep=;"))
     assert len(frame) == N and np.array_equal(frame["Column 1"], VALUES.round(2))
 
 
@@ -129,9 +134,9 @@ def test_numbers_that_can_be_read_in_two_ways_are_asked_about(separator: str, ma
 
 def test_one_number_that_can_be_read_in_one_way_decides_for_those_that_cannot() -> None:
     cells = ["1,234"] * (N - 2) + ["12,5", "0,25"]
-    assert read_table(csv(";", cells), "t.csv")["a"][0] == 1.234
+    assert proposed(csv(";", cells))["a"][0] == 1.234
     assert not detect_reading(csv(";", cells), "t.csv").questions
-    assert read_table(csv(",", ["1.234"] * N), "t.csv")["a"][0] == 1.234
+    assert proposed(csv(",", ["1.234"] * N))["a"][0] == 1.234
 
 
 @pytest.mark.parametrize(

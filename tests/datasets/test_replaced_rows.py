@@ -184,8 +184,7 @@ def test_one_replaced_row_moves_no_fact_no_plan_and_no_booked_event(
     assert runs > 10
 
 
-# A zero byte is no text: a file that holds one is refused as a whole. `to_csv` leaves a "\r" without quotes: a new row.
-TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=6)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=6)
 CELLS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXTS, st.sampled_from(["1.0", " 2", "-inf"]))
 
 

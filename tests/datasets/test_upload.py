@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dpviz.datasets import (
     ColumnInfo,
     Prepared,
+    Reading,
     UploadedTable,
     describe_columns,
     encode_target,
@@ -369,7 +370,7 @@ def test_from_the_bytes_of_a_file_to_a_loaded_data_set() -> None:
     generator = np.random.default_rng(1)
     original = pd.DataFrame(generator.normal(size=(300, 2)), columns=["x", "y"])
     original["class"] = generator.choice(["spam", "ham"], 300)
-    table = read_table(original.to_csv(index=False, sep=";").encode(), "mail.csv")
+    table = read_table(original.to_csv(index=False, sep=";").encode(), "mail.csv", reading=Reading(separator=";"))
     ready = prepare(table, "class", "spam", ["x", "y"], {"x": (-1, 1), "y": (-5, 5)}, drop_missing=False)
     data = ready.specification.load({ready.specification.identity: ready.table})
     expected = np.column_stack([original["x"].clip(-1, 1), original["y"].clip(-5, 5)])

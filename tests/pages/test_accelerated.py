@@ -17,6 +17,7 @@ from dpviz.problems.quadratic import Quadratic
 from dpviz.specification import Control
 from dpviz.ui.accelerated import problem as problem_controls
 from dpviz.ui.uploads import table as data_panel
+from tests.confirming import confirmed
 from tests.pages.reading import Load, charts, link, run, said, text
 
 TINY = {"accel_uniform_rows": "500", "accel_iterations": "5", "accel_replicates": "2"}
@@ -292,7 +293,7 @@ def table(rows: int = 200) -> bytes:
 def upload(load: Load) -> AppTest:
     app = load("accelerated", accel_data="Your own file", accel_iterations="5", accel_replicates="2")
     app.file_uploader[0].upload("mine.csv", table(), "text/csv")
-    app.run()
+    confirmed(app.run())
     assert not app.exception
     assert not app.error, "an upload begins with a hint"
     app.button(key="accel_upload_fill").click().run()

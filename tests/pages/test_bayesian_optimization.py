@@ -17,6 +17,7 @@ from dpviz.ui.bayesian_optimization import live, plan, results
 from dpviz.ui.bayesian_optimization import problem as controls
 from dpviz.ui.bayesian_optimization.page import PAGE as PAGE_OF
 from dpviz.ui.experiment.run import AT_ONCE
+from tests.confirming import confirmed
 from tests.pages.reading import (
     Load,
     all_methods,
@@ -207,7 +208,7 @@ def test_who_has_how_many_rows_is_public_and_stands_beside_who_is_protected() ->
 def test_a_file_runs_by_click_protects_users_and_hides_what_reads_them(load: Load) -> None:
     app = load(PAGE, tuning_data="Your own file", tuning_model="Kernel machine", tuning_follow="true", **FEW)
     app.file_uploader[0].upload("mine.csv", people(), "text/csv")
-    app.run()
+    confirmed(app.run())
     app.button(key="tuning_users_upload_fill").click().run()
     assert not app.exception and not app.error and "tuning_job" not in app.session_state
     assert "read from the data, which **no budget pays for**: the range" in text(app)

@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import dpviz
+from tests.confirming import confirmed
 from tests.formulas import formulas
 from tests.pages.planner import SPLIT
 from tests.pages.reading import Load, all_methods, run
@@ -43,7 +44,7 @@ def renamed(data: bytes, names: dict[str, str], cells: dict[str, str] | None = N
 def accelerated(load: Load) -> AppTest:
     app = load("accelerated", accel_data="Your own file", accel_iterations="5", accel_replicates="2")
     app.file_uploader[0].upload("mine.csv", renamed(people(), NAMES, {"yes": "=yes"}), "text/csv")
-    app.run()
+    confirmed(app.run())
     edit(app, "ranges", {"edited_rows": RANGES})
     run(app, press="accel_run", job="accel_job")
     app.session_state["accel_tabs"] = "Sweep"

@@ -9,6 +9,7 @@ from dpviz.experiments.export import to_script
 from dpviz.families.accelerated import presets
 from dpviz.numbers import short
 from dpviz.problems.regression import HuberRegression, LeastSquares
+from tests.confirming import confirmed
 from tests.pages.reading import Load, charts, run, said, table, text
 
 TINY = {"accel_iterations": "5", "accel_replicates": "2", "accel_methods": ["DP-GD", "DP-NAG-opt"]}
@@ -69,7 +70,7 @@ def flats() -> pd.DataFrame:
 def number_from_a_file(load: Load, **settings: str) -> AppTest:
     app = load("accelerated", accel_data="Your own file", **TINY, **settings)
     app.file_uploader[0].upload("flats.csv", flats().to_csv(index=False).encode(), "text/csv")
-    app.run()
+    confirmed(app.run())
     app.selectbox(key="accel_upload_target").set_value("rent")
     next(control for control in app.segmented_control if control.key == "accel_upload_kind").set_value("number")
     app.run()

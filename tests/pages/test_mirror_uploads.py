@@ -12,6 +12,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dpviz.ui.mirror_descent import problem as game_controls
+from tests.confirming import confirmed
 from tests.pages.mirror import DIAGNOSTICS, PAGE, TINY
 from tests.pages.reading import Load, all_methods, chart, charts, choose, hinted, lines, link, run, said, table, text
 
@@ -52,7 +53,7 @@ def upload(load: Load, problem: str, content: bytes | None = None) -> AppTest:
     app = load(PAGE, mirror_problem=game_controls.PROBLEMS[problem].title, **settings)
     assert "as soon as your table is ready" in text(app) and app.button(key="mirror_run").disabled
     app.file_uploader[0].upload("mine.csv", TABLES[problem]() if content is None else content, "text/csv")
-    app.run()
+    confirmed(app.run())
     assert not app.exception
     return app
 

@@ -22,6 +22,7 @@ from dpviz.privacy.mechanisms import Mechanisms, PrefixSums  # type: ignore[attr
 from dpviz.privacy.queries import Query
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.uploads import file as upload_file
+from tests.confirming import confirmed
 from tests.pages.reading import Load, all_methods, charts, run
 from tests.pages.test_mirror_uploads import KINDS, TABLES, declare, people
 from tests.pages.test_mirror_uploads import upload as mirror_upload
@@ -94,7 +95,7 @@ def prepared(load: Load, problem: str, data: bytes) -> AppTest:
         few = {f"{prefix}_data": "Your own file", f"{prefix}_iterations": "6", f"{prefix}_replicates": "2"}
         app = load(problem, **few, second_epsilon="50")  # so that gradients are small, and Hessians asked for
         app.file_uploader[0].upload("mine.csv", data, "text/csv")
-        app.run()
+        confirmed(app.run())
     else:
         app = mirror_upload(load, problem, data)
     if problem == "synthetic":
@@ -181,7 +182,7 @@ def test_a_file_runs_by_click_only_and_its_run_is_never_shown_open_beside_other_
     app.session_state["accel_follow"] = True
     data = pd.read_csv(io.BytesIO(people())).drop(columns="region").to_csv(index=False).encode()
     app.file_uploader[0].upload("mine.csv", data, "text/csv")
-    app.run()
+    confirmed(app.run())
     edit(app, "ranges", {"edited_rows": RANGES})
     app.number_input(key="accel_iterations").set_value(5).run()
     app.toggle(key="accel_references").set_value(True).run()

@@ -17,6 +17,7 @@ from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.analyses import Analyses, Count
 from dpviz.privacy.budgets import PureDP
+from tests.confirming import confirmed
 from tests.formulas import formulas
 from tests.pages.planner import ANALYSES, planner, printed, settings_of
 from tests.pages.reading import Load, bars, curve, hinted, metrics, said, table, traces, words
@@ -193,7 +194,7 @@ def test_of_a_file_only_names_and_the_number_of_rows_are_taken(load: Load) -> No
     """Not even whether a column holds numbers: what it is asked for and its range are said by the visitor."""
     app = analyses(load, [row("Old")])
     data = "income;=1,=SUM(A1);town\n" + "\n".join(f"{60_000 + k};{k};T{k}" for k in range(40))
-    app.file_uploader[0].upload("mine.csv", data.encode(), "text/csv").run()
+    confirmed(app.file_uploader[0].upload("mine.csv", data.encode(), "text/csv").run())
     assert app.session_state["planner_upload"].frame.shape == (40, 0)
     app.multiselect(key="planner_columns").set_value(["income", "=1,=SUM(A1)"]).run()
     app.button(key="planner_columns_add").click().run()
@@ -221,7 +222,7 @@ def test_of_a_file_only_names_and_the_number_of_rows_are_taken(load: Load) -> No
 def test_numbers_of_a_first_row_are_not_taken_for_names(load: Load, text: str, offered: list[str]) -> None:
     app = planner(load, ANALYSES)
     header, row_, _ = text.split("\n")
-    app.file_uploader[0].upload("mine.csv", "\n".join([header, *[row_] * 30]).encode(), "text/csv").run()
+    confirmed(app.file_uploader[0].upload("mine.csv", "\n".join([header, *[row_] * 30]).encode(), "text/csv").run())
     assert app.multiselect(key="planner_columns").options == offered
 
 
@@ -229,7 +230,7 @@ def test_a_file_of_one_column_is_enough_here_and_one_of_none_is_not(load: Load) 
     app = planner(load, ANALYSES)
     frame = pd.DataFrame({"age": range(30)})
     for name, data in (("mine.csv", frame.to_csv(index=False).encode()), ("mine.parquet", frame.to_parquet())):
-        app.file_uploader[0].upload(name, data, "text/csv").run()
+        confirmed(app.file_uploader[0].upload(name, data, "text/csv").run())
         assert not app.error and app.multiselect(key="planner_columns").options == ["age"]
         assert app.button(key="planner_columns_add").label == "Add to the table, with n = 30"
     app.file_uploader[0].upload("mine.parquet", pd.DataFrame(index=range(30)).to_parquet(), "text/csv").run()
@@ -244,7 +245,7 @@ def test_names_are_one_line_and_turn_no_text_around(load: Load) -> None:
 def test_the_columns_of_a_file_take_the_place_of_the_example(load: Load) -> None:
     app = planner(load, ANALYSES)
     data = ",".join(f"c{k}" for k in range(25)) + "\n" + "\n".join([",".join(["1"] * 25)] * 30)
-    app.file_uploader[0].upload("mine.csv", data.encode(), "text/csv").run()
+    confirmed(app.file_uploader[0].upload("mine.csv", data.encode(), "text/csv").run())
     for first, last in ((0, 15), (15, 25)):
         app.multiselect(key="planner_columns").set_value([f"c{k}" for k in range(first, last)]).run()
         app.selectbox(key="planner_columns_kind").set_value("Count").run()

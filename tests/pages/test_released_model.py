@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 from dpviz.experiments.trace import Trace
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.ui.markdown import plain
+from tests.confirming import confirmed
 from tests.pages.reading import Load, chart, charts, run, table, text
 
 SETTINGS = {"accel_iterations": "5", "accel_replicates": "2", "accel_intercept": "Yes"}
@@ -21,7 +22,7 @@ def people() -> bytes:
 def test_the_released_model_comes_first_and_the_switch_after_it(load: Load) -> None:
     app = load("accelerated", accel_data="Your own file", **SETTINGS)
     app.file_uploader[0].upload("mine.csv", people(), "text/csv")
-    app.run()
+    confirmed(app.run())
     app.button(key="accel_upload_fill").click().run()
     assert not app.exception and not any(toggle.key == "accel_diagnostics" for toggle in app.toggle)
     app = run(app, press="accel_run", job="accel_job")

@@ -18,6 +18,7 @@ from dpviz.families.second_order.shares import compare
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.problems.nonconvex import RobustComponent
 from dpviz.ui.second_order import problem as controls
+from tests.confirming import confirmed
 from tests.pages.reading import (
     Load,
     all_methods,
@@ -251,7 +252,7 @@ def test_a_certificate_is_not_read_against_the_line_of_the_matrix(load: Load) ->
 def test_a_file_runs_by_click_and_hides_what_reads_it(load: Load) -> None:
     app = load(PAGE, second_data="Your own file", second_replicates="2", second_follow="true", second_methods="OPT")
     app.file_uploader[0].upload("mine.csv", people(), "text/csv")
-    app.run()
+    confirmed(app.run())
     app.button(key="second_upload_fill").click().run()
     assert not app.exception and set(lights(app)) == {"OPT"} and "second_job" not in app.session_state
     assert "d = 3" in text(app)  # two columns, and the constant one
@@ -278,7 +279,7 @@ def test_a_copy_of_the_papers_file_needs_no_declarations(load: Load) -> None:
     pd.DataFrame(cells).to_csv(content, header=False, index=False)
     app = load(PAGE, second_data="Your copy of covtype.data", second_methods="OPT")
     app.file_uploader[0].upload("covtype.data", content.getvalue(), "text/csv")
-    app.run()
+    confirmed(app.run())
     assert not app.exception and f"{WIDTH} features" in text(app) and "n = 300 rows, d = 54" in text(app)
     assert lights(app) == {"OPT": "✗ red"} and not app.button(key="second_run").disabled
     assert "Rows of other classes were left out: n depends on the data, **not private**" in text(app)

@@ -15,6 +15,7 @@ from dpviz.ui.experiment.run import AT_ONCE
 from dpviz.ui.zeroth_order import problem as controls
 from dpviz.ui.zeroth_order import released
 from dpviz.ui.zeroth_order.page import PAGE as PAGE_OF
+from tests.confirming import confirmed
 from tests.pages.reading import (
     Load,
     all_methods,
@@ -226,7 +227,7 @@ def test_a_file_runs_by_click_and_hides_what_reads_it(load: Load) -> None:
     few = FEW | {"zeroth_methods": presets.FRESH}
     app = load(PAGE, zeroth_data="Your own file", zeroth_follow="true", zeroth_epoch_length="8", **few)
     app.file_uploader[0].upload("mine.csv", people(), "text/csv")
-    app.run()
+    confirmed(app.run())
     app.button(key="zeroth_upload_fill").click().run()
     assert not app.exception and not app.error and "zeroth_job" not in app.session_state
     app = run(app)

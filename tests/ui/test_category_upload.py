@@ -11,6 +11,7 @@ from dpviz.datasets.lists import Bins, Declared
 from dpviz.errors import UserError
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.ui.uploads.categories import categories_text, parse_categories
+from tests.confirming import confirmed
 
 
 def script() -> None:
@@ -42,7 +43,7 @@ def app() -> AppTest:
 def upload(app: AppTest, frame: pd.DataFrame | bytes, name: str = "table.csv") -> AppTest:
     data = frame if isinstance(frame, bytes) else frame.to_csv(index=False).encode()
     app.file_uploader[0].upload(name, data, "text/csv")
-    app.run()
+    confirmed(app.run())
     assert not app.exception
     return app
 

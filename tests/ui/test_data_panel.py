@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.ui.uploads import file
+from tests.confirming import confirmed
 
 
 def script() -> None:
@@ -35,7 +36,7 @@ def app() -> AppTest:
 
 def upload(app: AppTest, data: bytes, name: str = "table.csv") -> AppTest:
     app.file_uploader[0].upload(name, data, "text/csv")
-    app.run()
+    confirmed(app.run())
     assert not app.exception
     return app
 
@@ -150,11 +151,11 @@ def test_of_several_classes_one_is_the_positive_one(app: AppTest) -> None:
     assert (dataset.load(app.session_state["tables"]).labels == 1).sum() == 20
 
 
-def test_text_and_constant_columns_are_left_out_and_named_and_can_be_chosen(app: AppTest) -> None:
+def test_columns_of_texts_are_left_out_and_named_and_can_be_chosen(app: AppTest) -> None:
     frame = table().assign(name=[f"row {i}" for i in range(60)], same=1.0, huge=np.r_[np.inf, np.arange(59.0)])
     upload(app, csv(frame))
-    assert "Left out at first: 'name' (text), 'same' (constant)." in captions(app)
-    assert app.multiselect(key="p_upload_features").value == ["age", "height", "huge"]
+    assert "Left out at first, because they hold texts: 'name'." in captions(app)
+    assert app.multiselect(key="p_upload_features").value == ["age", "height", "same", "huge"]
     app.multiselect(key="p_upload_features").set_value(["age", "same", "huge", "name"]).run()
     fill(app)
     assert "'name' needs a range" in said(app)

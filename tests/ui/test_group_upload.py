@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from dpviz.privacy.events import Laplace
 from dpviz.problems.group_loss import GroupLoss, LossMatrix
+from tests.confirming import confirmed
 
 
 def learning() -> None:
@@ -58,7 +59,7 @@ def matrix() -> AppTest:
 def upload(app: AppTest, frame: pd.DataFrame | bytes) -> AppTest:
     data = frame if isinstance(frame, bytes) else frame.to_csv(index=False).encode()
     app.file_uploader[0].upload("table.csv", data, "text/csv")
-    app.run()
+    confirmed(app.run())
     assert not app.exception
     return app
 
@@ -243,7 +244,9 @@ def test_nothing_forgets_what_was_bought_from_a_file(app: AppTest) -> None:
     frame = table()
     app = declare(buy(press(upload(app, frame), "fill")), [("south", None), ("north", None)])
     press(app, "release")
-    app.text_input(key="p_groups_upload_missing").set_value("none").run()  # reads the file again
+    press(app, "change")
+    app.text_input(key="p_groups_upload_missing").set_value("none").run()
+    confirmed(app)  # reads the file again
     declare(press(app, "fill"), [("south", None), ("north", None)])
     assert app.session_state["dataset"].shares_costs == (0.05,)  # they can still be used
     press(app, "release")

@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.confirming import confirmed
+
 
 def script(kind: str) -> None:
     import streamlit as st
@@ -64,7 +66,7 @@ def prepared(kind: str, data: bytes) -> tuple[object, np.ndarray]:
     number = kind == "number"
     app = AppTest.from_function(script, kwargs={"kind": "plain" if number else kind}, default_timeout=30).run()
     app.file_uploader[0].upload("table.csv", data, "text/csv")
-    app.run()
+    confirmed(app.run())
     assert not app.exception and not app.error
     if number:
         app.selectbox(key="p_upload_target").set_value("height")

@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from dpviz.datasets import UploadedTable, UserUpload
 from dpviz.problems.model_tuning import KernelMachine
+from tests.confirming import confirmed
 
 
 def panel() -> None:
@@ -23,7 +24,7 @@ def app() -> AppTest:
     columns = {"age": x % 7, "height": x % 11, "sick": np.where(x % 3 == 0, "yes", "no"), "who": x % 30}
     app = AppTest.from_function(panel, default_timeout=30).run()
     app.file_uploader[0].upload("table.csv", pd.DataFrame(columns).to_csv(index=False).encode(), "text/csv")
-    app.run()
+    confirmed(app.run())
     app.selectbox(key="p_users_upload_target").set_value("sick").run()
     assert not app.exception
     return app

@@ -36,7 +36,13 @@ from tests import waiting
 from tests.apart import apart
 
 PATIENCE = 20.0
-RARELY_READ = {"_query_param_bound_widget_ids", "_rerun_data", "fragment_id_queue", "main_script_hash"}  # on busy servers
+# Read on busy servers only.
+RARELY_READ = {
+    "_query_param_bound_widget_ids",
+    "_rerun_data",
+    "fragment_id_queue",
+    "main_script_hash",
+}  # on busy servers
 PAGE = f"from {__name__} import page; page()"
 here: list[weakref.ref[Visitor]] = []  # those for whom a page was drawn, in that order
 abandoned: list["weakref.ref[Run]"] = []

@@ -58,6 +58,7 @@ class Names(File):
     """A file of which the columns' names are taken: one is enough."""
 
     min_columns = 1
+    shows_cells = False
 
 
 def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open: bool) -> tuple[Shown, Releases | None]:
@@ -124,7 +125,7 @@ def _columns_of_a_file(panel: Panel, table: EditedTable) -> None:
             "Only the **names of the columns** and the **number of rows**, which is public here, are taken from it, "
             "and no value. Ranges and bins you declare yourself: a range that is read off the data reveals the most "
             "extreme person. If you see a person's values instead of names, the file has no header: say so under “How "
-            "the file was read”."
+            "the file is read”."
         )
         file = chosen_file(panel.page, Names)
         if file is None:

@@ -3,7 +3,7 @@
 import os
 import weakref
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import streamlit as st
 
 from dpviz.datasets import (
     ColumnInfo,
+    Detected,
     GroupedUpload,
     Prepared,
     Reading,
@@ -22,19 +23,16 @@ from dpviz.datasets.files import is_parquet
 from dpviz.datasets.from_data import Kind as Marked
 from dpviz.datasets.from_data import Mark
 from dpviz.datasets.limits import MAX_ROWS, MIN_COLUMNS
-from dpviz.datasets.reading import SEPARATORS
 from dpviz.datasets.upload import new_identity
 from dpviz.errors import UserError
 from dpviz.experiments.reader import Reader
 from dpviz.experiments.spreadsheets import as_text
-from dpviz.specification import Specification, sentences
+from dpviz.specification import Specification
 from dpviz.ui import explain, visitors
 from dpviz.ui.controls import in_place
 from dpviz.ui.markdown import sentence
+from dpviz.ui.uploads import how
 
-NAMES = ("separator", "decimal", "header", "missing")  # of the widgets; a new file resets them
-_SEPARATORS = {",": "Comma", ";": "Semicolon", "\t": "Tab", "|": "Vertical bar"}
-_DECIMALS = {".": "Point: 1.234 is 1.234, and 1,234 is 1234", ",": "Comma: 1,234 is 1.234, and 1.234 is 1234"}
 CHOICES = (
     "target",
     "kind",
@@ -70,17 +68,20 @@ def missing_rule(data: Specification | None) -> str:
 class File:
     """A file as it was read: its table, or what was wrong with it. Kept in the session, never on disk.
 
-    min_columns : fewer are no table to its panel.
+    min_columns : fewer are no table to its panel. shows_cells : whether the panel shows some, and asks what they hold.
     """
 
     min_columns: ClassVar[int] = MIN_COLUMNS
+    shows_cells: ClassVar[bool] = True
     page: str  # prefix of the panel's keys
     name: str
     serial: int  # of the files that this panel read
     frame: pd.DataFrame = field(default_factory=pd.DataFrame)
     columns: tuple[ColumnInfo, ...] = ()
-    reading: Reading | None = None  # how it was read
-    questions: tuple[str, ...] | None = None  # what a text file leaves open; None of a Parquet file
+    reading: Reading | None = None  # how it was read, as declared
+    of_text: bool = False  # and not Parquet, whose schema declares how it is read
+    named: tuple[str, ...] = ()  # all its columns
+    proposal: Detected | None = None  # how a text file may be read, as long as nobody has confirmed it
     error: UserError | None = None
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # of columns, as declared so far
     lists: dict[str, str] = field(default_factory=dict)  # categories of columns, as typed so far
@@ -95,9 +96,9 @@ class File:
 
     @property
     def known_as(self) -> Hashable:
-        """What a file is known by when it comes again: name, columns and number of rows, which are public. Not its
-        rows: whether two files have the same ones must not enter a plan."""
-        return self.name, tuple(self.frame.columns), len(self.frame)
+        """What a file is known by when it comes again: name, columns, those left out among them, and number of rows,
+        which are public. Not its rows: whether two files have the same ones must not enter a plan."""
+        return self.name, self.named, len(self.frame)
 
     def once(self, choice: Hashable, make: Callable[[str], Made]) -> Made:
         """What `make` returns for a choice, given its identity; made again only when the choice changes."""
@@ -197,13 +198,17 @@ def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
         st.error(str(upload.error), title=upload.error.title)
         # Only this error can be mended by a sample.
         if upload.error.title == f"More than {MAX_ROWS:,} rows":
-            st.button(f"Use a random sample of {MAX_ROWS:,} rows", on_click=_read, args=(page, kind, MAX_ROWS))
-    else:
+            st.button(f"Use a random sample of {MAX_ROWS:,} rows", on_click=_sample, args=(page, kind))
+    elif upload.proposal is None:
         st.caption(f"**{upload.name}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
-    if upload.reading is not None and upload.questions is not None:
-        how_it_was_read(page, upload.reading, upload.questions, _read_again, (page, kind))
+    if upload.proposal is not None:
+        table = upload.editor if kind.shows_cells else None
+        how.propose(page, upload.name, upload.proposal, table, (_look_again, _confirm), (page, kind))
+        return None
     if upload.error is not None:
         return None
+    if upload.reading is not None and upload.of_text:
+        how.declared(page, upload.reading, [column.name for column in upload.columns], _change, (page, kind))
     upload.taken.clear()
     return upload
 
@@ -214,43 +219,98 @@ def known_as(page: str) -> Hashable:
     return None if upload is None else upload.known_as
 
 
-def _read(page: str, kind: type[File], sample_rows: int | None = None) -> None:
-    """Read the file that was just chosen; forget the one before."""
+def _read(page: str, kind: type[File]) -> None:
+    """Look at the file that was just chosen; forget the one before. A text is read when its reading is confirmed."""
     before: File | None = st.session_state.get(f"{page}_upload")
     if before is not None:
         before.let_go()
     visitors.here().lost.pop(f"{page}_upload", None)
-    for name in NAMES:
-        st.session_state.pop(f"{page}_upload_{name}", None)
-    _read_as(page, kind, lambda found: found.replaced(sample_rows=sample_rows))
+    how.forget(page)
+
+    def look(upload: File, data: bytes) -> None:
+        upload.of_text = not is_parquet(data, upload.name)
+        known = how.confirmed_before(upload.name, lambda given: reader().detect(data, upload.name, given))
+        found = known or reader().detect(data, upload.name)
+        if upload.of_text and not known:
+            upload.proposal = found
+        else:
+            _take(upload, data, found.reading, found.names)
+
+    _afresh(page, kind, look)
 
 
-def _read_again(page: str, kind: type[File]) -> None:
-    """Read the file as the panel now says."""
-    _read_as(page, kind, lambda found: chosen_reading(page, st.session_state[f"{page}_upload"].reading or found))
+def _look_again(page: str, kind: type[File]) -> None:
+    """Propose the columns of the file, read as the panel now says."""
+    before: Detected = st.session_state[f"{page}_upload"].proposal
+
+    def look(upload: File, data: bytes) -> None:
+        upload.proposal = before  # to be mended, if it cannot be
+        upload.proposal = reader().detect(data, upload.name, how.chosen(page, before.reading))
+
+    _afresh(page, kind, look)
 
 
-def _read_as(page: str, kind: type[File], reading: Callable[[Reading], Reading]) -> None:
-    """Read the file in the way that `reading` makes of the one that it suggests."""
+def _confirm(page: str, kind: type[File]) -> None:
+    """Read the file as the panel says: from here on that is declared."""
+    before: Detected = st.session_state[f"{page}_upload"].proposal
+
+    def read(upload: File, data: bytes) -> None:
+        upload.proposal = before  # to be mended, if it cannot be
+        reading = how.chosen(page, before.reading, kind.shows_cells)
+        upload.proposal = replace(before, reading=reading)
+        _take(upload, data, reading, before.names)
+        upload.proposal = None
+        how.keep(upload.name, reading, before.names)
+
+    _afresh(page, kind, read)
+
+
+def _change(page: str, kind: type[File]) -> None:
+    """Ask again how the file is read, from what was declared."""
+    reading = st.session_state[f"{page}_upload"].reading
+
+    def look(upload: File, data: bytes) -> None:
+        found = reader().detect(data, upload.name, reading)
+        upload.proposal = replace(found, reading=found.reading.replaced(kinds=reading.kinds))
+
+    _afresh(page, kind, look)
+
+
+def _sample(page: str, kind: type[File]) -> None:
+    """Read a random sample of a file that is too long."""
+    before: File = st.session_state[f"{page}_upload"]
+    names = before.named if before.proposal is None else before.proposal.names
+
+    def read(upload: File, data: bytes) -> None:
+        reading = (before.reading or Reading()).replaced(sample_rows=MAX_ROWS)
+        _take(upload, data, reading, names)
+        how.keep(upload.name, reading, names)
+
+    _afresh(page, kind, read)
+
+
+def _afresh(page: str, kind: type[File], use: Callable[[File, bytes], None]) -> None:
+    """Do something with the file as chosen, of which nothing is read yet; what is raised meanwhile stays with it."""
     file = st.session_state.get(f"{page}_file")
+    before: File | None = st.session_state.pop(f"{page}_upload", None)
     if file is None:
-        st.session_state.pop(f"{page}_upload", None)
         return
     serial = st.session_state[f"{page}_upload_serial"] = st.session_state.get(f"{page}_upload_serial", 0) + 1
-    data = file.getvalue()
-    upload = kind(page, file.name, serial)
-    try:
-        found = reader().detect(data, file.name)
-        upload.reading = found.reading
-        upload.questions = None if is_parquet(data, file.name) else found.questions
-        upload.reading = reading(found.reading)
-        frame, upload.columns = reader().read(data, file.name, upload.reading, kind.min_columns)
-        upload.frame = _kept(frame)
-    except UserError as error:
-        upload.error = error.with_traceback(None)  # which would keep a table that was refused
-    st.session_state[f"{page}_upload"] = upload
+    upload = st.session_state[f"{page}_upload"] = kind(page, file.name, serial)
+    upload.of_text = before is not None and before.of_text
     for name in CHOICES:
         st.session_state.pop(f"{page}_upload_{name}", None)
+    try:
+        use(upload, file.getvalue())
+    except UserError as error:
+        upload.error = error.with_traceback(None)  # which would keep a table that was refused
+
+
+def _take(upload: File, data: bytes, reading: Reading, names: tuple[str, ...]) -> None:
+    """Read the file by a declared reading; names : of all its columns, those left out among them."""
+    upload.reading, upload.named = reading, names
+    frame, upload.columns = reader().read(data, upload.name, reading, upload.min_columns)
+    upload.frame = _kept(frame)
 
 
 def _kept(frame: pd.DataFrame) -> pd.DataFrame:
@@ -319,61 +379,3 @@ def fill_button(file: File, fill: Callable[..., None], args: tuple[Any, ...], he
 def _filled(file: File, fill: Callable[..., None], args: tuple[Any, ...]) -> None:
     fill(*args)
     file.edition += 1
-
-
-def how_it_was_read(
-    page: str, reading: Reading, questions: tuple[str, ...], again: Callable[..., None], args: tuple[Any, ...]
-) -> None:
-    """The panel; `again(*args)` is called when a setting was changed. It opens by itself where there is a question."""
-    with st.expander("How the file was read", expanded=bool(questions), icon=":material/table_view:"):
-        for question in questions:
-            st.info(question)
-        left, right = st.columns(2)
-        left.selectbox(
-            "Separator of cells",
-            SEPARATORS,
-            index=SEPARATORS.index(reading.separator),
-            format_func=_SEPARATORS.__getitem__,
-            key=f"{page}_upload_separator",
-            persist_state="session",
-            on_change=again,
-            args=args,
-        )
-        right.selectbox(
-            "Decimal mark",
-            list(_DECIMALS),
-            index=list(_DECIMALS).index(reading.decimal),
-            format_func=_DECIMALS.__getitem__,
-            key=f"{page}_upload_decimal",
-            persist_state="session",
-            on_change=again,
-            args=args,
-            help="It decides where a number could be read in two ways. 1.234,50 and 1,234.50 are read as they are.",
-        )
-        left.selectbox(
-            "The first row",
-            [True, False],
-            index=int(not reading.header),
-            format_func=lambda header: "names the columns" if header else "is data",
-            key=f"{page}_upload_header",
-            persist_state="session",
-            on_change=again,
-            args=args,
-        )
-        right.text_input(
-            "Missing values",
-            ", ".join(reading.missing),
-            key=f"{page}_upload_missing",
-            persist_state="session",
-            on_change=again,
-            args=args,
-            help="Texts, separated by commas, that stand where a value is missing. Empty cells always do.",
-        )
-
-
-def chosen_reading(page: str, before: Reading) -> Reading:
-    """The settings of the panel, with the sample of the reading before. Raises UserError."""
-    found = {name: st.session_state.get(f"{page}_upload_{name}") for name in NAMES}
-    marks = tuple(mark.strip() for mark in str(found.pop("missing") or "").split(",") if mark.strip())
-    with sentences(Reading):
-        return before.replaced(missing=marks, **found)

@@ -11,7 +11,6 @@ import streamlit as st
 
 from dpviz.datasets import (
     BundledTable,
-    ColumnInfo,
     CorrelatedLogistic,
     DatasetSpecification,
     HeavyTailed,
@@ -250,16 +249,13 @@ def choose_features(
     label: str = "Feature columns",
     help: str = "Numeric columns that predict the target.",
 ) -> list[str]:
-    """Numeric columns other than those `taken`; at first, all that can be used."""
-    usable, left_out = [], []
+    """Numeric columns other than those `taken`; at first, all that were declared as such."""
+    usable: list[str] = []
+    left_out: list[str] = []
     for column in upload.columns:
         if column.name in taken:
             continue
-        problem = _unusable(column)
-        if problem:
-            left_out.append(f"'{column.name}' ({problem})")
-        else:
-            usable.append(column.name)
+        (usable if column.numeric else left_out).append(column.name)
     features = st.multiselect(
         label,
         [column.name for column in upload.columns if column.name not in taken],
@@ -269,12 +265,9 @@ def choose_features(
         help=help,
     )
     if left_out:
-        st.caption(f"Left out at first: {', '.join(left_out[:8])}{' and more' if len(left_out) > 8 else ''}.")
+        listed = ", ".join(map(shown, left_out[:8])) + (" and more" if len(left_out) > 8 else "")
+        st.caption(f"Left out at first, because they hold texts: {listed}.")
     return features
-
-
-def _unusable(column: ColumnInfo) -> str:
-    return "text" if not column.numeric else "constant" if column.constant else ""
 
 
 def _choose_categories(upload: File, taken: Collection[str]) -> list[str]:

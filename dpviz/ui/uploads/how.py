@@ -1,0 +1,209 @@
+"""How a visitor's text file is read: proposed from the file, confirmed by one click, and declared from then on."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dpviz.datasets import Detected, Reading
+from dpviz.errors import UserError
+from dpviz.experiments.spreadsheets import as_text
+from dpviz.specification import sentences
+from dpviz.ui.markdown import plain
+
+NAMES = ("separator", "decimal", "header", "missing", "rows", "above")  # of the widgets; a new file resets them
+CONFIRM = "Read it like this"
+_SEPARATORS = {",": "Comma", ";": "Semicolon", "\t": "Tab", "|": "Vertical bar"}
+_DECIMALS = {".": "Point: 1.234 is 1.234, and 1,234 is 1234", ",": "Comma: 1,234 is 1.234, and 1.234 is 1234"}
+_HEADERS = {True: "names the columns", False: "is data"}
+_ROWS = {
+    "records": "A CSV record: line breaks may stand in quotes",
+    "lines": "Every line",
+    "returns": "Every line, ended by a carriage return (old Macs)",
+}
+_KINDS = {"number": "Numbers", "text": "Texts or categories", "unused": "Left out"}
+_CONFIRMED = "confirmed_readings"  # of this session, by the file's name and its columns
+
+Callbacks = tuple[Callable[..., None], Callable[..., None]]
+
+
+def propose(
+    page: str,
+    name: str,
+    found: Detected,
+    editor: Callable[..., pd.DataFrame] | None,
+    callbacks: Callbacks,
+    args: tuple[Any, ...],
+) -> None:
+    """The panel that asks how a file is read, until it is confirmed.
+
+    editor : draws a table to fill in; None where no cell is to be shown. callbacks : called with `args` when a setting
+        was changed, and when all of them were confirmed.
+    """
+    with st.container(border=True):
+        st.markdown(f"**How is {plain(name)} read?** This is a guess, made from the file. Change what is wrong.")
+        st.badge("from the data, not private", icon=":material/visibility:", color="orange")
+        for question in found.questions:
+            st.info(question)
+        _controls(page, found.reading, {"on_change": callbacks[0], "args": args})
+        if editor is not None:
+            _columns(page, found, editor)
+        st.caption(
+            "Nothing is computed before you confirm it. Then it is declared: every cell is read in this way by itself, "
+            "and one that does not fit is missing, whatever stands in other rows."
+        )
+        st.button(
+            CONFIRM,
+            key=f"{page}_upload_confirm",
+            type="primary",
+            icon=":material/check:",
+            on_click=callbacks[1],
+            args=args,
+        )
+
+
+def _controls(page: str, reading: Reading, options: dict[str, Any]) -> None:
+    left, right = st.columns(2)
+    choices: list[tuple[Any, str, str, dict[Any, str], Any, str | None]] = [
+        (left, "separator", "Separator of cells", _SEPARATORS, reading.separator, None),
+        (
+            right,
+            "decimal",
+            "Decimal mark",
+            _DECIMALS,
+            reading.decimal,
+            "It decides where a number could be read in two ways. 1.234,50 and 1,234.50 are read as they are.",
+        ),
+        (left, "header", "The first row", _HEADERS, reading.header, None),
+        (
+            left,
+            "rows",
+            "A row is",
+            _ROWS,
+            reading.rows,
+            "If a quote is opened that is not closed, a line is a row all the same; where that cannot be told from a "
+            "record of several lines, the file is refused. “Every line” refuses nothing.",
+        ),
+    ]
+    for column, name, label, texts, value, help in choices:
+        column.selectbox(
+            label,
+            [*texts],
+            index=[*texts].index(value),
+            format_func=texts.__getitem__,
+            key=f"{page}_upload_{name}",
+            persist_state="session",
+            help=help,
+            **options,
+        )
+    right.text_input(
+        "Missing values",
+        ", ".join(reading.missing),
+        key=f"{page}_upload_missing",
+        persist_state="session",
+        help="Texts, separated by commas, that stand where a value is missing. Empty cells always do.",
+        **options,
+    )
+    right.number_input(
+        "Lines above the table",
+        0,
+        1000,
+        reading.above,
+        key=f"{page}_upload_above",
+        persist_state="session",
+        help="Left out, such as titles. Empty lines at the end are left out, too: "
+        f"{reading.below or 0} in this file. All others are rows in which everything is missing.",
+        **options,
+    )
+
+
+def _columns(page: str, found: Detected, editor: Callable[..., pd.DataFrame]) -> None:
+    """The columns, what they hold, and their first cells as they would be read."""
+    kinds = found.reading.kinds
+    edited = editor(
+        "kinds",
+        found.names,
+        lambda: pd.DataFrame(
+            {
+                "column": [as_text(name) for name in found.names[: len(kinds)]],
+                "holds": [_KINDS[kind] for kind in kinds],
+                "cells": [as_text("  ·  ".join(cells)) for cells in found.cells[: len(kinds)]],
+            }
+        ),
+        hide_index=True,
+        column_config={
+            "column": st.column_config.TextColumn("Column", disabled=True),
+            "holds": st.column_config.SelectboxColumn(
+                "Holds",
+                options=[*_KINDS.values()],
+                required=True,
+                help="In a column of numbers, whatever is none is missing.",
+            ),
+            "cells": st.column_config.TextColumn("First rows, as read", disabled=True, width="large"),
+        },
+        height=min(320, 38 + 35 * max(1, len(kinds))),
+        alt="The columns of the file, what they hold, and their first cells as they would be read",
+    )
+    labels = {label: kind for kind, label in _KINDS.items()}
+    st.session_state[f"{page}_upload_kinds"] = tuple(labels[label] for label in edited["holds"])
+
+
+def declared(
+    page: str, reading: Reading, used: Sequence[str], change: Callable[..., None], args: tuple[Any, ...]
+) -> None:
+    """The panel that says how a file is read, as confirmed; `change(*args)` asks again."""
+    with st.expander("How the file is read", icon=":material/table_view:"):
+        st.markdown(_in_words(reading, used))
+        st.button("Change it", key=f"{page}_upload_change", on_click=change, args=args)
+
+
+def _in_words(reading: Reading, used: Sequence[str]) -> str:
+    separator, decimal = _SEPARATORS[reading.separator].lower(), {".": "point", ",": "comma"}[reading.decimal]
+    lines = [
+        f"- Cells are separated by: {separator}. Decimal mark: {decimal}. The first row {_HEADERS[reading.header]}.",
+        f"- A row is: {_ROWS[reading.rows][0].lower()}{_ROWS[reading.rows][1:]}.",
+        f"- Missing: empty cells, {', '.join(map(plain, reading.missing))}.".replace(", .", "."),
+    ]
+    kinds = [kind for kind in reading.kinds if kind != "unused"]
+    for kind in ("number", "text"):
+        names = [plain(as_text(name)) for name, held in zip(used, kinds, strict=False) if held == kind]
+        listed = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+        lines += [f"- {_KINDS[kind]}: {listed}."] if names else []
+    if left_out := reading.kinds.count("unused"):
+        lines.append(f"- Left out: {left_out} column{'s' if left_out > 1 else ''}.")
+    return "\n".join(lines)
+
+
+def chosen(page: str, before: Reading, kinds: bool = True) -> Reading:
+    """The settings of the panel, with the sample of the reading before. Raises UserError.
+
+    kinds : whether it asks what the columns hold; otherwise each may hold anything.
+    """
+    found = {name: st.session_state.get(f"{page}_upload_{name}") for name in NAMES}
+    marks = tuple(mark.strip() for mark in str(found.pop("missing") or "").split(",") if mark.strip())
+    held = st.session_state.get(f"{page}_upload_kinds", before.kinds) if kinds else ("text",) * len(before.kinds)
+    with sentences(Reading):
+        return before.replaced(missing=marks, kinds=held, **found)
+
+
+def forget(page: str) -> None:
+    """Another file was chosen."""
+    for name in (*NAMES, "kinds"):
+        st.session_state.pop(f"{page}_upload_{name}", None)
+
+
+def keep(name: str, reading: Reading, columns: tuple[str, ...]) -> None:
+    """Remember in this session how a file is read."""
+    st.session_state.setdefault(_CONFIRMED, {})[name] = (reading, columns)
+
+
+def confirmed_before(name: str, look: Callable[[Reading], Detected]) -> Detected | None:
+    """How a file of this name was read in this session, if by that reading `look` finds the same columns still."""
+    reading, columns = st.session_state.get(_CONFIRMED, {}).get(name, (None, ()))
+    try:
+        found = None if reading is None else look(reading)
+    except UserError:
+        return None
+    return replace(found, reading=reading) if found is not None and found.names == columns else None
