@@ -40,18 +40,18 @@ class Metric:
     better: Literal["lower", "higher", ""] = "lower"
     beside: str = ""
 
+    @property
+    def gap(self) -> bool:
+        """Whether 0 is the best that there is, as of an excess or a norm, so that ratios of two values say something;
+        of a loss, whose floor nobody knows, they do not. Gaps are what is drawn on logarithmic scales."""
+        return self.scale == "log"
+
 
 def condition_of(read: Iterable[str]) -> str:
     """What a guarantee rests on where facts were read from the data, to be said behind it: " if these were known
     beforehand: the smoothness L"; empty without such facts."""
     named = "; ".join(dict.fromkeys(read))
     return f" if these were known beforehand: {named}" if named else ""
-
-    @property
-    def gap(self) -> bool:
-        """Whether 0 is the best that there is, as of an excess or a norm, so that ratios of two values say something;
-        of a loss, whose floor nobody knows, they do not. Gaps are what is drawn on logarithmic scales."""
-        return self.scale == "log"
 
 
 @dataclass(frozen=True)
