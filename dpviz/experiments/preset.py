@@ -53,7 +53,8 @@ def load(package: str) -> tuple[Preset, ...]:
     """The presets of a family, from the file `presets.toml` in its package.
 
     An experiment stands there as in a settings file, without the fields that have their default; the text "null" is
-    None. Raises UserError where an experiment has a value out of its range.
+    None. A family that computes what was `reported` leaves it out. Raises UserError where an experiment has a value out
+    of its range.
     """
     text = resources.files(package).joinpath("presets.toml").read_text("utf-8")
     return tuple(map(_preset, tomllib.loads(text)["preset"]))
@@ -63,7 +64,7 @@ def _preset(entry: Mapping[str, Any]) -> Preset:
     with sentences(Experiment):
         experiment = Experiment.model_validate(_values(entry["experiment"]))
     expected = tuple(Expected(**one) for one in entry.get("expected", ()))
-    return Preset(**dict(entry) | {"experiment": experiment, "expected": expected})
+    return Preset(**{"reported": "", **entry, "experiment": experiment, "expected": expected})
 
 
 def _values(value: Any) -> Any:

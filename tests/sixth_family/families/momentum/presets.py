@@ -5,10 +5,8 @@ from typing import Any
 
 from dpviz.families.momentum.algorithms import MomentumDescent
 
-from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.preset import Preset
-from dpviz.privacy.budgets import PureDP
-from dpviz.problems.quadratic import Quadratic
+from dpviz.experiments.experiment import Arm
+from dpviz.experiments.preset import load
 
 METHODS = {"Momentum": MomentumDescent()}
 
@@ -19,12 +17,4 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
     return tuple(Arm(label=label, algorithm=METHODS[label].adopting(settings)) for label in labels)
 
 
-PRESETS = (
-    Preset(
-        name="Start here: a bowl",
-        source="dpviz",
-        look_for="More momentum, more noise.",
-        reported="Nothing is published about it.",
-        experiment=Experiment(problem=Quadratic(), arms=arms(["Momentum"], iterations=20), budget=PureDP(epsilon=2.0)),
-    ),
-)
+PRESETS = load(__package__)
