@@ -111,6 +111,11 @@ def assumptions(
         st.markdown("\n".join(f"- **{name}.** {text}" for name, text in rows.items()))
 
 
+def document(package: ModuleType, name: str) -> str:
+    """A text file of a package."""
+    return (Path(next(iter(package.__path__))) / name).read_text(encoding="utf-8")
+
+
 def theory(page: str, package: ModuleType) -> None:
     """A package's THEORY.md: definitions, derivations and errata with sources; sent only while the box is open.
 
@@ -119,8 +124,7 @@ def theory(page: str, package: ModuleType) -> None:
     box = st.expander("Derivations and sources", key=f"{page}_theory", icon=":material/functions:", on_change="rerun")
     if box.open:
         with box:
-            text = (Path(next(iter(package.__path__))) / "THEORY.md").read_text(encoding="utf-8")
-            st.markdown(re.sub("^#", "###", text, flags=re.MULTILINE))
+            st.markdown(re.sub("^#", "###", document(package, "THEORY.md"), flags=re.MULTILINE))
 
 
 def errata(items: Sequence[tuple[str, str]] | Iterable[tuple[str, str]]) -> None:

@@ -1,4 +1,4 @@
-"""What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
+"""What the page says about the family: names of methods, what is assumed, and where tool and paper differ."""
 
 TITLE = "Accelerated gradient"
 QUESTION = "**Same privacy, different methods: how close to the best model does each of them get?**"
@@ -13,43 +13,6 @@ WORDS = {
     "DP-MASG": "multi-stage Nesterov",
     "DP-MASG-opt": "multi-stage Nesterov, noise and steps chosen by theory",
 }
-
-ABOUT = r"""
-**The task.** Fit a linear model by minimising the average loss over $n$ rows. For two classes $z_i=\pm1$ it is the
-logistic loss, $F(x)=\frac1n\sum_i\ln(1+e^{-z_iu_i^\top x})+\lambda\lVert x\rVert^2$, where $u_i$ are the features of
-row $i$. For a number $t_i$, whose declared range is mapped to $[-1,1]$, it is the squared loss $\frac12r_i^2$ of the
-residual $r_i=u_i^\top x-t_i$, or the Huber loss: the same up to $|r_i|=\delta$, with slope $\delta$ beyond.
-
-**Where privacy comes from.** Each step asks the data one question: what is the average gradient? Every row's part of
-it is clipped to norm $C$, so replacing one row moves the average of $m$ rows by at most $2C/m$. Noise of a matching
-scale hides that movement: $\tilde g_t(w)=\frac1m\sum_{i\in B_t}\mathrm{clip}(\nabla\ell_i(w))+2\lambda w+\eta_t,\quad
-\eta_t\sim\mathrm{Laplace}(b_t)$ or $\mathcal N(0,\sigma_t^2)$ in every coordinate. The regulariser $2\lambda w$ does
-not depend on data and needs no noise.
-
-**The trade-off.** The whole budget $\varepsilon$ is shared by the $T$ noisy gradients:
-$\sum_t\varepsilon_t=\varepsilon$. More steps bring the model closer to the optimum, but each gradient gets noisier.
-
-**The methods** (step size $\alpha=c/L$, $q=\sqrt{\mu\alpha}$):
-
-| | update | momentum $\beta$ |
-|---|---|---|
-| DP-GD | $x_t=x_{t-1}-\alpha\tilde g_t(x_{t-1})$ | none |
-| DP-HB (heavy ball) | $x_t=x_{t-1}-\alpha\tilde g_t(x_{t-1})+\beta(x_{t-1}-x_{t-2})$ | $\frac{1-q}{1+q}$ or $(1-q)^2$ |
-| DP-NAG (Nesterov) | $w_t=x_{t-1}+\beta(x_{t-1}-x_{t-2}),\;x_t=w_t-\alpha\tilde g_t(w_t)$ | $\frac{1-q}{1+q}$ |
-| DP-MASG (multi-stage) | as DP-NAG, in stages of shrinking step size, restarted at each | $\frac{1-q_t}{1+q_t}$ |
-
-With $m<n$, DP-GD is DP-SGD. **-opt** spreads the budget to minimise the error bound (early noise is forgotten, late
-noise is not, so the budget grows towards the end: $\varepsilon_t\propto a_t^{1/3}$) and takes the $T$ with the
-smallest bound; **-T\*** keeps a uniform budget and only chooses $T$.
-
-**The error bound.** With $V_t=F(x_t)-F^*+\frac\mu2\lVert v_t-x^*\rVert^2$ each step gives $\mathbb E
-V_t\le(1-q)\,\mathbb E V_{t-1}+\frac\alpha2(1+\alpha L)\,\mathbb E\lVert w_t\rVert^2$, where $w_t$ is the whole
-gradient noise (Theorems 4.1 and 4.3 of the paper with corrected constants). It holds for every data set within the
-declared bounds, so real runs are usually 10 to 20 times better than the bound.
-
-**Reference.** N. Kuru, Ş. İ. Birbil, M. Gürbüzbalaban, S. Yıldırım: *Differentially private accelerated optimization
-algorithms*, SIAM Journal on Optimization 32 (2022).
-"""
 
 NOT_COVERED = (
     "Choosing hyper-parameters by trying them on the data is not accounted for here: every run on real data spends its "

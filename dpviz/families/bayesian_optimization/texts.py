@@ -1,4 +1,4 @@
-"""What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
+"""What the page says about the family: names of methods, what is assumed, and where tool and paper differ."""
 
 from dpviz.numbers import short
 
@@ -15,41 +15,6 @@ WORDS = {
     "Random search": "settings drawn anywhere, one of them chosen by the exponential mechanism",
     "Global search": "Bayesian optimisation of the whole box on noisy mean losses, each of them paid for",
 }
-
-ABOUT = r"""
-**What is tuned, on what.** A model has settings: length-scales, regularisation. Each setting that you try costs a
-training. How good it is, is measured on *validation users*, and none of them may show in what you choose.
-
-**Two prices.** A *training* costs time and no privacy: points to try are chosen without looking at any loss. A *step*
-costs privacy and no time: it releases one noisy direction. So ask for as few steps as get you there, and in each for as
-many trainings as its noise is worth.
-
-**Gradients from losses.** No gradient is known. But all users are evaluated at the same few points $X$ near the current
-setting $\theta$, and a Gaussian process through user $i$'s losses $y_i$ has a slope there:
-$g_i=W^\top y_i$ with weights $W=K^{-1}\nabla k(X,\theta)$ that are the same for everybody. Each $g_i$ is shortened to
-length $B$, so one user moves the mean by at most $2B/n$, and Gaussian noise hides that. All $T$ steps together are
-$\mu$-GDP with $\sigma_\xi=2B\sqrt T/(n\mu)$ in each coordinate.
-
-**When to stop looking.** The process says how uncertain it is of the slope, without any loss: the trace of its
-covariance, a share of what it was before any training. The *bias level* $\omega$ is the share at which a step stops
-asking for points. Below the length of the noise $\sigma_\xi\sqrt d$ less bias cannot be seen any more: that is where
-the advice comes from, between 0.01 and 0.2.
-
-| | privacy is paid per | trainings | needs |
-|---|---|---|---|
-| DP-GIBO | step | few per step, more with more settings | losses |
-| DP-GD | step | one per step | gradients of every user |
-| Random search | run | any number | losses with a cap |
-| Global search | training | one per step | losses with a cap |
-
-**What is honest to say.** Where a few settings matter and the box is small, random search is close behind and much
-simpler; adding candidates does not help it once its own noise decides. Releasing every loss, as global search does, is
-the dear way to look. That the process is sure says nothing about the data: a bias level is a promise of the model.
-
-**References.** G. Sopa, J. Marusic, M. Avella-Medina, J. Cunningham: *Scalable differentially private Bayesian
-optimization*, arXiv 2502.06044 (2025). Without privacy: S. Müller, A. von Rohr, S. Trimpe: *Local policy search with
-Bayesian optimization*, NeurIPS 2021.
-"""
 
 NOT_COVERED = (
     "Not covered: what you choose after looking at the users' losses (clip, steps, bias level, kernel, length-scales, "

@@ -1,4 +1,4 @@
-"""What the page says about the family: games and methods in words, what is assumed, where tool and paper differ."""
+"""What the page says about the family: names of games and methods, what is assumed, where tool and paper differ."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -24,74 +24,6 @@ WORDS = {
     "Anytime": "vertex sampling at averages of the weights",
     "MWEM": "multiplicative weights with measured queries",
 }
-
-ABOUT = r"""
-**The task.** Two players each choose a *mixture* over a finite list of strategies: $x$ over $d_x$ of them wants
-$F(x,y)=\frac1n\sum_i f(x,y;z_i)$ small, $y$ over $d_y$ wants it large. At a *saddle point* neither gains by changing
-alone. How far a pair is from that is its **duality gap**, what both could still gain together:
-$\mathrm{Gap}(x,y)=\max_{v}F(x,v)-\min_{u}F(u,y)\ge0$. If $y$ has a single strategy, this is the excess loss.
-
-**Where privacy comes from.** The players run exponential weights: $x^{t+1}_j\propto x^t_j\,e^{-\tau g_j}$, where $g$
-is the gradient of the loss. Nobody sees these weights. Only a few strategies ("vertices") drawn from them are released
-and played. Such a draw **is** the exponential mechanism: one record moves the log-weights by an amount whose range is
-at most $\eta=2\,\mathrm{osc}\,\tau w$ ($w$: the record's weight in the sums so far; $\mathrm{osc}$: largest minus
-smallest entry of one record's gradient). Each draw costs $\eta^2/8$ in ρ. No noise is added: the randomness that the
-game needs anyway protects the data.
-
-**Why the number of strategies hardly matters.** Gaussian noise has to cover all $d$ entries of a gradient. The cost of
-a draw depends on the range of the change, which does not grow with $d$; only the regret of exponential weights does,
-through $\ln d$. The gap is of order $(\ln d)^{3/4}/\sqrt{n\sqrt\rho}$. Constants decide at moderate $d$: see the
-advice above the plan.
-
-**The trade-off.** More rounds $T$ bring the average closer to the equilibrium, but all draws share the budget, so
-steps get shorter. A *curved* loss sees $K$ drawn vertices with a bias of at most $2L_1/K$; in matrix games one draw is
-enough.
-
-**The methods** ($\hat x$: average of $K$ drawn vertices; updates of $y$ mirror those of $x$):
-
-| | update | released |
-|---|---|---|
-| Vertex sampling | $x^{t+1}\propto x^t e^{-\tau\nabla_xF(\hat x^t,\hat y^t)}$ | average of the $\hat x^t$ |
-| Vertex sampling with a certificate | as above; at the end the gap is released with noise | and a bound on its gap |
-| Bias-reduced oracle | as above, with a telescoping gradient from $2^{N+1}$ draws | one extra draw per round |
-| Anytime vertex sampling | gradients at draws from the average of all weights, rarely renewed | the last draws |
-| Synthetic data | $y$ draws bad queries; $x^{t+1}\propto x^te^{\tau A^\top\hat y^t}$, at no cost | histogram or rows |
-| DP-SGDA | $x\leftarrow\Pi_\Delta(x-\lambda(\nabla_xF+\mathcal N(0,\sigma^2I)))$ | average of the $x$ |
-| Gaussian mirror descent | $x\propto x\,e^{-\tau(\nabla_xF+\mathcal N(0,\sigma^2I))}$ | average of the $x$ |
-| Two draws | $x$ drawn by the exponential mechanism against uniform $y$, then $y$ against that $x$ | both vertices |
-| Fictitious play | so on in turn, each against the average of what the other one has drawn | averages of the vertices |
-| Noisy payoff matrix | the game with $A+\mathcal N(0,\sigma^2)$, solved without further cost | average of the $x$ |
-| Frank-Wolfe | $u\leftarrow(1-\gamma_t)u+\gamma_te_j$, $\gamma_t=\frac2{t+2}$, vertex $j$ drawn privately | $u$ |
-| MWEM | select a badly answered query, measure it with noise, correct the histogram | histogram |
-| Gaussian marginals | every marginal table with Gaussian noise, then a histogram that fits them | histogram |
-| Without privacy, tuned | 12 step sizes and regret matching, the best on the data: the floor | not private |
-
-**What else the budget can buy.** The gap of the output is not private. A *certificate* is: a small share of the
-budget pays for the gap with noise, where one row moves it by at most $4L_0/n$. *Shares of groups* can be bought from
-a file for an ε of their own. And the players need not share alike: who has more strategies, or gradients of a wider
-range, should get more. For drawn vertices the best split is
-$\varphi_x\propto(\ln d_x)^{2/3}(K_x\,\mathrm{osc}_x^2)^{1/3}$; for noisy gradients it is
-$\varphi_x\propto(w_x\sigma_x)^{2/3}$, where $\sigma_x$ is the noise that $x$ would have with all of the budget, and
-$w_x$ grows with $d_x$: like $\sqrt{\ln d_x}$ for mirror descent, like $\sqrt{d_x}$ for Euclidean steps. Try your own
-under “Where the budget goes”. A player whose
-own gradient is linear needs one draw only, however curved the other's is.
-
-**When simpler play is enough.** If each player's best strategy is a single vertex, and uniform play already points to
-it, two private draws solve the game, and nothing that releases more can keep up: so in the needle game. Where best play
-must mix, no two vertices are near an equilibrium. In the quadratic game, curvature makes every concentration costly, so
-that best play puts weight on all strategies: there vertex sampling has the smallest gap from a few hundred strategies
-on. In matrix games that need mixing, long fictitious play is often better than vertex sampling, because none of its
-draws is spent on a start from equal weights.
-
-**What can be written as a game.** *Matrix games*: payoffs that are averages over records. *Worst group loss*: $x$ is a
-model, $y$ a weighting of groups, $\max_y$ is the loss of the worst-off group: its mean if its declared share is right,
-else that times true share / declared share. *Synthetic data*: $x$ is a histogram over all combinations of categories,
-$y$ looks for the table cell that it gets most wrong. *Sparse regression and portfolios*: one player alone, models in an
-$\ell_1$ ball whose corners are the vertices.
-
-**Reference.** T. González, C. Guzmán, C. Paquette: *Mirror descent algorithms with nearly dimension-independent rates
-for differentially-private stochastic saddle-point problems*, COLT 2024 (arXiv 2403.02912).
-"""
 
 NOT_COVERED = (
     "Choosing rounds, draws, step sizes or the method by looking at results on the data is not accounted for: every "

@@ -1,4 +1,4 @@
-"""What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
+"""What the page says about the family: names of methods, what is assumed, and where tool and paper differ."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -26,51 +26,6 @@ WORDS = {
     "First order only": "stops where the gradient is small, never looks at curvature",
     "DP-GD, perturbed": "steps aside where the gradient is small, and stops if it stays so; certifies nothing",
 }
-
-ABOUT = r"""
-**Why a small gradient is not enough.** A small gradient says that the ground is flat. It is flat in a valley, and it is
-just as flat on a mountain pass: the way ahead goes up, but to the left and to the right it goes down. A method that
-stops where the gradient is small may stop on the pass. What tells the two apart is *curvature*: the smallest eigenvalue
-of the Hessian, $\lambda_{\min}$, is negative on a pass, and its eigenvector points downhill. So these methods stop only
-where **both** hold, a *second-order solution*: $\lVert\nabla f(w)\rVert\le\alpha$ and
-$\lambda_{\min}(\nabla^2f(w))\ge-\epsilon_H$.
-
-**Where privacy comes from.** Each step releases a noisy gradient $\tilde g$, and where that is small a noisy Hessian
-$\tilde H$. Rows are scaled to norm at most 1, so replacing one row moves the gradient and the Hessian of $m$ rows by at
-most $\Delta/m$, with $\Delta$ from the loss alone. Gaussian noise of a matching scale hides that movement.
-
-**What can go wrong.** Both tests read noisy numbers. If the noise of the gradient is larger than the tolerance, even a
-perfect minimum looks steep. If the noise of the Hessian is larger, every place looks like a pass, and the method walks
-off in a random direction. Then a run goes on until its steps are used up, however well it has optimised. That is what
-the traffic light above the plan is about: the **waiting time** $W$ is the number of steps that a run spends at a flat
-place before both tests pass by the luck of their noise. Green takes two steps at most *and* enough steps to get there:
-those that the analysis asks for, or else 60, and no fewer than a tenth of these.
-
-**One budget, two tests.** Gradient and Hessian of a step share what it may spend. A larger share means less noise:
-the noise of the Hessian goes with $1/\sqrt{\varphi_H}$, that of the gradient with $1/\sqrt{1-\varphi_H}$. A run has
-to pass both tests, so the noisier one decides, and the best split makes both about as hard. “Where the budget goes”
-shows yours beside the even split, the one that stops at once at a flat place with the fewest rows, and the one that the
-theorem likes best. A line search is paid for beforehand, with a share of its own.
-
-**The methods** ($\gamma$: a step length found by a private line search):
-
-| | gradient large | gradient small, curvature negative | both tests pass |
-|---|---|---|---|
-| OPT | $w-\tilde g/G$ | $w+\frac{2\lvert\tilde\lambda\rvert}{M}\tilde p$ | stop |
-| OPT-LS | $w-\gamma\tilde g$ | $w+\gamma\tilde p$ | stop |
-| 2OPT | OPT for $\lfloor\sqrt T\rfloor$ steps with most of the budget | then for $T$ steps with the rest | stop |
-| DP-GD, perturbed | $w-\tilde g/G$ | one step aside at random, whatever the curvature | stop if gradients stay small |
-| DP-TR | $w+\arg\min_{\lVert h\rVert\le r}\tilde g^\top h+\frac12h^\top\tilde Hh$ | the same | stop |
-
-**-B** draws $m$ rows for each step; DP-TR also stops where its multiplier is small. $G$ and $M$ bound the curvature and
-its change; $\Gamma$ bounds how far $f$ can fall. All three follow from the loss unless you declare others; one that is
-smaller than what follows is an assumption, and nothing that rests on it is called green or proven. The number of steps
-$T$ follows from $\Gamma$ and the least decrease that a step guarantees, or is what you allow; the budget is split over
-all $T$, although most runs need few of them.
-
-**Reference.** C. Gao, S. J. Wright: *Differentially private optimization for smooth nonconvex ERM*, 2023
-(arXiv 2302.04972).
-"""
 
 NOT_COVERED = (
     "Choosing tolerances or methods by trying them on the data is not accounted for here: every run on real data "

@@ -1,4 +1,4 @@
-"""What the page says about the family: the methods in plain words, what is assumed, and where tool and paper differ."""
+"""What the page says about the family: names of methods, what is assumed, and where tool and paper differ."""
 
 from dpviz.numbers import short
 
@@ -14,49 +14,6 @@ WORDS = {
     "DP-ZO": "one noisy slope along one direction per step",
     "DP-SGD": "for who may ask for derivatives",
 }
-
-ABOUT = r"""
-**Values only.** A simulator, a vote, somebody else's model: you can ask how well a setting $x$ does for each person,
-but there is no derivative to ask for, and the answers have kinks. Two values a little apart give a slope along one
-direction. Averaged over random directions of length $r$ they give the gradient of the *smoothed* function $\hat
-F_r(x)=\mathbb E\,F(x+rv)$, $v$ in the unit ball, which has no kinks.
-
-**From online learning to descent.** In every step a learner chooses a move $\Delta$ of length at most $D$, and is told
-a noisy gradient $g_t$ at a random point $w_t$ of that move; its regret is what the bound charges. After $T$ steps, an
-*epoch*, the average $\bar w$ of the points is returned. What is promised is *Goldstein stationarity*: near $\bar w$
-there are gradients whose mixture is short.
-
-**Where privacy comes from.** Every row is used once, in one step. Its differences of values are clipped, so that
-replacing the row moves the estimate by at most $s_t$; Gaussian noise hides that. Clipping makes this true for any
-function; for one that is $L$-Lipschitz it never acts.
-
-**Two oracles.** The *naive* one estimates the gradient afresh in every step, from few rows. The *variance-reduced* one
-estimates it well once per epoch, and then only its changes, which are small because the moves are short. Their running
-sum needs noise that does not pile up: a **binary tree** adds up to $\log_2 T$ noisy nodes for each step instead of $t$
-noisy changes. Better than the tree are sums whose noise is correlated optimally (a factorisation of the matrix of
-sums).
-
-**Better directions for free.** The published noise allows for all $d$ directions of a row being the same. Orthonormal
-directions cannot be: the same guarantee needs $\sqrt d$ times less noise, and the estimate has less variance.
-
-| | directions | running sums | noise of step $t$ |
-|---|---|---|---|
-| Published | independent | binary tree | grows with the digits 1 of $t$ |
-| Published noise | independent | binary tree | the same, for $\lceil\log_2 T\rceil+1$ levels |
-| Improved | orthonormal | optimal | nearly flat, $\sqrt d$ lower |
-| Naive | one per row | none | flat |
-| Naive, orthonormal | orthonormal | none | flat, $\sqrt d$ lower |
-
-**What is honest to say.** Three things are easily taken for one another. The *bound* favours fresh estimates unless
-epochs are long. The *noise* of running sums, which is known exactly, is smaller long before that. And *runs* follow
-the noise: in the presets the improved algorithm ends as low as fresh estimates or lower, and with orthonormal
-directions either oracle ends as low as without, or lower. The advice goes by what runs came to, and says where the
-bound says something else. DP-ZO and DP-SGD take longer steps and are there for comparison; DP-SGD asks for more than
-values.
-
-**Reference.** Q. Zhang, H. Tran, A. Cutkosky: *Private zeroth-order nonsmooth nonconvex optimization*, ICLR 2024 (arXiv
-2406.19579).
-"""
 
 NOT_COVERED = (
     "Choosing L, r or the learner's step size by trying them on the data is not accounted for here: every run on real "

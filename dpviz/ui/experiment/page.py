@@ -50,7 +50,6 @@ class Texts(Protocol):
 
     TITLE: str
     QUESTION: str
-    ABOUT: str
     NOT_COVERED: str
 
     @property
@@ -91,7 +90,7 @@ def _no_pictures(*_: Any) -> Shown:
 class FamilyPage:
     """A family's page describes itself.
 
-    prefix : of all keys and addresses. package : the family's, whose THEORY.md the page shows.
+    prefix : of all keys and addresses. package : the family's, whose about.md and THEORY.md the page shows.
     catalogue, presets, groups : the methods, the named experiments, and how the methods' settings are grouped.
     references : what the non-private references are, in a sentence; empty if there are none.
     currency, at_first : of the budget, and the numbers in which it, or the repeats, differ from the usual at first:
@@ -378,7 +377,7 @@ def _results(page: FamilyPage, chosen: _Chosen) -> None:
 def _closing(page: FamilyPage, shown: PlanView | None) -> None:
     """What is behind it all: the method in words, assumptions, errata, and the family's theory."""
     with st.expander("About this method", icon=":material/menu_book:"):
-        st.markdown(page.texts.ABOUT)
+        st.markdown(explain.document(page.package, "about.md"))
         st.caption(page.texts.NOT_COVERED)
     if shown is not None:
         page.assumptions(shown)

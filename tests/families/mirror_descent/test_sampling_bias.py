@@ -114,7 +114,8 @@ def test_what_the_papers_step_really_costs() -> None:
 
 def test_every_erratum_that_the_family_mentions_is_explained() -> None:
     folder = Path(texts.__file__).parent
-    used = {code for path in folder.glob("*.py") for code in re.findall(r"\bE\d{1,2}\b", path.read_text())}
+    files = [*folder.glob("*.py"), *folder.glob("*.toml"), folder / "about.md"]
+    used = {code for path in files for code in re.findall(r"\bE\d{1,2}\b", path.read_text())}
     explained = {code for title, _ in texts.ERRATA for code in re.findall(r"E\d+", title)}
     assert used <= explained and explained == {f"E{i}" for i in range(1, 14)}
 
@@ -122,11 +123,12 @@ def test_every_erratum_that_the_family_mentions_is_explained() -> None:
 def test_every_method_of_the_family_is_in_the_table_and_formulas_are_closed() -> None:
     from dpviz.families import mirror_descent
 
+    about = Path(texts.__file__).with_name("about.md").read_text()
     for name in mirror_descent.__all__:
         title = getattr(mirror_descent, name).title
-        assert f"| {title.removesuffix(' (Euclidean)')} |" in texts.ABOUT
-    assert texts.ABOUT.count("$") % 2 == 0
-    rows = [line for line in texts.ABOUT.splitlines() if line.startswith("|")]
+        assert f"| {title.removesuffix(' (Euclidean)')} |" in about
+    assert about.count("$") % 2 == 0
+    rows = [line for line in about.splitlines() if line.startswith("|")]
     assert {row.count("|") for row in rows} == {4}  # no bar of a formula ends a cell
 
 

@@ -2,6 +2,5 @@
 
 TITLE = "Momentum"
 QUESTION = "**How much momentum can a budget afford?**"
-ABOUT = "Each step keeps a share of the last one."
 NOT_COVERED = "Choosing the share by trying is not accounted for."
 ERRATA = (("Nothing (E1)", "There is no paper to differ from."),)
