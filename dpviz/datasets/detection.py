@@ -35,7 +35,8 @@ class Detected:
 
 
 def detected(data: bytes, given: Reading | None = None) -> Detected:
-    """What the first rows of a text suggest. One row among many decides about nothing.
+    """What the first rows of a text suggest. One row among many decides about nothing, unless it opens a quote:
+    then a question says so.
 
     given : what the user has said already; then only the columns and the end of the file are looked at again.
     """
@@ -170,7 +171,7 @@ def _decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", ","], s
             open_ones.append(cell)
         else:
             votes["," if PATTERNS[","].fullmatch(cell) else "."] += 1
-    decimal: Literal[".", ","] = "," if votes[","] > votes["."] else "."
+    decimal: Literal[".", ","] = "," if votes[","] > max(votes["."], 1) else "."
     doubtful = [cell for cell in open_ones if "," in cell or separator == ";"]
     if max(votes.values()) < 2 and doubtful:
         return decimal, "Is the comma or the point the decimal mark? All numbers but one could be read in two ways."
