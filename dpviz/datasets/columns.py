@@ -1,6 +1,7 @@
 """What the columns of a user's file hold, and what a panel offers to declare of them.
 
-All of it looks at the data: for the uploader's eyes, not private. What is offered does not move with a single row.
+All of it looks at the data: for the uploader's eyes, not private; but for the target and the groups that are offered,
+which follow from what the columns are declared to hold.
 """
 
 import math
@@ -61,19 +62,15 @@ def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
     return (*two, *(name for name, count in counts.items() if 2 < count <= MAX_CLASSES_SHOWN))
 
 
-def likely_target(columns: Sequence[ColumnInfo]) -> str | None:
-    """The column to offer as the target: the last text with two classes, since tables end with it; then numbers."""
-    counts = _class_counts(columns)
-    two = sorted((column for column in columns if counts.get(column.name) == 2), key=lambda column: not column.numeric)
-    return two[-1].name if two else next(iter(target_candidates(columns)), None)
+def likely_target(columns: Sequence[ColumnInfo]) -> str:
+    """The column to offer as the target, by what the columns are declared to hold alone: the last one of texts, since
+    tables end with it, or else of numbers."""
+    return ([column for column in columns if not column.numeric] or columns)[-1].name
 
 
 def likely_group(columns: Sequence[ColumnInfo], target: str | None) -> str | None:
-    """The column to offer for the groups: the text with the fewest classes that is not the target; then numbers."""
-    counts = _class_counts(columns)
-    usable = [c for c in columns if c.name != target and 2 <= counts.get(c.name, 0) <= MAX_CLASSES_SHOWN]
-    ordered = sorted(usable, key=lambda column: (column.numeric, counts[column.name]))
-    return ordered[0].name if ordered else None
+    """The column to offer for the groups, in the same way: the first one of texts that is not the target."""
+    return next((column.name for column in columns if not column.numeric and column.name != target), None)
 
 
 def _class_counts(columns: Sequence[ColumnInfo]) -> dict[str, int]:

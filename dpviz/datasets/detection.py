@@ -11,7 +11,7 @@ from typing import Literal
 
 from dpviz.datasets.cells import as_number
 from dpviz.datasets.limits import MAX_COLUMNS, unreadable
-from dpviz.datasets.lines import Rows, cells_of, fits, lines_of, named_separator
+from dpviz.datasets.lines import Rows, cells_of, fits, is_open, lines_of, named_separator
 from dpviz.datasets.reading import MISSING, PATTERNS, SEPARATORS, Kind, Reading, plain_number
 from dpviz.datasets.texts import LOOKED_AT, blank_lines, layout, usual_width
 from dpviz.errors import UserError
@@ -35,7 +35,8 @@ class Detected:
 
 
 def detected(data: bytes, given: Reading | None = None) -> Detected:
-    """What the first rows of a text suggest. One row among many decides about nothing.
+    """What the first rows of a text suggest. One row among many decides about nothing, unless it opens a quote:
+    then a question says so.
 
     given : what the user has said already; then only the columns and the end of the file are looked at again.
     """
@@ -91,14 +92,17 @@ def _ends(data: bytes, reading: Reading) -> tuple[Reading, list[str]]:
     lines = lines_of(data, reading.rows == "returns")
     below = next((count for count in range(LOOKED_AT) if count >= len(lines) or lines.text(-1 - count).strip()), 0)
     reading = reading.replaced(below=below)
-    try:
+    if reading.rows != "records":
         layout(data, reading)
+        return reading, []
+    by_line = reading.replaced(rows="lines")
+    try:
+        found = layout(data, reading)[1]
+        if len(found) < len(layout(data, by_line)[1]) or not is_open(found, reading.separator):
+            return reading, []
     except UserError:
-        if reading.rows != "records":
-            raise
-        asked = 'A " is opened in some line and not closed: every line is read as a row.'
-        return reading.replaced(rows="lines"), [asked]
-    return reading, []
+        layout(data, by_line)
+    return by_line, ['A " is opened in some line and not closed: every line is read as a row.']
 
 
 def _separator(texts: Sequence[str]) -> str:
@@ -167,7 +171,7 @@ def _decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", ","], s
             open_ones.append(cell)
         else:
             votes["," if PATTERNS[","].fullmatch(cell) else "."] += 1
-    decimal: Literal[".", ","] = "," if votes[","] > votes["."] else "."
+    decimal: Literal[".", ","] = "," if votes[","] > max(votes["."], 1) else "."
     doubtful = [cell for cell in open_ones if "," in cell or separator == ";"]
     if max(votes.values()) < 2 and doubtful:
         return decimal, "Is the comma or the point the decimal mark? All numbers but one could be read in two ways."

@@ -16,6 +16,7 @@ import pyarrow
 import pyarrow.compute
 
 from dpviz.datasets.limits import unreadable
+from dpviz.errors import UserError
 
 MAX_LINE_BYTES = 1_000_000  # a longer row is one without any cell
 _BLOCK_BYTES = 16_000_000
@@ -131,7 +132,8 @@ def records(lines: Rows, separator: str) -> Rows:
 
     A record over several lines has an odd number of quotes in its first line, an even one in those between, an odd one
     in the last. So if one line is replaced by whatever has an odd number, their sum over the file is odd: that line
-    alone is odd and stays a row by itself, or there are records over several lines, and the file is refused.
+    alone is odd and stays a row by itself, or there are records over several lines, and the file is refused. This takes
+    a file without such a line: of one that has it already, `detection` proposes lines as rows.
     """
     quotes = np.flatnonzero(np.frombuffer(lines.data, dtype=np.uint8) == ord('"'))
     before = np.searchsorted(quotes, lines.offsets)
@@ -145,21 +147,36 @@ def records(lines: Rows, separator: str) -> Rows:
     several = np.flatnonzero(np.diff(np.flatnonzero(~inside)) > 1)
     if not inside[-1] and _matches(merged, several, _strict(separator)):
         return merged
-    if _matches(lines, np.flatnonzero(np.diff(np.searchsorted(quotes, lines.offsets))), _closed(separator)):
+    if not is_open(lines, separator):
         return lines
-    raise unreadable(
+    raise _not_closed()
+
+
+def _not_closed() -> UserError:
+    return unreadable(
         'A " is opened that is not closed, so that it is not clear where rows end. Say that every line is a row, or '
         'write "" for a quote inside of a cell in quotes.'
     )
 
 
 def header_lines(lines: Rows, separator: str) -> int:
-    """How many lines the header takes, which is the first row: several where its cells in quotes hold line breaks."""
+    """How many lines the header takes, which is the first row: several where its cells in quotes hold line breaks.
+
+    Raises UserError if it opens a quote that is closed nowhere, so that no row below can become a part of it.
+    """
     for count in range(1, min(_HEADER_LINES, len(lines)) + 1):
         whole = Rows(lines.data, lines.offsets[[0, count]])
         if _matches(whole, np.array([0]), _strict(separator)):
             return count
+    if len(lines) and is_open(lines[:1], separator):
+        raise _not_closed()
     return 1
+
+
+def is_open(lines: Rows, separator: str) -> bool:
+    """Whether a quote is open at the end of some line."""
+    quoted = np.flatnonzero(pyarrow.compute.match_substring(lines.texts(), '"').to_numpy(zero_copy_only=False))
+    return not _matches(lines, quoted, _closed(separator))
 
 
 # ---------------------------------------------------------------------------------------------------------------- cells

@@ -36,8 +36,8 @@ class Reading(Specification):
     below : lines left out at the end, where one ends without a line break, too: a file whose last row ends in one has
         an empty line there. None leaves out that one. All other blank lines are rows in which everything is missing.
     kinds : of every column: in one of numbers, any other cell is missing; one of texts may hold numbers, too; an unused
-        one is left out. None at all reads both numbers and texts in each. They say how many columns there are; without
-        them and without a header there are as many as most of the first rows have cells.
+        one is left out. None at all reads both numbers and texts in each. They say how many columns there are, and
+        must be given where no header says it.
     sample_rows, sample_seed : keep a uniformly random sample of so many rows, if there are more.
     """
 

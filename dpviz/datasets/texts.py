@@ -23,6 +23,7 @@ from dpviz.errors import UserError
 
 LOOKED_AT = 1000  # rows
 _CHUNK_CELLS = 2_000_000
+_NO_KINDS = "Say of every column what it holds"
 
 
 def layout(data: bytes, reading: Reading) -> tuple[list[str], Rows]:
@@ -74,7 +75,9 @@ def read_text(data: bytes, reading: Reading, max_rows: int | None, min_columns: 
     """
     header, rows = layout(data, reading)
     if not reading.header:
-        header = [""] * (len(reading.kinds) or usual_width(rows, reading.separator))
+        if not reading.kinds:
+            raise UserError("Without a header, nothing else says how many there are.", title=_NO_KINDS)
+        header = [""] * len(reading.kinds)
     names = checked_names(header, min_columns, max_columns)
     kinds = reading.kinds or ("text",) * len(names)
     if len(kinds) != len(names):
@@ -106,7 +109,7 @@ def _interpreted(rows: Rows, names: list[str], kinds: tuple[str, ...], reading: 
                 written = only(written, ~np.isnan(numbers_in(written.dictionary)))
             numbers[place].append(found)
             texts[place].add(written)
-    if wide and wide == len(rows):
+    if wide and wide == len(rows) and not reading.kinds:  # where they are declared, no row refuses the file
         raise _another_header(names)
     columns = []
     for place in used:

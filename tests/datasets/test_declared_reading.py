@@ -123,7 +123,7 @@ def readings(separator: str, head: str) -> list[Reading]:
     header = bool(head)
     plain = Reading(separator=separator, header=header, kinds=("text",) * 3)
     return [
-        Reading(separator=separator, header=header),
+        plain.replaced(kinds=() if header else plain.kinds),
         plain.replaced(decimal=",", kinds=("number", "number", "text")),
         plain.replaced(kinds=("number", "unused", "text"), missing=("-", "no")),
     ]
@@ -245,8 +245,50 @@ def test_lines_above_the_table_are_left_out_as_declared() -> None:
     titled = ("A report\nof 2020\n\na;b\n" + rows).encode()
     assert read_table(titled, "t.csv", reading=Reading(separator=";", above=2)).shape == (25, 2)
     first_blank = ("\n\n" + rows).encode()
-    assert len(read_table(first_blank, "t.csv", reading=Reading(separator=";", header=False))) == 27
-    assert len(read_table(first_blank, "t.csv", reading=Reading(separator=";", header=False, above=2))) == 25
+    bare = Reading(separator=";", header=False, kinds=("number", "number"))
+    assert len(read_table(first_blank, "t.csv", reading=bare)) == 27
+    assert len(read_table(first_blank, "t.csv", reading=bare.replaced(above=2))) == 25
+
+
+PAIRS = [f"{i},{i % 2}" for i in range(40)]
+
+
+def test_no_row_becomes_a_part_of_a_header_with_an_open_quote() -> None:
+    """The row that closes it made 40 rows 29, and renamed a column."""
+    for rows in (PAIRS, [*PAIRS[:10], 'x"', *PAIRS[11:]], [*PAIRS[:10], '",1', *PAIRS[11:]]):
+        data = ("\n".join(['a,"b', *rows])).encode()
+        found = detect_reading(data, "t.csv")
+        if rows == PAIRS:
+            with pytest.raises(UserError, match="Say that every line is a row"):
+                read_table(data, "t.csv", reading=found.reading.replaced(rows="records"))
+            assert found.reading.rows == "lines" and len(found.questions) == 1
+            declared = found.reading
+        assert as_read(data, declared)[0] == ["a", "b"] and len(as_read(data, declared)[1]) == 40
+
+
+def test_of_a_file_with_an_open_quote_every_line_is_proposed_as_a_row() -> None:
+    """Another one in another row made records of the lines between."""
+    rows = [*PAIRS[:20], '",1', *PAIRS[21:]]
+    found = detect_reading("\n".join(["a,b", *rows]).encode(), "t.csv")
+    assert found.reading.rows == "lines" and "is opened in some line" in found.questions[0]
+    assert same_but(rows, 10, '"a', "", "a,b\n", found.reading)
+    closed = [*PAIRS[:20], '5" pipe,1', '"two\nlines",1', *PAIRS[22:]]
+    assert detect_reading("\n".join(["a,b", *PAIRS, closed[21]]).encode(), "t.csv").reading.rows == "records"
+    assert detect_reading("\n".join(["a,b", *PAIRS, closed[20]]).encode(), "t.csv").reading.rows == "records"
+
+
+def test_how_many_columns_there_are_is_declared() -> None:
+    """Where half of the rows had two cells and half three, one row decided."""
+    rows = ["1,2"] * 20 + ["1,2,3"] * 20
+    with pytest.raises(UserError, match="nothing else says how many") as caught:
+        read_table("\n".join(rows).encode(), "t.csv", reading=Reading(header=False))
+    assert caught.value.title == "Say of every column what it holds"
+    assert same_but(rows, 30, "1,2", "\n", "", Reading(header=False, kinds=("text",) * 3))
+
+
+def test_no_row_decides_whether_all_others_with_too_many_cells_are_refused() -> None:
+    rows = ["1,2,3"] * 39 + ["1,2"]
+    assert same_but(rows, 39, "1,2,3", "\n", "a,b\n", Reading(kinds=("number", "number")))
 
 
 def test_nothing_is_detected_where_nothing_is_declared() -> None:

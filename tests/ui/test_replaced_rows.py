@@ -47,8 +47,10 @@ VALUES = [
 def content(value: str | None = None) -> bytes:
     """Two numbers, a target and a group column; one row may hold one value in all cells."""
     x = np.arange(60)
-    frame = pd.DataFrame({"age": x % 7, "height": x % 11 / 4, "sick": np.where(x % 3 == 0, "yes", "no")})
-    frame["region"] = np.resize(["north", "south", "south", "east"], 60)
+    frame = pd.DataFrame(
+        {"age": x % 7, "height": x % 11 / 4, "region": np.resize(["north", "south", "south", "east"], 60)}
+    )
+    frame["sick"] = np.where(x % 3 == 0, "yes", "no")
     if value is not None:
         frame = frame.astype(object)
         frame.iloc[ROW] = value
@@ -78,7 +80,7 @@ def prepared(kind: str, data: bytes) -> tuple[object, np.ndarray]:
         app.run()
         assert not app.exception and not app.error
     ranges = {0: {"lowest": 0.0, "highest": 10.0}, 1: {"lowest": -5.0, "highest": 5.0}}
-    lists = {2: {"used": True, "categories": "yes"}, 3: {"used": True, "categories": "north, south"}}
+    lists = {2: {"used": True, "categories": "north, south"}, 3: {"used": True, "categories": "yes"}}
     type_into(app, "ranges", {"edited_rows": ranges})
     type_into(app, "members", {"added_rows": [{"group": "north", "share": 0.25}, {"group": "south", "share": 0.5}]})
     if not number:

@@ -7,6 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.datasets import read_table
+from dpviz.ui.uploads.how import AGAIN
 from tests.confirming import confirmed
 
 
@@ -95,6 +96,19 @@ def test_one_row_that_changes_the_proposal_changes_no_other_row_under_what_was_d
         again = app.session_state["p_upload"].frame
         assert list(again) == list(frame) and again.drop(150).astype(str).equals(frame.drop(150).astype(str))
         assert app.session_state["p_upload"].reading == dataset.reading
+
+
+def test_a_reading_that_is_used_again_is_said_and_leaves_out_no_row(app: AppTest) -> None:
+    """A file without a line break at its end lost its last row by the reading of one with it."""
+    data = written(",", ".")
+    confirmed(upload(app, data + b"\n"))
+    assert AGAIN not in texts(app) and app.session_state["p_upload"].reading.below == 1
+    upload(app, data.replace(b"yes", b"no", 1) + b"\n")
+    assert AGAIN in texts(app) and len(app.session_state["p_upload"].frame) == 60
+    upload(app, data)
+    assert app.session_state["p_upload"].proposal is not None and AGAIN not in texts(app)
+    confirmed(app)
+    assert AGAIN not in texts(app) and len(app.session_state["p_upload"].frame) == 60
 
 
 def test_numbers_that_can_be_read_in_two_ways_are_asked_about_and_read_again(app: AppTest) -> None:

@@ -80,6 +80,7 @@ class File:
     columns: tuple[ColumnInfo, ...] = ()
     reading: Reading | None = None  # how it was read, as declared
     of_text: bool = False  # and not Parquet, whose schema declares how it is read
+    again: bool = False  # read as was confirmed of a file before
     named: tuple[str, ...] = ()  # all its columns
     proposal: Detected | None = None  # how a text file may be read, as long as nobody has confirmed it
     error: UserError | None = None
@@ -208,7 +209,8 @@ def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
     if upload.error is not None:
         return None
     if upload.reading is not None and upload.of_text:
-        how.declared(page, upload.reading, [column.name for column in upload.columns], _change, (page, kind))
+        used = [column.name for column in upload.columns]
+        how.declared(page, upload.reading, used, upload.again, _change, (page, kind))
     upload.taken.clear()
     return upload
 
@@ -231,6 +233,7 @@ def _read(page: str, kind: type[File]) -> None:
         upload.of_text = not is_parquet(data, upload.name)
         known = how.confirmed_before(upload.name, lambda given: reader().detect(data, upload.name, given))
         found = known or reader().detect(data, upload.name)
+        upload.again = upload.of_text and known is not None
         if upload.of_text and not known:
             upload.proposal = found
         else:

@@ -15,6 +15,7 @@ from dpviz.ui.markdown import plain
 
 NAMES = ("separator", "decimal", "header", "missing", "rows", "above")  # of the widgets; a new file resets them
 CONFIRM = "Read it like this"
+AGAIN = "It is read as you confirmed before in this session, for a file of this name with these columns."
 _SEPARATORS = {",": "Comma", ";": "Semicolon", "\t": "Tab", "|": "Vertical bar"}
 _DECIMALS = {".": "Point: 1.234 is 1.234, and 1,234 is 1234", ",": "Comma: 1,234 is 1.234, and 1.234 is 1234"}
 _HEADERS = {True: "names the columns", False: "is data"}
@@ -151,9 +152,14 @@ def _columns(page: str, found: Detected, editor: Callable[..., pd.DataFrame]) ->
 
 
 def declared(
-    page: str, reading: Reading, used: Sequence[str], change: Callable[..., None], args: tuple[Any, ...]
+    page: str, reading: Reading, used: Sequence[str], again: bool, change: Callable[..., None], args: tuple[Any, ...]
 ) -> None:
-    """The panel that says how a file is read, as confirmed; `change(*args)` asks again."""
+    """The panel that says how a file is read, as confirmed; `change(*args)` asks again.
+
+    again : whether that was said of another file.
+    """
+    if again:
+        st.caption(AGAIN)
     with st.expander("How the file is read", icon=":material/table_view:"):
         st.markdown(_in_words(reading, used))
         st.button("Change it", key=f"{page}_upload_change", on_click=change, args=args)
@@ -200,10 +206,13 @@ def keep(name: str, reading: Reading, columns: tuple[str, ...]) -> None:
 
 
 def confirmed_before(name: str, look: Callable[[Reading], Detected]) -> Detected | None:
-    """How a file of this name was read in this session, if by that reading `look` finds the same columns still."""
+    """How a file of this name was read in this session, if by that reading `look` finds the same columns still, and as
+    many lines to leave out at the end: without a line break there, the last one is a row."""
     reading, columns = st.session_state.get(_CONFIRMED, {}).get(name, (None, ()))
     try:
         found = None if reading is None else look(reading)
     except UserError:
         return None
-    return replace(found, reading=reading) if found is not None and found.names == columns else None
+    if found is None or found.names != columns or found.reading.below != reading.below:
+        return None
+    return replace(found, reading=reading)

@@ -195,7 +195,7 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
     target = left.selectbox(
         "Target column",
         names,
-        index=None if likely_column is None else names.index(likely_column),
+        index=names.index(likely_column),
         key=f"{upload.page}_upload_target",
         persist_state="session",
         on_change=lambda: st.session_state.pop(f"{upload.page}_upload_positive", None),  # it was one of another column
@@ -212,13 +212,6 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
             key=f"{upload.page}_upload_kind",
             persist_state="session",
             help="A number needs a loss that predicts numbers; two classes go with any loss.",
-        )
-    if target is None:
-        or_number = ", or say that it is a number" if NUMBER in kinds else ""
-        raise NotYet(
-            f"A target has two classes, or up to {MAX_CLASSES_SHOWN} of which you choose one; no column of this file "
-            f"looks like that. Choose one all the same{or_number}, or add one to the file.",
-            title="No target column is chosen",
         )
     if kind == NUMBER:
         right.caption("Declare its range below, with those of the features.")
@@ -240,6 +233,8 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
     )
     if positive is None or not positive.strip():
         raise NotYet("It counts as yes, every other class as no.", title="No positive class is chosen")
+    if positive == likely:
+        right.caption("**Not private**: it is offered because the file has it. Choose by what you know.")
     return Target(target, positive.strip())
 
 
