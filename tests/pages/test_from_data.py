@@ -11,6 +11,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from tests.confirming import confirmed
 from tests.pages.reading import Load, run, text, words
 from tests.pages.test_accelerated import upload as accelerated_upload
 from tests.pages.test_mirror_uploads import KINDS, TABLES, people
@@ -53,7 +54,7 @@ def opened(load: Load, problem: str) -> tuple[AppTest, str]:
     app.file_uploader[0].upload(
         "mine.csv", pd.read_csv(io.BytesIO(people())).drop(columns="region").to_csv(index=False).encode(), "text/csv"
     )
-    return app.run(), f"{prefix}_users" if prefix == "tuning" else prefix
+    return confirmed(app.run()), f"{prefix}_users" if prefix == "tuning" else prefix
 
 
 def filled(load: Load, problem: str) -> tuple[AppTest, str]:
