@@ -169,7 +169,7 @@ def _tell(asked: Sweep, settings: Sequence[str], result: SweepResult, out: Path 
                 click.echo(f"{label}, median over all runs and data sets")
                 click.echo(shown(_medians(frame, settings)))
         if condition := condition_of(asked.experiment.problem.from_data):
-            click.echo(f"Every run is private at the budget of its point{condition}.")
+            click.echo(f"What private methods release is private at the budget of its point{condition}.")
     for reason, methods in by_reason(result.left_out, asked.places).items():
         click.echo(f"Left out: {methods}. {reason}", err=True)
 

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from dpviz.datasets.base import Dataset, DatasetFacts
 from dpviz.datasets.cells import classes
+from dpviz.datasets.from_data import ROWS
 from dpviz.datasets.limits import MAX_ROWS, shown
 from dpviz.datasets.upload import Name, Prepared, RowsRead, UploadedTable, check_columns, prepare
 from dpviz.errors import UserError
@@ -47,6 +48,11 @@ class UserUpload(UploadedTable):
     title: ClassVar[str] = "Uploaded table with users"
     user: Name = "user"
     users: int = Field(ge=MIN_USERS, le=MAX_ROWS)
+
+    @property
+    def read_from_rows(self) -> tuple[str, ...]:
+        """As of any upload; with the rows, users are left out, too."""
+        return tuple(f"{ROWS} and of users" if words == ROWS else words for words in super().read_from_rows)
 
     def facts(self) -> UserFacts:
         known = super().facts()

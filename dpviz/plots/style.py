@@ -173,6 +173,13 @@ def in_frame(curves: bool | str) -> str:
     return f"◉ {curves}" if isinstance(curves, str) else "◉ not private: reads the raw data"
 
 
+def say_condition(figure: go.Figure) -> None:
+    """Says inside the frame that its curves are private only on a condition, unless it does so already; in place."""
+    condition: Privacy = "private if known beforehand"
+    if not any(condition in (note.text or "") for note in figure.layout.annotations):
+        figure.add_annotation(_NOT_PRIVATE | {"text": in_frame(condition)})
+
+
 def top_margin(notes: Sequence[str]) -> int:
     """Pixels above the axes: room for small print."""
     return 20 + 14 * len(notes)

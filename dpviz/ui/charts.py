@@ -15,7 +15,7 @@ from dpviz.experiments.spreadsheets import as_csv
 from dpviz.plots.labels import compact
 from dpviz.plots.multiples import AGAIN
 from dpviz.plots.readout import READOUT
-from dpviz.plots.style import enlarged, on_dark
+from dpviz.plots.style import enlarged, on_dark, say_condition
 from dpviz.plots.words import in_words
 from dpviz.ui import components, explain, markdown, presenting, screen
 from dpviz.ui.appearance import theme
@@ -38,6 +38,8 @@ def show(
     status : what the curves depend on: settings only; else what may be published of them, all or some.
     to_download : the same figure with more exact numbers, made when its numbers are asked for; None for these.
     """
+    if status == "private if known beforehand":
+        say_condition(figure)
     head = st.container(horizontal=True, vertical_alignment="center", gap="small")
     head.subheader(heading, anchor=False, width="stretch")
     with head:

@@ -361,6 +361,12 @@ def test_ones_own_file_is_read_shown_as_on_the_page_and_kept_nowhere(shell) -> N
     code, _, err = shell("sweep own.json --table mine.csv --grid epsilon=1 --metric objective")
     assert code == 2 and "reads your raw data" in err
     assert "0 finished runs, and 0 of other" in shell("store")[1]
+    filled = own.replaced(problem=own.problem.replaced(data=data.replaced(from_data=(("bounds", "a"),))))
+    Path("filled.json").write_text(to_settings(filled))
+    asked = "sweep filled.json --table mine.csv --grid epsilon=1,2 --metric objective --diagnostics"
+    code, out, _ = shell(asked)
+    assert code == 0 and "these were known beforehand: the range of “a”." in out
+    assert "Every run is private" not in out and "What private methods release is private" in out  # not what is printed
 
 
 def test_a_file_that_cannot_be_written_in_the_end_is_a_sentence_and_leaves_the_old_one(shell, monkeypatch) -> None:

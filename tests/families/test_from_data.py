@@ -135,7 +135,8 @@ def test_every_problem_hands_on_what_was_read_from_its_table() -> None:
 def test_rows_that_were_left_out_for_what_is_in_them_make_their_number_known_beforehand_or_nothing_private() -> None:
     for upload, _ in UPLOADS:
         if "missing" in type(upload).model_fields:
-            assert upload.replaced(missing="drop").read_from_rows == ("the number of rows",)
+            users = " and of users" * isinstance(upload, UserUpload)
+            assert upload.replaced(missing="drop").read_from_rows == (f"the number of rows{users}",)
     assert CovertypeUpload(identity="0" * 32, n=100).read_from_rows == ("the number of rows",)
 
 

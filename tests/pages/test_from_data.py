@@ -11,6 +11,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from tests.confirming import confirmed
 from tests.pages.reading import Load, run, text, words
 from tests.pages.test_accelerated import upload as accelerated_upload
 from tests.pages.test_mirror_uploads import KINDS, TABLES, people
@@ -53,7 +54,7 @@ def opened(load: Load, problem: str) -> tuple[AppTest, str]:
     app.file_uploader[0].upload(
         "mine.csv", pd.read_csv(io.BytesIO(people())).drop(columns="region").to_csv(index=False).encode(), "text/csv"
     )
-    return app.run(), f"{prefix}_users" if prefix == "tuning" else prefix
+    return confirmed(app.run()), f"{prefix}_users" if prefix == "tuning" else prefix
 
 
 def filled(load: Load, problem: str) -> tuple[AppTest, str]:
@@ -92,6 +93,10 @@ def test_all_that_a_page_says_of_privacy_rests_on_what_was_read_from_the_file(
             assert '"from_data"' in content
         if name.endswith("_model_csv"):
             assert condition in content, name
+    for section in files[f"{prefix}_html"]().decode().split("<h2>")[1:]:
+        chart, _, caption = section.partition("<figcaption>")
+        if "Private only if known beforehand" in caption:
+            assert "◉ private if known beforehand" in chart.replace("\\u25c9", "◉"), f"no frame says it: {chart[:60]}"
     taken = files[f"{prefix}_csv"]().decode()
     frame = pd.read_csv(io.StringIO(taken), comment="#", quoting=csv.QUOTE_NONNUMERIC)
     assert condition in taken and all(column.endswith("_nonprivate") for column in [*frame][3:])
@@ -139,6 +144,32 @@ def test_an_estimated_smoothness_stays_one_under_another_name(load: Load) -> Non
     app.selectbox(key="accel_smoothness_source").set_value("declared").run()
     app.number_input(key="accel_smoothness").set_value(1.5).run()
     assert not app.exception and IF not in words(app)
+
+
+def test_an_estimated_smoothness_is_not_bought_by_typing_a_cost(load: Load) -> None:
+    app = accelerated_upload(load)
+    app.selectbox(key="accel_smoothness_source").set_value("estimated").run()
+    app.button(key="accel_estimate").click().run()
+    app.selectbox(key="accel_smoothness_source").set_value("released").run()
+    app.number_input(key="accel_smoothness_cost").set_value(0.01).run()
+    assert not app.exception and not app.error
+    assert f"{IF}the ranges of “a”, “b” and “c”; the smoothness L" in words(app).replace("\\", "")
+    assert "the smoothness L" in next(note.value for note in app.markdown if "This link restores" in note.value)
+    app.button(key="accel_release").click().run()
+    assert not app.exception and "the smoothness L;" not in words(app), "a release takes the place of the estimate"
+
+
+def test_an_estimate_that_came_by_a_link_stays_one_and_a_typed_number_becomes_none(load: Load) -> None:
+    estimated = "Estimated from data (not private)"
+    app = load("accelerated", accel_smoothness_source=estimated, accel_smoothness="0.3")
+    app.selectbox(key="accel_smoothness_source").set_value("declared").run()
+    assert not app.exception and f"{IF}the smoothness L" in words(app)
+    app = load("accelerated", accel_smoothness_source="My own value")
+    app.number_input(key="accel_smoothness").set_value(0.4).run()
+    app.selectbox(key="accel_smoothness_source").set_value("estimated").run()
+    assert f"{IF}the smoothness L" in words(app)
+    app.selectbox(key="accel_smoothness_source").set_value("declared").run()
+    assert not app.exception and app.number_input(key="accel_smoothness").value == 0.4 and IF not in words(app)
 
 
 def test_a_smoothness_that_was_bought_stays_paid_for_under_another_name(load: Load) -> None:

@@ -148,6 +148,8 @@ def test_two_files_whose_releases_are_alike_look_alike(
     app.toggle(key=f"{prefix}_diagnostics").set_value(True).run()
     assert len(shown(app, files)) > len(pages[1])  # there is something to hide
     assert "Time [s]" in app.dataframe[-1].value
+    (said,) = (note.value for note in app.caption if "**Not private**, because" in note.value)
+    assert "Time [s]" in said, "labelled where it is shown"
 
 
 def test_sweeps_of_two_files_whose_releases_are_alike_look_alike(

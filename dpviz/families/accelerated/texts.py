@@ -118,7 +118,8 @@ def constants(source: str | None, missing: str = "", curvature: float = 1 / 4) -
     source : of the smoothness, None on a quadratic. missing : "fill" or "drop", of an upload. curvature : largest
     second derivative of the loss.
     """
-    common = "Ranges and categories, the clip C, n and d are declared, and enforced whatever the data are. "
+    sizes = "and d" if missing == "drop" else "n and d"
+    common = f"Ranges and categories, the clip C, {sizes} are declared, and enforced whatever the data are. "
     common += {
         "": "",
         "fill": "A missing value counts as the middle of its range. ",
@@ -126,7 +127,7 @@ def constants(source: str | None, missing: str = "", curvature: float = 1 / 4) -
     }[missing]
     smoothness = {
         None: "μ and L are those of the quadratic.",
-        "bounds": f"L = R²{'/4' * (curvature < 1)} + 2λ follows from the declared ranges; R bounds a row's norm. "
+        "bounds": f"L = R²{'/4' * (curvature < 1)} + 2λ follows from the ranges; R bounds a row's norm. "
         "The starting error is a bound for every data set.",
         "declared": "L is your own value; if it is too small, accuracy suffers, not privacy.",
         "estimated": "L was estimated from the data: **not private**, and no budget accounts for it.",

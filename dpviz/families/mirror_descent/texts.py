@@ -143,8 +143,9 @@ def constants(
     that were released with a part of the budget. taken : those of which something was read from the data.
     """
     declared = [DECLARED[thing] for thing in things if thing not in bought and thing not in taken]
+    names = [*["n"] * (missing != "drop"), *declared]
     released = [DECLARED[thing] for thing in things if thing in bought]
-    words = [f"Declared: n{''.join(f', {thing}' for thing in declared)}."]
+    words = [f"Declared: {', '.join(names)}."] * bool(names)
     if released:
         words.append(f"Released privately, with a part of the budget shown: {', '.join(released)}.")
     outside = "becomes “other”" if "categories" in things else "is clipped"

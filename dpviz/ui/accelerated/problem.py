@@ -153,16 +153,8 @@ def _computed(
     source, value = fields.get("smoothness_source"), fields.get("smoothness")
     file = None if problem.public else upload_file.known_as(panel.page)
     bought = Purchase(panel, "smoothness", "ε_L", "L", problem.to_json(), file)
-    if source == "declared" and value is not None:  # a number stays what it is: chosen anew, it is not declared
-        cost = bought.cost_of(value)
-        if cost is not None:
-            fields, source = {**fields, "smoothness_source": "released", "smoothness_cost": cost}, "released"
-            st.caption(f"This L was released: it stays paid for, with ε_L = {short(cost)}.")
-        elif bought.computed(value):
-            fields, source = {**fields, "smoothness_source": "estimated"}, "estimated"
-            explain.taken_badge("this L")
-            st.button(explain.KNEW, key=panel.key("knew_smoothness"), on_click=bought.known, help=explain.KNEW_HELP)
-    elif source == "estimated":
+    if source == "estimated":
+        bought.estimated(value)
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(smoothness.estimated, problem, tables)
         st.button("Estimate L", key=panel.key("estimate"), on_click=bought.keep, args=(None, compute))
@@ -170,6 +162,9 @@ def _computed(
         cost = fields["smoothness_cost"]
         spend = smoothness.suggested_cost(budget) if cost is None else cost
         bought.offer_release(value, spend, partial(smoothness.released, problem, spend, seed, tables))
+    if source in ("declared", "released") and value is not None:
+        fields = _as_found(panel, bought, fields, value)
+        source = fields["smoothness_source"]
     bought.say_error()
     released = source == "released" and value is not None
     bought.warn(released, "with L “Released privately”", value if source in ("estimated", "released") else None)
@@ -178,6 +173,22 @@ def _computed(
         return {}
     # Every release of this file counts, whatever the control says that the next one would cost.
     return fields | {"smoothness_cost": bought.total} if bought.paid and released else fields
+
+
+def _as_found(panel: Panel, bought: Purchase, fields: dict[str, Any], value: float) -> dict[str, Any]:
+    """The fields of an L under another name, which stays what it is: chosen anew, an estimate is neither declared nor
+    bought, and what was bought is not free."""
+    cost = bought.cost_of(value)
+    if bought.computed(value):
+        explain.taken_badge("this L")
+        st.button(explain.KNEW, key=panel.key("knew_smoothness"), on_click=bought.known, help=explain.KNEW_HELP)
+        return {**fields, "smoothness_source": "estimated", "smoothness_cost": None}
+    if cost is None:
+        bought.typed(value)
+    elif fields["smoothness_source"] == "declared":
+        st.caption(f"This L was released: it stays paid for, with ε_L = {short(cost)}.")
+        return {**fields, "smoothness_source": "released", "smoothness_cost": cost}
+    return fields
 
 
 def settings_of(problem: ProblemSpecification) -> dict[str, Any]:

@@ -60,6 +60,16 @@ class Purchase:
         cost = self._found[2] if self.made_for(value) is not None else None
         return self.total if cost is not None and self.paid else cost
 
+    def typed(self, value: float) -> None:
+        """Note that this value, which nothing computed, was used as declared."""
+        st.session_state[self.panel.key(f"{self.name}_typed")] = value
+
+    def estimated(self, value: float | None) -> None:
+        """Note that settings from elsewhere, such as a link, call this value an estimate; it stays one."""
+        here = st.session_state.get(self.panel.key(f"{self.name}_typed"))
+        if value is not None and value != here and self.made_for(value) is None:
+            st.session_state[self.panel.key(f"{self.name}_for")] = self.about, value, None
+
     def known(self) -> None:
         """The value's owner says that it was known beforehand; for callbacks."""
         st.session_state.pop(self.panel.key(f"{self.name}_for"), None)
@@ -74,7 +84,7 @@ class Purchase:
             key=self.panel.key("release"),
             on_click=self.keep,
             args=(spends, compute),
-            disabled=value is not None and self.made_for(value) == self.about,
+            disabled=self.made_for(value) == self.about and not self.computed(value),
             help="One release of the same data and model: a second one would cost the budget again.",
         )
 

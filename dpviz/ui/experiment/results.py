@@ -213,7 +213,8 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     head = st.container(horizontal=True, vertical_alignment="center", gap="small")
     head.subheader("Final numbers", anchor=False, width="stretch")
     read = [name for name, column in columns.items() if not column.released and not name.endswith(("_low", "_high"))]
-    read = [labels[name] for name in read if name != "seconds"]
+    # How long a run takes follows from its data.
+    read = [labels[name] for name in read if name != "seconds" or not run.experiment.public]
     with head:
         if read or run.experiment.problem.from_data:
             explain.privacy_badge("not private" if read else "private if known beforehand")
