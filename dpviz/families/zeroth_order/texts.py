@@ -50,9 +50,9 @@ directions cannot be: the same guarantee needs $\sqrt d$ times less noise, and t
 **What is honest to say.** Three things are easily taken for one another. The *bound* favours fresh estimates unless
 epochs are long. The *noise* of running sums, which is known exactly, is smaller long before that. And *runs* follow
 the noise: in the presets the improved algorithm ends as low as fresh estimates or lower, and with orthonormal
-directions either oracle ends as low as without, or lower. The advice goes by what runs came to, and says where the
-bound says something else. DP-ZO and DP-SGD take longer steps and are there for comparison; DP-SGD asks for more than
-values.
+directions either oracle ends as low as without, or lower. The advice goes by what runs came to, where a function of
+the kind was measured, and says where the bound says something else; elsewhere it goes by the bound. DP-ZO and DP-SGD
+take longer steps and are there for comparison; DP-SGD asks for more than values.
 
 **Reference.** Q. Zhang, H. Tran, A. Cutkosky: *Private zeroth-order nonsmooth nonconvex optimization*, ICLR 2024 (arXiv
 2406.19579).
