@@ -23,10 +23,7 @@ from dpviz.ui.experiment.results import Options, plain_options
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.uploads.file import missing_rule
 
-WORST_CASE = (
-    "Upper bound for every data set within the declared bounds; real runs are usually far better. Above the error of "
-    "the start it says nothing."
-)
+WORST_CASE = "Above the error of the start it says nothing."
 REMARKS = {
     "bound": "The bound is on the mean, over all data sets.",
     "exact expectation": "The expectation is a mean; of so skewed a quantity the median lies below it.",
@@ -96,6 +93,12 @@ def noise(shown: PlanView) -> Drawing:
     return heading, figure, f"Noise added to each coordinate of the mean gradient. {SETTINGS_ONLY}"
 
 
+def assumed(shown: PlanView) -> tuple[str, ...]:
+    """The constants that bounds rest on and that do not follow from what is declared."""
+    problem = shown.experiment.problem
+    return problem.assumed if isinstance(problem, LinearModel) else ()
+
+
 def drawings(shown: PlanView) -> Shown:
     """The other figures of the plan, with headings and captions."""
     none = f" No bound is known for {', '.join(dict.fromkeys(shown.theory.without))}." if shown.theory.without else ""
@@ -104,7 +107,7 @@ def drawings(shown: PlanView) -> Shown:
         (
             "Predicted error",
             plan_figures.error_bounds(shown.theory.bounds, shown.styles, start=shown.theory.start),
-            f"{WORST_CASE}{none}",
+            f"{texts.bound(assumed(shown))} {WORST_CASE}{none}",
         ),
         (
             "How many steps?",
@@ -147,6 +150,7 @@ def assumptions(shown: PlanView) -> None:
             None if model is None else model.smoothness_source,
             missing_rule(problem.dataset),
             1.0 if model is None else model.curvature,
+            assumed(shown),
         ),
         texts.SCREEN,
         problem.from_data,
