@@ -190,15 +190,6 @@ class LinearModel(ProblemSpecification):
         """L = curvature · λ + 2λ_reg, where λ bounds the eigenvalues of the rows' second moment UᵀU/n."""
         return self.curvature * largest + 2 * self.regularisation
 
-    @property
-    def assumed(self) -> tuple[str, ...]:
-        """Of L and E₀, those that are less than what follows from the declared bounds: error bounds rest on them."""
-        own = {"initial_gap": None, "smoothness": None, "smoothness_cost": None, "smoothness_source": "bounds"}
-        facts, follows = self.facts(), self.replaced(**own).facts()
-        short_start = facts.initial_gap < follows.initial_gap or facts.lyapunov < follows.lyapunov
-        read = self.smoothness_source != "released" and facts.smoothness < follows.smoothness
-        return ("L",) * read + ("E₀",) * short_start
-
     def _initial_error(self, d: int) -> tuple[float, float]:
         """Bounds on E₀ and V₀ that hold for every data set, or those that follow from the user's guess of E₀."""
         if self.initial_gap is not None:

@@ -8,10 +8,10 @@ import streamlit as st
 from dpviz.families.accelerated import drawn, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.comparison import Compared
+from dpviz.families.accelerated.smoothness import assumed
 from dpviz.numbers import short
 from dpviz.plots.sheets import Ruler, Sheet
 from dpviz.ui import typed
-from dpviz.ui.accelerated.plan import assumed
 from dpviz.ui.components import curve
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import PlanView
@@ -46,7 +46,7 @@ def show(shown: PlanView) -> None:
         _handles(method.knots, told)
     with right:
         _shapes()
-        _worth(told, [label for label in methods if label not in told], texts.bound(assumed(shown)))
+        _worth(told, [label for label in methods if label not in told], texts.bound(assumed(shown.experiment.problem)))
         with st.expander("As a table"):
             _table(method.knots)
 

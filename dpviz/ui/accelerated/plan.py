@@ -11,6 +11,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.comparison import Compared, compare
+from dpviz.families.accelerated.smoothness import assumed
 from dpviz.numbers import short
 from dpviz.plots import plan_figures
 from dpviz.problems.base import SmoothFacts
@@ -93,12 +94,6 @@ def noise(shown: PlanView) -> Drawing:
     return heading, figure, f"Noise added to each coordinate of the mean gradient. {SETTINGS_ONLY}"
 
 
-def assumed(shown: PlanView) -> tuple[str, ...]:
-    """The constants that bounds rest on and that do not follow from what is declared."""
-    problem = shown.experiment.problem
-    return problem.assumed if isinstance(problem, LinearModel) else ()
-
-
 def drawings(shown: PlanView) -> Shown:
     """The other figures of the plan, with headings and captions."""
     none = f" No bound is known for {', '.join(dict.fromkeys(shown.theory.without))}." if shown.theory.without else ""
@@ -107,7 +102,7 @@ def drawings(shown: PlanView) -> Shown:
         (
             "Predicted error",
             plan_figures.error_bounds(shown.theory.bounds, shown.styles, start=shown.theory.start),
-            f"{texts.bound(assumed(shown))} {WORST_CASE}{none}",
+            f"{texts.bound(assumed(shown.experiment.problem))} {WORST_CASE}{none}",
         ),
         (
             "How many steps?",
@@ -150,7 +145,7 @@ def assumptions(shown: PlanView) -> None:
             None if model is None else model.smoothness_source,
             missing_rule(problem.dataset),
             1.0 if model is None else model.curvature,
-            assumed(shown),
+            assumed(shown.experiment.problem),
         ),
         texts.SCREEN,
         problem.from_data,
