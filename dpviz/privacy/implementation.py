@@ -4,7 +4,8 @@ An attack on a claim sees what the likelihood ratio under the declared noise see
 twice, to a batch that stays the same, to a law that is another one. These tests look at the releases themselves: each
 has a p-value, the chance at most of something so odd if the implementation is as declared. All of them together call a
 sound implementation faulty with probability `ERROR` at most, whatever is adaptive about the runs: test number q of a
-kind gets the share 1/(q (q + 1)) of the error of its kind.
+kind gets the share 1/(q (q + 1)) of the error of its kind, and which test that is follows from what came before the
+draws that it tests.
 
 Sources: Dvoretzky, Kiefer, Wolfowitz 1956 with Massart's constant 1990 (shape); Ville 1939 (choices).
 """
@@ -12,7 +13,6 @@ Sources: Dvoretzky, Kiefer, Wolfowitz 1956 with Massart's constant 1990 (shape);
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -256,13 +256,13 @@ class Watch:
             yield _Test(min(1.0, 2 * math.exp(-2 * len(z) * distance**2)), place)
 
     def _dependences(self) -> Iterator[_Test]:
-        """Signs of products of two draws are fair coins: of two numbers of one run, and of one number of two runs."""
+        """Signs of products of two draws are fair coins: of one number of two runs, and of two numbers of one run."""
         columns = self._columns()
-        pairs = [(place, one * other) for (_, one), (place, other) in combinations(columns, 2)]
-        pairs += [(place, draws[0 : 2 * (len(draws) // 2) : 2] * draws[1::2]) for place, draws in columns]
-        for place, products in pairs:
-            coins = products[~np.isnan(products)]
-            yield _Test(count_p_value(float((coins > 0).sum()), len(coins), 0.5), place)
+        for last, (place, draws) in enumerate(columns):  # what comes later numbers no earlier test
+            pairs = [draws[0 : 2 * (len(draws) // 2) : 2] * draws[1::2], *(one * draws for _, one in columns[:last])]
+            for products in pairs:
+                coins = products[~np.isnan(products)]
+                yield _Test(count_p_value(float((coins > 0).sum()), len(coins), 0.5), place)
 
     def _repeats(self) -> Iterator[_Test]:
         """So many pairs of equal draws: of N draws at most N² tolerance/2 times 2 are expected, and Markov's inequality
@@ -309,13 +309,13 @@ class Watch:
             found[number] = np.full((self._runs, parts[0][1].shape[1]), -1, dtype=np.int8)
             for start, whole in parts:
                 found[number][start : start + len(whole)] = whole
-        for number, members in found.items():
+        for last, (number, members) in enumerate(found.items()):
             even, odd = members[0 : 2 * (len(members) // 2) : 2], members[1::2]
             for before, after in ((members >= 0, members), (even == 1, odd)):
                 yield from _binomials((after == 1) & before, (after >= 0) & before, self._rates[number])
-        for one, other in combinations(found, 2):
-            both = (found[one] == 1) & (found[other] >= 0)
-            yield from _binomials(both & (found[other] == 1), both, self._rates[other])
+            for before in list(found.values())[:last]:
+                both = (before == 1) & (members >= 0)
+                yield from _binomials(both & (members == 1), both, self._rates[number])
 
     # ------------------------------------------------------------------------------------------------ choices
 

@@ -15,10 +15,11 @@ from dpviz.experiments.audit import Audit, Case, Neighbours
 from dpviz.families.accelerated.broken import Halved, OneFewer
 from dpviz.privacy import broken
 from dpviz.privacy.batches import Replicates
-from dpviz.privacy.events import Gaussian
+from dpviz.privacy.events import Gaussian, Sub
 from dpviz.privacy.implementation import ERROR, KINDS, Finding, Implementation, Watch
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.matrix_products import MatrixQuery
+from dpviz.privacy.queries import Query
 from dpviz.privacy.releases import Standard
 from dpviz.privacy.transcripts import Transcript
 
@@ -240,6 +241,22 @@ def test_p_values_are_as_often_small_as_they_say() -> None:
         for finding in found.findings:
             small[finding.kind] += finding.p <= 0.05
     assert max(small.values()) <= 32
+
+
+def test_what_comes_later_numbers_no_earlier_test() -> None:
+    """Else whether a run goes on, which its noise decides, would choose the share of the error that this noise gets."""
+
+    def numbered(releases: int) -> tuple[list[tuple[float, int]], list[tuple[float, int]]]:
+        event, runs, watch = Sub("wor", 4, 8, Gaussian(1.0)), 50, Watch(np.empty(0), False, 0)
+        true = Transcript(Ledger(FixedEvents((event,) * releases), runs), 7, "numbered")
+        for _ in range(releases):
+            batch = true.batch(event)
+            batch.gaussian(Query(np.zeros((runs, 2)), 1.0, "l2", batch))
+        watch.add(true, (true, true))
+        return [test[:2] for test in watch._dependences()], [test[:2] for test in watch._batch_tests()]
+
+    for few, more in zip(numbered(2), numbered(3), strict=True):
+        assert len(more) > len(few) > 0 and more[: len(few)] == few
 
 
 def test_what_was_found_is_said_in_words() -> None:

@@ -16,6 +16,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale
+from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.linear_base import LinearModel
 
 SHARE = 0.05  # of the budget, for the release
@@ -67,3 +68,14 @@ def suggested_cost(budget: Budget, share: float = SHARE) -> float:
 def _before(problem: LinearModel) -> LinearModel:
     """The problem as it is before any L is known: the rows and their declared radius do not depend on it."""
     return problem.replaced(smoothness=None, smoothness_source="bounds", smoothness_cost=None)
+
+
+def assumed(problem: ProblemSpecification) -> tuple[str, ...]:
+    """Of L and E₀, those that are less than what follows from the declared bounds: error bounds rest on them."""
+    if not isinstance(problem, LinearModel):
+        return ()
+    own = {"initial_gap": None, "smoothness": None, "smoothness_cost": None, "smoothness_source": "bounds"}
+    facts, follows = problem.facts(), problem.replaced(**own).facts()
+    short_start = facts.initial_gap < follows.initial_gap or facts.lyapunov < follows.lyapunov
+    read = problem.smoothness_source != "released" and facts.smoothness < follows.smoothness
+    return ("L",) * read + ("E₀",) * short_start

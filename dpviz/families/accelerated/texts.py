@@ -1,5 +1,7 @@
 """What the page says about the family: names of methods, what is assumed, and where tool and paper differ."""
 
+from collections.abc import Sequence
+
 TITLE = "Accelerated gradient"
 QUESTION = "**Same privacy, different methods: how close to the best model does each of them get?**"
 
@@ -112,11 +114,22 @@ def composition(noise: str, sampled: bool) -> str:
     return f"{step} in every step{amplified}; {total}. Number of steps and schedule are fixed before the run."
 
 
-def constants(source: str | None, missing: str = "", curvature: float = 1 / 4) -> str:
+def bound(assumed: Sequence[str]) -> str:
+    """For what the error bound holds. assumed : the constants that are less than what follows."""
+    if not assumed:
+        return "Upper bound for every data set within the declared bounds; real runs are usually far better."
+    named, hold = " and ".join(assumed), "hold" if len(assumed) > 1 else "holds"
+    return (
+        f"Upper bound **if {named} {hold}**, which is assumed: less than what follows from the declared bounds. Runs "
+        "may end above it."
+    )
+
+
+def constants(source: str | None, missing: str = "", curvature: float = 1 / 4, assumed: Sequence[str] = ()) -> str:
     """Which constants are declared, estimated or released, and what became of missing values.
 
     source : of the smoothness, None on a quadratic. missing : "fill" or "drop", of an upload. curvature : largest
-    second derivative of the loss.
+    second derivative of the loss. assumed : see `bound`.
     """
     sizes = "and d" if missing == "drop" else "n and d"
     common = f"Ranges and categories, the clip C, {sizes} are declared, and enforced whatever the data are. "
@@ -127,13 +140,15 @@ def constants(source: str | None, missing: str = "", curvature: float = 1 / 4) -
     }[missing]
     smoothness = {
         None: "μ and L are those of the quadratic.",
-        "bounds": f"L = R²{'/4' * (curvature < 1)} + 2λ follows from the ranges; R bounds a row's norm. "
-        "The starting error is a bound for every data set.",
+        "bounds": f"L = R²{'/4' * (curvature < 1)} + 2λ follows from the ranges; R bounds a row's norm.",
         "declared": "L is your own value; if it is too small, accuracy suffers, not privacy.",
         "estimated": "L was estimated from the data: **not private**, and no budget accounts for it.",
         "released": "L was released privately; its cost is part of the budget shown.",
     }
-    return common + smoothness[source]
+    start = "The starting error is a bound for every data set."
+    if "E₀" in assumed:
+        start = "E₀ is a guess, less than the bound for every data set: no error bound is sure with it."
+    return f"{common}{smoothness[source]}{'' if source is None else f' {start}'}"
 
 
 SCREEN = (

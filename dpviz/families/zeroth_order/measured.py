@@ -25,6 +25,7 @@ EPOCHS = (10, 20, 40)
 REPLICATES, SEED, PRESET_RUNS = 6, 101, 16
 EQUAL = 1.25  # medians within this factor count as equally good: the error of a median and of interpolation
 _NEAR = 1.5  # factor beyond what was measured up to which a number is not called an extrapolation
+_FEWEST = 0.1  # of the rows that were measured: with fewer, at the same n μ, sampling errors decide
 
 
 Least = tuple[float, int, int]  # a median, and the T and K of its runs
@@ -79,9 +80,11 @@ def expectation(problem: ProblemSpecification, mu: float) -> Expectation | None:
         for where, axis in zip(place, axes, strict=True):
             grid = between(where, axis, grid)
         medians[name] = grid
-    near = all(_is_near(where, axis) for where, axis in zip(place, axes, strict=True))
     (cell, *_) = sorted(cells, key=lambda one: abs(math.log(one["size"] / facts.d)))
-    return Expectation(medians, tuple(cell["lengths"]), cell["start"], near and _as_measured(problem, cell["problem"]))
+    other = BlackBox.from_json(json.dumps(cell["problem"]))
+    near = all(_is_near(where, axis) for where, axis in zip(place, axes, strict=True))
+    near &= facts.n >= _FEWEST * other.facts().n
+    return Expectation(medians, tuple(cell["lengths"]), cell["start"], near and _as_measured(problem, other))
 
 
 def between(place: float, places: Sequence[float], heights: np.ndarray) -> np.ndarray:
@@ -106,9 +109,8 @@ def key(problem: ProblemSpecification) -> str:
 _VARIED = {"rows", "dimension", "seed", "radius", "gap", "data"}  # in sizes and facts, or of no account in a run
 
 
-def _as_measured(problem: BlackBox, measured: Mapping[str, Any]) -> bool:
+def _as_measured(problem: BlackBox, other: BlackBox) -> bool:
     """Whether no setting but sizes, seeds and the radius differs from those of the problem that was measured."""
-    other = BlackBox.from_json(json.dumps(measured))
     pairs: list[tuple[Any, Any]] = [(problem, other)]
     if isinstance(problem, TableModel) and isinstance(other, TableModel):
         pairs.append((problem.data, other.data))

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 import streamlit as st
 
-from dpviz.families.accelerated import drawn
+from dpviz.families.accelerated import drawn, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.comparison import Compared
+from dpviz.families.accelerated.smoothness import assumed
 from dpviz.numbers import short
 from dpviz.plots.sheets import Ruler, Sheet
 from dpviz.ui import typed
@@ -27,7 +28,6 @@ HEIGHT = 300
 HOW = "Only the shape counts: whatever you draw, the noise is scaled until the guarantee holds."
 
 EXACT = "Exact for this quadratic."
-BOUND = "Upper bounds for every data set within the declared bounds."
 OPTIMAL = "Optimal means: after the last step. On the way it may be far worse."
 RECOMMENDED = "No schedule is known to be optimal with this noise and budget; the recommended one is a good one."
 
@@ -46,7 +46,7 @@ def show(shown: PlanView) -> None:
         _handles(method.knots, told)
     with right:
         _shapes()
-        _worth(told, [label for label in methods if label not in told])
+        _worth(told, [label for label in methods if label not in told], texts.bound(assumed(shown.experiment.problem)))
         with st.expander("As a table"):
             _table(method.knots)
 
@@ -83,8 +83,8 @@ def _take(knots: drawn.Knots) -> None:
     Panel(PREFIX).write({FIELD: knots})
 
 
-def _worth(told: Mapping[str, Compared], without: list[str]) -> None:
-    """The predicted errors, without a run."""
+def _worth(told: Mapping[str, Compared], without: list[str], bound: str) -> None:
+    """The predicted errors, without a run. bound : what holds of an error bound."""
     if told:
         first = next(iter(told.values()))
         best = _best(first)
@@ -92,7 +92,7 @@ def _worth(told: Mapping[str, Compared], without: list[str]) -> None:
         for label, found in told.items():
             numbers = f"yours **{short(found.yours)}**, even {short(found.even)}, {best} {short(found.optimal)}"
             st.markdown(f"{label}: {numbers}.")
-        st.caption(f"{EXACT if first.exact else BOUND} {OPTIMAL if first.proven else RECOMMENDED}")
+        st.caption(f"{EXACT if first.exact else bound} {OPTIMAL if first.proven else RECOMMENDED}")
     if without:
         st.caption(f"Nothing is known of {', '.join(without)} before a run.")
 

@@ -11,6 +11,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.comparison import Compared, compare
+from dpviz.families.accelerated.smoothness import assumed
 from dpviz.numbers import short
 from dpviz.plots import plan_figures
 from dpviz.problems.base import SmoothFacts
@@ -23,10 +24,7 @@ from dpviz.ui.experiment.results import Options, plain_options
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.uploads.file import missing_rule
 
-WORST_CASE = (
-    "Upper bound for every data set within the declared bounds; real runs are usually far better. Above the error of "
-    "the start it says nothing."
-)
+WORST_CASE = "Above the error of the start it says nothing."
 REMARKS = {
     "bound": "The bound is on the mean, over all data sets.",
     "exact expectation": "The expectation is a mean; of so skewed a quantity the median lies below it.",
@@ -104,7 +102,7 @@ def drawings(shown: PlanView) -> Shown:
         (
             "Predicted error",
             plan_figures.error_bounds(shown.theory.bounds, shown.styles, start=shown.theory.start),
-            f"{WORST_CASE}{none}",
+            f"{texts.bound(assumed(shown.experiment.problem))} {WORST_CASE}{none}",
         ),
         (
             "How many steps?",
@@ -147,6 +145,7 @@ def assumptions(shown: PlanView) -> None:
             None if model is None else model.smoothness_source,
             missing_rule(problem.dataset),
             1.0 if model is None else model.curvature,
+            assumed(shown.experiment.problem),
         ),
         texts.SCREEN,
         problem.from_data,
