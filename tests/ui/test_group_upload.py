@@ -59,7 +59,11 @@ def matrix() -> AppTest:
 def upload(app: AppTest, frame: pd.DataFrame | bytes) -> AppTest:
     data = frame if isinstance(frame, bytes) else frame.to_csv(index=False).encode()
     app.file_uploader[0].upload("table.csv", data, "text/csv")
-    confirmed(app.run())
+    return aimed(confirmed(app.run()))
+
+
+def aimed(app: AppTest) -> AppTest:
+    """With the column "sick" as the target, if there is one; the last column of texts is offered."""
     if any(box.key == "p_groups_upload_target" and "sick" in box.options for box in app.selectbox):
         app.selectbox(key="p_groups_upload_target").set_value("sick").run()
     assert not app.exception
@@ -248,7 +252,7 @@ def test_nothing_forgets_what_was_bought_from_a_file(app: AppTest) -> None:
     press(app, "release")
     press(app, "change")
     app.text_input(key="p_groups_upload_missing").set_value("none").run()
-    confirmed(app)  # reads the file again
+    aimed(confirmed(app))  # reads the file again
     declare(press(app, "fill"), [("south", None), ("north", None)])
     assert app.session_state["dataset"].shares_costs == (0.05,)  # they can still be used
     press(app, "release")
