@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import stats
 
 from dpviz.experiments.results import headlined, quantiles
 from dpviz.experiments.trace import Trace
@@ -42,9 +41,11 @@ class Outcome:
     def chance(self, one: str, other: str) -> bool:
         """Whether the difference between two arms may be chance between the replicates, by their ranks (the two-sided
         test of Mann and Whitney). So it is for three replicates and fewer, whatever they are."""
+        from scipy.stats import mannwhitneyu  # half a second to import, for the first visitor whose run has ended
+
         ends = [np.nan_to_num(self.runs[label], nan=np.inf) for label in (one, other)]
         with np.errstate(invalid="ignore", divide="ignore"):
-            return not stats.mannwhitneyu(*ends).pvalue < CHANCE  # nan where all are equal
+            return not mannwhitneyu(*ends).pvalue < CHANCE  # nan where all are equal
 
 
 def outcome(trace: Trace) -> Outcome | None:

@@ -128,7 +128,8 @@ def test_a_file_with_proposed_ranges_and_groups_is_marked_and_makes_a_problem(ap
     np.testing.assert_array_equal(loaded.labels, np.where(np.arange(60) % 3 == 0, 1.0, -1.0))
     np.testing.assert_array_equal(loaded.groups, np.resize([1, 2, 2, 0], 60))
     game = GroupLoss(data=dataset).build(tables)
-    assert game.groups == ("east", "north", "south", "other") and game.facts.d_x == 6  # two features and the constant, with both signs
+    assert game.groups == ("east", "north", "south", "other")
+    assert game.facts.d_x == 6  # two features and the constant, with both signs
 
 
 def test_declared_groups_and_shares_are_used_as_they_are_and_not_marked(app: AppTest) -> None:
