@@ -29,13 +29,14 @@ class _OneThread:
     def __enter__(self) -> None:
         with self._lock:
             if not self._inside:
-                self._limits = _libraries().limit(limits=1)
+                several = any(library.num_threads != 1 for library in _libraries().lib_controllers)
+                self._limits = _libraries().limit(limits=1) if several else None  # to look is cheaper than to set
             self._inside += 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._inside -= 1
-            if not self._inside:
+            if not self._inside and self._limits is not None:
                 self._limits.restore_original_limits()
 
 
