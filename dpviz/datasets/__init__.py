@@ -16,11 +16,11 @@ from dpviz.datasets.columns import (
     describe_columns,
     encode_target,
     likely_group,
-    likely_positive,
     likely_target,
     suggested_bounds,
     target_candidates,
     target_classes,
+    usual_positive,
 )
 from dpviz.datasets.covertype import CovertypeLike, CovertypeUpload, prepare_covertype
 from dpviz.datasets.detection import Detected
@@ -84,7 +84,6 @@ __all__ = [
     "encode_target",
     "enforce_bounds",
     "likely_group",
-    "likely_positive",
     "likely_target",
     "prepare",
     "prepare_categories",
@@ -96,4 +95,5 @@ __all__ = [
     "suggested_bounds",
     "target_candidates",
     "target_classes",
+    "usual_positive",
 ]

@@ -1,7 +1,7 @@
 """What the columns of a user's file hold, and what a panel offers to declare of them.
 
-All of it looks at the data: for the uploader's eyes, not private; but for the target and the groups that are offered,
-which follow from what the columns are declared to hold.
+All of it looks at the data: for the uploader's eyes, not private; but for the target, its positive class and the groups
+that are offered, which follow from what the columns are declared to hold.
 """
 
 import math
@@ -20,7 +20,6 @@ from dpviz.datasets.reading import Kind
 DISTINCT_CAP = 100
 MAX_CLASSES_SHOWN = 20
 _FIRST_ROWS, _MORE_ROWS = 10_000, 100_000
-AFFIRMATIVE = ("1", "yes", "true", "positive", "y", "t")  # what a positive class is usually called
 
 
 @dataclass(frozen=True)
@@ -93,24 +92,15 @@ def in_order(label: str) -> tuple[bool, float, str]:
     return (True, 0.0, label) if math.isnan(value) else (False, value, label)
 
 
-def likely_positive(series: pd.Series) -> str | None:
-    """The class to offer as the positive one, by its name alone: of two classes the last in order (1 of 0 and 1, "yes"
-    of "no" and "yes"), of more the first of `AFFIRMATIVE` that is among them, or else the last. How frequent it is does
-    not matter, except that a class of a single row does not count where others have more. None if there is no class.
-    """
-    codes, labels = classes(series)
-    counts = np.bincount(codes[codes >= 0], minlength=len(labels))
-    named = [(label, count) for label, count in zip(labels, counts, strict=True) if len(label) <= MAX_NAME]
-    repeated = [label for label, count in named if count > 1]
-    offered = sorted(repeated or [label for label, _ in named], key=in_order)
-    spelt = {label.lower(): label for label in reversed(offered)} if len(offered) > 2 else {}
-    return next((spelt[word] for word in AFFIRMATIVE if word in spelt), offered[-1] if offered else None)
+def usual_positive(column: ColumnInfo) -> str:
+    """The class to offer as the positive one, by what the column is declared to hold alone."""
+    return "1" if column.numeric else "yes"
 
 
-def encode_target(series: pd.Series, positive: str | None = None) -> np.ndarray:
-    """Labels (n,): +1 where the series has the class `positive`, -1 elsewhere; None takes `likely_positive`."""
+def encode_target(series: pd.Series, positive: str) -> np.ndarray:
+    """Labels (n,): +1 where the series has the class `positive`, -1 elsewhere."""
     codes, labels = classes(series)
-    label = class_label(likely_positive(series) if positive is None else positive)
+    label = class_label(positive)
     return np.where(codes == labels.index(label), 1.0, -1.0) if label in labels else np.full(len(series), -1.0)
 
 

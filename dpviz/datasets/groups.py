@@ -10,7 +10,6 @@ from pydantic import Field, model_validator
 
 from dpviz.datasets.bundled import BundledTable
 from dpviz.datasets.cells import class_label, classes
-from dpviz.datasets.columns import likely_positive
 from dpviz.datasets.groups_base import (
     MAX_GROUPS,
     MIN_SHARE,
@@ -33,6 +32,7 @@ from dpviz.datasets.upload import (
     Upload,
     check_choice,
     check_columns,
+    check_positive,
     check_ranges,
     check_rows,
     new_identity,
@@ -240,8 +240,8 @@ def prepare_groups(
     _check_group_column(frame, target, group, features)
     check_choice(frame, target, features, features, bounds)
     names, declared = with_other(groups, shares)
-    if target is not None and positive is None:
-        positive = likely_positive(frame[target])
+    if target is not None:
+        check_positive(positive)
     ranges = tuple((float(bounds[name][0]), float(bounds[name][1])) for name in features)
     missing: Missing = "drop" if drop_missing else "fill"
     read = read_rows(frame, features, ranges, target, positive or "1", missing)

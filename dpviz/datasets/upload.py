@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 
 from dpviz.datasets.base import MAX_BOUND, DatasetFacts, DatasetSpecification, is_range
 from dpviz.datasets.cells import is_empty, numbers
-from dpviz.datasets.columns import encode_target, likely_positive
+from dpviz.datasets.columns import encode_target
 from dpviz.datasets.from_data import ROWS, Mark, in_words
 from dpviz.datasets.limits import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, shown, too_few_rows
 from dpviz.datasets.lists import OTHER, Declared, Edges, Lists, check_lists, declared_lists, list_codes, unlisted
@@ -310,7 +310,7 @@ def prepare(
     Parameters
     ----------
     target, positive
-        The target column, and the class of it that counts as +1. None takes it from the data: `likely_positive`.
+        The target column, and the class of it that counts as +1; None with a target that is a number, only.
     features : sequence of str
         Numeric columns (true/false counts as 1/0).
     bounds : mapping of column name to (low, high)
@@ -332,10 +332,8 @@ def prepare(
     Raises UserError that names the column, for choices that cannot be used whatever the rows contain.
     """
     check_choice(frame, target, [*features, *categories], features, bounds)
-    if target_range is None and positive is None:
-        positive = likely_positive(frame[target])
-        if positive is None:
-            raise UserError("It is empty. Choose another column.", title=f"Column {shown(target)} has no class")
+    if target_range is None:
+        check_positive(positive)
     if target_range is not None and not is_range(*target_range):
         raise _no_range(target, target_range)
     declared = tuple((float(bounds[name][0]), float(bounds[name][1])) for name in features)
@@ -360,6 +358,12 @@ def prepare(
     read = whole.read(frame)
     check_rows(len(frame), len(read.table))
     return Prepared(read.table, whole.replaced(n=len(read.table)), len(frame) - len(read.table), read.notes)
+
+
+def check_positive(positive: str | None) -> None:
+    """Raise UserError unless a class is named: a guess from the file would not be private."""
+    if positive is None or not positive.strip():
+        raise NotYet("It counts as yes, every other class as no.", title="No positive class is chosen")
 
 
 def check_rows(total: int, left: int) -> None:

@@ -15,13 +15,13 @@ from dpviz.datasets import (
     UploadedTable,
     describe_columns,
     encode_target,
-    likely_positive,
     likely_target,
     prepare,
     read_table,
     suggested_bounds,
     target_candidates,
     target_classes,
+    usual_positive,
 )
 from dpviz.datasets.lists import Bins
 from dpviz.errors import UserError
@@ -137,19 +137,12 @@ def test_what_looks_odd_in_the_rows_is_noted_and_stops_nothing(case: str) -> Non
     assert found.specification.n == 40 == len(found.table) and np.isfinite(found.table).all()
 
 
-def test_the_positive_class_that_the_data_suggest_is_one_of_the_two_most_frequent() -> None:
-    assert likely_positive(frame()["three"]) == "1" and likely_positive(frame()["label"]) == "yes"
-    assert likely_positive(with_cell("label", 3, "zzz")["label"]) == "yes"
-    assert likely_positive(pd.Series([None, " "])) is None
-    assert refused(frame(label=None), positive=None)[0] == "Column 'label' has no class"
-
-
-def test_of_several_classes_only_a_name_that_says_yes_is_offered_whatever_is_frequent() -> None:
-    for often in ("no", "unknown", "yes"):
-        series = pd.Series([*["no", "unknown", "yes"] * 3, *[often] * 20])
-        assert likely_positive(series) == "yes"
-        assert likely_positive(series.replace("yes", "known")) == "unknown"  # the last in order
-    assert likely_positive(pd.Series(["b"] * 30 + ["a"] * 3)) == "b" == likely_positive(pd.Series(["a", "b"]))
+def test_the_positive_class_is_named_and_offered_by_what_its_column_is_declared_to_hold_alone() -> None:
+    """It was read from the file: one row could change what every other row's label meant."""
+    assert refused(frame(), positive=None)[0] == refused(frame(), positive=" ")[0] == "No positive class is chosen"
+    for rows in ([0, 1], [1, 2], ["a", "b"], ["no", "yes"]):
+        columns = describe_columns(pd.DataFrame({"a": rows * 20, "b": rows * 20}), ("number", "text"))
+        assert [usual_positive(column) for column in columns] == ["1", "yes"]
 
 
 def test_a_text_is_offered_as_the_target_before_any_number() -> None:
@@ -203,7 +196,7 @@ def test_many_rows_with_many_categories_are_refused_before_they_fill_the_memory(
 
 
 def test_what_is_prepared_is_what_was_chosen() -> None:
-    ready = prepare(frame(), "label", None, ["income", "age"], BOUNDS, drop_missing=False)
+    ready = prepare(frame(), "label", "yes", ["income", "age"], BOUNDS, drop_missing=False)
     expected = np.column_stack([np.arange(40) * 1000.0, np.linspace(18, 90, 40), np.tile([-1.0, 1.0], 20)])
     assert np.array_equal(ready.table, expected) and ready.dropped == 0
     assert not ready.table.flags.writeable and ready.table.dtype == np.float64
@@ -326,7 +319,6 @@ def test_two_classes_become_minus_and_plus_one(values: object, classes: tuple[st
     series = pd.Series(values, name="target")
     expected = np.tile([first, -first], 10)
     assert target_classes(series) == classes
-    assert np.array_equal(encode_target(series), expected)
     assert np.array_equal(encode_target(series, classes[1]), expected)
     assert np.array_equal(encode_target(series, classes[0]), -expected)
 

@@ -31,7 +31,7 @@ def uploaded() -> tuple[LogisticRegression, dict[str, np.ndarray]]:
     """A logistic regression on a table that somebody uploaded, and that table."""
     generator = np.random.default_rng(0)
     frame = pd.DataFrame({"age": generator.integers(18, 90, 200), "sick": generator.integers(0, 2, 200)})
-    prepared = prepare(frame, "sick", None, ["age"], {"age": (0, 120)}, drop_missing=False)
+    prepared = prepare(frame, "sick", "1", ["age"], {"age": (0, 120)}, drop_missing=False)
     tables = {name: prepared.table for name in dict(prepared.specification).values() if isinstance(name, str)}
     return LogisticRegression(data=prepared.specification), tables
 

@@ -136,9 +136,9 @@ def test_a_user_with_several_rows_is_one_user() -> None:
     names = frame()["who"].to_numpy()
     assert all(names[i] == f"patient {whose[i]:02d}" for i in range(200))
     with pytest.raises(UserError, match="Choose another one"):
-        prepare_users(frame(), "a", "y", None, ["a", "b"], RANGES)
+        prepare_users(frame(), "a", "y", "1", ["a", "b"], RANGES)
     with pytest.raises(UserError, match="names 7 of them"):
-        prepare_users(frame().assign(who=np.arange(200) % 7), "who", "y", None, ["a", "b"], RANGES)
+        prepare_users(frame().assign(who=np.arange(200) % 7), "who", "y", "1", ["a", "b"], RANGES)
 
 
 def test_a_replaced_user_of_an_upload_changes_the_own_loss_alone_and_no_fact() -> None:

@@ -228,9 +228,22 @@ def test_the_first_target_offered_is_the_last_column_of_texts_whatever_the_rows_
         upload(app, csv(odd.assign(sick=["maybe"] * rows + odd["sick"].tolist()[rows:])))
         assert app.selectbox(key="p_upload_target").value == "sick"
         assert app.selectbox(key="p_upload_positive").value == "yes"
-        assert "it is offered because the file has it" in captions(app)
+        assert "Not private**: the list shows the classes in the file" in captions(app)
     upload(app, csv(table().drop(columns="sick").assign(flag=np.arange(60) % 2)))
     assert app.selectbox(key="p_upload_target").value == "flag"
+
+
+@pytest.mark.parametrize("classes", [("bad", "good"), ("False", "True"), ("0", "2")])
+def test_a_positive_class_with_another_name_is_chosen_by_the_visitor(app: AppTest, classes: tuple[str, str]) -> None:
+    """The class that was offered came from the file, and entered the settings without a mark."""
+    fill(upload(app, csv(table().assign(sick=np.resize(classes, 60)))))
+    if classes == ("0", "2"):
+        app.selectbox(key="p_upload_target").set_value("sick").run()
+        app.multiselect(key="p_upload_features").set_value(["age", "height"]).run()
+    assert app.selectbox(key="p_upload_positive").value is None
+    assert "No positive class is chosen" in said(app) and not app.error and app.session_state["dataset"] is None
+    app.selectbox(key="p_upload_positive").set_value(classes[0]).run()
+    assert app.session_state["dataset"].positive == classes[0]
 
 
 def test_a_number_can_be_the_target_and_its_range_is_declared_too(app: AppTest) -> None:

@@ -238,6 +238,7 @@ def test_bought_shares_belong_to_the_groups_that_they_were_bought_for(app: AppTe
     press(app, "release")
     assert set(declared(app)) == {"south", "east", "other"} and len(app.session_state["dataset"].shares_costs) == 2  # type: ignore[attr-defined]
     app.selectbox(key="p_groups_upload_target").set_value("region").run()
+    app.selectbox(key="p_groups_upload_positive").set_value("south").run()
     assert app.selectbox(key="p_groups_upload_group").value == "sick"
     declare(app, [("yes", None), ("no", None)])
     press(app, "release")

@@ -144,6 +144,7 @@ def test_what_columns_hold_can_be_said(app: AppTest) -> None:
     upload(app, data)
     filled(held(app, {1: "Left out", 2: "Texts or categories"}))
     assert app.multiselect(key="p_upload_features").value == ["age", "ill"], "the last column of texts is the target"
+    app.selectbox(key="p_upload_positive").set_value("6").run()
     assert app.session_state["dataset"].reading.kinds == ("number", "unused", "text", "number")
     assert list(app.session_state["p_upload"].frame) == ["age", "dose", "ill"] and "Left out: 1 column." in texts(app)
 
@@ -187,4 +188,4 @@ def test_the_schema_of_a_parquet_file_declares_how_it_is_read(app: AppTest) -> N
     frame = pd.DataFrame({"age": range(60), "code": [str(i) for i in range(60)], "ill": ["no", "yes"] * 30})
     upload(app, frame.to_parquet(), "table.parquet")
     assert not [button for button in app.button if button.key == "p_upload_confirm"]
-    assert app.multiselect(key="p_upload_features").value == ["age", "ill"], "the last column of texts is the target"
+    assert app.multiselect(key="p_upload_features").value == ["age"], "the last column of texts is the target"

@@ -18,19 +18,18 @@ from dpviz.datasets import (
     Prepared,
     UniformLinear,
     UniformLogistic,
-    likely_positive,
     likely_target,
     prepare,
     prepare_users,
     suggested_bounds,
     target_candidates,
     target_classes,
+    usual_positive,
 )
 from dpviz.datasets.cells import is_empty, numbers
 from dpviz.datasets.columns import MAX_CLASSES_SHOWN
 from dpviz.datasets.limits import shown
 from dpviz.datasets.upload import UNDECLARED, UploadedTable
-from dpviz.errors import NotYet
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.markdown import plain
 from dpviz.ui.uploads import categories, file
@@ -53,7 +52,7 @@ TARGETS = {CLASSES: "One of two classes", NUMBER: "A number"}
 
 
 class Target(NamedTuple):
-    """What is to be predicted: a column, and its positive class, or None where it is a number."""
+    """What is to be predicted: a column, and its positive class ("" if none is chosen), or None where it is a number."""
 
     column: str
     positive: str | None
@@ -221,21 +220,18 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
         several = "one class only" if upload.column(target).constant else f"more than {MAX_CLASSES_SHOWN} classes"
         st.caption(f"**Not private**, counted in the file: column {plain(shown(target))} has {several}.{fitting}")
     listed = upload.count(("classes", target), lambda: target_classes(upload.frame[target]))
-    likely = upload.count(("likely", target), lambda: likely_positive(upload.frame[target]))
+    usual = usual_positive(upload.column(target))
     positive = right.selectbox(
         "Positive class",
         listed,
-        index=listed.index(likely) if likely in listed else None,
+        index=listed.index(usual) if usual in listed else None,
         key=f"{upload.page}_upload_positive",
         persist_state="session",
         accept_new_options=True,
         help="Counts as yes, every other class as no. Type one that is not in the list.",
     )
-    if positive is None or not positive.strip():
-        raise NotYet("It counts as yes, every other class as no.", title="No positive class is chosen")
-    if positive == likely:
-        right.caption("**Not private**: it is offered because the file has it. Choose by what you know.")
-    return Target(target, positive.strip())
+    right.caption("**Not private**: the list shows the classes in the file. Choose by what you know.")
+    return Target(target, (positive or "").strip())
 
 
 def choose_features(
