@@ -160,6 +160,18 @@ def test_lists_are_filled_from_the_data_only_on_request_and_marked(app: AppTest)
     assert MarginalQueries(data=dataset).build(app.session_state["tables"]).facts.d_x == dataset.facts().domain_size
 
 
+def test_numbers_taken_from_the_data_stay_so_as_edges(app: AppTest) -> None:
+    fill(upload(app, table().assign(age=np.resize([1, 2, 3], 60))))
+    listed = app.data_editor[0].value.at["age", "categories"]
+    edges = listed if listed.startswith("bins: ") else f"bins: {listed}"
+    declare(app, area=None, owned=None, age=edges)
+    assert app.session_state["dataset"].from_data == (("categories", "age"),)
+    declare(app, area=None, owned=None, age=edges.removeprefix("bins: "))
+    assert app.session_state["dataset"].from_data == (("categories", "age"),)
+    declare(app, area=None, owned=None, age="bins: 1.5, 2.5")
+    assert app.session_state["dataset"].from_data == ()
+
+
 def test_a_fill_keeps_what_was_declared_and_adds_no_column(app: AppTest) -> None:
     declare(upload(app, table()), area="city, town", owned="")
     assert "List at least one category" in said(app)

@@ -132,6 +132,17 @@ def test_a_file_with_proposed_ranges_and_groups_is_marked_and_makes_a_problem(ap
     assert game.facts.d_x == 6  # two features and the constant, with both signs
 
 
+def test_shares_taken_from_the_data_stay_so_under_other_names(app: AppTest) -> None:
+    press(press(upload(app, table()), "propose"), "fill")
+    app.button(key="p_groups_upload_knew_ranges").click().run()
+    editor = next(editor for editor in app.data_editor if "_members_" in editor.key).value
+    rows = [(f"{name} of town", share) for name, share in zip(editor["group"], editor["share"], strict=True)][:-1]
+    declare(app, rows)
+    assert "badge" in text(app) and app.session_state["dataset"].from_data == (("shares", "region"),)
+    declare(app, [(name, 0.31) for name, _ in rows])
+    assert "badge" not in text(app) and app.session_state["dataset"].from_data == ()
+
+
 def test_declared_groups_and_shares_are_used_as_they_are_and_not_marked(app: AppTest) -> None:
     press(upload(app, table()), "fill")
     declare(app, [("south", 0.4), ("north", 0.35), ("east", 0.15), ("other", 0.1)])

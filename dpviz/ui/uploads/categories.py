@@ -157,7 +157,8 @@ def _mark(upload: File, declared: Mapping[str, Declared]) -> None:
 
 
 def _parts(declared: Declared) -> set[Hashable]:
-    return set(declared.edges if isinstance(declared, Bins) else declared) - {OTHER}
+    """Edges, or categories as `class_label` writes them: a list of numbers may become edges."""
+    return set(map(class_label, declared.edges if isinstance(declared, Bins) else declared)) - {OTHER}
 
 
 def _size(declared: Declared) -> int:

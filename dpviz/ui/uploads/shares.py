@@ -99,7 +99,7 @@ def declare(file: GroupedFile, group: str) -> Shares:
     )
     parts: dict[Mark, Collection[object]] = {("groups", group): {name for name, _ in rows}}
     if source == DECLARED:
-        parts["shares", group] = rows
+        parts["shares", group] = {share for _, share in rows}  # of whatever name: a group may be renamed
     marks(file, parts, {"groups": "groups", "shares": "shares"})
     names = _names(group, [name for name, _ in rows])
     if source == BOUGHT:
@@ -239,5 +239,5 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
             lacking = {}
     file.groups[group] = [(name, given.get(name, math.nan)) for name in names]
     file.fill(("groups", group), {*names} - {OTHER})
-    file.fill(("shares", group), {(name, given[name]) for name in lacking})
+    file.fill(("shares", group), {given[name] for name in lacking})
     file.edition += 1
