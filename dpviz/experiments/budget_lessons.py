@@ -1,11 +1,10 @@
 """Lessons on guarantees alone: nothing runs. They belong to no family, and need nothing above this room."""
 
-from math import inf
 from typing import ClassVar
 
 import numpy as np
 
-from dpviz.experiments.lesson import Answer, Axes, Curve, Lesson, Measure, Numbers, Side
+from dpviz.experiments.lesson import Axes, Curve, Measure, Numbers, Side, load
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP
@@ -125,63 +124,13 @@ def _means(count: int) -> Released:
     )
 
 
-CURRENCIES = Lesson(
-    slug="currencies",
-    title="Do guarantees add up?",
-    minutes=4,
-    page="budget_planner",
-    before=_means(1),
-    after=_means(100),
-    measure=NoiseOfMeans(),
-    setting="A mean of {before[rows]} people is released with Gaussian noise, so that **{before[budget]}** "
-    "bounds what it says about whether any one of them was replaced. That takes noise of scale **{before[noise]}**.",
-    question="Now {after[means]} such means are released of the same people, and the promise for all of them together "
-    "stays the same. How much more noise does each of them need?",
-    why="If each got its share of ε and δ, there would be {times_debts} times the noise, {after[debts]}: what one pays "
-    "adds up like a debt. But what a release gives away is random, more or less by chance, and {after[means]} of them "
-    "add up like a random walk: √T, not T, and √{after[means]} = {after[root]}. At this noise one mean alone is worth "
-    "ε = {after[alone]}; {after[means]} times that is {after[sum]}, and they keep {after[budget]} all the same. "
-    "**So count in a currency in which releases add up as they are:** ρ (zCDP) or μ² (Gaussian DP). Pure ε knows no "
-    "luck: Laplace noise would have scale {after[laplace]}.",
-    try_it="Open the planner, and look at what accounting saves.",
-    answers=(
-        Answer("Hardly any", 0.0, 1.5),
-        Answer("{low} to {high} times as much", 1.5, 5.0),
-        Answer("{low} to {high} times as much", 5.0, 30.0),
-        Answer("More than {low} times as much", 30.0, inf),
-    ),
-    drawn=True,
-    also=_share,
-)
+CURRENCIES = load(__package__, "currencies", before=_means(1), after=_means(100), measure=NoiseOfMeans(), also=_share)
 
 
 def _pure(epsilon: float) -> Released:
     return Released(means=NoisyMeans(), budget=PureDP(epsilon=epsilon))
 
 
-PERSON = Lesson(
-    slug="person",
-    title="What does ε mean for one person?",
-    minutes=3,
-    page="budget_planner",
-    before=_pure(1.0),
-    after=_pure(4.0),
-    measure=Found(),
-    setting="Somebody who knows everything but your record wants to learn from what is released whether it is in the "
-    "data or another one. They may accuse wrongly in {before[alarms]} % of the cases. At **ε = {before[epsilon]}** "
-    "they find you in at most **{before[found]} %**.",
-    question="Now ε is {after[epsilon]}. How much more often do they find you, at most?",
-    why="ε is a logarithm. A replaced record may change the probability of an accusation by a factor of e to the power "
-    "ε: {before[factor]} at ε = {before[epsilon]}, {after[factor]} at ε = {after[epsilon]}. So somebody who accuses "
-    "wrongly in {before[alarms]} % of the cases accuses rightly in up to {after[found]} %. **A little more of a small "
-    "ε matters little; a few units more change everything.** This is the worst case: an algorithm may give away less.",
-    try_it="Move ε in the planner, and see both error rates of the best attack.",
-    answers=(
-        Answer("At most {high} times", 0.0, 2.5),
-        Answer("{low} to {high} times, about as many as ε has grown", 2.5, 6.0),
-        Answer("{low} to {high} times", 6.0, 40.0),
-        Answer("More than {low} times", 40.0, inf),
-    ),
-)
+PERSON = load(__package__, "person", before=_pure(1.0), after=_pure(4.0), measure=Found())
 
 LESSONS = (PERSON, CURRENCIES)

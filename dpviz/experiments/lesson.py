@@ -4,12 +4,14 @@ The right answer is stored nowhere. Answers are intervals of a measured ratio, s
 and every number in its texts is a format field that is filled from plans and runs.
 """
 
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import resources
 from math import inf, isnan
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -260,6 +262,20 @@ class Lesson:
         }
         fields |= {name: _word(value) for name, value in self.also(before, after).items()}
         return template.format(**fields).replace(" = ", EQUALS)
+
+
+def load(package: str, slug: str, **parts: Any) -> Lesson:
+    """A lesson with the texts and answers that stand under its name in `lessons.toml` of the package.
+
+    parts : the other fields of `Lesson`. Raises KeyError for a lesson without texts.
+    """
+    texts = _texts(package)[slug]
+    return Lesson(slug=slug, **(texts | {"answers": tuple(Answer(**one) for one in texts["answers"])} | parts))
+
+
+@cache
+def _texts(package: str) -> dict[str, dict[str, Any]]:
+    return tomllib.loads(resources.files(package).joinpath("lessons.toml").read_text("utf-8"))
 
 
 def _word(value: float | int | str) -> str:

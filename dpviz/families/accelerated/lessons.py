@@ -1,13 +1,12 @@
 """Lessons that gradient methods tell, on logistic regression and on a bowl."""
 
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
 
 import numpy as np
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.lesson import Answer, Curve, Ends, Lesson, Numbers, Side
+from dpviz.experiments.lesson import Curve, Ends, Numbers, Side, load
 from dpviz.families.accelerated import quadratic
 from dpviz.families.accelerated.algorithms import HeavyBall
 from dpviz.families.accelerated.presets import arms
@@ -82,86 +81,30 @@ def _batches(before: Side, after: Side) -> Numbers:
     }
 
 
-STEPS = Lesson(
-    slug="steps",
-    title="How many steps can you afford?",
-    minutes=4,
-    page="accelerated",
+STEPS = load(
+    __package__,
+    "steps",
     before=_logistic("DP-NAG", iterations=20),
     after=_logistic("DP-NAG", iterations=200),
     measure=Ends("DP-NAG"),
-    setting="A model is learned from the records of {before[rows]} people. Each step looks at all of them and adds "
-    "noise to what it saw, so that no single person shows. All steps together may spend **{before[budget]}**. With "
-    "{before[steps]} steps, {before[left]} % of the excess loss is left: it ends at **{before[end]}**.",
-    question="Now take {times_steps} times as many steps, {after[steps]}, with the same budget for all of them. Where "
-    "does it end?",
-    why="Each step gets ε = {epsilon_after} in place of {epsilon_before}, so its noise is {louder} times larger: "
-    "its scale goes from {before[gradient]} to {after[gradient]}, and its variance grows {variance}-fold. More steps "
-    "would learn more, but each sees less. **A budget is shared by its steps, so it says how many are worth taking.**",
-    try_it="Find the best number of steps at other budgets. The larger ε, the more steps it affords.",
-    answers=(
-        Answer("Closer to the best model", 0.0, 0.9),
-        Answer("About the same", 0.9, 1.5),
-        Answer("A few times worse, up to {high} times", 1.5, 15.0),
-        Answer("More than {low} times worse", 15.0, inf),
-    ),
     also=_per_step,
 )
 
-SHRINK = Lesson(
-    slug="shrink",
-    title="Why should noise shrink?",
-    minutes=3,
-    page="accelerated",
+SHRINK = load(
+    __package__,
+    "shrink",
     before=_logistic("DP-NAG"),
     after=_logistic("DP-NAG", schedule="optimal"),
     measure=Ends("DP-NAG"),
-    setting="{before[steps]} steps share **{before[budget]}** evenly: each has noise of scale {before[gradient]}. "
-    "In the end the excess loss is **{before[end]}**, {before[left]} % of where it started.",
-    question="Now the last steps are made quiet, with noise of scale {after[gradient]}, and the first ones pay for it, "
-    "with noise of scale {after[gradient_most]}. All steps together spend the same. Where does it end?",
-    why="Every step shrinks what is there, the noise of the steps before it, too. **Early noise is forgotten, late "
-    "noise stays.** So quiet is worth most at the end: the last {late} steps spend {late_spent} of the "
-    "{all_spent}, the first {early} only {early_spent}. On the way the loss climbs to {climbs} times its start, and "
-    "that does not matter: only the last model is used.",
-    try_it="Choose a smaller step size c. A slow method forgets little, so the schedule matters less.",
-    answers=(
-        Answer("Worse", 1.15, inf),
-        Answer("No real difference", 0.85, 1.15),
-        Answer("Better, but less than {below} times", 0.5, 0.85),
-        Answer("{above} to {below} times better", 0.1, 0.5),
-        Answer("More than {above} times better", 0.0, 0.1),
-    ),
-    drawn=True,
     also=_thrift,
 )
 
-SAMPLING = Lesson(
-    slug="sampling",
-    title="Does looking at fewer people protect them?",
-    minutes=4,
-    page="accelerated",
+SAMPLING = load(
+    __package__,
+    "sampling",
     before=_logistic("DP-GD"),
     after=_logistic("DP-GD", batch_fraction=0.01),
     measure=Ends("DP-GD"),
-    setting="Each of {before[steps]} steps looks at all {before[rows]} people, with noise of scale {before[gradient]}. "
-    "All steps together spend **{before[budget]}**, and the excess loss ends at **{before[end]}**.",
-    question="Now each step looks at {batch} people, drawn afresh and in secret, so a person is seen in about "
-    "{looks} of the steps, not in all {before[steps]}. Same steps, same budget. What becomes of the loss?",
-    why="A mean of {batch} people moves {fewer} times as far when one of them is replaced, so it needs {fewer} times "
-    "the noise. That nobody knows who was drawn gives most of it back: the scale goes from {before[gradient]} to "
-    "{after[gradient]} only. The rest is the price, and which people are drawn adds chance of its own. "
-    "**Sampling saves work, not privacy.** And ask who is protected: without that secret the same noise would "
-    "promise ε = {known} only, as anybody may be drawn in every step. If each person were drawn independently of the "
-    "others, it would promise ε = {poisson}, but about a person who is added or removed, not replaced: a smaller "
-    "number about a smaller change.",
-    try_it="Choose other batches, and look at the noise in each step.",
-    answers=(
-        Answer("It falls: fewer looks need less noise", 0.0, 0.9),
-        Answer("It stays about the same", 0.9, 1.4),
-        Answer("It rises, up to {high} times", 1.4, 5.0),
-        Answer("It rises more than {low} times", 5.0, inf),
-    ),
     also=_batches,
 )
 
@@ -208,30 +151,7 @@ def _luck(repeats: int) -> Experiment:
     return Experiment(problem=LogisticRegression(), arms=methods, budget=PureDP(epsilon=2.0), replicates=repeats)
 
 
-LUCK = Lesson(
-    slug="luck",
-    title="Is one run enough?",
-    minutes=3,
-    page="accelerated",
-    before=_luck(1),
-    after=_luck(60),
-    measure=Upsets("DP-GD", other="DP-MASG"),
-    setting="Two methods, one run of each, the same data and **{before[budget]}** for both. DP-GD ends at "
-    "**{before[one]}**, DP-MASG at **{before[another]}**: {before[winner]} wins. Would you publish that?",
-    question="The noise is drawn anew in every run. Many students do the same, with a run of each method. What share "
-    "of them finds the wrong winner?",
-    why="In the median of {after[repeats]} runs DP-GD ends at {after[median]}, DP-MASG at {after[other_median]}, but "
-    "the worst run of DP-MASG ends {after[apart]} times as high as its best. **The noise that protects people is also "
-    "noise in your comparison**, so every chart here shows many runs. Whoever releases a model has one run, and "
-    "its luck.",
-    try_it="Choose fewer repeats and other seeds, and see how the order of the methods changes.",
-    answers=(
-        Answer("Almost none, less than {most} %: the same privacy, the same outcome", 0.0, 0.03),
-        Answer("A few: {least} to {most} %", 0.03, 0.1),
-        Answer("More than a few, but far from a coin toss: {least} to {most} %", 0.1, 0.35),
-        Answer("So many that it is nearly a coin toss: more than {least} %", 0.35, inf),
-    ),
-)
+LUCK = load(__package__, "luck", before=_luck(1), after=_luck(60), measure=Upsets("DP-GD", other="DP-MASG"))
 
 
 def _bowl(momentum: float) -> Experiment:
@@ -281,31 +201,8 @@ def _bias(side: Side) -> float:
     return float(quadratic.expected_gap(steps, method.dynamics, facts.eigenvalues, start, 0.0).bias[-1])
 
 
-MOMENTUM = Lesson(
-    slug="momentum",
-    title="Does momentum help?",
-    minutes=3,
-    page="accelerated",
-    before=_bowl(0.0),
-    after=_bowl(0.6),
-    measure=Ends("DP-HB"),
-    setting="A bowl, steep in one direction and flat in another. Gradient descent takes {before[steps]} noisy steps "
-    "that share **{before[budget]}**, and ends at **{before[end]}**.",
-    question="Momentum keeps a share {momentum} of the last step. Without noise that is a great help: it would end at "
-    "{exact_after} in place of {exact_before}. And with noise?",
-    why="Momentum carries on whatever a step did, its noise, too: each draw of noise pushes not one step but about "
-    "{remembers} of them. Without noise there is only the way to the bottom, and momentum shortens it. "
-    "With noise, {before[steps]} steps have long arrived, and what is left is shaking: **momentum makes the way "
-    "shorter and the shaking stronger.** So it helps where the way is what counts: a run of {few} steps that spends "
-    "the same budget ends at {few_after} with it and at {few_before} without, on average.",
-    try_it="Take fewer steps, and find where momentum begins to help.",
-    answers=(
-        Answer("It ends closer with momentum", 0.0, 0.8),
-        Answer("No real difference", 0.8, 1.4),
-        Answer("It ends farther away, up to {high} times", 1.4, 10.0),
-        Answer("It ends more than {low} times farther away", 10.0, inf),
-    ),
-    also=_without_noise,
+MOMENTUM = load(
+    __package__, "momentum", before=_bowl(0.0), after=_bowl(0.6), measure=Ends("DP-HB"), also=_without_noise
 )
 
 LESSONS = (STEPS, SHRINK, SAMPLING, LUCK, MOMENTUM)

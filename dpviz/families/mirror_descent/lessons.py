@@ -1,10 +1,8 @@
 """The lesson that games tell: a draw is the noise."""
 
-from math import inf
-
 from dpviz.datasets.games import LatentGame
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.lesson import Answer, Ends, Lesson, Numbers, Side
+from dpviz.experiments.lesson import Ends, Numbers, Side, load
 from dpviz.families.mirror_descent.presets import arms
 from dpviz.numbers import short
 from dpviz.privacy.budgets import ApproximateDP
@@ -47,31 +45,8 @@ def _first(side: Side) -> int:
     return side.settings.problem.data.strategies_x
 
 
-GAME = Lesson(
-    slug="game",
-    title="Can a game pay for its own privacy?",
-    minutes=4,
-    page="mirror_descent",
-    before=_game(10),
-    after=_game(1000),
-    measure=Ends(_DRAWS, "duality_gap"),
-    setting="A player mixes {few} strategies, and what each is worth depends on the records of {before[rows]} people. "
-    "**Vertex sampling** adds no noise: it draws strategies at random, good ones more often, and the draws are all "
-    "that it shows. At **{before[budget]}** its gap to equilibrium is **{before[end]}**.",
-    question="Now there are {times_strategies} times as many strategies, {many}, with the same records and the same "
-    "budget. By how much does its gap grow?",
-    why="A draw gives away one name out of {many}, and what its chance costs grows like a logarithm of that number. "
-    "Noise must cover every one of them: with noise on gradients (Gaussian mirror descent) the gap goes from "
-    "{noise_before} to {noise_after}, {noise_times} times. **The randomness that a player needs anyway pays for the "
-    "privacy.** For {few} strategies noise was the better choice.",
-    try_it="Choose the number of strategies at which both methods are level.",
-    answers=(
-        Answer("Hardly at all", 0.0, 1.5),
-        Answer("{low} to {high} times", 1.5, 10.0),
-        Answer("{low} to {high} times", 10.0, 40.0),
-        Answer("More than {low} times", 40.0, inf),
-    ),
-    also=_strategies,
+GAME = load(
+    __package__, "game", before=_game(10), after=_game(1000), measure=Ends(_DRAWS, "duality_gap"), also=_strategies
 )
 
 LESSONS = (GAME,)

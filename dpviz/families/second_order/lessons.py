@@ -1,12 +1,11 @@
 """The lesson that nonconvex objectives tell: where it is flat, there may be a way down."""
 
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.lesson import Answer, Ends, Lesson, Numbers, Side
+from dpviz.experiments.lesson import Ends, Numbers, Side, load
 from dpviz.families.second_order.algorithms import NonconvexMethod
 from dpviz.families.second_order.presets import arms
 from dpviz.privacy.budgets import ApproximateDP
@@ -62,30 +61,6 @@ def _saddle(curvature: str) -> Experiment:
     )
 
 
-FLAT = Lesson(
-    slug="flat",
-    title="Is a flat place a minimum?",
-    minutes=4,
-    page="second_order",
-    before=_saddle("never"),
-    after=_saddle("always"),
-    measure=Valleys("OPT"),
-    setting="A method looks at noisy gradients, with **{before[budget]}** for all that it looks at, and stops where "
-    "the gradient is small. All {before[repeats]} runs stop at step {before[taken]}: where they start, the gradient is "
-    "{before[gradient]}. The chart shows how the ground bends there. **Below zero it bends downwards.**",
-    question="Now it also looks at the noisy curvature (the Hessian), paid from the same budget, and stops only where "
-    "nothing bends downwards. How many of its {after[repeats]} runs end in a valley?",
-    why="At a mountain pass the ground is flat, and there is a way down. A gradient cannot tell it from a valley; the "
-    "curvature can. It went down along the direction that bends most, from a loss of {before[loss]} to {after[loss]}, "
-    "in {after[taken]} steps (median). **Flat is not enough: ask for the curvature.** The price: a Hessian has many "
-    "entries, and each of them gets noise.",
-    try_it="Lower the budget. It goes down all the same, until the noise is so loud that it no longer knows when it "
-    "has arrived: it takes all the steps that it may.",
-    answers=(
-        Answer("Hardly any: the noise hides the way down", 0.0, 0.2),
-        Answer("Some of them", 0.2, 0.75),
-        Answer("Almost all of them", 0.75, inf),
-    ),
-)
+FLAT = load(__package__, "flat", before=_saddle("never"), after=_saddle("always"), measure=Valleys("OPT"))
 
 LESSONS = (FLAT,)

@@ -52,7 +52,7 @@ TARGETS = {CLASSES: "One of two classes", NUMBER: "A number"}
 
 
 class Target(NamedTuple):
-    """What is to be predicted: a column, and its positive class ("" if none is chosen), or None where it is a number."""
+    """What is to be predicted: a column, and its positive class, "" if none is chosen, or None for a number."""
 
     column: str
     positive: str | None
