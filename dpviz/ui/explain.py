@@ -1,7 +1,7 @@
 """Words that pages share: what is private, what is assumed, and the caption below a chart."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from numbers import Real
 from pathlib import Path
 from types import ModuleType
@@ -127,6 +127,7 @@ def theory(page: str, package: ModuleType) -> None:
             st.markdown(re.sub("^#", "###", document(package, "THEORY.md"), flags=re.MULTILINE))
 
 
-def errata(items: Sequence[tuple[str, str]] | Iterable[tuple[str, str]]) -> None:
-    """Where the tool departs from the publication: (code, plain words)."""
-    st.markdown("\n".join(f"- **{code}.** {text}" for code, text in items))
+def errata(package: ModuleType) -> str:
+    """Where the tool and the publication differ: the section "Errata" of a package's THEORY.md, without its heading."""
+    found = re.search(r"\n## [0-9. ]*Errata[^\n]*\n(.*?)(?=\n## |$)", document(package, "THEORY.md"), re.DOTALL)
+    return found[1].strip() if found else ""

@@ -21,61 +21,6 @@ NOT_COVERED = (
     "budget again."
 )
 
-ERRATA = (
-    (
-        "Noise (E1)",
-        "The paper's code draws Laplace noise that is smaller by √2 than its ε requires: runs labelled ε = 1 are "
-        "1.41-DP. Here the scale is the right one, so noise floors are about twice as high as in the paper's "
-        "figures.",
-    ),
-    (
-        "Heavy-ball rate (E2)",
-        "The rate in Theorem 3.5 and in its code is that of Nesterov's method. For heavy ball the best momentum is "
-        "(1-q)², not (1-q)/(1+q).",
-    ),
-    (
-        "Error bound (E3, E4)",
-        "Theorem 4.1 holds for the Lyapunov value V_t, not for the gap E_t: a factor 2 on the starting error. The "
-        "code's constant for the noise is half of what the paper's own variance gives. The best T changes from 136 "
-        "to 121.",
-    ),
-    (
-        "Sampling (E8, E9)",
-        "With batches the noise must be scaled by the batch size m, not by n; taken literally, equation (27) would "
-        "spend ε of about 6,500 instead of 1. The batch-noise constant is right only because gradients are clipped.",
-    ),
-    (
-        "Smoothness (E12)",
-        "The code's L omits the factor ¼ of the logistic loss (steps four times too short) and is computed from the "
-        "private data. Here L comes from declared bounds unless you choose otherwise, and says so.",
-    ),
-    (
-        "Starting error (E13)",
-        "The paper guesses E₀ = 10, but its experiment starts at 29. Here V₀ ≤ ln 2 holds for every data set at x₀ = "
-        "0.",
-    ),
-    (
-        "Stages (E14)",
-        "DP-MASG-opt never reaches its second stage in the published runs, and the stage lengths ignore the step "
-        "size c. Both lengths can be chosen here.",
-    ),
-    (
-        "Certificate (E16)",
-        "Proposition 3.4 gives no guarantee for the heavy-ball runs shown in the paper: its matrix inequality has no "
-        "solution at β = 0.88. For quadratics there is an exact curve instead.",
-    ),
-    (
-        "Fair comparison (E18)",
-        "The paper lets only the -opt methods choose T. Most of their advantage is the choice of T; compare with "
-        "DP-NAG-T*.",
-    ),
-    (
-        "Steps of DP-GD (E19)",
-        "The paper calls T = 1000 the best for DP-GD. In its Figure 3 T = 500 is: a gap of 0.043 against 0.148, and "
-        "0.077 against 0.289 with the noise that ε needs.",
-    ),
-)
-
 DECOMPOSITION = (
     "The error bound after all steps, split into what it consists of. What remains of the start shrinks with more "
     "steps, privacy noise grows with them, and batch noise comes from looking at m rows only."

@@ -22,69 +22,6 @@ NOT_COVERED = (
     "SAASBO (no privacy), DP-HyPO (adaptive random stopping)."
 )
 
-ERRATA = (
-    (
-        "A bias level is a promise of the process (E1, E2)",
-        "Not of the data: along a run at ω = 0.05 the median error of the gradient was 95 % of its length. With old "
-        "points and a process that is too smooth, a run can be sure, wrong and at a standstill; noise helps it out.",
-    ),
-    (
-        "Users must not be coupled before the clip (E3)",
-        "Kernels fitted to the losses, or losses scaled by pooled means, as libraries do by default, let one user move "
-        "everybody: by 0.166 where 0.02 was promised. Here kernels are declared.",
-    ),
-    (
-        "Losses that are no numbers (E4)",
-        "They survive shortening, and reveal their user. Here such a user counts as 0.",
-    ),
-    (
-        "The paper's own example (E5)",
-        "Its polynomial kernel is not stationary, so its theorem does not cover it. It works because quadratics are "
-        "known after (d + 1)(d + 2)/2 trainings.",
-    ),
-    (
-        "Huber's gradient (E6)",
-        "It is bounded only with bounded or down-weighted rows. The clip makes privacy hold all the same.",
-    ),
-    (
-        "Points that are optimised harder (E7)",
-        "They can do worse: they are fewer and lean on the process more. 0.197 against 0.109 at ω = 0.1.",
-    ),
-    (
-        "Theorem 3.7 is linear in bias and noise (E8)",
-        "The same assumptions give their squares. Both bounds stand in the plan; the published constants are unknown.",
-    ),
-    (
-        "Rates and limits (E9, E10)",
-        "Noisy designs improve as b^(−2/3), not b^(−1/2); “no bias with d + 1 points” holds for points that touch.",
-    ),
-    (
-        "How bad global search is (E11, E14)",
-        "The lower bound cited is an upper bound of one algorithm. With ten settings global search is fine without "
-        "privacy; what breaks it is that every loss is released. The published private version rests on an assumption "
-        "that nobody can check, so no run here is called private on that ground.",
-    ),
-    (
-        "One noisy training is noise for all users (E12)",
-        "Theory has independent noise for every user, which averages out. A training that is itself private is one "
-        "noisy model for all: at σ = 0.1 runs end at 0.279 instead of 0.093. The switch is under “Noisy evaluations”.",
-    ),
-    (
-        "Published code (E13)",
-        "It used ℓ for ℓ² until October 2022 and floors negative covariances, among others. Nothing was copied.",
-    ),
-    (
-        "What is not paid for (E15)",
-        "Repeats, restarts and tuned clips, in the published plots. Here repeats are illustrations, and the page says "
-        "what publishing them would cost.",
-    ),
-    (
-        "AdaGrad's first step (E16)",
-        "It is η in every coordinate, whatever the gradient. On a plateau pure noise makes a run wander.",
-    ),
-    ("Random stopping", "A curve of the plan only: its guarantee needs that nobody counts the trainings."),
-)
-
 POINTS = (
     "Points, weights and batch sizes follow from the settings released so far and the declared process. No loss is "
     "looked at, so trainings are free of charge, and their number may be told."

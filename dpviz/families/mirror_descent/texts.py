@@ -31,69 +31,6 @@ NOT_COVERED = (
     "instead of replacing one, are not covered either."
 )
 
-ERRATA = (
-    (
-        "Played or fresh draws (E1)",
-        "Algorithm 1 releases the average of the vertices that it played, but Lemma 4.2 holds for vertices drawn "
-        "afresh. A direct argument bounds the gap of the played ones, without extra draws; they also do better in "
-        "experiments. The fresh draws double the cost and can be chosen for comparison.",
-    ),
-    (
-        "Curved losses (E2, E8)",
-        "Theorem 4.2 loses a factor for losses without smooth second derivatives, through a gradient bias of 1/√K. The "
-        "direct argument has a bias of 2 L₁/K with first derivatives only, so its rate is that of Theorem 4.1. The "
-        "paper's argument by finite differences, which leaves the simplex, is not needed.",
-    ),
-    (
-        "Accounting (E3)",
-        "The paper's advanced composition makes steps shorter than necessary, 4 to 5 times with one draw: of ε = 1 the "
-        "presets' runs really spend 0.09 to 0.19. Nothing is unsafe, accuracy is lost. “As in the paper” shows it.",
-    ),
-    (
-        "Counted twice (E4)",
-        "Proposition F.1 counts each draw of the anytime method at twice its cost. Draws from a running average cost "
-        "no more than draws from the parts, which is what is charged here.",
-    ),
-    (
-        "Random stopping (E5)",
-        "For Algorithm 3 the paper uses composition for adaptively chosen budgets. Batch sizes and stopping do not "
-        "depend on the data, so ordinary composition is enough; the plan covers the most draws that there can be.",
-    ),
-    (
-        "First and last round (E6)",
-        "The first draw is from equal weights and the last gradient is never used: 2K(T-1) draws need data, not 2KT.",
-    ),
-    (
-        "Corners, not diameter (E7)",
-        "For general polytopes the paper scales constants by the diameter; for a polytope away from the origin the "
-        "norm of the corners is what counts. The constants here use the corners.",
-    ),
-    (
-        "Probability (E9)",
-        "Lemma 3.2 is one-sided; for the absolute value its failure probability doubles. Only constants change.",
-    ),
-    (
-        "All rows in every round (E10)",
-        "The paper passes over the data once. With all rows in every round ρ is 3 times smaller for the same steps and "
-        "there is no batch noise; that is the default. Its bound is for the gap on the data, a single pass has one for "
-        "the population.",
-    ),
-    (
-        "Versions (E11)",
-        "This page follows version 1 of the preprint. Version 2's abstract no longer has the rate with exponent 2/5, "
-        "and claims high probability where version 1 has constant probability.",
-    ),
-    (
-        "Synthetic data (E12)",
-        "Algorithm 5 charges every round at the range of the last one. The true range grows from 0, another factor √3.",
-    ),
-    (
-        "Optimal rates (E13)",
-        "“Optimal” is meant up to constants and for large d. At moderate d Gaussian methods are often better, as the "
-        "comparison shows.",
-    ),
-)
-
 SCREEN = (
     "The plan depends on your settings only. Of a run, the drawn vertices and their averages have the guarantee shown, "
     "for one run; of synthetic data, all that x does. The hidden weights, gaps, losses and query errors are "

@@ -33,55 +33,6 @@ NOT_COVERED = (
     "start."
 )
 
-ERRATA = (
-    (
-        "Noise of mini-batches (E1, E2, E3)",
-        "The published runs average over m rows but add noise as if over all n: a hundred times too little. Their plan "
-        "would cost ε = 340 (loose) or 120 (tight) instead of 0.2. Here sensitivities are divided by m, and gradient "
-        "and Hessian of a batch are composed before they are amplified.",
-    ),
-    (
-        "Rows and scales (E4, E5)",
-        "In the published data one row in seven is longer than the bound that the noise relies on, and columns are "
-        "standardised by means of the data. Here rows are scaled into the ball, with declared centres and scales.",
-    ),
-    (
-        "Stopping early (E6)",
-        "The published full-batch runs watch the exact loss to give up. That reads raw data. Here no rule does, not "
-        "even in the presets called “as published”.",
-    ),
-    (
-        "Radius of the baseline (E7)",
-        "DP-TR was run with the radius α/M, its theory needs √(α/M). With the right one it takes a fifth of the steps; "
-        "OPT is still faster, by less.",
-    ),
-    (
-        "A condition that cannot fail (E8)",
-        "With logistic loss and the paper's regulariser no point has a curvature below -0.0005, far above the "
-        "tolerance. All Hessians of the published tables are wasted budget. Here the plan says so and leaves them out.",
-    ),
-    (
-        "Steps from a noisy value (E9)",
-        "The number of steps follows from a released loss whose noise is below zero half of the time. Here it is an "
-        "upper quantile, or a public bound that costs nothing.",
-    ),
-    (
-        "Sensitivity of the Hessian (E10, E11)",
-        "The Frobenius norm of a difference of two rank-one matrices needs no factor √d. With noise of the right "
-        "symmetry the noise of the smallest eigenvalue is 58.8 times smaller at d = 54.",
-    ),
-    (
-        "Constants (E12, E13)",
-        "The paper's code mixes powers and bounds in the line search, without effect on its tables. δ = 1/n would "
-        "allow one row to be published outright; it is offered in the presets only.",
-    ),
-    (
-        "Lanczos (E14)",
-        "Not forming the Hessian does not help as long as its noise is a full matrix. Noise that is invariant under "
-        "rotations can be drawn on the way.",
-    ),
-)
-
 SCREEN = (
     "The plan depends on your settings only. Of a run, positions, noisy gradient norms, noisy curvatures, kinds of "
     "steps, how runs ended and what they spent have the guarantee shown, for one run. Loss, exact gradient "

@@ -21,65 +21,6 @@ NOT_COVERED = (
     "is returned is drawn at random, or is the last one."
 )
 
-ERRATA = (
-    (
-        "Values against rows (E1)",
-        "The paper compares its number of rows with a known bound on the number of values. Each row costs 2d values "
-        "here, so it is not optimal in values. The horizontal axis of a run can be either.",
-    ),
-    (
-        "Votes are no Lipschitz function (E2)",
-        "The motivating example, up-votes and down-votes, jumps by 1 however short the move. Without clipping, noise "
-        "that is computed from L would protect nobody. With it privacy holds, and nearly all changes are clipped.",
-    ),
-    (
-        "Privacy rests on L (E3)",
-        "As published, noise relies on a constant that nobody checks. Here clipping enforces it.",
-    ),
-    (
-        "Noise too large by √d (E4)",
-        "The published sensitivity is attained only if all directions of a row are one. Orthonormal directions make it "
-        "√d times smaller, whatever the data.",
-    ),
-    ("Smoothness (E5)", "The smoothed function's gradient has Lipschitz constant κ_d L/r, 20 % less than √d L/r."),
-    (
-        "Levels of the tree (E6)",
-        "⌈log₂T⌉ + 1 levels count nodes that are never released. A row of the first step of an epoch is in "
-        "⌊log₂T⌋ + 1 nodes, every other one in ⌊log₂T⌋ at most.",
-    ),
-    (
-        "A node's noise is drawn once (E7)",
-        "Read literally, the published listing draws a node's noise anew for every sum. The sums look alike and leak "
-        "more: μ = 1 becomes 1.94 at T = 64.",
-    ),
-    (
-        "A follow-up's listing (E8)",
-        "One published listing begins a level too deep: where t is a power of two, the last change is then released "
-        "without fresh noise.",
-    ),
-    (
-        "The naive oracle (E9)",
-        "It is said never to reach the rate without privacy. It does for μ ≥ √d; and orthonormal directions help it "
-        "more than a tree does. In runs the published algorithm ends lower than the naive one with one direction by a "
-        "factor 1.2 or more in two of the ten presets (long epochs, network).",
-    ),
-    (
-        "Radius and gap (E10, E14)",
-        "The promise is for r + R_w around the average of an epoch and not for r, and the gap includes what smoothing "
-        "adds. R_w is attained only if epochs begin at full speed; at rest it is D/T less.",
-    ),
-    ("Differentiability (E11)", "It is assumed, and not needed: ReLU networks are covered."),
-    (
-        "Bounds that say nothing (E12)",
-        "With 50,000 rows, 10 parameters, r = 0.1, F* = L and μ = 1 the published algorithm's bound is 1.5 L at best, "
-        "and L is true of any point. It works nevertheless: the plan shows the bound, and a run what became of it.",
-    ),
-    (
-        "“About μ√log(1/δ)” (E13)",
-        "The exact ε of Gaussian noise is less: by 12 % at μ = 3, by 24 % at μ = 0.3. Here readings are exact.",
-    ),
-)
-
 SCREEN = (
     "The plan depends on your settings only. Of a run, positions and noisy gradient norms have the guarantee shown, "
     "for one run; rows used and numbers of values are public. The objective, the smoothed gradient, Goldstein "

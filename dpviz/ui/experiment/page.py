@@ -52,10 +52,6 @@ class Texts(Protocol):
     QUESTION: str
     NOT_COVERED: str
 
-    @property
-    def ERRATA(self) -> Sequence[tuple[str, str]]:
-        """Where the tool departs from the publication: (code, plain words)."""
-
 
 def _nothing(*_: Any) -> None:
     """A family that has nothing to add here."""
@@ -381,6 +377,7 @@ def _closing(page: FamilyPage, shown: PlanView | None) -> None:
         st.caption(page.texts.NOT_COVERED)
     if shown is not None:
         page.assumptions(shown)
-    with st.expander("Where this tool and the paper differ", icon=":material/rule:"):
-        explain.errata(page.texts.ERRATA)
+    if errata := explain.errata(page.package):
+        with st.expander("Where this tool and the paper differ", icon=":material/rule:"):
+            st.markdown(errata)
     explain.theory(page.prefix, page.package)

@@ -9,6 +9,7 @@ import pytest
 
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedSigns
+from dpviz.families import mirror_descent
 from dpviz.families.mirror_descent import VertexSampling, bounds, texts, theory
 from dpviz.families.mirror_descent.sampling_bias import measure, measure_game, measure_spread, tail
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
@@ -16,6 +17,7 @@ from dpviz.problems.group_loss import GroupLoss
 from dpviz.problems.marginals import MarginalQueries
 from dpviz.problems.matrix_games import MatrixGame
 from dpviz.problems.quadratic_games import QuadraticGame
+from dpviz.ui import explain
 
 DRAWS = [1, 2, 8, 64]
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
@@ -116,7 +118,7 @@ def test_every_erratum_that_the_family_mentions_is_explained() -> None:
     folder = Path(texts.__file__).parent
     files = [*folder.glob("*.py"), *folder.glob("*.toml"), folder / "about.md"]
     used = {code for path in files for code in re.findall(r"\bE\d{1,2}\b", path.read_text())}
-    explained = {code for title, _ in texts.ERRATA for code in re.findall(r"E\d+", title)}
+    explained = set(re.findall(r"\*\*(E\d+)\.\*\*", explain.errata(mirror_descent)))
     assert used <= explained and explained == {f"E{i}" for i in range(1, 14)}
 
 

@@ -3,4 +3,3 @@
 TITLE = "Momentum"
 QUESTION = "**How much momentum can a budget afford?**"
 NOT_COVERED = "Choosing the share by trying is not accounted for."
-ERRATA = (("Nothing (E1)", "There is no paper to differ from."),)
