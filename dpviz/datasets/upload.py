@@ -363,7 +363,7 @@ def prepare(
 def check_positive(positive: str | None) -> None:
     """Raise UserError unless a class is named: a guess from the file would not be private."""
     if positive is None or not positive.strip():
-        raise NotYet("It counts as yes, every other class as no.", title="No positive class is chosen")
+        raise NotYet("Choose the class of the target that counts as yes.", title="No positive class is chosen")
 
 
 def check_rows(total: int, left: int) -> None:
