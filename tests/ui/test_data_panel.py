@@ -243,7 +243,7 @@ def test_a_positive_class_with_another_name_is_chosen_by_the_visitor(app: AppTes
     assert app.selectbox(key="p_upload_positive").value is None
     assert "No positive class is chosen" in said(app) and not app.error and app.session_state["dataset"] is None
     app.selectbox(key="p_upload_positive").set_value(classes[0]).run()
-    assert app.session_state["dataset"].positive == classes[0]
+    assert app.session_state["dataset"].positive == classes[0]  # type: ignore[attr-defined]
 
 
 def test_a_number_can_be_the_target_and_its_range_is_declared_too(app: AppTest) -> None:

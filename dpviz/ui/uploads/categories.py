@@ -152,11 +152,11 @@ def _quoted(text: str) -> str:
 
 def _mark(upload: File, declared: Mapping[str, Declared]) -> None:
     """Marks the lists that have something of what was filled in."""
-    parts: dict[Mark, set[Hashable]] = {("categories", name): _parts(found) for name, found in declared.items()}
+    parts: dict[Mark, set[str]] = {("categories", name): _parts(found) for name, found in declared.items()}
     file.marks(upload, parts, {"categories": "categories"})
 
 
-def _parts(declared: Declared) -> set[Hashable]:
+def _parts(declared: Declared) -> set[str]:
     """Edges, or categories as `class_label` writes them: a list of numbers may become edges."""
     return set(map(class_label, declared.edges if isinstance(declared, Bins) else declared)) - {OTHER}
 
