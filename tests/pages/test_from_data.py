@@ -87,6 +87,9 @@ def test_all_that_a_page_says_of_privacy_rests_on_what_was_read_from_the_file(
     assert said.count(IF) >= 4, "the guarantee, its cards, what one run releases, the table of numbers"
     assert "private if known beforehand" in badges(app) and "private" not in badges(app)
     assert "no budget pays for: " + "; ".join(READ[problem]) in said, "the box of assumptions"
+    assert not re.search("declared (bounds|ranges)|([Rr]anges|[Cc]ategories)[^.;:]* are declared", said), (
+        "they were not"
+    )
     for name, made in files.items():
         content = made().decode()
         if name.endswith(("_script", "_notebook")):

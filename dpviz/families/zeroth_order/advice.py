@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from dpviz.families.zeroth_order import measured, planning, theory
+from dpviz.families.zeroth_order import measured, planning, texts, theory
 from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
 from dpviz.families.zeroth_order.conversion import Conversion
 from dpviz.families.zeroth_order.measured import Expectation
@@ -122,7 +122,7 @@ class Advice:
         if math.isinf(self.smallest.best.bound):
             return "There are too few rows for an epoch of two steps."
         words = [self._runs(), self._bound() if self.exact else NO_BOUND]
-        return " ".join(filter(None, [*words, self._noise()]))
+        return " ".join(filter(None, [*words, self._noise(), texts.GUESS * (self.exact and self.facts.guessed)]))
 
     def _runs(self) -> str:
         if self.expected is None or self.choice.least is None:

@@ -99,13 +99,22 @@ COMPOSITION = (
 )
 
 
-def constants(exact: bool, missing: str = "") -> str:
-    """Which constants are declared, and what became of missing values.
+GUESS = "Bounds hold **if F* does**, which is a guess: less than what holds for every data set."
 
-    exact : whether L holds for every row. missing : "fill" or "drop", of an upload.
+
+def rests_on(guessed: bool) -> str:
+    """What bounds rest on, to be said behind their name."""
+    return " if F* holds" * guessed
+
+
+def constants(exact: bool, missing: str = "", guessed: bool = False) -> str:
+    """What L and the gap are, and what became of missing values.
+
+    exact : whether L holds for every row. missing : "fill" or "drop", of an upload. guessed : whether the gap is less
+    than what holds for every data set.
     """
     held = "holds for every row, whatever it is" if exact else "is no promise here: differences beyond it are clipped"
-    said = f"L, r and the gap are declared; L {held}. The gap is for the bounds only."
+    said = f"L {held}. The gap F* is for the bounds only.{f' {GUESS}' * guessed}"
     if missing == "drop":
         said += " Rows with missing values were dropped: n depends on the data, **not private**."
     if missing == "fill":

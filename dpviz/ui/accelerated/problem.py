@@ -171,7 +171,7 @@ def _computed(
     released = source == "released" and value is not None
     bought.warn(released, "with L “Released privately”", value if source in ("estimated", "released") else None)
     if fields and value is None:
-        st.caption("Until there is a value, the plan uses L from the declared bounds.")
+        st.caption("Until there is a value, the plan uses L from the ranges.")
         return {}
     return fields
 
