@@ -316,7 +316,8 @@ def test_a_gap_that_is_typed_beside_a_cost_is_assumed(load: Load) -> None:
     app = load(PAGE, **RANDOM)
     app.button(key="second_release").click().run()
     bought = app.number_input(key="second_gap").value
-    assert "is from a release" in text(app)
+    assert "is from a release" in text(app) and "f can fall by at most Γ = " in text(app)
+    assert "(released)" in text(app) and "(assumed)" not in text(app)
     app.number_input(key="second_gap").set_value(0.01).run()
     assert not app.exception and app.number_input(key="second_gap_cost").value is not None
     assert "Γ = 0.01 is declared and **assumed**" in text(app) and "is from a release" not in text(app)

@@ -199,6 +199,10 @@ def test_pure_epsilon_leaves_the_looks_at_gaussian_noise_empty(load: Load) -> No
         app.run()
         assert not app.exception
     assert texts.NOT_GAUSSIAN in text(app)
+    assert "The noise of all steps is one Gaussian" not in text(app)
+    assert "Laplace noise, which DP-ZO offers, is ε-DP" in text(app) and "of one epoch, and in no other" not in text(
+        app
+    )
 
 
 def test_too_few_steps_are_told(load: Load) -> None:
