@@ -146,8 +146,8 @@ class Advice:
         return f"{told}: **bound and runs disagree**.{nothing}" if self.disagree else f"{told}.{nothing}"
 
     def _noise(self) -> str:
-        """The noise of the choice, if it is one of running sums, beside that of fresh estimates and what the bound
-        makes of both."""
+        """The noise of the choice, if it is one of running sums, beside that of fresh estimates and, where a bound
+        holds, what it makes of both."""
         chosen = self.choice
         if not isinstance(chosen.method, VarianceReduced) or math.isinf(self.choice.mu):
             return ""
@@ -161,10 +161,15 @@ class Advice:
             )
         )
         term = 2 * step * math.sqrt(chosen.epochs[0])
-        return (
+        told = (
             f"The noise of the advised sums is {short(step, 2)} times that of fresh estimates on the same rows in a "
-            f"step, and {short(epoch, 2)} times in the mean of an epoch. The bound makes {short(term, 2)} of that: it "
-            "counts errors of running sums twice in every step, and lets those of fresh estimates average out."
+            f"step, and {short(epoch, 2)} times in the mean of an epoch."
+        )
+        if not self.exact:
+            return told
+        return (
+            f"{told} The bound makes {short(term, 2)} of that: it counts errors of running sums twice in every step, "
+            "and lets those of fresh estimates average out."
         )
 
     @property
