@@ -164,31 +164,33 @@ def error_bounds(
     styles: Mapping[str, ArmStyle],
     *,
     start: float = math.inf,
+    condition: str = "",
     y_title: str = "Bound on the excess loss",
     height: int = style.HEIGHT,
 ) -> go.Figure:
     """Upper bound on the expected error after each step t = 0..T, on a log axis; bounds (T+1,) per arm.
 
-    start : the most that the error can be without a step; a bound above it says nothing.
+    start : the most that the error can be without a step; a bound above it says nothing. condition : what both rest on,
+        to be said behind them.
     """
     lines = [Line(np.arange(len(bound)), bound, label, styles[label]) for label, bound in bounds.items()]
     vacuous = [label for label, bound in bounds.items() if bound[-1] > start]
     return line_figure(
         lines,
         x_title=STEP,
-        y_title=y_title,
+        y_title=f"{y_title}{condition}",
         log_y=True,
-        limits=_start(start, bounds.values()),
+        limits=_start(start, bounds.values(), condition),
         notes=[f"says nothing in the end: {', '.join(vacuous)}"] if vacuous else [],
         if_empty=NO_BOUND,
         height=height,
     )
 
 
-def _start(start: float, bounds: Iterable[np.ndarray]) -> list[Limit]:
+def _start(start: float, bounds: Iterable[np.ndarray], condition: str) -> list[Limit]:
     """The line above which a bound says nothing, if one goes there."""
     above = any((bound > (1 + 1e-9) * start).any() for bound in bounds)  # beyond rounding
-    return [Limit(start, f"without a step: at most {short(start)}")] if above else []
+    return [Limit(start, f"without a step: at most {short(start)}{condition}")] if above else []
 
 
 def bound_by_horizon(
@@ -196,6 +198,7 @@ def bound_by_horizon(
     styles: Mapping[str, ArmStyle],
     *,
     start: float = math.inf,
+    condition: str = "",
     y_title: str = "Bound on the final excess loss",
     height: int = style.HEIGHT,
 ) -> go.Figure:
@@ -203,7 +206,7 @@ def bound_by_horizon(
 
     The best T of each private arm is marked, and named in the legend. curves : numbers of steps (k,) and the bound for
     each (k,), per arm. start : the most that the error can be without a step; a bound above it says nothing, and
-    its best T is no advice.
+    its best T is no advice. condition : what both rest on, to be said behind them.
     """
     lines, marks = [], []
     for label, (horizons, bound) in curves.items():
@@ -222,11 +225,11 @@ def bound_by_horizon(
     return line_figure(
         lines,
         x_title="Number of steps T",
-        y_title=y_title,
+        y_title=f"{y_title}{condition}",
         log_y=True,
         log_x=True,
         marks=marks,
-        limits=_start(start, (bound for _, bound in curves.values())),
+        limits=_start(start, (bound for _, bound in curves.values()), condition),
         if_empty=NO_BOUND,
         height=height,
     )

@@ -61,7 +61,7 @@ class BlackBox(ProblemSpecification):
         label="Initial gap",
         symbol="F*",
         scale="log",
-        help="A guess of F(x₀) - inf F, for bounds only. Empty: what holds for every data set.",
+        help="A guess of F(x₀) - inf F, for bounds only, which rest on it. Empty: what holds for every data set.",
     )
 
     def _plane(self) -> Plane | None:
@@ -115,6 +115,7 @@ class BlackBox(ProblemSpecification):
             radius=self.radius,
             value_range=self.value_range,
             gap=self.largest if self.gap is None else self.gap,
+            guessed=self.gap is not None and self.gap < self.largest,
             start=tuple(self.starting_point().tolist()),
         )
 

@@ -59,7 +59,7 @@ class LinearModel(ProblemSpecification):
         "unit",
         {"unit": "[0, 1]", "centred": "[-½, ½]"},
         label="Feature scaling",
-        help="Declared bounds are mapped to this interval. Centring halves the sensitivity and quarters L.",
+        help="Ranges are mapped to this interval. Centring halves the sensitivity and quarters L.",
     )
     intercept: Literal["no", "yes"] = choice(
         "no", {"no": "No", "yes": "Yes"}, label="Constant column", help="Adds a column of 1 (½ if centred)."
@@ -81,12 +81,12 @@ class LinearModel(ProblemSpecification):
         label="Smoothness",
         symbol="L",
         scale="log",
-        help="Empty: what the declared bounds imply.",
+        help="Empty: what the ranges imply.",
     )
     smoothness_source: Literal["bounds", "declared", "estimated", "released"] = choice(
         "bounds",
         {
-            "bounds": "From the declared bounds",
+            "bounds": "From the ranges",
             "declared": "My own value",
             "estimated": "Estimated from data (not private)",
             "released": "Released privately",

@@ -33,7 +33,8 @@ class ValueFacts(Facts):
         are clipped, which costs accuracy and no privacy.
     radius : r, over which the objective is smoothed. value_range : largest difference of two values of one row's
         function, inf if there is none.
-    gap : bound on F(x₀) - inf F. start : (d,) the starting point.
+    gap : bound on F(x₀) - inf F. guessed : whether it is assumed, as it is less than what holds for every data set.
+    start : (d,) the starting point.
     """
 
     lipschitz: float = 1.0
@@ -41,6 +42,7 @@ class ValueFacts(Facts):
     radius: float = 0.1
     value_range: float = np.inf
     gap: float = 1.0
+    guessed: bool = False
     start: tuple[float, ...] = ()
 
     def starting_point(self, replicates: int) -> np.ndarray:

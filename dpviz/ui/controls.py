@@ -96,15 +96,21 @@ class Panel:
         return self.numbers(control, name) if control.count else self.number(control, name)
 
     def number(
-        self, control: Control, name: str, disabled: bool = False, empty: str = "by theory", slider: bool = True
+        self,
+        control: Control,
+        name: str,
+        disabled: bool = False,
+        empty: str = "by theory",
+        slider: bool = True,
+        on_change: Callable[[], None] | None = None,
     ) -> float | int | None:
         """Slider and input; only an input where a value is optional, the range is that of a seed, or without `slider`.
 
-        empty : what an optional value is while nothing is entered.
+        empty : what an optional value is while nothing is entered. on_change : of an input alone.
         """
         points = grid(control) if slider and not control.optional else ()
         if not points:
-            value = self._input(control, name, visible=True, disabled=disabled, empty=empty)
+            value = self._input(control, name, visible=True, disabled=disabled, empty=empty, on_change=on_change)
         else:
             left, right = st.columns([5, 3], gap="small", vertical_alignment="bottom", wrap=False)
             with right:
@@ -133,7 +139,13 @@ class Panel:
         return value
 
     def _input(
-        self, control: Control, name: str, visible: bool, disabled: bool = False, empty: str = ""
+        self,
+        control: Control,
+        name: str,
+        visible: bool,
+        disabled: bool = False,
+        empty: str = "",
+        on_change: Callable[[], None] | None = None,
     ) -> float | int | None:
         default: Any = None if control.default is None else float(control.default)
         bind = self._begin(name, control.title, default, _number_text, may_be_empty=control.optional)
@@ -147,6 +159,7 @@ class Panel:
             label_visibility="visible" if visible else "collapsed",
             placeholder=empty if control.optional else None,
             disabled=disabled,
+            on_change=on_change,
             bind=bind,
         )
         value = _whole(value) if control.type is int else value

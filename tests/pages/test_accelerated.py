@@ -18,7 +18,7 @@ from dpviz.specification import Control
 from dpviz.ui.accelerated import problem as problem_controls
 from dpviz.ui.uploads import table as data_panel
 from tests.confirming import confirmed
-from tests.pages.reading import Load, charts, link, run, said, text
+from tests.pages.reading import Load, chart, charts, link, run, said, text
 
 TINY = {"accel_uniform_rows": "500", "accel_iterations": "5", "accel_replicates": "2"}
 
@@ -266,6 +266,21 @@ def test_axis_second_chart_and_bound_can_be_changed(load: Load) -> None:
     assert not app.exception and any("against privacy spent" in alt for alt in charts(app))
     app.selectbox(key="accel_second").set_value("distance").run()
     assert not app.exception and any(alt.startswith("Distance travelled") for alt in charts(app))
+
+
+def test_a_bound_that_rests_on_a_typed_starting_error_is_said_to_wherever_it_is_drawn(load: Load) -> None:
+    """Charts of the plan and of the run, a schedule of one's own; with what holds for every data set no condition."""
+    condition, plans = " if E₀ holds", ("Upper bound on the expected", "Error bound against")
+    drawn = {"accel_schedule": "Your own", "accel_overlay": "Bound", "accel_methods": "DP-NAG", **TINY}
+    for typed, rests in (({}, False), ({"accel_initial_gap": "0.1"}, True)):
+        app = run(load("accelerated", **drawn, **typed))
+        titles = [chart(app, start)["layout"]["yaxis"]["title"]["text"] for start in plans]
+        assert [title.endswith(condition) for title in titles] == [rests, rests]
+        legends = str(chart(app, "Excess loss"))
+        assert "thin lines: bound" in legends and (f"thin lines: bound{condition}" in legends) == rests
+        assert f"The bound is on the mean{condition * rests}." in text(app)
+        assert ("at most, if E₀ holds" in text(app)) == rests
+        assert ("Upper bound on the mean for every data set;" in text(app)) != rests
 
 
 def test_references_without_privacy_run_beside_the_private_methods(load: Load) -> None:

@@ -11,6 +11,8 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from dpviz.experiments.experiment import Experiment
+from dpviz.privacy.events import Event, Laplace
 from tests.confirming import confirmed
 from tests.pages.reading import Load, run, text, words
 from tests.pages.test_accelerated import upload as accelerated_upload
@@ -85,6 +87,9 @@ def test_all_that_a_page_says_of_privacy_rests_on_what_was_read_from_the_file(
     assert said.count(IF) >= 4, "the guarantee, its cards, what one run releases, the table of numbers"
     assert "private if known beforehand" in badges(app) and "private" not in badges(app)
     assert "no budget pays for: " + "; ".join(READ[problem]) in said, "the box of assumptions"
+    assert not re.search("declared (bounds|ranges)|([Rr]anges|[Cc]ategories)[^.;:]* are declared", said), (
+        "they were not"
+    )
     for name, made in files.items():
         content = made().decode()
         if name.endswith(("_script", "_notebook")):
@@ -180,6 +185,38 @@ def test_a_smoothness_that_was_bought_stays_paid_for_under_another_name(load: Lo
     run(app, press="accel_run", job="accel_job")
     assert app.session_state["accel_job"].experiment.problem.facts().released
     assert "it stays paid for" in text(app)
+
+
+def problem_costs(app: AppTest) -> tuple[Event, ...]:
+    """What the plan of the page pays for before a run."""
+    run(app, press="accel_run", job="accel_job")
+    experiment: Experiment = app.session_state["accel_job"].experiment
+    return experiment.problem.facts().released
+
+
+def test_a_smoothness_that_was_bought_elsewhere_stays_paid_for_under_another_name(load: Load) -> None:
+    """A link says what it cost; neither another name nor another number beside it changes that."""
+    bought = {"accel_smoothness": "0.7", "accel_smoothness_cost": "0.3"}
+    app = load("accelerated", accel_smoothness_source="Released privately", **bought)
+    app.selectbox(key="accel_smoothness_source").set_value("declared").run()
+    assert not app.exception and "it stays paid for, with ε_L = 0.3" in text(app)
+    assert problem_costs(app) == (Laplace(0.3),)
+    app.number_input(key="accel_smoothness").set_value(1.5).run()
+    assert "stays paid for" not in text(app), "another value is no release"
+    app.number_input(key="accel_smoothness").set_value(0.7).run()
+    app.selectbox(key="accel_smoothness_source").set_value("released").run()
+    app.number_input(key="accel_smoothness_cost").set_value(1e-6).run()  # what the next one would cost
+    assert not app.exception and problem_costs(app) == (Laplace(0.3),)
+
+
+def test_a_smoothness_that_was_typed_is_no_release(load: Load) -> None:
+    """Its error bound rests on it: typed beside a cost it is still assumed."""
+    app = load("accelerated", accel_smoothness_source="My own value")
+    app.number_input(key="accel_smoothness").set_value(0.5).run()
+    app.selectbox(key="accel_smoothness_source").set_value("released").run()
+    app.number_input(key="accel_smoothness_cost").set_value(0.01).run()
+    assert not app.exception and "This L is your own value and no release" in text(app)
+    assert "**if L holds**" in text(app) and problem_costs(app) == ()
 
 
 def test_the_link_of_an_own_file_says_that_it_holds_what_was_read_from_it(load: Load) -> None:

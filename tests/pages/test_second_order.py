@@ -16,6 +16,7 @@ from dpviz.families.second_order import presets, texts
 from dpviz.families.second_order.published import EPSILONS, TABLES
 from dpviz.families.second_order.shares import compare
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import Laplace
 from dpviz.problems.nonconvex import RobustComponent
 from dpviz.ui.second_order import problem as controls
 from tests.confirming import confirmed
@@ -300,6 +301,42 @@ def test_the_gap_of_a_random_start_can_be_bought_and_the_plan_pays_for_it(load: 
     assert "changed after this gap was computed. Compute it again" in said(app)
     app.selectbox(key="second_start").set_value("zero").run()
     assert not app.exception and "second_release" not in [button.key for button in app.button]
+
+
+RANDOM = {
+    "second_data": "Stand-in for Covertype (synthetic)",
+    "second_covertype_rows": "2000",
+    "second_start": "Random, the same in all repeats",
+    "second_methods": "OPT",
+}
+
+
+def test_a_gap_that_is_typed_beside_a_cost_is_assumed(load: Load) -> None:
+    """Neither the cost of another release nor a typed one makes it one: it is charged nothing, and proves nothing."""
+    app = load(PAGE, **RANDOM)
+    app.button(key="second_release").click().run()
+    bought = app.number_input(key="second_gap").value
+    assert "is from a release" in text(app) and "f can fall by at most Γ = " in text(app)
+    assert "(released)" in text(app) and "(assumed)" not in text(app)
+    app.number_input(key="second_gap").set_value(0.01).run()
+    assert not app.exception and app.number_input(key="second_gap_cost").value is not None
+    assert "Γ = 0.01 is declared and **assumed**" in text(app) and "is from a release" not in text(app)
+    assert "This Γ is your own value and no release" in text(app)
+    app.number_input(key="second_gap").set_value(bought).run()
+    assert "is from a release" in text(app), "the same number is still the one that was bought"
+    app = load(PAGE, **RANDOM)
+    app.number_input(key="second_gap_cost").set_value(0.01).run()
+    app.number_input(key="second_gap").set_value(0.01).run()
+    assert "Γ = 0.01 is declared and **assumed**" in text(app) and "is from a release" not in text(app)
+
+
+def test_a_gap_that_came_by_a_link_with_its_cost_is_a_release(load: Load) -> None:
+    app = load(PAGE, **RANDOM, second_gap="1.5", second_gap_cost="0.05")
+    assert not app.exception and "Γ = 1.5 is from a release" in text(app)
+    app.number_input(key="second_gap_cost").set_value(1e-9).run()
+    assert not app.exception and "Γ = 1.5 is from a release" in text(app)
+    run(app)
+    assert app.session_state["second_job"].experiment.problem.facts().released == (Laplace(0.05),)
 
 
 def test_a_split_of_ones_own_is_told_at_once(load: Load) -> None:

@@ -183,6 +183,15 @@ def test_noise_bound_and_runs_are_three_figures(load: Load) -> None:
     assert texts.UNMEASURED in text(app) and not app.exception
 
 
+@pytest.mark.parametrize(("gap", "guessed"), [("", False), ("0.3", True), ("5", False)])
+def test_bounds_that_rest_on_a_guess_are_said_to(load: Load, gap: str, guessed: bool) -> None:
+    """A gap below what holds for every data set, 1.17 here: beside the advice, the figure, and in the assumptions."""
+    app = load(PAGE, **SMALL, **({"zeroth_gap": gap} if gap else {}))
+    assert text(app).count(texts.GUESS) == (3 if guessed else 0)
+    title = chart(app, "The three parts of each method's bound")["layout"]["xaxis"]["title"]["text"]
+    assert title.endswith(" if F* holds") == guessed
+
+
 def test_pure_epsilon_leaves_the_looks_at_gaussian_noise_empty(load: Load) -> None:
     app = load(PAGE, zeroth_currency=PureDP.name, zeroth_methods="DP-ZO", zeroth_noise="Laplace")
     for tab in ("Running sums", "Rows needed", "Accounting"):
@@ -190,6 +199,10 @@ def test_pure_epsilon_leaves_the_looks_at_gaussian_noise_empty(load: Load) -> No
         app.run()
         assert not app.exception
     assert texts.NOT_GAUSSIAN in text(app)
+    assert "The noise of all steps is one Gaussian" not in text(app)
+    assert "Laplace noise, which DP-ZO offers, is ε-DP" in text(app) and "of one epoch, and in no other" not in text(
+        app
+    )
 
 
 def test_too_few_steps_are_told(load: Load) -> None:

@@ -115,16 +115,18 @@ def heavy_ball_on_quadratic(
     )
 
 
-def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, height: int = style.HEIGHT) -> go.Figure:
+def decomposition(
+    method: GradientMethod, plan: Plan, *, exact: bool = False, condition: str = "", height: int = style.HEIGHT
+) -> go.Figure:
     """What the error of a plan is made of after each step: optimisation, privacy noise, batch noise; stacked areas.
 
     A line marks the step from which on noise is the larger part, if there is one.
 
     The parts are those of the error bound, which counts the batch noise at its worst. exact : those of the exact error
     on a quadratic instead: the problem's own, or one with a log-uniform spectrum in [μ, L] that starts, all coordinates
-    equal, at the bound on the initial gap.
+    equal, at the bound on the initial gap. condition : what the bound rests on, to be said behind it.
     """
-    title = "Error on a quadratic" if exact else "Bound on the excess loss"
+    title = "Error on a quadratic" if exact else f"Bound on the excess loss{condition}"
     parts = _quadratic_parts(method, plan) if exact else _bound_parts(method, plan)
     if parts is None:
         empty = f"No error bound is known for {method.title}."

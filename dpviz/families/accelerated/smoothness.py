@@ -71,7 +71,7 @@ def _before(problem: LinearModel) -> LinearModel:
 
 
 def assumed(problem: ProblemSpecification) -> tuple[str, ...]:
-    """Of L and E₀, those that are less than what follows from the declared bounds: error bounds rest on them."""
+    """Of L and E₀, those that are less than what follows from the ranges: error bounds rest on them."""
     if not isinstance(problem, LinearModel):
         return ()
     own = {"initial_gap": None, "smoothness": None, "smoothness_cost": None, "smoothness_source": "bounds"}

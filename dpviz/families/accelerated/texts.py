@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+from dpviz.families.accelerated.smoothness import UNDERESTIMATE
+from dpviz.numbers import short
+
 TITLE = "Accelerated gradient"
 QUESTION = "**Same privacy, different methods: how close to the best model does each of them get?**"
 
@@ -59,25 +62,31 @@ def composition(noise: str, sampled: bool) -> str:
     return f"{step} in every step{amplified}; {total}. Number of steps and schedule are fixed before the run."
 
 
-def bound(assumed: Sequence[str]) -> str:
-    """For what the error bound holds. assumed : the constants that are less than what follows."""
+def condition(assumed: Sequence[str]) -> str:
+    """What error bounds rest on, to be said behind their name: " if E₀ holds". assumed : see `bound`."""
+    return f" if {' and '.join(assumed)} hold{'s' * (len(assumed) == 1)}" if assumed else ""
+
+
+def bound(assumed: Sequence[str], released: bool = False) -> str:
+    """For what the error bound holds. assumed : the constants that are less than what follows from the ranges.
+    released : whether L is from a private release."""
+    chance = f", but for the chance of {short(UNDERESTIMATE)} that the released L is too small" if released else ""
     if not assumed:
-        return "Upper bound for every data set within the declared bounds; real runs are usually far better."
-    named, hold = " and ".join(assumed), "hold" if len(assumed) > 1 else "holds"
+        return f"Upper bound on the mean for every data set{chance}; real runs are usually far better."
     return (
-        f"Upper bound **if {named} {hold}**, which is assumed: less than what follows from the declared bounds. Runs "
-        "may end above it."
+        f"Upper bound on the mean **{condition(assumed).strip()}**, which is assumed: less than what follows from the "
+        f"ranges{chance}. Runs may end above it."
     )
 
 
 def constants(source: str | None, missing: str = "", curvature: float = 1 / 4, assumed: Sequence[str] = ()) -> str:
-    """Which constants are declared, estimated or released, and what became of missing values.
+    """Where the constants are from, what holds whatever the data are, and what became of missing values.
 
     source : of the smoothness, None on a quadratic. missing : "fill" or "drop", of an upload. curvature : largest
     second derivative of the loss. assumed : see `bound`.
     """
-    sizes = "and d" if missing == "drop" else "n and d"
-    common = f"Ranges and categories, the clip C, {sizes} are declared, and enforced whatever the data are. "
+    sizes = "d counts" if missing == "drop" else "n and d count"
+    common = f"Ranges, categories and the clip C are enforced, whatever the data are; {sizes} as known. "
     common += {
         "": "",
         "fill": "A missing value counts as the middle of its range. ",

@@ -71,13 +71,12 @@ COMPOSITION = (
 
 
 def constants(problem: NonconvexModel, missing: str = "") -> str:
-    """Which constants are declared, which follow from the loss, and what became of missing values.
+    """Which constants follow from the loss, which were stated, and what became of missing values.
 
     problem : what is minimised. missing : "fill" or "drop", of an upload; "classes" where rows of other classes were
     left out, too.
     """
-    sizes = ("n", "d") if missing in ("", "fill") else ("d",)
-    declared = f"{', '.join(['Ranges', 'categories', *sizes[:-1]])} and d are declared"
+    sizes = "n and d count" if missing in ("", "fill") else "d counts"
     filled = {
         "": "",
         "fill": " A missing value counts as the middle of its range.",
@@ -86,7 +85,8 @@ def constants(problem: NonconvexModel, missing: str = "") -> str:
         "depends on the data, **not private**.",
     }[missing]
     return (
-        f"{declared}; rows longer than 1 are scaled to it, whatever the data are. {_following(problem)}"
+        f"Ranges and categories are enforced, and rows longer than 1 are scaled to it, whatever the data are; {sizes} "
+        f"as known. {_following(problem)}"
         f"{_stated(problem)}{filled}"
     )
 

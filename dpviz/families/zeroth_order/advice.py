@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from dpviz.families.zeroth_order import measured, planning, theory
+from dpviz.families.zeroth_order import measured, planning, texts, theory
 from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
 from dpviz.families.zeroth_order.conversion import Conversion
 from dpviz.families.zeroth_order.measured import Expectation
@@ -122,7 +122,7 @@ class Advice:
         if math.isinf(self.smallest.best.bound):
             return "There are too few rows for an epoch of two steps."
         words = [self._runs(), self._bound() if self.exact else NO_BOUND]
-        return " ".join(filter(None, [*words, self._noise()]))
+        return " ".join(filter(None, [*words, self._noise(), texts.GUESS * (self.exact and self.facts.guessed)]))
 
     def _runs(self) -> str:
         if self.expected is None or self.choice.least is None:
@@ -146,8 +146,8 @@ class Advice:
         return f"{told}: **bound and runs disagree**.{nothing}" if self.disagree else f"{told}.{nothing}"
 
     def _noise(self) -> str:
-        """The noise of the choice, if it is one of running sums, beside that of fresh estimates and what the bound
-        makes of both."""
+        """The noise of the choice, if it is one of running sums, beside that of fresh estimates and, where a bound
+        holds, what it makes of both."""
         chosen = self.choice
         if not isinstance(chosen.method, VarianceReduced) or math.isinf(self.choice.mu):
             return ""
@@ -161,10 +161,15 @@ class Advice:
             )
         )
         term = 2 * step * math.sqrt(chosen.epochs[0])
-        return (
+        told = (
             f"The noise of the advised sums is {short(step, 2)} times that of fresh estimates on the same rows in a "
-            f"step, and {short(epoch, 2)} times in the mean of an epoch. The bound makes {short(term, 2)} of that: it "
-            "counts errors of running sums twice in every step, and lets those of fresh estimates average out."
+            f"step, and {short(epoch, 2)} times in the mean of an epoch."
+        )
+        if not self.exact:
+            return told
+        return (
+            f"{told} The bound makes {short(term, 2)} of that: it counts errors of running sums twice in every step, "
+            "and lets those of fresh estimates average out."
         )
 
     @property

@@ -124,8 +124,11 @@ def norms(
     )
 
 
-def bound_parts(bounds: Mapping[str, Bound], lipschitz: float, *, height: int = style.HEIGHT) -> go.Figure:
-    """The three parts of each method's bound, stacked; from the line at L on a bound says nothing."""
+def bound_parts(
+    bounds: Mapping[str, Bound], lipschitz: float, condition: str = "", *, height: int = style.HEIGHT
+) -> go.Figure:
+    """The three parts of each method's bound, stacked; from the line at L on a bound says nothing. condition : what
+    bounds rest on, to be said behind their name."""
     if not bounds:
         empty = "No bound is known for these methods and this function."
         return line_figure([], x_title=BOUND, y_title="", log_y=False, if_empty=empty, height=height)
@@ -135,7 +138,7 @@ def bound_parts(bounds: Mapping[str, Bound], lipschitz: float, *, height: int = 
     totals = [f"{name} {short(bounds[name].total)}" for name in bounds]
     pairs = [", ".join(totals[at : at + 2]) for at in range(0, len(totals), 2)]  # one line each, on a phone, too
     notes = [f"in all: {pairs[0]}", *pairs[1:], f"beyond the line at L = {short(lipschitz)} a bound says nothing"]
-    frame = style.layout(BOUND, "", notes=notes, legend_entries=len(PARTS), height=height)
+    frame = style.layout(f"{BOUND}{condition}", "", notes=notes, legend_entries=len(PARTS), height=height)
     frame["xaxis"] |= {"rangemode": "tozero"}
     frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
     across = {"xref": "x", "yref": "paper"}

@@ -1,14 +1,14 @@
 """Measure what `measured` says: `python -m dpviz.families.zeroth_order.measure [NAME ...]` writes `measured.json`.
 
-Measures what the table lacks. Names of problems, as the table has them, or "presets": these are measured anew. Run it
+Measures what the table lacks. Names of problems, as the table has them, "presets" or "default": measured anew. Run it
 whenever a method, its defaults, a generator or a preset changes; the tests compare cells of the table with new runs.
-Everything takes about half an hour on one core, less on more.
+Everything takes about 40 minutes on one core, less on more.
 """
 
 import json
 import multiprocessing
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,24 +17,41 @@ from dpviz.datasets import SphereLinear
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.families.zeroth_order import measured, presets
 from dpviz.families.zeroth_order.advice import WAYS
-from dpviz.privacy.budgets import Budget, GaussianDP
+from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
+from dpviz.families.zeroth_order.conversion import Conversion
+from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.black_box import BentValley, BlackBox, CappedRegression, PhaseRetrieval
+from dpviz.problems.black_box import BentValley, BlackBox, CappedRegression, PhaseRetrieval, ReluNetwork, Votes
 from dpviz.problems.value_problem import ValueProblem
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0)  # μ
+DEFAULT: Mapping[str, Conversion] = {  # the ways of THEORY.md, section 8
+    "as published": VarianceReduced(),
+    "square-root sums": VarianceReduced(sums="square_root"),
+    "orthonormal directions": VarianceReduced(directions="orthonormal"),
+    "and optimal sums": VarianceReduced(directions="orthonormal", sums="optimal"),
+    "and batches that follow the moves": VarianceReduced(directions="orthonormal", sums="optimal", follow_moves=True),
+    "independent noise": VarianceReduced(sums="independent"),
+    "naive, one direction": Naive(),
+    "naive, orthonormal": Naive(directions="orthonormal", directions_per_row=None),
+}
+DEFAULT_BUDGETS: Mapping[str, Budget] = {f"{mu:g}": GaussianDP(mu=mu) for mu in (0.3, 1.0, 3.0)} | {"": NoPrivacy()}
+DATA_SEEDS = range(3)
 LENGTHS, LONG = (8, 16, 32, 64), (128,)  # T; and of the page's first function, which is not dear
 
 
 def problems() -> tuple[tuple[BlackBox, ...], ...]:
-    """The problems that are measured, in every size and with every smoothing radius."""
+    """The problems that are measured, in every size and with every smoothing radius; votes as votes, not as ratings."""
     seed = {"seed": measured.SEED}
     regression = CappedRegression(data=SphereLinear(**seed), cap=0.5, radius=0.2, intercept=False, divisor=1.0)
+    line = SphereLinear(dimension=3, outliers=0.0, **seed)
     return (
         tuple(PhaseRetrieval(dimension=d, radius=r, **seed) for d in (6, 20) for r in (0.1, 0.2)),
         (BentValley(**seed),),
         (regression,),
+        (Votes(radius=0.2, **seed),),
+        (ReluNetwork(data=line, radius=0.2, intercept=False, divisor=1.0),),
     )
 
 
@@ -85,6 +102,24 @@ def preset_medians(name: str) -> dict[str, float]:
     return {label: float(f"{np.median(values):.3g}") for label, values in found.items()}
 
 
+def of_the_default(name: str, budget: str) -> tuple[float, float, float]:
+    """Of runs on the page's first function, drawn from three seeds: the least and the largest mean of the objective
+    over the ends of all epochs, and the median of the last."""
+    method, means, lasts = DEFAULT[name], [], []
+    for seed in DATA_SEEDS:
+        problem = PhaseRetrieval(seed=seed).build()
+        plan = method.plan(problem.facts, DEFAULT_BUDGETS[budget])
+        steps = method.run(problem, plan, Mechanisms(Ledger(plan.terms, measured.PRESET_RUNS), seed))
+        length = plan.resolved["epoch_length"]
+        ended = ((step.iteration, step.output) for step in steps if step.iteration and step.iteration % length == 0)
+        once = {t: problem.evaluate_cheap(output)["objective"] for t, output in ended}  # some steps are told twice
+        found = np.array(list(once.values()))
+        means.append(float(found.mean()))
+        lasts.append(found[-1])
+    low, high, median = (float(f"{number:.3g}") for number in (min(means), max(means), np.median(lasts)))
+    return low, high, median
+
+
 def main(anew: Collection[str]) -> None:
     """Measure what the table lacks, and what is named; write the table."""
     known: dict[str, Any] = json.loads(measured.TABLE.read_text()) if measured.TABLE.exists() else {}
@@ -95,13 +130,28 @@ def main(anew: Collection[str]) -> None:
     with multiprocessing.Pool() as pool:
         if "presets" in anew or set(known.get("presets", {})) != set(names):
             known["presets"] = dict(zip(names, pool.map(preset_medians, names, chunksize=1), strict=True))
+        if "default" in anew or "default" not in known:
+            asked = [
+                (name, budget) for budget in DEFAULT_BUDGETS for name in DEFAULT if budget or name == "as published"
+            ]
+            numbered = pool.starmap(of_the_default, asked, chunksize=1)
+            known["default"] = {budget: {} for budget in DEFAULT_BUDGETS}
+            for (name, budget), numbers in zip(asked, numbered, strict=True):
+                known["default"][budget][name] = numbers
         measured_cells = pool.map(cell, cells, chunksize=1)
     for sizes in missing:
         table[measured.key(sizes[0])] = []
     for problem, found in zip(cells, measured_cells, strict=True):
         table[measured.key(problem)].append(found)
-    text = json.dumps({"presets": known["presets"], "advice": table}, separators=(",", ":"))
-    measured.TABLE.write_text(text.replace('{"problem"', '\n{"problem"').replace('"advice"', '\n"advice"') + "\n")
+    write({**known, "advice": table})
+
+
+def write(table: Mapping[str, Any]) -> None:
+    """Write the table, a line for each part of it and each problem."""
+    text = json.dumps(table, separators=(",", ":"))
+    for part in ('{"problem"', '"advice"', '"default"'):
+        text = text.replace(part, f"\n{part}")
+    measured.TABLE.write_text(f"{text}\n")
 
 
 if __name__ == "__main__":

@@ -29,24 +29,34 @@ SCREEN = (
 )
 
 BATCHES = (
-    "Rows are dealt out once, in a random order that is public: every row is in one step of one epoch, and in no "
-    "other. Rows that are left over are never touched."
+    "Rows are dealt out once, in a random order that is public: every row is in one step, and in no other. "
+    "Rows that are left over are never touched."
 )
 
 COMPOSITION = (
-    "The noise of all steps is one Gaussian mechanism: μ-GDP exactly, where the paper states the Rényi guarantee "
-    "(α, αμ²/2) for all α > 1 that follows from it and calls our μ its ρ. Epochs, and the steps of the naive oracle, "
-    "are on different rows, so their costs do not add up. Readings as (ε, δ) are exact."
+    "Gaussian noise of all steps is one Gaussian mechanism: μ-GDP exactly, where the paper states the Rényi guarantee "
+    "(α, αμ²/2) for all α > 1 that follows from it and calls our μ its ρ; its readings as (ε, δ) are exact. Laplace "
+    "noise, which DP-ZO offers, is ε-DP. Epochs, and the steps of methods without running sums, are on different rows, "
+    "so their costs do not add up."
 )
 
 
-def constants(exact: bool, missing: str = "") -> str:
-    """Which constants are declared, and what became of missing values.
+GUESS = "Bounds hold **if F* does**, which is a guess: less than what holds for every data set."
 
-    exact : whether L holds for every row. missing : "fill" or "drop", of an upload.
+
+def rests_on(guessed: bool) -> str:
+    """What bounds rest on, to be said behind their name."""
+    return " if F* holds" * guessed
+
+
+def constants(exact: bool, missing: str = "", guessed: bool = False) -> str:
+    """What L and the gap are, and what became of missing values.
+
+    exact : whether L holds for every row. missing : "fill" or "drop", of an upload. guessed : whether the gap is less
+    than what holds for every data set.
     """
     held = "holds for every row, whatever it is" if exact else "is no promise here: differences beyond it are clipped"
-    said = f"L, r and the gap are declared; L {held}. The gap is for the bounds only."
+    said = f"L {held}. The gap F* is for the bounds only.{f' {GUESS}' * guessed}"
     if missing == "drop":
         said += " Rows with missing values were dropped: n depends on the data, **not private**."
     if missing == "fill":
@@ -161,8 +171,8 @@ READINGS = (
 )
 NOT_GAUSSIAN = "This is about Gaussian noise, which never gives pure ε. Choose another guarantee."
 NORMS = (
-    "Where both lines run together, what was released is mostly noise, and the learner still gets somewhere by adding "
-    "up many of them."
+    "Where both lines run together, what was released is mostly noise: only the sum of many of them can say where to "
+    "go."
 )
 NO_REACH = (
     "The nearest minimum is {far} from the start, and all moves of a run together are {reach} long at most. Take more "

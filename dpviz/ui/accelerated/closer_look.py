@@ -6,6 +6,7 @@ import streamlit as st
 
 from dpviz.families.accelerated import HeavyBall, certificate, figures, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.families.accelerated.smoothness import assumed
 from dpviz.numbers import short
 from dpviz.plots import plan_figures
 from dpviz.problems.base import SmoothFacts
@@ -73,8 +74,9 @@ def _decomposition(panel: Panel, shown: PlanView) -> None:
     )
     method = next(arm.algorithm for arm in shown.experiment.arms if arm.label == label)
     assert isinstance(method, GradientMethod)
+    rests_on = texts.condition(assumed(shown.experiment.problem))
     charts.show(
-        figures.decomposition(method, shown.plans[label], exact=exact, height=HEIGHT),
+        figures.decomposition(method, shown.plans[label], exact=exact, condition=rests_on, height=HEIGHT),
         panel.key("chart_parts"),
         "What limits accuracy",
         "Error after each step, split into optimisation, privacy noise and batch noise",
@@ -149,6 +151,6 @@ def _certificate(panel: Panel, shown: PlanView) -> None:
         panel.key("chart_certificate"),
         "Heavy ball: certificate and exact curve",
         "Certified worst-case bound of heavy ball, if there is one, and its exact error on a quadratic",
-        "The certificate holds for every objective with these constants, the exact curve for a quadratic. "
-        f"{SETTINGS_ONLY}",
+        "The certificate holds for every objective with these constants and this starting error, the exact curve for a "
+        f"quadratic. {SETTINGS_ONLY}",
     )

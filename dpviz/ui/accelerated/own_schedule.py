@@ -12,6 +12,7 @@ from dpviz.families.accelerated.smoothness import assumed
 from dpviz.numbers import short
 from dpviz.plots.sheets import Ruler, Sheet
 from dpviz.ui import typed
+from dpviz.ui.accelerated import plan
 from dpviz.ui.components import curve
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import PlanView
@@ -46,7 +47,7 @@ def show(shown: PlanView) -> None:
         _handles(method.knots, told)
     with right:
         _shapes()
-        _worth(told, [label for label in methods if label not in told], texts.bound(assumed(shown.experiment.problem)))
+        _worth(shown, told, [label for label in methods if label not in told])
         with st.expander("As a table"):
             _table(method.knots)
 
@@ -83,16 +84,18 @@ def _take(knots: drawn.Knots) -> None:
     Panel(PREFIX).write({FIELD: knots})
 
 
-def _worth(told: Mapping[str, Compared], without: list[str], bound: str) -> None:
-    """The predicted errors, without a run. bound : what holds of an error bound."""
+def _worth(shown: PlanView, told: Mapping[str, Compared], without: list[str]) -> None:
+    """The predicted errors, without a run."""
     if told:
         first = next(iter(told.values()))
         best = _best(first)
-        st.markdown(f"**Excess loss after the last step, {'expected' if first.exact else 'at most'}**")
+        rests_on = texts.condition(assumed(shown.experiment.problem))
+        bounded = f"expected, at most{',' * bool(rests_on)}{rests_on}"
+        st.markdown(f"**Excess loss after the last step, {'expected' if first.exact else bounded}**")
         for label, found in told.items():
             numbers = f"yours **{short(found.yours)}**, even {short(found.even)}, {best} {short(found.optimal)}"
             st.markdown(f"{label}: {numbers}.")
-        st.caption(f"{EXACT if first.exact else bound} {OPTIMAL if first.proven else RECOMMENDED}")
+        st.caption(f"{EXACT if first.exact else plan.bound_words(shown)} {OPTIMAL if first.proven else RECOMMENDED}")
     if without:
         st.caption(f"Nothing is known of {', '.join(without)} before a run.")
 

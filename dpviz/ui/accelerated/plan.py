@@ -26,7 +26,7 @@ from dpviz.ui.uploads.file import missing_rule
 
 WORST_CASE = "Above the error of the start it says nothing."
 REMARKS = {
-    "bound": "The bound is on the mean, over all data sets.",
+    "bound": "The bound is on the mean{}.",
     "exact expectation": "The expectation is a mean; of so skewed a quantity the median lies below it.",
 }
 FARTHEST = 10_000  # steps
@@ -85,7 +85,23 @@ def overlays(shown: PlanView) -> dict[str, Mapping[str, np.ndarray]]:
 
 def options(shown: PlanView) -> Options:
     """How the curves of a run of this experiment are drawn."""
-    return replace(plain_options(shown), second="gradient_norm", overlays=overlays(shown), remarks=REMARKS)
+    rests_on = texts.condition(assumed(shown.experiment.problem))
+    remarks = {name: words.format(rests_on) for name, words in REMARKS.items()}
+    conditions = {"bound": rests_on}
+    return replace(
+        plain_options(shown),
+        second="gradient_norm",
+        overlays=overlays(shown),
+        remarks=remarks,
+        conditions=conditions,
+    )
+
+
+def bound_words(shown: PlanView) -> str:
+    """For what the error bounds of these settings hold."""
+    problem = shown.experiment.problem
+    released = isinstance(problem, LinearModel) and problem.smoothness_source == "released"
+    return texts.bound(assumed(problem), released)
 
 
 def noise(shown: PlanView) -> Drawing:
@@ -96,18 +112,22 @@ def noise(shown: PlanView) -> Drawing:
 
 def drawings(shown: PlanView) -> Shown:
     """The other figures of the plan, with headings and captions."""
+    rests_on = texts.condition(assumed(shown.experiment.problem))
     none = f" No bound is known for {', '.join(dict.fromkeys(shown.theory.without))}." if shown.theory.without else ""
     return [
         plan_view.privacy_spent(shown),
         (
             "Predicted error",
-            plan_figures.error_bounds(shown.theory.bounds, shown.styles, start=shown.theory.start),
-            f"{texts.bound(assumed(shown.experiment.problem))} {WORST_CASE}{none}",
+            plan_figures.error_bounds(shown.theory.bounds, shown.styles, start=shown.theory.start, condition=rests_on),
+            f"{bound_words(shown)} {WORST_CASE}{none}",
         ),
         (
             "How many steps?",
-            plan_figures.bound_by_horizon(shown.theory.by_horizon, shown.styles, start=shown.theory.start),
-            f"Error bound if the whole budget is spread over T steps. -opt and -T* take the best T up to yours.{none}",
+            plan_figures.bound_by_horizon(
+                shown.theory.by_horizon, shown.styles, start=shown.theory.start, condition=rests_on
+            ),
+            f"Error bound{rests_on}, where the whole budget is spread over T steps. -opt and -T* take the best T up to "
+            f"yours.{none}",
         ),
     ]
 

@@ -21,7 +21,7 @@ from dpviz.problems.regression import HuberRegression, LeastSquares
 from dpviz.specification import Specification
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel, Settings, in_place
-from dpviz.ui.experiment.bought import Purchase
+from dpviz.ui.experiment.bought import TYPED, Purchase
 from dpviz.ui.experiment.controls import fields_of
 from dpviz.ui.uploads import file as upload_file
 from dpviz.ui.uploads import table as data_panel
@@ -154,12 +154,14 @@ def _computed(
     file = None if problem.public else upload_file.known_as(panel.page)
     bought = Purchase(panel, "smoothness", "ε_L", "L", problem.to_json(), file)
     if source == "estimated":
-        bought.estimated(value)
+        bought.elsewhere(value, None)
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(smoothness.estimated, problem, tables)
         st.button("Estimate L", key=panel.key("estimate"), on_click=bought.keep, args=(None, compute))
     elif source == "released":
         cost = fields["smoothness_cost"]
+        if cost is not None:
+            bought.elsewhere(value, cost)
         spend = smoothness.suggested_cost(budget) if cost is None else cost
         bought.offer_release(value, spend, partial(smoothness.released, problem, spend, seed, tables))
     if source in ("declared", "released") and value is not None:
@@ -169,25 +171,29 @@ def _computed(
     released = source == "released" and value is not None
     bought.warn(released, "with L “Released privately”", value if source in ("estimated", "released") else None)
     if fields and value is None:
-        st.caption("Until there is a value, the plan uses L from the declared bounds.")
+        st.caption("Until there is a value, the plan uses L from the ranges.")
         return {}
-    # Every release of this file counts, whatever the control says that the next one would cost.
-    return fields | {"smoothness_cost": bought.total} if bought.paid and released else fields
+    return fields
 
 
 def _as_found(panel: Panel, bought: Purchase, fields: dict[str, Any], value: float) -> dict[str, Any]:
-    """The fields of an L under another name, which stays what it is: chosen anew, an estimate is neither declared nor
-    bought, and what was bought is not free."""
-    cost = bought.cost_of(value)
+    """The fields of an L under another name, which stays what it is: an estimate is neither declared nor bought, what
+    was bought is not free, and what was typed is no release, whatever the other control says that one would cost."""
+    cost, source = bought.cost_of(value), fields["smoothness_source"]
     if bought.computed(value):
         explain.taken_badge("this L")
-        st.button(explain.KNEW, key=panel.key("knew_smoothness"), on_click=bought.known, help=explain.KNEW_HELP)
+        knew = panel.key("knew_smoothness")
+        st.button(explain.KNEW, key=knew, on_click=bought.known, args=(value,), help=explain.KNEW_HELP)
         return {**fields, "smoothness_source": "estimated", "smoothness_cost": None}
-    if cost is None:
-        bought.typed(value)
-    elif fields["smoothness_source"] == "declared":
-        st.caption(f"This L was released: it stays paid for, with ε_L = {short(cost)}.")
+    if cost is not None:
+        if source == "declared":
+            st.caption(f"This L was released: it stays paid for, with ε_L = {short(cost)}.")
         return {**fields, "smoothness_source": "released", "smoothness_cost": cost}
+    if source == "declared":
+        bought.typed(value)
+    elif bought.is_typed(value):
+        st.caption(f"This L is {TYPED}")
+        return {**fields, "smoothness_source": "declared", "smoothness_cost": None}
     return fields
 
 

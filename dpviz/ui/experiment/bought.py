@@ -10,6 +10,13 @@ from dpviz.errors import UserError
 from dpviz.numbers import short
 from dpviz.ui.controls import Panel
 
+TYPED = "your own value and no release: it costs nothing, and counts as declared."
+
+
+def typed(panel: Panel, name: str) -> None:
+    """Note that the value of a control was typed; for its callback."""
+    st.session_state[panel.key(f"{name}_typed")] = st.session_state[panel.key(name)]
+
 
 @dataclass(frozen=True)
 class Purchase:
@@ -41,38 +48,45 @@ class Purchase:
         return math.fsum(self.paid)
 
     @property
-    def _found(self) -> tuple[str | None, float | None, float | None]:
-        """What the last value was computed for, the value, and what it cost: None for one that was no release."""
-        about, found, cost = st.session_state.get(self.panel.key(f"{self.name}_for"), (None, None, None))
-        return about, found, cost
+    def _found(self) -> dict[float | None, tuple[str, float | None]]:
+        """Of every value that was computed: what for, and what it cost; None for one that was no release."""
+        found: dict[float | None, tuple[str, float | None]]
+        found = st.session_state.setdefault(self.panel.key(f"{self.name}_for"), {})
+        return found
 
     def made_for(self, value: float | None) -> str | None:
         """What this value was computed for; None for a number that was typed or that a preset states."""
-        about, found, _ = self._found
-        return about if found == value else None
+        return self._found.get(value, (None, None))[0]
 
     def computed(self, value: float | None) -> bool:
         """Whether this value was computed from the data, and no budget paid for it."""
-        return self.made_for(value) is not None and self._found[2] is None
+        return value in self._found and self._found[value][1] is None
 
     def cost_of(self, value: float | None) -> float | None:
         """What the release of this value cost, with all others from the same file; None if it was not released."""
-        cost = self._found[2] if self.made_for(value) is not None else None
+        cost = self._found.get(value, (None, None))[1]
         return self.total if cost is not None and self.paid else cost
 
     def typed(self, value: float) -> None:
         """Note that this value, which nothing computed, was used as declared."""
         st.session_state[self.panel.key(f"{self.name}_typed")] = value
 
-    def estimated(self, value: float | None) -> None:
-        """Note that settings from elsewhere, such as a link, call this value an estimate; it stays one."""
-        here = st.session_state.get(self.panel.key(f"{self.name}_typed"))
-        if value is not None and value != here and self.made_for(value) is None:
-            st.session_state[self.panel.key(f"{self.name}_for")] = self.about, value, None
+    def is_typed(self, value: float | None) -> bool:
+        """Whether this value was the last that was declared: used as such, or typed."""
+        return bool(st.session_state.get(self.panel.key(f"{self.name}_typed")) == value)
 
-    def known(self) -> None:
+    def elsewhere(self, value: float | None, cost: float | None) -> None:
+        """Note what settings from elsewhere, such as a link, say of this value: an estimate, cost None, or a release.
+        It stays that, whatever name it gets here, unless it was declared here before."""
+        if value is None or value in self._found or self.is_typed(value):
+            return
+        self._found[value] = self.about, cost
+        if cost is not None:
+            self.paid.append(cost)
+
+    def known(self, value: float) -> None:
         """The value's owner says that it was known beforehand; for callbacks."""
-        st.session_state.pop(self.panel.key(f"{self.name}_for"), None)
+        self._found.pop(value, None)
 
     def offer_release(self, value: float | None, spends: float, compute: Callable[[], float]) -> None:
         """The button that computes the value, at this cost, with what was spent before."""
@@ -96,7 +110,7 @@ class Purchase:
         except UserError as error:
             st.session_state[self.panel.key(f"{self.name}_error")] = error
         else:
-            st.session_state[self.panel.key(f"{self.name}_for")] = self.about, found, cost
+            self._found[found] = self.about, cost
             if cost is not None:
                 self.paid.append(cost)
 

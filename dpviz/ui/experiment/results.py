@@ -41,6 +41,7 @@ class Options:
 
     second : metric of the second chart at first.
     overlays : further curves (T+1,) by name and arm, of the metric `compared`. remarks : a sentence about them.
+    conditions : what they rest on, to be said behind their names.
     """
 
     currency: Currency
@@ -48,6 +49,7 @@ class Options:
     second: str = ""
     overlays: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, str] = field(default_factory=dict)
     compared: str = "objective_gap"
 
 
@@ -149,7 +151,7 @@ def _curve(
         spent_title=title,
         ceilings=ceilings,
         overlays={label: curve[: len(over[label])] if label in over else curve for label, curve in overlays.items()},
-        overlay_name=overlay_name,
+        overlay_name=f"{overlay_name}{options.conditions.get(overlay_name, '')}",
     )
     # All that it depends on beside the run, which has ended: who may be seen, and what the controls say.
     what = (*trace.lanes, *trace.metrics), metric.name, axis, overlay_name if overlays else "", every_band

@@ -134,7 +134,7 @@ def options(shown: PlanView) -> Options:
     useful = {label: bounds.told(bound, facts_of(shown)) for label, bound in shown.theory.items()}
     useful = {label: bound for label, bound in useful.items() if np.isfinite(bound).any()}
     bound = {"bound": useful} if useful else {}
-    remarks = {"bound": "The bound is on the mean, over all data sets."}
+    remarks = {"bound": "The bound is on the mean."}
     return replace(
         plain_options(shown), second="internal_duality_gap", overlays=bound, remarks=remarks, compared="duality_gap"
     )

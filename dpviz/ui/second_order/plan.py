@@ -31,8 +31,8 @@ COLUMNS = {
     "Curvature": "Noise over tolerance, r_H = κ s_H/ε_H. Above 1 noise alone usually looks like negative curvature.",
     "Least decrease": "What every step is sure to take off the objective, as long as noise stays within its share.",
     "Rows, practical": "n at which noise is as large as what is tested.",
-    "Rows, proven": "n from which on the theorem promises a solution with 95 % confidence, from constants that hold "
-    "for every data set. It is very conservative.",
+    "Rows, proven": "n from which on the theorem promises a solution with 95 % confidence, from constants none of "
+    "which is assumed. It is very conservative.",
     "Rows, published": "n by the paper's formula (4), √(d/ρ) max(1/ε_g², 1/(ε_g ε_H²), ε_H^(-7/2)): an order of "
     "magnitude, with 1 for its hidden factor of constants and logarithms. Noise as published hides another √d.",
 }
@@ -175,6 +175,8 @@ def size_note(shown: PlanView) -> str:
 
 def _marked(facts: NonconvexFacts, symbol: str) -> str:
     """What is said behind a constant that does not follow from the loss."""
+    if symbol == "Γ" and facts.released:
+        return " (released)"
     return " (assumed)" * any(a.symbol == symbol for a in facts.assumed)
 
 

@@ -24,7 +24,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
 from dpviz.ui.controls import Panel, Settings, in_place
-from dpviz.ui.experiment.bought import Purchase
+from dpviz.ui.experiment.bought import TYPED, Purchase, typed
 from dpviz.ui.experiment.controls import fields_of
 from dpviz.ui.uploads import file
 from dpviz.ui.uploads import table as data_panel
@@ -49,7 +49,7 @@ LOSSES: Mapping[str, type[NonconvexModel]] = {
     "sigmoid": SigmoidTukey,
 }
 LOSS_TITLES = {"robust": "Robust component", "logistic": "Logistic", "sigmoid": "Sigmoid"}
-MODEL = ("scaling", "divisor", "start", "smoothness", "hessian_lipschitz", "hessian_bound", "gap")
+MODEL = ("scaling", "divisor", "start", "smoothness", "hessian_lipschitz", "hessian_bound")
 LOSS_HELP = (
     "Robust component: the direction in which the rows reach furthest, whatever outliers say; its start is a saddle. "
     "Logistic: two classes, as in the paper; its curvature cannot fall far below 0. Sigmoid: a smooth count of "
@@ -117,6 +117,8 @@ def model(panel: Panel, chosen: Data, budget: Settings[Budget], seed: int | None
         cls = LOSSES[loss]
         values = panel.specification(cls, ["regularisation"], prefix=f"{loss}_")
         values |= panel.specification(cls, MODEL)
+        declared = {control.name: control for control in cls.controls()}
+        values["gap"] = panel.number(declared["gap"], "gap", on_change=partial(typed, panel, "gap"))
         if values["start"] == "random":
             values |= panel.specification(cls, ["start_seed", "gap_cost"])
         panel.check()
@@ -141,17 +143,19 @@ def _gap(
     problem = Settings(cls, {**values, "gap": None, "gap_cost": None}).build()
     known_as = None if problem.public else file.known_as(panel.page)
     bought = Purchase(panel, "gap", "ε_Γ", "the gap", problem.to_json(), known_as)
+    if cost is not None:
+        bought.elsewhere(value, cost)
     if values["start"] == "random" and budget.private and not budget.pure:
         spend = gap.suggested_cost(budget) if cost is None else cost
         bought.offer_release(value, spend, partial(gap.released, problem, spend, seed, chosen.tables))
     bought.say_error()
-    if value is not None and (paid := bought.cost_of(value)) is not None:  # whatever the other control says now
-        cost = max(cost or 0.0, paid)
-    counted = value is not None and cost is not None
-    bought.warn(counted, "with the gap that was released, and its cost", value if counted else None)
-    if bought.paid and counted:
-        return {"gap_cost": bought.total}
-    return {"gap_cost": cost if counted else None}
+    paid = bought.cost_of(value)  # whatever the other control says now
+    bought.warn(paid is not None, "with the gap that was released, and its cost", None if paid is None else value)
+    if value is not None and paid is None:
+        bought.typed(value)
+        if cost is not None:
+            st.caption(f"This Γ is {TYPED}")
+    return {"gap_cost": paid}
 
 
 def _loss(panel: Panel, chosen: Data) -> str:

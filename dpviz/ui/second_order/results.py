@@ -25,7 +25,7 @@ PURPOSES = {"gradient_charged": "gradients", "hessian_charged": "Hessians", "sea
 ITERATIONS = {"iterations_charged": "iterations, gradient and Hessian together"}
 SOLVED = "At a minimum"
 HELP = {
-    "Finished": "Runs whose noisy gradient and noisy curvature both passed.",
+    "Finished": "Runs that passed all tests of their method: of the gradient and, where asked for, of the curvature.",
     "Median step": "Of these.",
     SOLVED: "Of these, those whose exact gradient and curvature meet the targets. It reads the raw data.",
     "Otherwise": "How the other runs ended.",

@@ -33,8 +33,8 @@ COLUMNS = {
     "Hessian noise": "s_H, of the entries on the diagonal.",
     "W": "Waiting time: steps at a flat place until both tests pass, on average.",
     "Rows until W ≤ 2": "n from which on a run waits two steps or less at a flat place.",
-    "Rows, proven": "n from which on the theorem promises a solution with 95 % confidence, from constants that hold "
-    "for every data set. It is very conservative.",
+    "Rows, proven": "n from which on the theorem promises a solution with 95 % confidence, from constants none of "
+    "which is assumed. It is very conservative.",
 }
 
 

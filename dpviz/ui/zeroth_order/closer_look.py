@@ -153,7 +153,7 @@ def _rows(panel: Panel, shown: PlanView) -> None:
         figure, heading, alt, words = part
         with column:
             charts.show(figure, panel.key(f"chart_rows_{number}"), heading, alt, f"{words} {SETTINGS_ONLY}")
-    st.caption(texts.ROWS)
+    st.caption(f"{texts.ROWS}{f' {texts.GUESS}' * found.facts.guessed}")
 
 
 # ------------------------------------------------------------------------------------------------------------- readings

@@ -126,13 +126,14 @@ def noise(shown: PlanView) -> Drawing:
 def drawings(shown: PlanView) -> Shown:
     """The other figures of the plan, with headings and captions."""
     found: Outlook = shown.theory
+    guess = f" {texts.GUESS}" * (bool(found.bounds) and found.facts.guessed)
     without = f" Without a bound: {', '.join(found.without)}." if found.without else ""
     return [
         ("Noise of every running sum", _sums(shown), f"{texts.SUMS} {SETTINGS_ONLY}"),
         (
             "What the bound promises",
-            figures.bound_parts(found.bounds, found.facts.lipschitz),
-            f"{texts.PARTS}{without} {SETTINGS_ONLY}",
+            figures.bound_parts(found.bounds, found.facts.lipschitz, texts.rests_on(found.facts.guessed)),
+            f"{texts.PARTS}{guess}{without} {SETTINGS_ONLY}",
         ),
         (
             "What the first steps tell",
@@ -174,7 +175,7 @@ def assumptions(shown: PlanView) -> None:
         explain.protects(problem.unit),
         texts.BATCHES,
         texts.COMPOSITION,
-        texts.constants(found.facts.exact, missing_rule(problem.dataset)),
+        texts.constants(found.facts.exact, missing_rule(problem.dataset), found.facts.guessed),
         texts.SCREEN,
         problem.from_data,
     )

@@ -277,6 +277,7 @@ def test_a_bound_that_rests_on_an_own_constant_is_called_so() -> None:
     assert (assumed(short_start), assumed(short_read)) == (("E₀",), ("L",))
     for one in (short_start, short_read):
         assert "every data set" not in texts.bound(assumed(one)) and "**if " in texts.bound(assumed(one))
+    assert "but for the chance of 0.001 that the released L is too small" in texts.bound((), released=True)
     told = texts.constants("bounds", assumed=assumed(short_start))
     assert "guess" in told and "The starting error is a bound" not in told
     assert "The starting error is a bound for every data set" in texts.constants("bounds")

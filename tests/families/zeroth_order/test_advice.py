@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpviz.experiments.preset import Preset
 from dpviz.families.zeroth_order import measure, measured, presets, theory
 from dpviz.families.zeroth_order.advice import WAYS, Advice, advice, bound
 from dpviz.families.zeroth_order.algorithms import VarianceReduced
@@ -65,12 +66,23 @@ def test_where_nothing_was_measured_the_smallest_bound_is_advised_and_said_to_be
     assert free.choice.best.bound < found.choice.best.bound and measured.expectation(PhaseRetrieval(), math.inf) is None
 
 
+@pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name)
+def test_of_the_function_of_every_preset_the_advice_says_what_runs_came_to(preset: Preset) -> None:
+    """Of no preset it goes by the bound alone; the table of doctor visits is another one than was generated."""
+    experiment = preset.experiment
+    assert isinstance(experiment.problem, BlackBox) and isinstance(experiment.budget, GaussianDP)
+    found = advised(experiment.problem, experiment.budget.mu)
+    assert found.choice.least is not None and "Runs on generated data" in found.why
+    assert found.choice.least[0] < expected(experiment.problem, experiment.budget.mu).start
+    assert ("like this one" in found.why) == (preset.name != "Doctor visits, from values only")
+
+
 def test_bounds_that_do_not_hold_are_not_quoted() -> None:
     """Values jump: whatever was measured, and where nothing was."""
-    for known in (None, expected(BentValley())):
+    for known in (None, expected(Votes())):
         found = advice(Votes().facts(), MU, MOST_STEPS, known)
         assert "No bound holds" in found.why and "smallest bound" not in found.why
-        assert "what the bound says" not in found.why
+        assert "what the bound says" not in found.why and "The bound makes" not in found.why
         assert known is not None or found.choice.way.sums is None
 
 
@@ -81,7 +93,9 @@ def test_what_differs_from_all_that_was_measured_is_said_to() -> None:
     assert not any(expected(problem).inside for problem in (*outside, CappedRegression()))
     assert not expected(PhaseRetrieval(), mu=0.001).inside
     assert "of another size or with other settings" in advised(CappedRegression()).why
-    assert measured.expectation(PhaseRetrieval(form="squared"), 0.3) is None
+    assert all(
+        measured.expectation(one, 0.3) is None for one in (PhaseRetrieval(form="squared"), Votes(answer="rating"))
+    )
 
 
 @pytest.mark.slow

@@ -46,6 +46,30 @@ def test_the_table_of_the_derivations_is_what_was_measured() -> None:
         assert {name: float(value) for name, value in told.items() if value.strip()} == found
 
 
+def test_the_table_of_the_default_is_what_was_measured() -> None:
+    """THEORY.md, 8: three digits of the least and the largest mean, and of the median."""
+    assert zeroth_order.__file__ is not None
+    section = Path(zeroth_order.__file__).with_name("THEORY.md").read_text().partition("## 8.")[2]
+    *_, free = measured.table()["default"].items()
+    assert free == ("", {"as published": free[1]["as published"]})
+    assert "without privacy {:g} to {:g}, and {:g}.".format(*free[1]["as published"]) in section
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("|")][2:]
+    assert [row[0] for row in rows] == list(measure.DEFAULT)
+    for name, *cells in rows:
+        told = [[float(number) for number in cell.split("-")] for cell in cells]
+        known = [measured.table()["default"][mu][name] for mu in ("0.3", "1", "3")]
+        assert told == [part for low, high, median in known for part in ([low, high], [median])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "budget"), [("and batches that follow the moves", "0.3"), ("naive, one direction", "3")]
+)
+def test_the_default_can_be_measured_again(name: str, budget: str) -> None:
+    """The same seeds: the same runs, but for the last digits of other processors."""
+    assert measure.of_the_default(name, budget) == pytest.approx(measured.table()["default"][budget][name], rel=0.02)
+
+
 def test_what_is_said_of_the_presets_is_so() -> None:
     """E9, and the texts: who ends lower in which of them."""
     table = measured.table()["presets"]
@@ -57,6 +81,11 @@ def test_what_is_said_of_the_presets_is_so() -> None:
         assert found[presets.IMPROVED] < ALIKE * found[presets.PUBLISHED]
         assert found[presets.FRESH] < ALIKE * found[presets.NAIVE], "orthonormal directions help, or do no harm"
         assert found[presets.PUBLISHED] < ALIKE * found.get(presets.PAPER, np.inf)
+    doctor = table["Doctor visits, from values only"]
+    told = [doctor[name] for name in (presets.PUBLISHED, presets.NAIVE)]  # independent directions
+    assert min(told) > ALIKE * max(doctor[name] for name in (presets.IMPROVED, presets.FRESH))
+    rows = table["Theorem 4.9: how many rows does it take?"]
+    assert max(rows[name] for name in (presets.IMPROVED, presets.FRESH)) < rows["start"] / 10
     ratio = table[presets.PRESETS[0].name]
     assert (ratio["start"] - ratio[presets.PUBLISHED]) / ratio["start"] == pytest.approx(1 / 3, abs=0.05), "a third"
 
