@@ -5,6 +5,7 @@ mildest, noise × 0.9 of one number in 2,000 runs on each data set, that happens
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -14,10 +15,11 @@ from dpviz import families
 from dpviz.experiments.audit import Audit, Case, Neighbours
 from dpviz.families.accelerated.broken import Halved, OneFewer
 from dpviz.privacy import broken
-from dpviz.privacy.batches import Replicates
-from dpviz.privacy.events import Gaussian, Sub
+from dpviz.privacy.batches import Batch, Replicates
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Sub
 from dpviz.privacy.implementation import ERROR, KINDS, Finding, Implementation, Watch
 from dpviz.privacy.ledger import FixedEvents, Ledger
+from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.queries import Query
 from dpviz.privacy.releases import Standard
@@ -129,6 +131,8 @@ MISTAKES: dict[str, tuple[str, type[Transcript], str]] = {
     "noise halved": (LAPLACE, scaled(0.5), "scale"),
     "noise halved, batches": ("second_order.mini_batch", scaled(0.5), "scale"),
     "noise of another law": (LAPLACE, OtherLaw, "shape"),
+    "noise on a grid": (LAPLACE, drawing(np.round), "shape"),
+    "noise on a fine grid": (NORMAL, drawing(lambda drawn: np.round(256 * drawn) / 256), "repeats"),
     "choices that repeat each other": (CHOICES, OneChoice, "choices"),
     "a sparse vector that reuses its noise": ("broken.reused_noise", broken.Reusing, "choices"),
 }
@@ -145,6 +149,67 @@ def test_a_mistake_is_seen_by_the_test_that_looks_for_it(mistake: str) -> None:
 def test_a_mistake_is_seen_in_twelve_of_twelve_audits(mistake: str) -> None:
     name, source, _ = MISTAKES[mistake]
     assert all(kinds(dataclasses.replace(CASES[name], source=source), 2000, seed) for seed in range(12))
+
+
+@pytest.mark.parametrize("name", [LAPLACE, NORMAL, BATCHES, "second_order.mini_batch", "mirror_descent.noisy_payoffs"])
+def test_the_law_that_is_tested_is_that_of_the_event(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever calls and says what: Laplace noise of the same variance where a Gaussian event was paid for, and the
+    reverse."""
+    released = Batch._released
+
+    def swapped(self: Batch, query: Query, event: Event, parameter: float, law: Standard) -> np.ndarray:
+        if law == "laplace":
+            return released(self, query, event, parameter / math.sqrt(2), "standard_normal")
+        return released(self, query, event, parameter * math.sqrt(2), "laplace")
+
+    monkeypatch.setattr(Batch, "_released", swapped)
+    assert {"scale", "shape"} & kinds(CASES[name], 2000)
+
+
+@pytest.mark.parametrize("noisy", ["laplace", "gaussian", "sums", "choices"])
+def test_what_one_replicate_need_not_hide_switches_no_test_off(noisy: str) -> None:
+    """A query that no row moves gets no noise: half of the noise of the others is seen all the same."""
+    runs, change = 2000, np.ones(2000)
+    change[3] = 0.0
+
+    def found(source: type[Transcript], moved: float = 0.0) -> dict[str, Finding]:
+        event = {"laplace": Laplace(1.0), "choices": ExpMech(1.0)}.get(noisy, Gaussian(1.0))
+        ledger, watch = Ledger(FixedEvents((event,)), runs), Watch(np.empty(0), False, 0)
+        true = source(ledger, 7, noisy)
+        asked(true, event, np.zeros(runs))
+        again = source(Ledger(FixedEvents((event,)), runs), 7, noisy, true)
+        asked(again, event, np.where(change > 0, 0.0, moved))
+        watch.add(true, (true, again))
+        return {finding.kind: finding for finding in watch.findings() if finding.fault}
+
+    def asked(source: Transcript, event: Event, first: np.ndarray) -> None:
+        values = np.stack([first, np.ones(runs)], axis=1)
+        if noisy == "sums":
+            leaves = source.leaves([1], 1)
+            sums = source.prefix_sums(event, binary_tree(1), leaves, change[:, None], (2,))
+            sums.add(Query(values, change, "l2", leaves.next()))
+        elif noisy == "choices":
+            source.exponential(Query(values, change, "range"), event)
+        else:
+            getattr(source, noisy)(Query(values, change, "l1" if noisy == "laplace" else "l2"), event)
+
+    assert not found(Transcript)
+    assert ("choices" if noisy == "choices" else "scale") in found(scaled(0.5))
+    assert found(Transcript, 0.5)["sensitivity"].size == math.inf
+
+
+def test_a_release_that_nobody_paid_for_is_seen() -> None:
+    class Cheaper(Transcript):
+        """Pays for one event, and releases as another one allows."""
+
+        def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
+            return Batch(Laplace(2.0), super().batch(event, rows, table).replicates, self, self._ledger.relation)
+
+    watch = Watch(np.empty(0), False, 0)
+    true = Cheaper(Ledger(FixedEvents((Laplace(1.0),)), 50), 7)
+    true.laplace(Query(np.zeros((50, 1)), 1.0, "l1"), Laplace(1.0))
+    watch.add(true, (true, true))
+    assert [finding.kind for finding in watch.findings() if finding.fault] == ["plan"]
 
 
 def with_mean_over_one_fewer(case: Case) -> Case:
