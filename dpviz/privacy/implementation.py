@@ -41,7 +41,7 @@ SHARES: dict[Kind, float] = {  # of the error; the tests without a share cannot 
 }
 KINDS = tuple(SHARES)  # in the order of the findings
 ROUNDING = 1e-9  # relative, of values that were computed twice
-_WIDEST, _MOST_ROWS = 16, 200  # of a release, the numbers that are tested; of a table, the rows in batches
+_WIDEST, _MOST_ROWS = 16, 200  # numbers of a release, or of a run whose products are tested; rows in batches
 _TIED, _COMPARED = 1e-12, 50_000  # units in which two draws are the same; draws that are compared
 
 
@@ -236,7 +236,7 @@ class Watch:
             for start, whole in parts:
                 draws[start : start + len(whole)] = whole
             found += [(place, column) for column in draws.T]
-        return found[:_WIDEST]
+        return found
 
     def _scales(self) -> Iterator[_Test]:
         """Σ|z| of Laplace draws is a gamma variable, Σz² of normal ones a chi-square: of all numbers of a release, and
@@ -262,7 +262,7 @@ class Watch:
     def _dependences(self) -> Iterator[_Test]:
         """Signs of products of two draws are fair coins: of one number of two runs, and of two numbers of one run."""
         columns = self._columns()
-        for last, (place, draws) in enumerate(columns):  # what comes later numbers no earlier test
+        for last, (place, draws) in enumerate(columns[:_WIDEST]):  # what comes later numbers no earlier test
             pairs = [draws[0 : 2 * (len(draws) // 2) : 2] * draws[1::2], *(one * draws for _, one in columns[:last])]
             for products in pairs:
                 coins = products[~np.isnan(products)]

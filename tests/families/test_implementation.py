@@ -21,6 +21,7 @@ from dpviz.privacy.implementation import ERROR, KINDS, Finding, Implementation, 
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.matrix_products import MatrixQuery
+from dpviz.privacy.mechanisms import Purpose
 from dpviz.privacy.queries import Query
 from dpviz.privacy.releases import Standard
 from dpviz.privacy.transcripts import Transcript
@@ -95,6 +96,13 @@ class OneChoice(Transcript):
         return Transcript._selected([np.random.default_rng(5)] * len(generators), utilities, slope, times, each, rows)
 
 
+class OneForAllReleases(Transcript):
+    """Random numbers that follow from the seed alone, whatever is released: those of all compared arms are the same."""
+
+    def _streams(self, seed: int, purpose: Purpose, release: str) -> list[np.random.Generator]:
+        return super()._streams(seed, purpose, "")
+
+
 def every_run(drawn: np.ndarray) -> np.ndarray:
     return np.broadcast_to(drawn[:1], drawn.shape).copy()
 
@@ -118,6 +126,8 @@ MISTAKES: dict[str, tuple[str, type[Transcript], str]] = {
     "the same noise in two sums": (SUMS, broken.Again, "repeats"),
     "the same noise in all steps": (LAPLACE, broken.OneStream, "repeats"),
     "the same noise in all runs": (NORMAL, drawing(every_run), "repeats"),
+    "the same noise in two arms": (LAPLACE, OneForAllReleases, "repeats"),
+    "the same noise in two arms, sums": (SUMS, OneForAllReleases, "repeats"),
     "the same noise in two runs": (LAPLACE, drawing(pairs_of_runs), "dependence"),
     "the same noise in two entries": ("zeroth_order.naive", drawing(entries), "dependence"),
     "one random batch in all steps": (BATCHES, broken.OneBatch, "batches"),
@@ -260,6 +270,16 @@ def test_a_tenth_less_noise_in_products_with_a_matrix_is_seen() -> None:
     assert "scale" in {finding.kind for finding in products(scaled(0.9)) if finding.fault}
     beside = drawing(lambda drawn: drawn * np.array([1.0, *[2**-0.5] * 3]), (4,))
     assert "scale" in {finding.kind for finding in products(beside) if finding.fault}
+
+
+def test_a_noise_that_comes_again_late_in_a_run_is_seen() -> None:
+    runs, watch = 200, Watch(np.empty(0), False, 0)
+    true = broken.Again(Ledger(FixedEvents((Gaussian(1.0),) * 6), runs), 7)
+    for place in range(6):
+        true._kept = None if place < 5 else true._kept  # only the last two releases have one noise
+        true.gaussian(Query(np.zeros((runs, 5)), 1.0, "l2"), Gaussian(1.0))
+    watch.add(true, (true, true))
+    assert [finding.kind for finding in watch.findings() if finding.fault] == ["repeats"]
 
 
 def products(source: type[Transcript]) -> tuple[Finding, ...]:
