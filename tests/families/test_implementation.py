@@ -34,7 +34,7 @@ SLOW = ("bayesian_optimization.gibo", "mirror_descent.bias_reduced", "bayesian_o
 
 def kinds(case: Case, runs: int = 1000, seed: int = 1, budget: int = 0) -> set[str]:
     """Which kinds of tests call it faulty."""
-    verdict = Audit(case, case.budgets[budget], runs=runs, seed=seed).run()
+    verdict = Audit(case, case.budgets[budget], runs=runs, looks=1, seed=seed).run()
     assert verdict.implementation is not None and len(verdict.implementation.findings) == len(KINDS)
     assert verdict.faulty == bool(verdict.implementation.faults)
     return {fault.kind for fault in verdict.implementation.faults}
@@ -159,7 +159,7 @@ def test_a_mistake_is_seen_by_the_test_that_looks_for_it(mistake: str) -> None:
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_seen_in_twelve_of_twelve_audits(mistake: str) -> None:
     name, source, _ = MISTAKES[mistake]
-    assert all(kinds(dataclasses.replace(CASES[name], source=source), 2000, seed) for seed in range(12))
+    assert all(kinds(dataclasses.replace(CASES[name], source=source), 1000, seed) for seed in range(12))
 
 
 @pytest.mark.parametrize("name", [LAPLACE, NORMAL, BATCHES, "second_order.mini_batch", "mirror_descent.noisy_payoffs"])
@@ -306,9 +306,10 @@ def test_a_sound_method_is_as_declared(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_sound_method_is_called_faulty_in_hundreds_of_audits(seed: int) -> None:
-    """At most one of 100,000 audits may be: of these, all together, one in 200 seeds."""
+    """At most one of 100,000 audits may be: of these, all together, one in 400 seeds. Longer ones of every method and
+    budget are looked at where their claims are tested."""
     for name, budget in ALL:
         runs = 200 if name in SLOW else 500
         assert kinds(CASES[name], runs, 100 + seed, budget) == set(), (name, budget, seed)
@@ -321,7 +322,7 @@ def test_p_values_are_as_often_small_as_they_say() -> None:
     small = dict.fromkeys(KINDS, 0)
     for seed in range(400):
         case = CASES[(LAPLACE, BATCHES, CHOICES, NORMAL)[seed % 4]]
-        found = Audit(case, case.budgets[0], runs=200, seed=seed).run().implementation
+        found = Audit(case, case.budgets[0], runs=200, looks=1, seed=seed).run().implementation
         assert found is not None
         for finding in found.findings:
             small[finding.kind] += finding.p <= 0.05

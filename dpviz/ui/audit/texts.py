@@ -25,7 +25,7 @@ TESTS: dict[Kind, str] = {
     "batches": "Rows of random batches: how often, and in two steps or runs",
     "choices": "Frequencies of choices",
     "sensitivity": "How far one row moves each query",
-    "plan": "Declared noise beside that of the plan",
+    "plan": "Declared noise beside what the plan shows and pays for",
     "values": "Values beside those of the batch that was drawn",
 }
 NONE = "No attack yet. Press Run."
