@@ -36,6 +36,11 @@ class OneRunVerdict:
     correct: int
 
     @property
+    def most(self) -> float:
+        """What would be proven if all guesses were right."""
+        return audit.one_run_epsilon_lower_bound(self.canaries, self.guesses, self.guesses, confidence=self.confidence)
+
+    @property
     def violation(self) -> bool:
         """Whether the claim is refuted."""
         return self.bound > self.claim

@@ -206,16 +206,18 @@ class Batch(Sample):
 
     def laplace(self, query: Query) -> np.ndarray:
         """Release the query with the batch's next declared event, which must be Laplace; (R', ...)."""
-        return self._released(query, self._next(query, Laplace, "l1").eps, "laplace")
+        event = self._next(query, Laplace, "l1")
+        return self._released(query, event, event.eps, "laplace")
 
     def gaussian(self, query: Query) -> np.ndarray:
         """Release the query with the batch's next declared event, which must be Gaussian; (R', ...)."""
-        return self._released(query, self._next(query, Gaussian, "l2").mu, "standard_normal")
+        event = self._next(query, Gaussian, "l2")
+        return self._released(query, event, event.mu, "standard_normal")
 
     def above_threshold(self, query: Query) -> np.ndarray:
         """Release the first index whose noisy value reaches 0 with the batch's next declared event, which must be
         StatedPureDP; (R',), -1 if none does. See `Mechanisms.above_threshold`."""
-        return self._first_above(query, self._next(query, StatedPureDP, "linf").eps)
+        return self._first_above(query, self._next(query, StatedPureDP, "linf"))
 
     def check(self, query: Query, kind: type[E], norm: Norm) -> E:
         """The next declared event. Raises LedgerError unless it is of this kind and the query fits it and the batch."""
@@ -242,7 +244,7 @@ class Batch(Sample):
             del self._declared[0]
             return release
 
-    def _released(self, query: Query, parameter: float, distribution: Standard) -> np.ndarray:
+    def _released(self, query: Query, event: Event, parameter: float, distribution: Standard) -> np.ndarray:
         found, scale = query.value, require_sensitivity(query, len(self.replicates)) / parameter
         if parameter < np.inf:
             if not np.isfinite(scale).all():
@@ -250,10 +252,10 @@ class Batch(Sample):
             noise = self._source._drawn(distribution, self.replicates, query.value.shape[1:])
             found = found + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if np.ndim(scale) else scale)
         law = self.replicates, self, distribution, scale
-        return self._source._passed(Noised(query.value, found, *law, paid=parameter, change=query.sensitivity))
+        return self._source._passed(Noised(query.value, found, *law, event=event, change=query.sensitivity))
 
-    def _first_above(self, query: Query, epsilon: float) -> np.ndarray:
-        replicates, count = query.value.shape
+    def _first_above(self, query: Query, event: StatedPureDP) -> np.ndarray:
+        (replicates, count), epsilon = query.value.shape, event.eps
         if not count:
             return np.full(replicates, -1)
         sensitivity = np.broadcast_to(require_sensitivity(query, replicates), replicates)[:, None]
@@ -266,4 +268,4 @@ class Batch(Sample):
         accepted = query.value + each * noise[:, 1:] >= threshold * noise[:, :1]
         found = np.where(accepted.any(axis=1), accepted.argmax(axis=1), -1)
         law = self.replicates, self, threshold, each
-        return self._source._passed(Accepted(query.value, found, *law, paid=epsilon, change=query.sensitivity))
+        return self._source._passed(Accepted(query.value, found, *law, event=event, change=query.sensitivity))

@@ -25,13 +25,15 @@ class ChoiceOdds:
 
     def add(self, release: Selected, last: dict[int, np.ndarray], runs: int) -> None:
         """Choices of so many runs. last : by the number of options, what each run chose before; brought up to date."""
-        slope = release.paid / np.broadcast_to(np.asarray(release.change, dtype=float), len(release.found))
-        if not (np.isfinite(slope) & (slope > 0)).all():
+        change = np.broadcast_to(np.asarray(release.change, dtype=float), len(release.found))
+        if not 0 < release.paid < math.inf:
             return
+        moves = change > 0  # where no row moves the utilities, the best index is public
+        slope = release.paid / np.where(moves, change, 1.0)
         logits = log_weights(release.value, slope.reshape(-1, *[1] * (release.value.ndim - 1)))
         logits = logits if logits.ndim == 3 else logits[:, None]
         logits = np.broadcast_to(logits, (*release.found.shape, logits.shape[-1]))
-        drawn = release.found >= 0
+        drawn = (release.found >= 0) & moves[:, None]
         chosen, weights, options = release.found[drawn], logits[drawn], logits.shape[-1]
         earlier = last.get(options, np.full(runs, -1))
         before = np.broadcast_to(earlier[release.replicates][:, None], drawn.shape)[drawn]

@@ -41,7 +41,7 @@ SHARES: dict[Kind, float] = {  # of the error; the tests without a share cannot 
 }
 KINDS = tuple(SHARES)  # in the order of the findings
 ROUNDING = 1e-9  # relative, of values that were computed twice
-_WIDEST, _MOST_ROWS = 16, 200  # of a release, the numbers that are tested; of a table, the rows in batches
+_WIDEST, _MOST_ROWS = 16, 200  # numbers of a release, or of a run whose products are tested; rows in batches
 _TIED, _COMPARED = 1e-12, 50_000  # units in which two draws are the same; draws that are compared
 
 
@@ -78,7 +78,7 @@ class Finding:
             "choices": "choices are not as frequent as declared",
             "sensitivity": f"one row moves the query of release {self.place} by {short(self.size, 4)} times what was "
             "declared",
-            "plan": f"the noise of release {self.place} has a scale that the plan does not show",
+            "plan": f"the plan shows other noise than that of release {self.place}",
             "values": f"release {self.place} was not computed on the batch that was drawn",
         }[self.kind]
 
@@ -160,6 +160,8 @@ class Watch:
         self._chunks.append(self._runs)
         draws, last, seen = standard_draws(true.noted, runs), dict[int, np.ndarray](), set[int]()
         for place, (release, units) in enumerate(zip(true.noted, draws, strict=True), 1):
+            if not true.pays(release):
+                self._impossible("plan", place)
             if units is not None:
                 self._keep(place, release, units[:, :_WIDEST], runs)
                 self._compare_scale(place, release)
@@ -213,16 +215,18 @@ class Watch:
             sums = (steps[:, None] >= steps) & (begun[:, None] == begun)
             if not np.allclose(decoder @ release.factorisation.encoder(), sums, atol=ROUNDING):
                 self._impossible("plan", place)
-        for one in np.unique(scale):
+        for one in np.unique(scale[scale > 0]):
             near = one <= self._shown.max() * (1 + ROUNDING)
             if not (near if self._at_most else np.isclose(one, self._shown, rtol=ROUNDING, atol=0).any()):
                 self._impossible("plan", place)
 
     def _slots(self) -> Iterator[tuple[int, Standard, np.ndarray]]:
-        """Place, law and draws (N, k) of every release; those who did not get it left out."""
+        """Place, law and draws (N, k) of every release; those who did not get it, or need no noise, left out."""
         for (place, law, _), parts in sorted(self._draws.items(), key=lambda item: item[0]):
             draws = np.concatenate([whole for _, whole in parts])
-            yield place, law, draws[~np.isnan(draws[:, 0])]
+            drawn = draws[~np.isnan(draws[:, 0])]
+            if drawn.size:
+                yield place, law, drawn
 
     def _columns(self) -> list[tuple[int, np.ndarray]]:
         """Place and draws (runs,) of every number; nan where a run did not get it."""
@@ -232,7 +236,7 @@ class Watch:
             for start, whole in parts:
                 draws[start : start + len(whole)] = whole
             found += [(place, column) for column in draws.T]
-        return found[:_WIDEST]
+        return found
 
     def _scales(self) -> Iterator[_Test]:
         """Σ|z| of Laplace draws is a gamma variable, Σz² of normal ones a chi-square: of all numbers of a release, and
@@ -258,7 +262,7 @@ class Watch:
     def _dependences(self) -> Iterator[_Test]:
         """Signs of products of two draws are fair coins: of one number of two runs, and of two numbers of one run."""
         columns = self._columns()
-        for last, (place, draws) in enumerate(columns):  # what comes later numbers no earlier test
+        for last, (place, draws) in enumerate(columns[:_WIDEST]):  # what comes later numbers no earlier test
             pairs = [draws[0 : 2 * (len(draws) // 2) : 2] * draws[1::2], *(one * draws for _, one in columns[:last])]
             for products in pairs:
                 coins = products[~np.isnan(products)]
@@ -338,15 +342,17 @@ class Watch:
         for place, (mine, its, units, others) in enumerate(zip(one.noted, other.noted, *draws, strict=False), 1):
             if units is None or others is None or units.shape != others.shape:
                 moved = self._moved_choices(mine, its)
-            elif law_of(mine) == "laplace":
-                moved = np.abs(units - others).sum(axis=1) / mine.paid
             else:
-                square = ((units - others) ** 2).sum(axis=1) / mine.paid**2
-                if isinstance(mine, Summed):
-                    total = squares.setdefault(id(mine.series), np.zeros(one.replicates))
-                    total[mine.replicates] += square
-                    square = total
-                moved = np.sqrt(square)
+                away = np.where(_still(mine, its, units - others), 0.0, np.nan_to_num(units - others, nan=math.inf))
+                if law_of(mine) == "laplace":
+                    moved = np.abs(away).sum(axis=1) / mine.paid
+                else:
+                    square = (away**2).sum(axis=1) / mine.paid**2
+                    if isinstance(mine, Summed):
+                        total = squares.setdefault(id(mine.series), np.zeros(one.replicates))
+                        total[mine.replicates] += square
+                        square = total
+                    moved = np.sqrt(square)
             most = float(np.max(moved, initial=0.0))
             if most > 1 + ROUNDING * 100:
                 self._impossible("sensitivity", place, most)
@@ -365,6 +371,13 @@ class Watch:
             moved = np.ptp(away, axis=-1).reshape(len(away), -1).max(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(moved > 0, moved / change, 0.0)
+
+
+def _still(mine: Release, its: Release, away: np.ndarray) -> np.ndarray:
+    """(R', 1) where a query that no row moves, as was declared, is the same on both data sets."""
+    values, others = (release.value.reshape(len(away), -1) for release in (mine, its))
+    near = np.isclose(values, others, rtol=ROUNDING, atol=ROUNDING * np.abs(values).max(initial=0.0)).all(axis=1)
+    return (near & np.isnan(away).any(axis=1))[:, None]
 
 
 def _members(batch: Batch, n: int) -> np.ndarray:

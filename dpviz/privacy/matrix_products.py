@@ -53,7 +53,7 @@ class MatrixProducts:
             raise LedgerError(f"this run holds under {relation}, the matrices' sensitivity under {query.relation}")
         if not 0 <= query.sensitivity < np.inf:
             raise LedgerError(f"the sensitivity {query.sensitivity} is not a finite number")
-        self.noise_scale, self._paid = query.sensitivity / event.mu, event.mu
+        self.noise_scale, self._event = query.sensitivity / event.mu, event
         self._query, self._replicates, self._source = query, np.array(replicates), source
         self._basis = np.empty((len(replicates), 0, query.d))  # orthonormal, for each replicate
         self._noise = np.empty((len(replicates), 0, query.d))  # E times those
@@ -96,7 +96,7 @@ class MatrixProducts:
         law = unit[new], self._basis[new], self.noise_scale
         released = np.zeros_like(exact)
         declared = self._query.sensitivity
-        product = Multiplied(mean, noisy[new], self._replicates[new], None, *law, paid=self._paid, change=declared)
+        product = Multiplied(mean, noisy[new], self._replicates[new], None, *law, event=self._event, change=declared)
         released[new] = self._source._passed(product)
         self._rank += new
         self._basis = np.concatenate([self._basis, unit[:, None]], axis=1)

@@ -245,7 +245,7 @@ class Mechanisms:
         times = np.broadcast_to(draws, len(chosen))
         found = self._selected(self._noise, query.value, slope, times, len(selections), chosen)
         law = np.asarray(chosen), query.batch, slope
-        return self._passed(Selected(query.value, found, *law, paid=selection.eta, change=query.sensitivity))
+        return self._passed(Selected(query.value, found, *law, event=selection, change=query.sensitivity))
 
     def sample(
         self, log_weights: np.ndarray, draws: int | np.ndarray = 1, rows: Replicates | None = None

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, StatedPureDP
 from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.queries import Sample
 
@@ -25,8 +26,8 @@ class Release(ABC):
 
     value : (R', ...) what it was computed from. found : (R', ...) what leaves. replicates : (R',) for whom.
     batch : the rows that it was computed on; None where that is the whole table or was said before.
-    paid, change : what was declared, whatever was drawn: the parameter of the event, and the query's sensitivity, a
-        scalar or (R',); of running sums those of all queries, (R', T).
+    event, change : what was declared, whatever was drawn: the single release that was paid for, and the query's
+        sensitivity, a scalar or (R',); of running sums those of all queries, (R', T).
     """
 
     value: np.ndarray
@@ -34,8 +35,17 @@ class Release(ABC):
     replicates: np.ndarray
     batch: Sample | None
     _: KW_ONLY
-    paid: float = np.nan
+    event: Event | None = None
     change: float | np.ndarray = np.nan
+
+    @property
+    def paid(self) -> float:
+        """The parameter of the event."""
+        match self.event:
+            case Laplace(parameter) | Gaussian(parameter) | ExpMech(parameter) | StatedPureDP(parameter):
+                return parameter
+            case _:
+                return np.nan
 
     @abstractmethod
     def log_density(self) -> Floats:

@@ -115,7 +115,7 @@ class PrefixSums:
         self._declared = np.broadcast_to(np.asarray(sensitivities, dtype=float), (rows, factorisation.length))
         if not (np.isfinite(self._declared) & (self._declared >= 0)).all():
             raise LedgerError(f"the sensitivities {sensitivities} are not finite numbers")
-        self.noise_scale, self._paid = factorisation.sensitivity(self._declared) / event.mu, event.mu
+        self.noise_scale, self._event = factorisation.sensitivity(self._declared) / event.mu, event
         self._factorisation, self._leaves, self._source, self._relation = factorisation, leaves, source, relation
         self._places = {int(r): i for i, r in enumerate(leaves.replicates)}
         self._total = np.zeros((rows, *shape))
@@ -143,7 +143,7 @@ class PrefixSums:
             found = total + noise * scale.reshape(-1, *[1] * (total.ndim - 1))
             law = leaf.replicates, None, scale, self, self._factorisation, self._added - 1
             change = self._declared[places]
-            return self._source._passed(Summed(total, found, *law, paid=self._paid, change=change))
+            return self._source._passed(Summed(total, found, *law, event=self._event, change=change))
 
     def _drawn(self) -> np.ndarray:
         """Standard normal draws for the replicates of this step; those who have left need none."""

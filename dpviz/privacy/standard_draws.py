@@ -1,7 +1,7 @@
 """Releases in units of their declared noise: what would be standard draws, if the noise were as declared.
 
-The declared law follows from what was paid and from the query's sensitivity, as `Mechanisms` state them; the scale that
-was really drawn with is not looked at.
+The declared law follows from the event that was paid for and from the query's sensitivity; the law and the scale that
+were really drawn with are not looked at.
 """
 
 from collections.abc import Sequence
@@ -10,28 +10,32 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.events import Gaussian, Laplace
 from dpviz.privacy.releases import Multiplied, Noised, Release, Standard, Summed
 
 
 def declared_scale(release: Release) -> Floats | None:
-    """(R',) the declared scale of the noise; None where there is none: of choices, without privacy, or for a query
-    that no row moves."""
-    if not isinstance(release, Noised | Summed | Multiplied) or not 0 < release.paid < np.inf:
+    """(R',) the declared scale of the noise, 0 where no row moves the query; None where there is no noise: of choices,
+    and without privacy."""
+    noisy = isinstance(release, Noised | Summed | Multiplied) and isinstance(release.event, Laplace | Gaussian)
+    if not noisy or not 0 < release.paid < np.inf:
         return None
     change = np.asarray(release.change, dtype=float)
     if isinstance(release, Summed):
         change = (change * np.linalg.norm(release.factorisation.encoder(), axis=0)).max(axis=-1)
-    scale = np.broadcast_to(change / release.paid, len(release.value))
-    return scale if (scale > 0).all() else None
+    return np.broadcast_to(change / release.paid, len(release.value))
 
 
 def law_of(release: Release) -> Standard:
-    """Of its draws."""
-    return release.law if isinstance(release, Noised) else "standard_normal"
+    """Of its draws, as the event says."""
+    return "laplace" if isinstance(release.event, Laplace) else "standard_normal"
 
 
 def standard_draws(noted: Sequence[Release], replicates: int) -> list[np.ndarray | None]:
-    """For every release (R', k) draws; None where no noise is declared. replicates : R, of the run."""
+    """For every release (R', k) draws, nan where no row moves the query; None where no noise is declared.
+
+    replicates : R, of the run.
+    """
     past: dict[int, list[np.ndarray]] = {}
     found: list[np.ndarray | None] = []
     for release in noted:
@@ -40,12 +44,12 @@ def standard_draws(noted: Sequence[Release], replicates: int) -> list[np.ndarray
             found.append(None)
             continue
         away = (release.found - release.value).reshape(len(scale), -1)
+        units = away / np.where(scale > 0, scale, 1.0)[:, None]
         if isinstance(release, Summed):
-            found.append(_whitened(release, away / scale[:, None], past.setdefault(id(release.series), []), replicates))
+            units = _whitened(release, units, past.setdefault(id(release.series), []), replicates)
         elif isinstance(release, Multiplied):
-            found.append(_along_and_across(release, away / scale[:, None]))
-        else:
-            found.append(away / scale[:, None])
+            units = _along_and_across(release, units)
+        found.append(np.where(scale[:, None] > 0, units, np.nan))
     return found
 
 

@@ -16,7 +16,7 @@ from scipy.linalg import solve_triangular
 
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch, Replicates
-from dpviz.privacy.events import Event, Sub
+from dpviz.privacy.events import Event, Sub, inner_events
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, largest, streams
 from dpviz.privacy.releases import Release, Standard, Summed, log_weights
@@ -120,6 +120,11 @@ class Transcript(Mechanisms):
         """All that left, in order: (R', ...) each."""
         return tuple(release.found for release in self._noted)
 
+    def pays(self, release: Release) -> bool:
+        """Whether what a release says that it was paid with is in the ledger, of the first of its replicates."""
+        booked = (set(self._ledger.booked(int(whom))) for whom in release.replicates[:1])
+        return all(any(release.event in inner_events(event) for event in events) for events in booked)
+
     def _passed(self, release: Release) -> np.ndarray:
         if self._of is not None:
             release.found = self._of._left(len(self._noted), release).copy()
@@ -145,14 +150,16 @@ class Transcript(Mechanisms):
     def _whitened_density(self, release: Summed) -> Floats:
         """Of a running sum given those before: its share of the standard normal draws z in the noise B z."""
         past = self._whitened.setdefault(id(release.series), [])
-        scale = release.scale.reshape(-1, *[1] * (release.found.ndim - 1))
-        noise = np.zeros((self.replicates, *release.found.shape[1:]))
-        noise[release.replicates] = (release.found - release.value) / scale
+        drawn, noise = release.scale > 0, np.zeros((self.replicates, *release.found.shape[1:]))
+        scale = np.where(drawn, release.scale, 1.0)  # no noise, no distance
+        away = release.found - release.value
+        noise[release.replicates] = away / scale.reshape(-1, *[1] * (away.ndim - 1))
         past.append(noise)
         decoder = release.factorisation.decoder()[: release.step + 1, : release.step + 1]
         draws = solve_triangular(decoder, np.stack(past).reshape(len(past), -1), lower=True)[-1].reshape(noise.shape)
         square = (draws**2).reshape(len(draws), -1).sum(axis=1)[release.replicates]
-        return np.asarray(-square / 2 - noise[0].size * np.log(release.scale))
+        logs = -square / 2 - noise[0].size * np.log(scale)
+        return np.where(drawn, logs, np.where(square > 0, -np.inf, 0.0))
 
 
 class Departure(LedgerError):

@@ -33,6 +33,13 @@ def test_bounds_from_single_runs_are_as_often_too_large_as_they_may_be() -> None
     assert {(verdict.canaries, verdict.guesses) for verdict in sound} == {(400, 200)}
 
 
+def test_no_single_run_proves_more_than_all_of_its_guesses_do() -> None:
+    """So a large claim is never refuted by so many canaries, whatever the noise."""
+    verdict = dataclasses.replace(ONE_RUN, source=Quieter).run(PureDP(epsilon=10.0), 1)
+    assert verdict.correct == verdict.guesses and verdict.bound == verdict.most < 5 and not verdict.violation
+    assert ONE_RUN.run(EPSILON, 1).most == verdict.most
+
+
 def test_only_pure_epsilon_is_audited_so() -> None:
     with pytest.raises(UserError, match="Pure ε"):
         ONE_RUN.run(GaussianDP(mu=1.0))

@@ -3,6 +3,7 @@
 import io
 import json
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from dpviz.families.mirror_descent.algorithms import VertexSampling
 from dpviz.families.mirror_descent.noisy_gradients import EuclideanGradient
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP
+from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.linear_models import LogisticRegression
 from dpviz.problems.matrix_games import MatrixGame
 from dpviz.problems.quadratic import Quadratic
@@ -66,6 +68,35 @@ def test_two_releases_on_the_same_data_share_no_noise() -> None:
     for (name, first), (other, second) in combinations(draws.items(), 2):
         assert np.abs(first - second).min() > 1e-4, f"{name} and {other} share their noise"
         assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 5 / np.sqrt(first.size), (name, other)
+
+
+def test_only_public_starts_are_drawn_from_streams_that_arms_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream of PCG64 follows from its increment: those of noise, batches and public choices all differ, between arms
+    and replicates; those of starts are the same for all arms. Twins release the same, so they repeat each other."""
+    seen: list[Mechanisms] = []
+
+    class Seen(Mechanisms):
+        def __init__(self, *rest: Any, **more: Any) -> None:
+            super().__init__(*rest, **more)
+            seen.append(self)
+
+    def increments(of: Mechanisms, *names: str) -> list[int]:
+        return [one.bit_generator.state["state"]["inc"] for name in names for one in getattr(of, name)]
+
+    monkeypatch.setattr("dpviz.experiments.experiment.Mechanisms", Seen)
+    own, budgets = ("_noise", "_batches", "public"), (GaussianDP(mu=1.0), GaussianDP(mu=2.0))
+    arms = [
+        Arm(label=f"{place} at {budget.mu}", algorithm=algorithm.replaced(noise="gaussian"), budget=budget)
+        for place, algorithm in enumerate((ONE_STEP, HeavyBall(iterations=1), ONE_STEP.replaced(relative_step=0.5)))
+        for budget in budgets
+    ]
+    next(experiment(*arms).stream())
+    streams = [inc for one in seen for inc in increments(one, *own)]
+    assert len(seen) == len(arms) == 6 and len(set(streams)) == len(streams) == 6 * 3 * 4
+    (common,) = {tuple(increments(one, "common")) for one in seen}
+    assert len({*common, *streams}) == 4 + len(streams)
+    next(experiment(arms[0].replaced(label="its twin")).stream())
+    assert increments(seen[-1], *own) == increments(seen[0], *own)
 
 
 def test_the_same_data_behind_another_problem_get_other_noise() -> None:

@@ -46,12 +46,15 @@ def test_every_registered_algorithm_has_a_worst_case_and_two_budgets() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "budget"), AUDITS, ids=[f"{name}, {budget.describe()}" for name, budget in AUDITS])
 def test_no_algorithm_tells_more_than_it_claims(name: str, budget: Budget) -> None:
-    """One look; the error of each bound is such that all of them together raise a false alarm once in 10⁶ seeds."""
+    """At ten looks; the error of each audit is such that all together raise a false alarm once in 10⁶ seeds. That
+    releases are what was declared is looked at in the same runs."""
     confidence = 1 - FALSE_ALARM / len(AUDITS)
     runs = RUNS // 10 if name in SLOW or CASES[name].canary_name == ORDINARY else RUNS
-    verdict = Audit(CASES[name], budget, runs=runs, looks=1, confidence=confidence, seed=11).run()
+    verdict = Audit(CASES[name], budget, runs=runs, confidence=confidence, seed=11).run()
     assert not verdict.violation, verdict.sentence()
-    assert verdict.claim > 0 and verdict.bound >= 0
+    assert verdict.implementation is not None and not verdict.faulty, verdict.implementation.sentence()
+    assert verdict.claim > 0 and 0 <= verdict.tightness <= 1
+    assert all(0 <= look.bound <= verdict.claim for look in verdict.looks)
 
 
 # What 10,000 runs prove of the claim under the second budget, at 95 %, rounded down: without power no attack is a test.
@@ -78,15 +81,6 @@ def test_the_attack_proves_most_of_what_is_claimed(name: str) -> None:
     case = CASES[name]
     verdict = Audit(case, case.budgets[1], runs=10_000, looks=1, seed=7).run()
     assert TIGHTNESS[name] < verdict.tightness <= 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "budget"), AUDITS, ids=[f"{name}, {budget.describe()}" for name, budget in AUDITS])
-def test_what_is_proven_of_a_sound_claim_is_never_more_than_the_claim(name: str, budget: Budget) -> None:
-    """At 1 - 10⁻⁶ for all of them together, at ten looks."""
-    audit = Audit(CASES[name], budget, runs=400, confidence=1 - FALSE_ALARM / len(AUDITS), seed=12)
-    verdict = audit.run()
-    assert all(0 <= look.bound <= verdict.claim for look in verdict.looks) and 0 <= verdict.tightness <= 1
 
 
 def test_a_worst_case_is_one_that_moves_every_query_as_far_as_it_can_and_has_noise_alone() -> None:

@@ -84,10 +84,10 @@ def test_a_mistake_is_caught_and_the_same_without_it_is_not(broken: Broken) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
 def test_whole_audits_catch_it_nearly_always(broken: Broken) -> None:
-    """Thresholds that are chosen on the first runs lose nothing: at 0.99, more than 3 of 50 missed have a chance of
-    1e-3."""
-    verdicts = [broken.audit(seed=seed).run() for seed in range(50)]
-    assert sum(one.violation if broken.by == "attack" else one.faulty for one in verdicts) >= 47
+    """Thresholds that are chosen on the first runs lose nothing: at 0.99, more than 2 of 25 missed have a chance of
+    2e-3."""
+    verdicts = [broken.audit(seed=seed).run() for seed in range(25)]
+    assert sum(one.violation if broken.by == "attack" else one.faulty for one in verdicts) >= 23
 
 
 @pytest.mark.slow

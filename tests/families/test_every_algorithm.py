@@ -16,7 +16,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.bayesian_optimization.algorithms import Descent
 from dpviz.families.mirror_descent import SyntheticData
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech, Gaussian
 from dpviz.privacy.ledger import Filter
 from dpviz.specification import Specification, registered
@@ -67,6 +67,16 @@ def _toys_are_found_by_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- settings
+
+
+@EVERY
+def test_arms_draw_from_one_stream_only_if_they_release_the_same(cls: type[Algorithm], pairs: int) -> None:
+    """Compared arms have one seed, so a setting that their streams did not follow from would share noise."""
+    streams: dict[tuple[str, int, Budget], Case] = {}
+    for case in cases(cls, pairs):
+        first = streams.setdefault((case.algorithm.released_settings(), case.problem, case.budget), case)
+        if first.algorithm != case.algorithm:
+            assert all(map(same, finished(first), finished(case))), case.name
 
 
 @EVERY

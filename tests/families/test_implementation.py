@@ -5,7 +5,9 @@ mildest, noise × 0.9 of one number in 2,000 runs on each data set, that happens
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +16,15 @@ from dpviz import families
 from dpviz.experiments.audit import Audit, Case, Neighbours
 from dpviz.families.accelerated.broken import Halved, OneFewer
 from dpviz.privacy import broken
-from dpviz.privacy.batches import Replicates
-from dpviz.privacy.events import Gaussian, Sub
-from dpviz.privacy.implementation import ERROR, KINDS, Finding, Implementation, Watch
-from dpviz.privacy.ledger import FixedEvents, Ledger
+from dpviz.privacy.batches import Batch, Replicates
+from dpviz.privacy.budgets import PureDP
+from dpviz.privacy.events import Event
+from dpviz.privacy.implementation import KINDS
 from dpviz.privacy.matrix_products import MatrixQuery
+from dpviz.privacy.mechanisms import Mechanisms, Purpose
 from dpviz.privacy.queries import Query
 from dpviz.privacy.releases import Standard
+from dpviz.privacy.running_sums import PrefixSums
 from dpviz.privacy.transcripts import Transcript
 
 CASES = {f"{family}.{case.name}": case for family, cases in families.audits().items() for case in cases}
@@ -30,7 +34,7 @@ SLOW = ("bayesian_optimization.gibo", "mirror_descent.bias_reduced", "bayesian_o
 
 def kinds(case: Case, runs: int = 1000, seed: int = 1, budget: int = 0) -> set[str]:
     """Which kinds of tests call it faulty."""
-    verdict = Audit(case, case.budgets[budget], runs=runs, seed=seed).run()
+    verdict = Audit(case, case.budgets[budget], runs=runs, looks=1, seed=seed).run()
     assert verdict.implementation is not None and len(verdict.implementation.findings) == len(KINDS)
     assert verdict.faulty == bool(verdict.implementation.faults)
     return {fault.kind for fault in verdict.implementation.faults}
@@ -93,6 +97,13 @@ class OneChoice(Transcript):
         return Transcript._selected([np.random.default_rng(5)] * len(generators), utilities, slope, times, each, rows)
 
 
+class OneForAllReleases(Transcript):
+    """Random numbers that follow from the seed alone, whatever is released: those of all compared arms are the same."""
+
+    def _streams(self, seed: int, purpose: Purpose, release: str) -> list[np.random.Generator]:
+        return super()._streams(seed, purpose, "")
+
+
 def every_run(drawn: np.ndarray) -> np.ndarray:
     return np.broadcast_to(drawn[:1], drawn.shape).copy()
 
@@ -116,6 +127,8 @@ MISTAKES: dict[str, tuple[str, type[Transcript], str]] = {
     "the same noise in two sums": (SUMS, broken.Again, "repeats"),
     "the same noise in all steps": (LAPLACE, broken.OneStream, "repeats"),
     "the same noise in all runs": (NORMAL, drawing(every_run), "repeats"),
+    "the same noise in two arms": (LAPLACE, OneForAllReleases, "repeats"),
+    "the same noise in two arms, sums": (SUMS, OneForAllReleases, "repeats"),
     "the same noise in two runs": (LAPLACE, drawing(pairs_of_runs), "dependence"),
     "the same noise in two entries": ("zeroth_order.naive", drawing(entries), "dependence"),
     "one random batch in all steps": (BATCHES, broken.OneBatch, "batches"),
@@ -129,6 +142,8 @@ MISTAKES: dict[str, tuple[str, type[Transcript], str]] = {
     "noise halved": (LAPLACE, scaled(0.5), "scale"),
     "noise halved, batches": ("second_order.mini_batch", scaled(0.5), "scale"),
     "noise of another law": (LAPLACE, OtherLaw, "shape"),
+    "noise on a grid": (LAPLACE, drawing(np.round), "shape"),
+    "noise on a fine grid": (NORMAL, drawing(lambda drawn: np.round(256 * drawn) / 256), "repeats"),
     "choices that repeat each other": (CHOICES, OneChoice, "choices"),
     "a sparse vector that reuses its noise": ("broken.reused_noise", broken.Reusing, "choices"),
 }
@@ -144,7 +159,22 @@ def test_a_mistake_is_seen_by_the_test_that_looks_for_it(mistake: str) -> None:
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_seen_in_twelve_of_twelve_audits(mistake: str) -> None:
     name, source, _ = MISTAKES[mistake]
-    assert all(kinds(dataclasses.replace(CASES[name], source=source), 2000, seed) for seed in range(12))
+    assert all(kinds(dataclasses.replace(CASES[name], source=source), 1000, seed) for seed in range(12))
+
+
+@pytest.mark.parametrize("name", [LAPLACE, NORMAL, BATCHES, "second_order.mini_batch", "mirror_descent.noisy_payoffs"])
+def test_the_law_that_is_tested_is_that_of_the_event(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever calls and says what: Laplace noise of the same variance where a Gaussian event was paid for, and the
+    reverse."""
+    released = Batch._released
+
+    def swapped(self: Batch, query: Query, event: Event, parameter: float, law: Standard) -> np.ndarray:
+        if law == "laplace":
+            return released(self, query, event, parameter / math.sqrt(2), "standard_normal")
+        return released(self, query, event, parameter * math.sqrt(2), "laplace")
+
+    monkeypatch.setattr(Batch, "_released", swapped)
+    assert {"scale", "shape"} & kinds(CASES[name], 2000)
 
 
 def with_mean_over_one_fewer(case: Case) -> Case:
@@ -159,6 +189,42 @@ def test_a_mean_over_one_row_fewer_moves_further_than_declared(name: str) -> Non
     assert verdict.implementation is not None and not verdict.violation
     (fault,) = verdict.implementation.faults
     assert fault.kind == "sensitivity" and fault.size == pytest.approx(20 / 19)
+
+
+FULLY_MOVED = (
+    "bayesian_optimization.exact_gradients",
+    "mirror_descent.vertex_sampling",
+    "mirror_descent.synthetic_data",
+    "mirror_descent.noisy_payoffs",
+    "second_order.short_step",
+    "second_order.mini_batch",
+    "second_order.short_step_curvature",
+    "zeroth_order.variance_reduced",
+    "zeroth_order.directional_descent",
+)
+
+
+@pytest.mark.parametrize("name", FULLY_MOVED)
+def test_a_mean_over_one_row_fewer_is_seen_in_every_family(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever releases it. One row moves a query by all that is declared, or nearly: else this hides."""
+
+    def fewer(query: Any) -> Any:
+        if isinstance(query, MatrixQuery):
+            return query._replace(times=lambda v: query.times(v) * 20 / 19)
+        return query._replace(value=query.value * 20 / 19)
+
+    def mean(cls: type, method: str) -> None:
+        sound = getattr(cls, method)
+        monkeypatch.setattr(cls, method, lambda self, query, *rest, **more: sound(self, fewer(query), *rest, **more))
+
+    for cls, method in ((Batch, "_released"), (Batch, "_first_above"), (PrefixSums, "add")):
+        mean(cls, method)
+    for method in ("exponential", "matrix_products"):
+        mean(Mechanisms, method)
+    verdict = Audit(CASES[name], CASES[name].budgets[0], runs=200, seed=1).run()
+    assert verdict.implementation is not None
+    (size,) = [fault.size for fault in verdict.implementation.faults if fault.kind == "sensitivity"]
+    assert 1.03 < size < 1.0527
 
 
 def test_a_sensitivity_that_the_plan_does_not_know_is_seen() -> None:
@@ -190,22 +256,41 @@ def test_a_tenth_less_noise_of_every_mechanism_is_seen_in_two_thousand_runs(name
         assert kinds(dataclasses.replace(CASES[name], source=scaled(0.9)), 2000, 2, budget)
 
 
-def test_a_tenth_less_noise_in_products_with_a_matrix_is_seen() -> None:
-    assert {finding.kind for finding in products(Transcript) if finding.fault} == set()
-    assert "scale" in {finding.kind for finding in products(scaled(0.9)) if finding.fault}
-    beside = drawing(lambda drawn: drawn * np.array([1.0, *[2**-0.5] * 3]), (4,))
-    assert "scale" in {finding.kind for finding in products(beside) if finding.fault}
+# By choices that they make themselves, in runs long enough, at budgets at which weights differ: p is 1e-7 or less. One
+# choice, one choice of many, many choices of one mixture, choices whose weights each have a row of their own.
+CHOOSING = {
+    "frank_wolfe": ({"chosen_vertices": 12}, 48.0),
+    "synthetic_data": ({"iterations": 12}, 24.0),
+    "vertex_sampling": ({"iterations": 12}, 48.0),
+    "anytime_sampling": ({"iterations": 4}, 50.0),
+}
 
 
-def products(source: type[Transcript]) -> tuple[Finding, ...]:
-    """Of two products with 3 × 3 matrices, in 2,000 runs."""
-    runs, watch = 2000, Watch(np.empty(0), False, 0)
-    true = source(Ledger(FixedEvents((Gaussian(1.0),)), runs), 7, "products")
-    opened = true.matrix_products(MatrixQuery(lambda v: 2 * v, 3, 1.0), Gaussian(1.0))
-    first = opened.times(np.tile([1.0, 0.0, 0.0], (runs, 1)))
-    opened.times(first)
-    watch.add(true, (true, true))
-    return watch.findings()
+@pytest.mark.parametrize(
+    "name", [*list(CHOOSING)[:1], *(pytest.param(name, marks=pytest.mark.slow) for name in list(CHOOSING)[1:])]
+)
+def test_a_tenth_less_noise_is_seen_in_the_choices_of_a_method(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without those at values that the auditor made up."""
+    monkeypatch.setattr("dpviz.experiments.audit.known_choices", lambda *_: ())
+    settings, epsilon = CHOOSING[name]
+    case = CASES[f"mirror_descent.{name}"]
+    case = dataclasses.replace(
+        case, algorithm=case.algorithm.replaced(**settings), budgets=(PureDP(epsilon=epsilon),), source=scaled(0.9)
+    )
+    assert kinds(case, 2000) == {"choices"}
+    assert kinds(dataclasses.replace(case, source=Transcript), 2000) == set()
+
+
+def test_a_tenth_less_noise_of_the_sparse_vector_alone_is_seen() -> None:
+    """In a method of which all other noise is as declared."""
+
+    class Searching(Transcript):
+        def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+            return super()._drawn(distribution, rows, shape) * (0.9 if distribution == "laplace" else 1.0)
+
+    assert kinds(dataclasses.replace(CASES["second_order.line_search_curvature"], source=Searching), 2000) == {
+        "choices"
+    }
 
 
 # ---------------------------------------------------------------------------------------------------------------- sound
@@ -221,9 +306,10 @@ def test_a_sound_method_is_as_declared(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_sound_method_is_called_faulty_in_hundreds_of_audits(seed: int) -> None:
-    """At most one of 100,000 audits may be: of these, all together, one in 200 seeds."""
+    """At most one of 100,000 audits may be: of these, all together, one in 400 seeds. Longer ones of every method and
+    budget are looked at where their claims are tested."""
     for name, budget in ALL:
         runs = 200 if name in SLOW else 500
         assert kinds(CASES[name], runs, 100 + seed, budget) == set(), (name, budget, seed)
@@ -236,39 +322,8 @@ def test_p_values_are_as_often_small_as_they_say() -> None:
     small = dict.fromkeys(KINDS, 0)
     for seed in range(400):
         case = CASES[(LAPLACE, BATCHES, CHOICES, NORMAL)[seed % 4]]
-        found = Audit(case, case.budgets[0], runs=200, seed=seed).run().implementation
+        found = Audit(case, case.budgets[0], runs=200, looks=1, seed=seed).run().implementation
         assert found is not None
         for finding in found.findings:
             small[finding.kind] += finding.p <= 0.05
     assert max(small.values()) <= 32
-
-
-def test_what_comes_later_numbers_no_earlier_test() -> None:
-    """Else whether a run goes on, which its noise decides, would choose the share of the error that this noise gets."""
-
-    def numbered(releases: int) -> tuple[list[tuple[float, int]], list[tuple[float, int]]]:
-        event, runs, watch = Sub("wor", 4, 8, Gaussian(1.0)), 50, Watch(np.empty(0), False, 0)
-        true = Transcript(Ledger(FixedEvents((event,) * releases), runs), 7, "numbered")
-        for _ in range(releases):
-            batch = true.batch(event)
-            batch.gaussian(Query(np.zeros((runs, 2)), 1.0, "l2", batch))
-        watch.add(true, (true, true))
-        return [test[:2] for test in watch._dependences()], [test[:2] for test in watch._batch_tests()]
-
-    for few, more in zip(numbered(2), numbered(3), strict=True):
-        assert len(more) > len(few) > 0 and more[: len(few)] == few
-
-
-def test_what_was_found_is_said_in_words() -> None:
-    findings = (
-        Finding("scale", ERROR / 2, 2, 0.71, 3),
-        Finding("repeats", 0.5),
-        Finding("sensitivity", 0.0, 1, 1.0526),
-    )
-    found = Implementation(findings)
-    assert [fault.kind for fault in found.faults] == ["scale", "sensitivity"]
-    assert "the noise of entry 3 of release 2 is 0.71 times what was declared" in found.sentence()
-    assert "one row moves the query of release 1 by 1.053 times what was declared" in found.sentence()
-    assert "1 of 100,000 audits" in found.sentence() and "repeats" not in found.sentence()
-    assert all(Finding(kind, 0.0, 1, 1.0).sentence() for kind in KINDS)
-    assert Implementation(findings[1:2]).sentence().startswith("The releases look as declared in all 1 kinds")

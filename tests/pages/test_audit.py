@@ -169,6 +169,10 @@ def test_runs_that_a_fault_needs_and_audits_of_one_run_are_in_the_link(load: Loa
     app.toggle(key="audit_one_broken").set_value(True).run()
     (refuted,) = app.error
     assert refuted.proto.title == "VIOLATION" and "more than is claimed" in refuted.value
+    (held,) = load("audit", audit_follow="false", audit_one="true", audit_one_epsilon="3").info
+    assert "200 right guesses of 200 would prove no more than ε ≥ 4.19." in held.value
+    (large,) = load("audit", audit_follow="false", audit_one="true", audit_one_epsilon="5").info
+    assert "can refute this claim" in large.value and "can refute" not in held.value
     plain = load("audit", audit_follow="false")
     assert "Proven ε by one run" not in metrics(plain) and "the tests of the implementation |" not in words(plain)
 

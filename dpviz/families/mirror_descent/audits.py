@@ -100,7 +100,7 @@ PLACES: dict[str, tuple[str, Callable[[], Neighbours]]] = {
 SECONDS = {
     "vertex_sampling": 0.8,
     "certified_sampling": 0.7,
-    "bias_reduced": 8.5,
+    "bias_reduced": 9.5,
     "fictitious_play": 0.45,
     "anytime_sampling": 5.0,
     "frank_wolfe": 0.5,

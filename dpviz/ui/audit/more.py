@@ -21,7 +21,7 @@ def needed(panel: Panel, auditing: Auditing) -> None:
     if not panel.switch("needed", "Runs needed to flag a fault", False, texts.NEEDED_HELP):
         return
     rows = "\n".join(
-        f"| × {short(row.factor, 2)} | {_runs(row.attack)} | {_runs(row.tests)} |"
+        f"| ×\N{NO-BREAK SPACE}{short(row.factor, 2)} | {_runs(row.attack)} | {_runs(row.tests)} |"
         for row in _needed(auditing.to_json())
     )
     st.markdown(f"| noise | the attack on the claim | the tests of the implementation |\n|---|---|---|\n{rows}")
@@ -50,7 +50,7 @@ def one_run(panel: Panel) -> None:
     (seed,) = (control for control in Auditing.controls() if control.name == "seed")
     left, right, last = st.columns(3, vertical_alignment="bottom")
     with left:
-        claim = panel.number(replace(epsilon, default=1.0), "one_epsilon")
+        claim = panel.number(replace(epsilon, label="Claim", default=1.0), "one_epsilon")
     with right:
         chosen = panel.number(replace(seed, label="Seed of the single run"), "one_seed")
     with last:
@@ -64,8 +64,10 @@ def one_run(panel: Panel) -> None:
     row.metric("Guesses that are right", f"{found.correct} of {found.guesses}", border=True)
     if found.violation:
         st.error(texts.ONE_REFUTED.format(bound=short(found.bound)), title="VIOLATION", icon=":material/gpp_bad:")
-    else:
-        st.info(texts.ONE_HOLDS.format(bound=short(found.bound)), title="No violation found in one run")
+        return
+    text = texts.ONE_HOLDS.format(bound=short(found.bound), guesses=found.guesses, most=short(found.most))
+    text += f" {texts.ONE_CANNOT}" if found.claim >= found.most else ""
+    st.info(text, title="No violation found in one run", icon=":material/search:")
 
 
 @lru_cache(64)

@@ -25,7 +25,7 @@ TESTS: dict[Kind, str] = {
     "batches": "Rows of random batches: how often, and in two steps or runs",
     "choices": "Frequencies of choices",
     "sensitivity": "How far one row moves each query",
-    "plan": "Declared noise beside that of the plan",
+    "plan": "Declared noise beside what the plan shows and pays for",
     "values": "Values beside those of the batch that was drawn",
 }
 NONE = "No attack yet. Press Run."
@@ -84,8 +84,10 @@ ONE = (
 ONE_BROKEN = "The standard deviation of Laplace noise is taken for its scale."
 ONE_REFUTED = "One run proves ε ≥ {bound}, more than is claimed, with 95 % confidence."
 ONE_HOLDS = (
-    "One run proves ε ≥ {bound}, with 95 % confidence. One run shows less than thousands do: smaller faults go unseen."
+    "One run proves ε ≥ {bound}, with 95 % confidence. One run shows less than thousands do: smaller faults go unseen, "
+    "and {guesses} right guesses of {guesses} would prove no more than ε ≥ {most}."
 )
+ONE_CANNOT = "So no run with so many canaries can refute this claim."
 GUESS = (
     "Below are the scores of the practice runs. A run scores high where its releases are more likely on D than on D'. "
     "Place your threshold: you say D for every run that scores at least as much. Then see how it does on the runs that "
