@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -54,7 +54,17 @@ Said = tuple[int, str, str]  # exit code, stdout, stderr
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+def ctrl_c_is_heard() -> Iterator[None]:
+    """As in a terminal: what is started with `&` inherits that SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ctrl_c_is_heard: None
+) -> Callable[..., Said]:
     """Does what is written, in a folder with `experiment.json` and a store of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPVIZ_STORE", str(tmp_path / "cells.sqlite"))
