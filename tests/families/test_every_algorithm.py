@@ -56,8 +56,9 @@ from tests.families.toys import TOYS, Cosine
 EVERY = pytest.mark.parametrize(
     ("cls", "pairs"),
     [
-        *(pytest.param(cls, SIXTH, id=cls.kind) for cls in ALGORITHMS),
-        *(pytest.param(cls, ALL, id=f"{cls.kind}, all pairs", marks=pytest.mark.slow) for cls in ALGORITHMS),
+        pytest.param(cls, pairs, id=cls.kind + words, marks=[*slow, pytest.mark.xdist_group(cls.kind)])
+        for pairs, words, slow in ((SIXTH, "", []), (ALL, ", all pairs", [pytest.mark.slow]))
+        for cls in ALGORITHMS
     ],
 )
 
