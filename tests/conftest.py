@@ -3,6 +3,7 @@
 A browser on a machine that does other things may be late: what fails there is tried once more, and named at the end.
 """
 
+import logging
 import os
 from collections.abc import Iterator
 from functools import cache
@@ -38,6 +39,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
         elif item.get_closest_marker("slow") is None:
             item.add_marker("unit")
+
+
+def pytest_collection_finish() -> None:
+    """Streamlit's 65 loggers hand on to the root: to each that does not, pytest would add its handlers in every test."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("streamlit") and isinstance(logger, logging.Logger):
+            logger.propagate = True
 
 
 @pytest.fixture(scope="session", autouse=True)
