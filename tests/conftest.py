@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Streamlit's 65 loggers hand on to the root: to each that does not, pytest would add its handlers in every test."""
+    """Streamlit's 65 loggers hand on to the root: to each that does not, pytest adds its handlers in every test."""
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("streamlit") and isinstance(logger, logging.Logger):
             logger.propagate = True

@@ -418,10 +418,8 @@ def test_a_table_leaves_blank_what_a_row_does_not_have() -> None:
 
 def short(arm: Arm) -> Arm:
     """The same method for a few steps, if that can be set: it is then its first number."""
-    for control in arm.algorithm.controls()[:1]:
-        if control.low is not None:
-            return arm.replaced(algorithm=arm.algorithm.replaced(**{control.name: control.type(8)}))
-    return arm
+    few = {control.name: control.type(8) for control in arm.algorithm.controls()[:1] if control.low is not None}
+    return arm.replaced(algorithm=arm.algorithm.replaced(**few))
 
 
 @pytest.mark.slow
