@@ -3,11 +3,14 @@
 A browser on a machine that does other things may be late: what fails there is tried once more, and named at the end.
 """
 
+import logging
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from streamlit.components.v2 import manifest_scanner
 
 from dpviz import processes
 
@@ -36,6 +39,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
         elif item.get_closest_marker("slow") is None:
             item.add_marker("unit")
+
+
+def pytest_collection_finish() -> None:
+    """Streamlit's 65 loggers hand on to the root: to each that does not, pytest adds its handlers in every test."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("streamlit") and isinstance(logger, logging.Logger):
+            logger.propagate = True
+
+
+@pytest.fixture(scope="session", autouse=True)
+def packages_are_looked_through_once() -> Iterator[None]:
+    """Every page of a test asks all installed packages whether they have components: two thirds of its time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,9 @@ families.load_all()
 ALGORITHMS = [*(cls for cls in registered(Algorithm) if not issubclass(cls, TunedReference)), *TOYS]
 
 N, D, R, T = 24, 3, 3, 6
-ALL, SIXTH = 1, 6  # of the pairs of two controls: the mutants die with a sixth of them, and the slow tests take all
+# Of the pairs of two controls: the mutants die with a sixth of them, and the slow tests take all. There every case sees
+# all worlds and all neighbours; otherwise only the defaults do, and the others take turns.
+ALL, SIXTH, THIRD = 1, 6, 3
 ALLOWED = (  # what a method may refuse a problem or a budget for
     *(refusals.MISFIT, refusals.OTHER_CURRENCY, refusals.FEW_ROWS, refusals.UNDEFINED, refusals.NO_GAUSSIAN),
     *(refusals.NO_AMPLIFICATION, refusals.NO_BOUND, refusals.NO_HORIZON, refusals.NO_REFERENCE),
@@ -190,35 +192,34 @@ def _problems() -> tuple[Worlds, ...]:
 PROBLEMS = _problems()
 
 
-Neighbours = tuple[Problem, tuple[tuple[Problem, int], ...]]
+Neighbour = tuple[Problem, int]
 
 
 @cache
-def neighbours(problem: int) -> tuple[Neighbours, ...]:
-    """A problem with ordinary data, and (the same with one row replaced by anything, that row)."""
+def neighbours(problem: int) -> tuple[Neighbour, ...]:
+    """(The first world of a problem with one row replaced by anything, that row); none if it has no rows."""
     first = next(iter(PROBLEMS[problem].values()))
     if isinstance(first.specification, SparseRegression | MatrixGame):
-        return (_generated(problem),)
+        return _generated(problem)
+    if not first.tables:
+        return ()
     everywhere = {
         id(table): table for worlds in PROBLEMS for world in worlds.values() for table in world.tables.values()
     }
-    found = []
-    for identity, table in first.tables.items():
-        changed = []
-        for other in everywhere.values():  # each once, though problems share some
-            if other is not table and (other.shape, other.dtype) == (table.shape, table.dtype):
-                for row in (0, N - 1):
-                    changed.append((table.copy(), row))
-                    changed[-1][0][row] = other[row]
-        others = tuple((first.specification.build({identity: replaced}), row) for replaced, row in changed)
-        found.append((first.specification.build({identity: table}), others))
-    return tuple(found)
+    ((identity, table),) = first.tables.items()
+    changed = []
+    for other in everywhere.values():  # each once, though problems share some
+        if other is not table and (other.shape, other.dtype) == (table.shape, table.dtype):
+            for row in (0, N - 1):
+                changed.append((table.copy(), row))
+                changed[-1][0][row] = other[row]
+    return tuple((first.specification.build({identity: replaced}), row) for replaced, row in changed)
 
 
-def _generated(problem: int) -> Neighbours:
+def _generated(problem: int) -> tuple[Neighbour, ...]:
     """The same for data that are no upload: rows of the first world, replaced by their opposite or by another's."""
     base, *others = (built(problem, world) for world in PROBLEMS[problem])
-    found: list[tuple[Problem, int]] = []
+    found: list[Neighbour] = []
     for other, row in product((base, *others), (0, base.facts.n - 1)):
         if isinstance(base, MatrixGameProblem):
             changed = copy(base)
@@ -229,7 +230,7 @@ def _generated(problem: int) -> Neighbours:
             labels[row] = other._labels[row] * (-1 if other is base else 1)  # type: ignore[attr-defined]
             changed = _changed(base, features, labels)  # type: ignore[assignment]
         found.append((changed, row))
-    return base, tuple(found)
+    return tuple(found)
 
 
 def _with_row(base: MatrixGameProblem, other: Any, row: int) -> Payoffs:
@@ -246,17 +247,34 @@ def _with_row(base: MatrixGameProblem, other: Any, row: int) -> Payoffs:
 
 
 class Case(NamedTuple):
-    """One way to set an algorithm, on one problem, under one budget, and what it plans."""
+    """One way to set an algorithm, on one problem, under one budget, and what it plans.
+
+    turn : None, or that it need not see everything, and which part it sees.
+    """
 
     name: str
     algorithm: Algorithm
     problem: int
     budget: Budget
     plan: Plan
+    turn: int | None = None
 
     @property
     def worlds(self) -> Worlds:
-        return PROBLEMS[self.problem]
+        """All of its problem, or the first and one other."""
+        first, *others = PROBLEMS[self.problem].items()
+        if self.turn is not None and others:
+            others = [others[self.turn % len(others)]]
+        return dict([first, *others])
+
+    @property
+    def neighbours(self) -> list[tuple[Neighbour, ...]]:
+        """All of its problem; or a third of them, and the others for where these show nothing."""
+        others = neighbours(self.problem)
+        if self.turn is None:
+            return [others]
+        mine = range(self.turn % THIRD, len(others), THIRD)
+        return [others[mine.start :: THIRD], tuple(one for i, one in enumerate(others) if i not in mine)]
 
     @property
     def specification(self) -> ProblemSpecification:
@@ -323,7 +341,8 @@ def cases(cls: type[Algorithm], pairs: int = SIXTH) -> tuple[Case, ...]:
 def runs(cls: type[Algorithm], pairs: int = SIXTH) -> tuple[Case, ...]:
     """One plan per variant, problem and kinds of releases: some methods add other noise under another budget.
 
-    Variants that set two controls take turns on the problems: each runs on one of them.
+    Variants that set two controls take turns on the problems: each runs on one of them. Unless all pairs are wanted, so
+    do long runs, and whatever is not the default takes turns on the worlds and neighbours.
     """
     usual, chosen = next(variants(cls))[1], dict[object, dict[ProblemSpecification, Case]]()
     for case in cases(cls, pairs):
@@ -332,8 +351,11 @@ def runs(cls: type[Algorithm], pairs: int = SIXTH) -> tuple[Case, ...]:
     found: list[Case] = []
     for turn, on_problems in enumerate(chosen.values()):
         alike = list(on_problems.values())
-        settings = [getattr(alike[0].algorithm, name) != getattr(usual, name) for name in cls.model_fields]
-        found += alike if sum(settings) < 2 else [alike[turn % len(alike)]]
+        changed = sum(getattr(alike[0].algorithm, name) != getattr(usual, name) for name in cls.model_fields)
+        if changed > 1 or (changed and pairs != ALL and alike[0].plan.iterations > T):
+            alike = [alike[turn % len(alike)]]
+        thorough = not changed or pairs == ALL
+        found += alike if thorough else [case._replace(turn=turn + i) for i, case in enumerate(alike)]
     return tuple(found)
 
 
@@ -370,19 +392,33 @@ def only_selects(plan: Plan) -> bool:
     return all(isinstance(release, ExpMech) for release in releases(plan))
 
 
-def check_booked(case: Case, ledger: Ledger, replicate: int, iteration: int) -> None:
-    """What a replicate has been charged up to an iteration is what its plan says, or what its filter allows."""
-    plan, booked = case.plan, ledger.booked(replicate)
-    if not isinstance(plan.terms, Filter):
-        charged = int(np.searchsorted(plan.charged_at, iteration, side="right"))
-        count = min(len(booked), charged) if plan.stops else charged  # who has left is charged no more
-        assert booked == plan.events[:count], f"{case.name}, replicate {replicate}"
-        return
-    assert set(booked) <= set(plan.terms.allowed.values())
-    total = math.fsum(plan.terms.cost(event) for event in booked)
-    assert total <= plan.terms.ceiling * (1 + SLACK), f"{case.name}, replicate {replicate}: {total}"
-    own = math.sqrt(total) if plan.terms.currency == "mu" else total
-    assert ledger.spent(plan.terms.currency)[replicate] == pytest.approx(own, rel=1e-12)
+class Charged(NamedTuple):
+    """What replicates have been charged: the events (R tuples), and under a filter the sums (R,) in its currency."""
+
+    booked: list[tuple[Event, ...]]
+    spent: np.ndarray | None
+
+
+def charged(case: Case, ledger: Ledger) -> Charged:
+    terms = case.plan.terms
+    spent = ledger.spent(terms.currency) if isinstance(terms, Filter) else None
+    return Charged([ledger.booked(r) for r in range(R)], spent)
+
+
+def check_booked(case: Case, so_far: Charged, iteration: int) -> None:
+    """What every replicate has been charged up to an iteration is what its plan says, or what its filter allows."""
+    plan = case.plan
+    until = int(np.searchsorted(plan.charged_at, iteration, side="right"))
+    for replicate, booked in enumerate(so_far.booked):
+        if not isinstance(plan.terms, Filter):
+            count = min(len(booked), until) if plan.stops else until  # who has left is charged no more
+            assert booked == plan.events[:count], f"{case.name}, replicate {replicate}"
+            continue
+        assert so_far.spent is not None and set(booked) <= set(plan.terms.allowed.values())
+        total = math.fsum(plan.terms.cost(event) for event in booked)
+        assert total <= plan.terms.ceiling * (1 + SLACK), f"{case.name}, replicate {replicate}: {total}"
+        own = math.sqrt(total) if plan.terms.currency == "mu" else total
+        assert so_far.spent[replicate] == pytest.approx(own, rel=1e-12)
 
 
 # ----------------------------------------------------------------------------------------------------------------- runs

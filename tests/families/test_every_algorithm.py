@@ -28,6 +28,7 @@ from tests.families.checks import (
     check_sensitivity,
     check_stops,
 )
+from tests.families.recording import remembered, shown
 from tests.families.registry import (
     ALGORITHMS,
     ALL,
@@ -36,6 +37,7 @@ from tests.families.registry import (
     R,
     built,
     cases,
+    charged,
     check_booked,
     finished,
     kept,
@@ -54,8 +56,9 @@ from tests.families.toys import TOYS, Cosine
 EVERY = pytest.mark.parametrize(
     ("cls", "pairs"),
     [
-        *(pytest.param(cls, SIXTH, id=cls.kind) for cls in ALGORITHMS),
-        *(pytest.param(cls, ALL, id=f"{cls.kind}, all pairs", marks=pytest.mark.slow) for cls in ALGORITHMS),
+        pytest.param(cls, pairs, id=cls.kind + words, marks=[*slow, pytest.mark.xdist_group(cls.kind)])
+        for pairs, words, slow in ((SIXTH, "", []), (ALL, ", all pairs", [pytest.mark.slow]))
+        for cls in ALGORITHMS
     ],
 )
 
@@ -188,43 +191,36 @@ def test_a_plan_spends_at_most_the_budget_in_its_own_currency(cls: type[Algorith
 
 @EVERY
 def test_the_ledger_of_a_run_is_the_plan_on_any_data(cls: type[Algorithm], pairs: int) -> None:
-    for case in runs(cls, pairs):
-        for world in case.worlds:
-            check_stops(case, world)
+    check_stops(runs(cls, pairs), remembered)
 
 
 @EVERY
-def test_the_noise_drawn_is_the_noise_shown(cls: type[Algorithm], pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_noise(runs(cls, pairs), monkeypatch)
+def test_the_noise_drawn_is_the_noise_shown(cls: type[Algorithm], pairs: int) -> None:
+    check_noise(runs(cls, pairs), remembered)
 
 
 @EVERY
 def test_a_stopped_run_is_a_prefix(cls: type[Algorithm], pairs: int) -> None:
     for case in runs(cls, pairs):
-        snapshots, _, ledger = started(case)
-        whole = [(kept(snapshot), [ledger.booked(r) for r in range(R)]) for snapshot in snapshots]
-        for stop in {0, 1, len(whole) - 2}:
+        whole = remembered(case)
+        usual = shown(case)
+        for stop in {0, 1, len(whole.snapshots) - 2}:
             snapshots, _, ledger = started(case)
             part = [kept(next(snapshots)) for _ in range(stop + 1)]
             snapshots.close()  # type: ignore[attr-defined]
-            assert all(same(one, two) for one, (two, _) in zip(part, whole, strict=False)), case.name
-            assert [ledger.booked(r) for r in range(R)] == whole[stop][1], case.name
-            for r in range(R):
-                check_booked(case, ledger, r, stop)
+            assert all(same(one, two) for one, two in zip(part, usual, strict=False)), case.name
+            assert charged(case, ledger).booked == whole.charged[stop].booked, case.name
+            check_booked(case, charged(case, ledger), stop)
 
 
 @EVERY
-def test_everything_in_a_snapshot_is_a_function_of_the_releases(
-    cls: type[Algorithm], pairs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    check_released_only(runs(cls, pairs), monkeypatch)
+def test_everything_in_a_snapshot_is_a_function_of_the_releases(cls: type[Algorithm], pairs: int) -> None:
+    check_released_only(runs(cls, pairs), remembered)
 
 
 @EVERY
-def test_no_query_moves_by_more_than_its_sensitivity(
-    cls: type[Algorithm], pairs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    check_sensitivity(runs(cls, pairs), monkeypatch)
+def test_no_query_moves_by_more_than_its_sensitivity(cls: type[Algorithm], pairs: int) -> None:
+    check_sensitivity(runs(cls, pairs), remembered)
 
 
 @EVERY
@@ -234,7 +230,7 @@ def test_snapshots_have_the_promised_shape_and_hostile_data_cannot_break_them(cl
         starts = set()
         for world in case.worlds:
             problem, shapes = built(case.problem, world), None
-            for snapshot in started(case, world)[0]:
+            for snapshot in remembered(case, world).snapshots:
                 assert {name: value.shape for name, value in snapshot.released.items()} == dict.fromkeys(names, (R,))
                 shapes = shapes or {name: value.shape for name, value in snapshot.output.items()}
                 assert {name: value.shape for name, value in snapshot.output.items()} == shapes
@@ -249,8 +245,8 @@ def test_snapshots_have_the_promised_shape_and_hostile_data_cannot_break_them(cl
                     starts.add(tuple(np.concatenate([value.ravel() for value in snapshot.output.values()])))
             secret = problem.metrics if problem.internal_metrics is None else problem.internal_metrics
             both = ((snapshot.output, problem.metrics), (snapshot.internal, secret))
-            for shown, metrics in both[: 1 + has_internal]:
-                diagnostics = problem.evaluate(shown)
+            for values, metrics in both[: 1 + has_internal]:
+                diagnostics = problem.evaluate(values)
                 assert set(diagnostics) == {metric.name for metric in metrics}
                 assert all(np.isfinite(v).all() and v.shape == (R,) for v in diagnostics.values()), case.name
         assert len(starts) == 1, "the starting point must not depend on the data"
@@ -291,8 +287,11 @@ def test_without_privacy_nothing_is_drawn_and_the_method_is_the_noise_free_one(
         for one in (*plain, *silent):  # what is charged has no number without privacy, and the scale of noise is 0
             for name in [name for name in one if name.endswith(("_charged", "_noise"))]:
                 del one[name]
+        schedule, steps = case.plan.schedule, noisy.plan.schedule
+        unchanged = dict(case.plan.resolved) == dict(noisy.plan.resolved) and schedule.keys() == steps.keys()
+        unchanged = unchanged and all(np.array_equal(schedule[name], steps[name]) for name in steps)
         same_steps = dataclasses.replace(case.plan, schedule=noisy.plan.schedule, resolved=noisy.plan.resolved)
-        redone = finished(case._replace(plan=same_steps))
+        redone = plain if unchanged else finished(case._replace(plan=same_steps))
         redone = [{name: one[name] for name in two} for one, two in zip(redone, silent, strict=True)]
         # Of products with a noisy matrix, what noise there is decides how they are put together.
         rounding = 1e-9 if "hessian_products" in case.plan.resolved else 0.0
@@ -300,8 +299,7 @@ def test_without_privacy_nothing_is_drawn_and_the_method_is_the_noise_free_one(
         # A certificate keeps its distance from the noise that there is, and a process is told how much that is. Only
         # what is private needs a clip.
         told = ("step_size", "certificate", "assumed_noise", "clip")
-        steps = [name for name in case.plan.schedule if name.startswith(told)]
-        if all(np.array_equal(case.plan.schedule[name], noisy.plan.schedule[name]) for name in steps):
+        if all(np.array_equal(schedule[name], steps[name]) for name in schedule if name.startswith(told)):
             assert all(same(one, two, rounding) for one, two in zip(plain, silent, strict=True)), case.name
         compared += 1
     assert compared or not plans or only_selects(runs(cls, pairs)[0].plan)
@@ -313,24 +311,22 @@ def test_a_diverged_replicate_is_marked_not_dropped_and_disturbs_no_other(
 ) -> None:
     """Selections have no noise that could grow without bound: there the extreme draws only must not disturb others."""
     for case in runs(cls, pairs):
-        clean = finished(case)
-        for loud in (1e200, -np.inf):
-            with monkeypatch.context() as patched, np.errstate(all="ignore"):
-                stub_noise(patched, (np.nan, loud, np.nan))
-                snapshots, _, ledger = started(case)
-                broken = [kept(snapshot) for snapshot in snapshots]
-            if len(broken) < len(clean):  # the others have ended
-                assert case.plan.stops and not broken[-1]["active"].any()
-            # Products without the replicate that has left are those of another shape, which may round differently.
-            rounding = 1e-9 if case.plan.stops else 0.0
-            for one, two in zip(broken, clean, strict=len(broken) == len(clean)):
-                assert all(same(one, two, rounding, rows) for rows in (slice(0, 1), slice(2, 3))), case.name
-                assert all(np.isfinite(value).all() for name, value in one.items() if name.startswith("output"))
-            for r in range(R):
-                check_booked(case, ledger, r, case.plan.iterations)
-            if not only_selects(case.plan):
-                assert broken[-1]["status"] is not None, f"{case.name}: noise of {loud} went unnoticed"
-                assert broken[-1]["status"][1] == "diverged" and broken[-1]["status"][0] != "diverged"
+        clean = shown(case)
+        with monkeypatch.context() as patched, np.errstate(all="ignore"):
+            stub_noise(patched, (1e200, np.nan, -np.inf))
+            snapshots, _, ledger = started(case)
+            broken = [kept(snapshot) for snapshot in snapshots]
+        if len(broken) < len(clean):  # the other has ended
+            assert case.plan.stops and not broken[-1]["active"].any()
+        # Products without the replicates that have left are those of another shape, which may round differently.
+        for one, two in zip(broken, clean, strict=len(broken) == len(clean)):
+            assert same(one, two, 1e-9, slice(1, 2)), case.name
+            assert all(np.isfinite(value).all() for name, value in one.items() if name.startswith("output"))
+        check_booked(case, charged(case, ledger), case.plan.iterations)
+        if not only_selects(case.plan):
+            status = broken[-1]["status"]
+            assert status is not None, f"{case.name}: noise beyond all bounds went unnoticed"
+            assert status[0] == status[2] == "diverged" != status[1], f"{case.name}: {status}"
 
 
 # ------------------------------------------------------------------------------------------------- replicates and seeds
@@ -338,7 +334,7 @@ def test_a_diverged_replicate_is_marked_not_dropped_and_disturbs_no_other(
 
 @EVERY
 def test_a_replicate_is_the_same_whatever_their_number(cls: type[Algorithm], pairs: int) -> None:
-    check_replicates(runs(cls, pairs))
+    check_replicates(runs(cls, pairs), remembered)
 
 
 @EVERY

@@ -26,9 +26,9 @@ def load() -> Callable[..., AppTest]:
             parameters = {f"{prefix}_follow": "false", f"{prefix}_references": "false", **parameters}
         for name, value in parameters.items():
             app.query_params[name] = value
-        app.run()
         if page != "home":
-            app.switch_page(f"pages/{page}.py").run()
+            app.switch_page(f"pages/{page}.py")  # at once, as an address does: the start page is not drawn before
+        app.run()
         assert not app.exception
         return app
 
