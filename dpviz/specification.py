@@ -104,8 +104,9 @@ class Specification(BaseModel):
     """Base of everything that a user can set: immutable, validated, and a canonical JSON text.
 
     A subclass that sets `kind` is registered under it. A kind is an address below `dpviz`:
-    `families.accelerated.heavy_ball` is found by importing `dpviz.families.accelerated`. `help` shows the declared
-    controls, because they are added to its docstring as parameters.
+    `families.accelerated.heavy_ball` is found by importing `dpviz.families.accelerated`. It stays as it is when the
+    module moves: `dpviz.renamed` finds that. `help` shows the declared controls, because they are added to its
+    docstring as parameters.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from dpviz import privacy
 from dpviz.errors import UserError
-from dpviz.privacy.noisy_means import NoisyMeans
+from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.ui import downloads, explain, glossary, links
 from dpviz.ui.budget_planner import accuracy as planner_accuracy
 from dpviz.ui.budget_planner import analyses as planner_analyses

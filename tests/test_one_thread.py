@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dpviz.experiments import audit
-from dpviz.experiments.audit import Audit
+from dpviz.audits import audit
+from dpviz.audits.audit import Audit
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.sweep import Sweep
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.accelerated.audits import CASES, ONE_RUN
 from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy.budgets import PureDP
-from dpviz.problems.quadratic import Quadratic, QuadraticProblem
+from dpviz.problems.linear.quadratic import Quadratic, QuadraticProblem
+from dpviz.sweeps.sweep import Sweep
 
 ROOT = Path(__file__).parents[1]
 CALLERS = 3  # threads of whoever calls, fewer or more than there are processors

@@ -335,9 +335,12 @@ def test_nothing_is_unfinished() -> None:
     assert found == []
 
 
+SHARED = {"ui", "execution", "plots", "exports", "audits", "compare", "lessons", "sweeps", "experiments"}
+
+
 def test_nothing_outside_of_the_families_asks_for_what_only_some_family_has_by_name() -> None:
     """What pages, figures and runs read of a plan or an algorithm is typed; `schedule` belongs to the family."""
-    shared = [path for path in PRODUCT if {"ui", "plots", "experiments"} & set(path.relative_to(ROOT).parts)]
+    shared = [path for path in PRODUCT if SHARED & set(path.relative_to(ROOT).parts)]
     for path in shared:
         for node in ast.walk(ast.parse(path.read_text())):
             match node:

@@ -21,8 +21,8 @@ from dpviz.families.accelerated import HeavyBall, Nesterov
 from dpviz.numbers import short
 from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.specification import Control, Specification, choice, kind_named, number, registered, switch
 from tests.refusals import is_refusal
 

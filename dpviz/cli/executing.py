@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
+from dpviz.execution.cluster import Cluster
+from dpviz.execution.executors import Slots
+from dpviz.execution.store import VARIABLE, Store, Stored, usual
 from dpviz.experiments.cells import Executor, InThread
-from dpviz.experiments.cluster import Cluster
-from dpviz.experiments.executors import Slots
-from dpviz.experiments.store import VARIABLE, Store, Stored, usual
 from dpviz.privacy.budgets import ApproximateDP
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -13,13 +13,14 @@ from dpviz.cli.executing import delta_option
 from dpviz.cli.results import shown
 from dpviz.cli.running import refused
 from dpviz.cli.sources import example, experiment_of, preset_named, settings_options
-from dpviz.experiments import export, publishing, results
+from dpviz.execution.store import VARIABLE, usual
+from dpviz.experiments import publishing, results
 from dpviz.experiments.experiment import Experiment, Planned
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.settings import data_seed, settings
-from dpviz.experiments.store import VARIABLE, usual
+from dpviz.exports import export
 from dpviz.numbers import about, short
 from dpviz.privacy.accounting import accountants
+from dpviz.sweeps.settings import data_seed, settings
 
 
 @click.command(epilog=example("dpviz plan experiment.json"))

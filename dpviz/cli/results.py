@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 import pandas as pd
 
-from dpviz.experiments.spreadsheets import as_csv
+from dpviz.exports.spreadsheets import as_csv
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 ENDINGS = (".csv", ".parquet")

@@ -15,7 +15,7 @@ from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
-from dpviz.experiments.settings import settings
+from dpviz.sweeps.settings import settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -16,15 +16,16 @@ from dpviz.cli.results import out_option, rescued, shown, write
 from dpviz.cli.running import INTERRUPTED
 from dpviz.cli.sources import example, experiment_of, numbers, settings_options, table_option, tables_of, varied
 from dpviz.errors import UserError
-from dpviz.experiments import cluster, export
+from dpviz.execution import cluster
 from dpviz.experiments.cells import Cell, seconds_left
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.settings import data_seed
-from dpviz.experiments.sweep import Axis, Sweep, SweepStep
-from dpviz.experiments.sweep_result import SweepResult, by_reason
+from dpviz.exports import export
 from dpviz.numbers import duration
 from dpviz.problems.base import condition_of
 from dpviz.specification import sentences
+from dpviz.sweeps.settings import data_seed
+from dpviz.sweeps.sweep import Axis, Sweep, SweepStep
+from dpviz.sweeps.sweep_result import SweepResult, by_reason
 
 
 @click.command(epilog=example("dpviz sweep experiment.json --grid epsilon=0.1,0.3,1,3 --out results.parquet"))

@@ -11,24 +11,10 @@ from dpviz.datasets.categories import (
     suggest_categories,
 )
 from dpviz.datasets.categories_base import CategoricalData
-from dpviz.datasets.columns import (
-    ColumnInfo,
-    describe_columns,
-    encode_target,
-    likely_group,
-    likely_target,
-    suggested_bounds,
-    target_candidates,
-    target_classes,
-    usual_positive,
-)
 from dpviz.datasets.covertype import CovertypeLike, CovertypeUpload, prepare_covertype
-from dpviz.datasets.detection import Detected
-from dpviz.datasets.files import detect_reading, read_table
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns, GroupedUpload, prepare_groups
 from dpviz.datasets.groups_base import GroupedSpecification
-from dpviz.datasets.reading import Reading
 from dpviz.datasets.synthetic import (
     CorrelatedLogistic,
     HeavyTailed,
@@ -39,7 +25,21 @@ from dpviz.datasets.synthetic import (
     UniformLogistic,
 )
 from dpviz.datasets.tuning import FactorDraws, NormalDraws, ProcessDraws, RegressionDraws
-from dpviz.datasets.upload import Prepared, Upload, UploadedTable, prepare
+from dpviz.datasets.uploads.columns import (
+    ColumnInfo,
+    describe_columns,
+    encode_target,
+    likely_group,
+    likely_target,
+    suggested_bounds,
+    target_candidates,
+    target_classes,
+    usual_positive,
+)
+from dpviz.datasets.uploads.detection import Detected
+from dpviz.datasets.uploads.files import detect_reading, read_table
+from dpviz.datasets.uploads.reading import Reading
+from dpviz.datasets.uploads.upload import Prepared, Upload, UploadedTable, prepare
 from dpviz.datasets.users import UserUpload, prepare_users
 
 __all__ = [

@@ -12,12 +12,22 @@ from pydantic import Field, model_validator
 from dpviz.datasets.base import MAX_BOUND
 from dpviz.datasets.bundled import data_file
 from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, Columns
-from dpviz.datasets.cells import as_number, classes
-from dpviz.datasets.columns import in_order
-from dpviz.datasets.limits import MAX_COLUMNS, MAX_NAME, shown
-from dpviz.datasets.lists import OTHER, Bins, Declared, Edges, Lists, check_lists, declared_lists, list_codes, unlisted
-from dpviz.datasets.reading import Reading
-from dpviz.datasets.upload import Prepared, Upload, check_columns, check_rows, new_identity, of_size
+from dpviz.datasets.uploads.cells import as_number, classes
+from dpviz.datasets.uploads.columns import in_order
+from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, shown
+from dpviz.datasets.uploads.lists import (
+    OTHER,
+    Bins,
+    Declared,
+    Edges,
+    Lists,
+    check_lists,
+    declared_lists,
+    list_codes,
+    unlisted,
+)
+from dpviz.datasets.uploads.reading import Reading
+from dpviz.datasets.uploads.upload import Prepared, Upload, check_columns, check_rows, new_identity, of_size
 from dpviz.errors import NotYet, UserError
 from dpviz.specification import number, sentences
 

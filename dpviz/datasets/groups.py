@@ -9,7 +9,6 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from dpviz.datasets.bundled import BundledTable
-from dpviz.datasets.cells import class_label, classes
 from dpviz.datasets.groups_base import (
     MAX_GROUPS,
     MIN_SHARE,
@@ -20,9 +19,10 @@ from dpviz.datasets.groups_base import (
     GroupedSpecification,
     mistake_of,
 )
-from dpviz.datasets.limits import MAX_COLUMNS, shown
-from dpviz.datasets.reading import Reading
-from dpviz.datasets.upload import (
+from dpviz.datasets.uploads.cells import class_label, classes
+from dpviz.datasets.uploads.limits import MAX_COLUMNS, shown
+from dpviz.datasets.uploads.reading import Reading
+from dpviz.datasets.uploads.upload import (
     CONSTANT,
     CONSTANT_RANGE,
     Missing,

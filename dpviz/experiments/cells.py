@@ -12,8 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.experiments.auditing import Auditing
-from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.experiment import Arm, Experiment, Step
 from dpviz.experiments.trace import Trace
 
 Keep = Literal["all", "last"]
@@ -21,6 +20,20 @@ Ending = Literal["done", "stopped", "timeout", "failed"]
 OURS = "Something went wrong on our side. The settings are kept; please report this."
 TOO_LARGE = "This run needed more memory than a run may use. Choose fewer repeats, fewer methods, or smaller data."
 _log = logging.getLogger(__name__)
+
+
+class Task(Protocol):
+    """What can be run: an experiment or an audit, whose settings are text."""
+
+    @property
+    def public(self) -> bool:
+        """Whether its data are."""
+
+    def to_json(self) -> str:
+        """The settings."""
+
+    def stream(self, tables: Mapping[str, np.ndarray]) -> Iterator[Step]:
+        """Run it, yielding what was recorded."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +45,7 @@ class Cell:
     seconds : about how long it will take; what waits behind it is told so.
     """
 
-    experiment: Experiment | Auditing
+    experiment: Task
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
     keep: Keep = "all"
     seconds: float = 0.0
@@ -182,7 +195,7 @@ class _Running:
         try:
             return self._stream(experiment)
         except UserError as error:
-            if self.trace is None or self._cell.keep == "all" or isinstance(experiment, Auditing):
+            if self.trace is None or self._cell.keep == "all" or not isinstance(experiment, Experiment):
                 raise  # the data are missing, or a person who looks at this run is told at once
             if len(experiment.arms) == 1:
                 self.left_out[experiment.arms[0].label], self.trace = str(error), None
@@ -205,7 +218,7 @@ class _Running:
         self.trace = found
         return state
 
-    def _stream(self, experiment: Experiment | Auditing) -> Ending:
+    def _stream(self, experiment: Task) -> Ending:
         steps, before = experiment.stream(self._cell.tables), self.elsewhere
         for step in steps:
             self.elsewhere = before + step.elsewhere

@@ -102,7 +102,7 @@ class Experiment(Specification):
     """A problem × arms × budget × replicates × seed: the unit of caching, sharing and exporting.
 
     >>> from dpviz.families.accelerated import GradientDescent, Nesterov
-    >>> from dpviz.problems.quadratic import Quadratic
+    >>> from dpviz.problems.linear.quadratic import Quadratic
     >>> arms = tuple(Arm(label=c.title, algorithm=c(iterations=5)) for c in (GradientDescent, Nesterov))
     >>> experiment = Experiment(problem=Quadratic(), arms=arms, budget=PureDP(epsilon=1.0), replicates=2)
     >>> Experiment.from_json(experiment.to_json()) == experiment

@@ -49,7 +49,7 @@ class Plan:
 
     >>> from dpviz.families.accelerated import Nesterov
     >>> from dpviz.privacy.budgets import PureDP
-    >>> from dpviz.problems.linear_models import LogisticRegression
+    >>> from dpviz.problems.linear.linear_models import LogisticRegression
     >>> plan = Nesterov(iterations=4).plan(LogisticRegression().facts(), PureDP(epsilon=2.0))  # reads no data
     >>> plan.spent("epsilon").tolist()
     [0.0, 0.5, 1.0, 1.5, 2.0]

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from dpviz.experiments.audit import Case
-from dpviz.experiments.broken import Broken
+from dpviz.audits.audit import Case
+from dpviz.audits.broken import Broken
 from dpviz.experiments.preset import Preset
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.numbers import short
-from dpviz.plots import style
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, line_figure, turned
+from dpviz.plots.elements.style import ArmStyle, with_opacity
 from dpviz.plots.guarantee_figures import RATES
-from dpviz.plots.lines import Limit, Line, Mark, Turn, line_figure, turned
-from dpviz.plots.style import ArmStyle, with_opacity
 
 HEIGHT = 380  # pixels
 _CLAIM = ArmStyle(style.PALETTE["spent"], "dash")

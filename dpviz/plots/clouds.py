@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.landscape import Ground
-from dpviz.plots.sheets import Ruler
 
 STEPS, FIRST = 60, 20  # recorded steps that are shown at most; all of the first ones, then evenly
 SHAPE = 0.85  # height of a frame, as a share of its width

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from dpviz.experiments.comparison import Curve
-from dpviz.plots.lines import Line, line_figure
-from dpviz.plots.style import DASHES, DOTS, HUES, ArmStyle, marked
+from dpviz.compare.comparison import Curve
+from dpviz.plots.elements.lines import Line, line_figure
+from dpviz.plots.elements.style import DASHES, DOTS, HUES, ArmStyle, marked
 
 HEIGHT = 420  # pixels
 BANDS = 2  # lines up to which all have their bands

@@ -9,10 +9,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.numbers import short
-from dpviz.plots import style
-from dpviz.plots.axes import Range, axis
-from dpviz.plots.labels import NAME, End, draw, fits, margin
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Range, axis
+from dpviz.plots.elements.labels import NAME, End, draw, fits, margin
+from dpviz.plots.elements.style import ArmStyle
 
 OPACITY = 0.38
 DECADES = 2.0  # that a log axis grows downwards, at most

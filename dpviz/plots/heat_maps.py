@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.experiments.sweep_result import SweepResult
 from dpviz.numbers import short
-from dpviz.plots import style
-from dpviz.plots.lines import CEILING, FLOOR
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import CEILING, FLOOR
+from dpviz.sweeps.sweep_result import SweepResult
 
 BEST = "★"
 _COLORS = "Cividis"  # the same steps for all eyes, and apart from both pages

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.plots import style
-from dpviz.plots.axes import axis
-from dpviz.plots.multiples import AGAIN
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import axis
+from dpviz.plots.elements.multiples import AGAIN
+from dpviz.plots.elements.style import ArmStyle
 
 GREYS = [[0.0, "#7C8594"], [0.5, "#B9C0CA"], [1.0, "#F1F3F6"]]  # low is dark; grey, so that every hue stands out
 _CLOUD = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.experiments.lesson import Axes, Curve
-from dpviz.plots.axes import Range, axis, y_range
-from dpviz.plots.lines import Line, line_figure
-from dpviz.plots.sheets import Ruler, Sheet
-from dpviz.plots.style import DASHES, GREY, HUES, PALETTE, ArmStyle
+from dpviz.lessons.lesson import Axes, Curve
+from dpviz.plots.elements.axes import Range, axis, y_range
+from dpviz.plots.elements.lines import Line, line_figure
+from dpviz.plots.elements.sheets import Ruler, Sheet
+from dpviz.plots.elements.style import DASHES, GREY, HUES, PALETTE, ArmStyle
 
 ROOM = 120.0  # times above and below the known curves that a guess has on a log axis: more than any answer asks for
 HANDLES = 6  # of a curve that the reader draws

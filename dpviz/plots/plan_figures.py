@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
-from dpviz.plots import style
-from dpviz.plots.lines import Limit, Line, Mark, line_figure
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure
+from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.accountants import Method
 from dpviz.privacy.accounting.currencies import UNITS, Currency

@@ -7,10 +7,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.numbers import short
-from dpviz.plots import style
-from dpviz.plots.lines import Limit, Line, Mark, line_figure
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure
+from dpviz.plots.elements.style import ArmStyle
 from dpviz.plots.plan_figures import METHOD_STYLES
-from dpviz.plots.style import ArmStyle
 from dpviz.privacy.accounting.accountants import METHOD_NAMES, Method
 
 LONGEST_NAME = 28  # letters beside a bar

@@ -10,10 +10,10 @@ import plotly.graph_objects as go
 
 from dpviz.experiments.results import endings, headlined, quantiles
 from dpviz.experiments.trace import Lane, Trace
-from dpviz.plots import style
-from dpviz.plots.lines import Limit, Line, Mark, Turn, line_figure, one_band
-from dpviz.plots.multiples import small_multiples
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, line_figure, one_band
+from dpviz.plots.elements.multiples import small_multiples
+from dpviz.plots.elements.style import ArmStyle
 
 Axis = Literal["iteration", "spent"]
 PANELS = 2  # side by side, in one of two charts

@@ -6,9 +6,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.numbers import short
-from dpviz.plots import style
-from dpviz.plots.lines import Limit, Line, Mark, line_figure
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure
+from dpviz.plots.elements.style import ArmStyle
 
 HEIGHT = 300  # pixels
 TWO = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["spent"], "dash"))

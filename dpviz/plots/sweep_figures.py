@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.experiments.laws import Fit, Order
 from dpviz.experiments.results import quantiles
-from dpviz.experiments.sweep_result import SweepResult
 from dpviz.numbers import short
-from dpviz.plots import style
-from dpviz.plots.lines import Line, Mark, line_figure, one_band
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Line, Mark, line_figure, one_band
+from dpviz.plots.elements.style import ArmStyle
+from dpviz.sweeps.laws import Fit, Order
+from dpviz.sweeps.sweep_result import SweepResult
 
 MOST_CROSSOVERS = 2  # of two arms; more are noise
 _ROUNDING = 1e-6  # a margin below is that of the arithmetic: without noise the law is exact

@@ -11,12 +11,12 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.experiments.plan import Privacy, worst
-from dpviz.experiments.spreadsheets import as_csv
-from dpviz.plots.labels import compact
-from dpviz.plots.multiples import AGAIN
-from dpviz.plots.readout import READOUT
-from dpviz.plots.style import enlarged, on_dark, say_condition
-from dpviz.plots.words import in_words
+from dpviz.exports.spreadsheets import as_csv
+from dpviz.plots.elements.labels import compact
+from dpviz.plots.elements.multiples import AGAIN
+from dpviz.plots.elements.readout import READOUT
+from dpviz.plots.elements.style import enlarged, on_dark, say_condition
+from dpviz.plots.elements.words import in_words
 from dpviz.ui import components, explain, markdown, presenting, screen
 from dpviz.ui.appearance import theme
 

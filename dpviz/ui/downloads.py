@@ -6,15 +6,15 @@ from functools import partial
 import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz.experiments import export
+from dpviz.compare.pins import Pin, to_file
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.pins import Pin, to_file
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.sweep import Sweep
-from dpviz.experiments.sweep_result import SweepResult
 from dpviz.experiments.trace import Trace
-from dpviz.plots.html import to_html
-from dpviz.privacy.analyses import Analyses
+from dpviz.exports import export
+from dpviz.plots.elements.html import to_html
+from dpviz.privacy.statistics.analyses import Analyses
+from dpviz.sweeps.sweep import Sweep
+from dpviz.sweeps.sweep_result import SweepResult
 from dpviz.ui.controls import Panel
 from dpviz.ui.links import address
 

@@ -8,9 +8,9 @@ from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
 
+from dpviz.compare.packing import pack, unpack
+from dpviz.compare.pins import together
 from dpviz.errors import UserError
-from dpviz.experiments.packing import pack, unpack
-from dpviz.experiments.pins import together
 from dpviz.ui import components, presenting
 from dpviz.ui.controls import Panel
 

@@ -23,11 +23,11 @@ from dpviz.families.second_order import LineSearch, MiniBatch, MiniBatchTrustReg
 from dpviz.families.zeroth_order import DirectionalDescent, FirstOrder, Naive, VarianceReduced
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.black_box import BentValley, CappedRegression, PhaseRetrieval, ReluNetwork, TableModel, Votes
-from dpviz.problems.group_loss import LossMatrix
-from dpviz.problems.nonconvex import LogisticTukey, RobustComponent, SigmoidTukey
-from dpviz.problems.quadratic import Quadratic
-from dpviz.problems.regression import HuberRegression, LeastSquares
+from dpviz.problems.games.group_loss import LossMatrix
+from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.problems.linear.regression import HuberRegression, LeastSquares
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent, SigmoidTukey
+from dpviz.problems.values.black_box import BentValley, CappedRegression, PhaseRetrieval, ReluNetwork, TableModel, Votes
 from dpviz.specification import Control
 from dpviz.ui.accelerated import problem as accelerated
 from dpviz.ui.accelerated.page import PAGE as ACCELERATED

@@ -3,7 +3,7 @@
 import pytest
 
 from dpviz import families
-from dpviz.experiments.audit import Audit, Verdict
+from dpviz.audits.audit import Audit, Verdict
 
 CASES = {case.name: case for cases in families.audits().values() for case in cases}
 BROKEN = {broken.name: broken for broken in families.broken()}

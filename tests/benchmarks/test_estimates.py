@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from dpviz import families
+from dpviz.audits.audit import ORDINARY, Audit, Case
 from dpviz.datasets.bundled import BundledTable
 from dpviz.datasets.categories import CategoricalBundled
 from dpviz.datasets.groups import GroupedBundled
-from dpviz.experiments.audit import ORDINARY, Audit, Case
 from tests.benchmarks.drawn import PAGES, Drawn, drawn, measured, out_of_reach, values_only
 
 EXPERIMENTS = 60  # of each family

@@ -15,8 +15,8 @@ from streamlit.testing.v1 import AppTest
 
 from dpviz.datasets.categories_base import CategoricalFacts
 from dpviz.families.mirror_descent import presets
-from dpviz.problems.marginals import Marginals
-from dpviz.problems.synthetic_tables import synthetic_table
+from dpviz.problems.games.marginals import Marginals
+from dpviz.problems.games.synthetic_tables import synthetic_table
 from dpviz.ui.experiment import plan as plan_view
 from dpviz.ui.mirror_descent import plan as mirror_plan
 from tests.pages.reading import charts
@@ -33,7 +33,7 @@ LARGE_GAME = """
 import json, resource, time
 from dpviz.datasets.games import LatentGame
 from dpviz.families.mirror_descent import presets
-from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.games.matrix_games import MatrixGame
 
 game = MatrixGame(data=LatentGame(rows=100_000, strategies_x=10_000, strategies_y=10_000))
 arms = presets.arms({methods})

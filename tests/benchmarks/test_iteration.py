@@ -18,7 +18,7 @@ from dpviz.families.accelerated import Nesterov
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, streams
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import LogisticRegression
 
 ROWS, DIMENSION, REPLICATES, REGULARISATION = 100_000, 20, 20, 0.01
 SPECIFICATION = LogisticRegression(data=UniformLogistic(rows=ROWS, dimension=DIMENSION), regularisation=REGULARISATION)

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from dpviz.datasets import prepare
+from dpviz.execution.runner import Job
 from dpviz.experiments.cells import InThread
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.runner import Job
 from dpviz.families.accelerated import GradientDescent, MultistageNesterov, Nesterov
 from dpviz.families.accelerated.presets import SIX_METHODS, arms
 from dpviz.privacy.budgets import PureDP
@@ -21,8 +21,8 @@ from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Metric
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.quadratic import Quadratic, QuadraticProblem
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic, QuadraticProblem
 from tests.waiting import until
 
 FIVE_ARMS = Experiment(problem=LogisticRegression(), arms=arms(SIX_METHODS[:5]))

@@ -21,11 +21,11 @@ import pytest
 from playwright.async_api import Page, expect
 
 from dpviz.datasets.synthetic import UniformLogistic
+from dpviz.execution.executors import Slots
 from dpviz.experiments.cells import Cell, Executor, InThread
-from dpviz.experiments.executors import Slots
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import Nesterov
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import LogisticRegression
 from tests.benchmarks.browsers import CURVES, GUARANTEE, SLIDER, chromium, opened, seen
 from tests.benchmarks.conftest import LINES
 from tests.benchmarks.processes import children, processor_seconds, resident

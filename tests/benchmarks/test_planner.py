@@ -18,7 +18,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.privacy.budgets import TradeOff
-from dpviz.privacy.noisy_means import NoisyMeans
+from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.specification import Control
 from dpviz.ui.budget_planner.tabs import TARGET
 from dpviz.ui.budget_planner.view import ALL_CURRENCIES

@@ -29,14 +29,14 @@ from dpviz.plots.plan_figures import CHECKPOINTS
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, RenyiDP, TradeOff, ZeroConcentratedDP
 from dpviz.privacy.tradeoffs import tradeoff
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic import Quadratic
-from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
-from dpviz.problems.regression import HuberRegression, LeastSquares
-from dpviz.problems.simplex_learning import Portfolio, SparseRegression
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
+from dpviz.problems.games.simplex_learning import Portfolio, SparseRegression
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.problems.linear.regression import HuberRegression, LeastSquares
 from dpviz.specification import Control, Specification
 from dpviz.ui.accelerated import plan as accelerated_plan
 from dpviz.ui.mirror_descent import plan as mirror_plan

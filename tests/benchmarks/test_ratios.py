@@ -18,16 +18,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpviz.audits.audit import Audit
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.synthetic import Saddle, UniformLogistic
-from dpviz.experiments.audit import Audit
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.audits import CASES
 from dpviz.families.mirror_descent import VertexSampling
+from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.run_figures import convergence
-from dpviz.plots.style import arm_styles
 from dpviz.privacy.accounting import pld
 from dpviz.privacy.budgets import ApproximateDP, PureDP
 from dpviz.privacy.calibration import calibrated_events
@@ -35,9 +35,9 @@ from dpviz.privacy.events import Laplace, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.nonconvex import RobustComponent
-from dpviz.problems.quadratic_games import QuadraticGame
+from dpviz.problems.games.quadratic_games import QuadraticGame
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.nonconvex.nonconvex import RobustComponent
 from tests.benchmarks.conftest import LINES
 from tests.benchmarks.test_tuning import stepping, trainings
 

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from dpviz.execution.runner import Job, Runner
 from dpviz.experiments.preset import Preset
-from dpviz.experiments.runner import Job, Runner
 from dpviz.families.accelerated.presets import PRESETS
 from dpviz.families.second_order import presets as second_order
 
@@ -23,7 +23,7 @@ import json, resource, time
 from dpviz.datasets.synthetic import UniformLogistic
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import Nesterov
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import LogisticRegression
 
 data = UniformLogistic(rows=1_000_000, dimension=20)
 method = Nesterov(iterations=3, batch_fraction={batch_fraction})

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from dpviz.execution.increments import outcome_to_bytes
+from dpviz.execution.store import Store, Stored
 from dpviz.experiments.cells import Cell, InThread
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.increments import outcome_to_bytes
-from dpviz.experiments.store import Store, Stored
 from dpviz.families.accelerated import Nesterov
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.quadratic import Quadratic
 
 EXPERIMENT = Experiment(
     problem=Quadratic(rows=100, dimension=2),

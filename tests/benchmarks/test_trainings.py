@@ -8,9 +8,9 @@ import pytest
 
 from dpviz.datasets import BundledTable, FactorDraws, NormalDraws, ProcessDraws
 from dpviz.pauses import finished
-from dpviz.problems.direct_tuning import HuberRegression, NormalLocation
-from dpviz.problems.model_tuning import KernelMachine, LengthScales
-from dpviz.problems.tuning import TuningProblem, TuningSpecification
+from dpviz.problems.tuning.direct_tuning import HuberRegression, NormalLocation
+from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
+from dpviz.problems.tuning.tuning import TuningProblem, TuningSpecification
 
 PEOPLE = BundledTable(table="health_insurance")
 BOXES: dict[str, TuningSpecification] = {

@@ -12,8 +12,8 @@ import pytest
 from dpviz.families.bayesian_optimization import Gibo, Placing
 from dpviz.families.bayesian_optimization.algorithms import Posteriors
 from dpviz.pauses import finished
-from dpviz.problems.learners import ProcessLearner
-from dpviz.problems.tuning import TuningFacts, TuningProblem
+from dpviz.problems.tuning.learners import ProcessLearner
+from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem
 
 
 class Free(TuningProblem):

@@ -24,7 +24,7 @@ from dpviz.families.zeroth_order.advice import advice
 from dpviz.families.zeroth_order.theory import Setting
 from dpviz.privacy import optimal_sums
 from dpviz.privacy.budgets import GaussianDP
-from dpviz.problems.black_box import PhaseRetrieval
+from dpviz.problems.values.black_box import PhaseRetrieval
 from tests.benchmarks.test_plans import forget
 
 FACTS = PhaseRetrieval().facts()

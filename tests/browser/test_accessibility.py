@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page, expect
 
-from dpviz.experiments.pins import Pin
+from dpviz.compare.pins import Pin
 from dpviz.families.accelerated.presets import PRESETS
 from dpviz.ui.appearance import PRESSED
 from dpviz.ui.families import FAMILIES

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
-from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.games.marginals import MarginalQueries
 from tests.browser.conftest import Visit, chart, curves_under_way, done, drawn, labels, ready
 from tests.confirming import confirm
 

@@ -11,10 +11,10 @@ import pytest
 
 from dpviz.cli import main
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.export import to_settings
+from dpviz.exports.export import to_settings
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.privacy.budgets import NoPrivacy, PureDP
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.quadratic import Quadratic
 
 EXPERIMENT = Experiment(
     problem=Quadratic(rows=100, dimension=2),

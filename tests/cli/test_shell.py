@@ -19,17 +19,17 @@ from dpviz import families
 from dpviz.cli import executing, looking, main, progress, running, sweeping
 from dpviz.cli.results import shown
 from dpviz.datasets import UploadedTable
+from dpviz.execution.executors import Slots
+from dpviz.execution.store import Store
 from dpviz.experiments.cells import InThread, Outcome
-from dpviz.experiments.executors import Slots
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.export import sweep_to_csv, to_csv, to_settings
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.results import final_table
-from dpviz.experiments.settings import settings
-from dpviz.experiments.store import Store
-from dpviz.experiments.sweep import Axis, Sweep
+from dpviz.exports.export import sweep_to_csv, to_csv, to_settings
 from dpviz.families.mirror_descent import FictitiousPlay
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.sweeps.settings import settings
+from dpviz.sweeps.sweep import Axis, Sweep
 from tests.cli.conftest import EXPERIMENT
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from dpviz.datasets.categories import (
     suggest_categories,
 )
 from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, CategoricalTable
-from dpviz.datasets.lists import Bins, Declared
+from dpviz.datasets.uploads.lists import Bins, Declared
 from dpviz.errors import UserError
 from dpviz.specification import Specification
 

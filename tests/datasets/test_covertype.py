@@ -9,8 +9,8 @@ import pytest
 from dpviz.datasets import CovertypeLike, CovertypeUpload, detect_reading, prepare_covertype, read_table
 from dpviz.datasets.covertype import STANDARD
 from dpviz.errors import UserError
-from dpviz.problems.nonconvex import LogisticTukey
-from dpviz.problems.symmetric import unpacked
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey
+from dpviz.problems.nonconvex.symmetric import unpacked
 
 KEY = "c" * 32
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from dpviz.datasets import (
     describe_columns,
     detect_reading,
-    limits,
     read_table,
     suggested_bounds,
     target_candidates,
     target_classes,
 )
-from dpviz.datasets.cells import numbers
+from dpviz.datasets.uploads import limits
+from dpviz.datasets.uploads.cells import numbers
 from dpviz.errors import UserError
 from tests.refusals import is_refusal
 

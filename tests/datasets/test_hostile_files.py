@@ -17,9 +17,9 @@ import pyarrow.parquet
 import pytest
 
 from dpviz.datasets import describe_columns, read_table, suggested_bounds, target_classes
-from dpviz.datasets.arrow import frame_of
-from dpviz.datasets.cells import as_number, classes, is_empty, numbers
-from dpviz.datasets.files import read_columns
+from dpviz.datasets.uploads.arrow import frame_of
+from dpviz.datasets.uploads.cells import as_number, classes, is_empty, numbers
+from dpviz.datasets.uploads.files import read_columns
 from dpviz.errors import UserError
 from tests.refusals import is_refusal
 
@@ -241,7 +241,7 @@ def test_texts_are_counted_while_they_are_unpacked(monkeypatch: pytest.MonkeyPat
     once = differences([long] * 1500, [long] * 1500)
     assert len(once) < 20_000
     assert read_columns(once, "t.parquet").nbytes < 1_000_000, "kept once, although Arrow makes no dictionary of it"
-    monkeypatch.setattr("dpviz.datasets.parquet.MAX_UNPACKED_BYTES", 20_000_000)
+    monkeypatch.setattr("dpviz.datasets.uploads.parquet.MAX_UNPACKED_BYTES", 20_000_000)
     assert len(read_table(differences([long + str(row) for row in range(50)], ["y"] * 50), "t.parquet")) == 50
     bomb = differences([long + str(row) for row in range(150)], [long + str(row) for row in range(150)])
     assert len(bomb) < 20_000
@@ -259,14 +259,14 @@ def test_a_packed_file_is_measured_while_it_is_unpacked(monkeypatch: pytest.Monk
         with pytest.raises(UserError) as caught:
             read_table(damaged, "t.csv.gz")
         assert caught.value.title == "This file could not be read"
-    monkeypatch.setattr("dpviz.datasets.files.MAX_TEXT_BYTES", 100_000)
+    monkeypatch.setattr("dpviz.datasets.uploads.files.MAX_TEXT_BYTES", 100_000)
     with pytest.raises(UserError, match="Unpacked, it has more than"):
         read_table(gzip.compress(b"1,2\n" * 30_000), "t.csv.gz")
 
 
 @pytest.mark.slow
 def test_a_file_in_very_many_pieces_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpviz.datasets.parquet.MAX_PIECES", 400)
+    monkeypatch.setattr("dpviz.datasets.uploads.parquet.MAX_PIECES", 400)
     table = pyarrow.table({f"c{place}": np.arange(100) for place in range(5)})
     assert len(read_table(parquet(table, row_group_size=2), "t.parquet")) == 100
     with pytest.raises(UserError, match="cut into 100 row groups"):
@@ -317,7 +317,7 @@ def test_a_million_texts_are_read_as_each_would_be_and_plain_numbers_not_one_by_
         asked.append(text)
         return as_number(text)
 
-    monkeypatch.setattr("dpviz.datasets.cells.as_number", read)
+    monkeypatch.setattr("dpviz.datasets.uploads.cells.as_number", read)
     np.testing.assert_array_equal(numbers(series), expected)
     assert not {*plain, "x"} & set(asked)
     assert is_empty(series).tolist() == [not text.strip() for text in (*odd, *plain)] * 2

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpviz.datasets import Reading, describe_columns, detect_reading, prepare, read_table
-from dpviz.datasets.arrow import mixed
-from dpviz.datasets.cells import class_label, numbers
-from dpviz.datasets.reading import plain_number, read_cells
+from dpviz.datasets.uploads.arrow import mixed
+from dpviz.datasets.uploads.cells import class_label, numbers
+from dpviz.datasets.uploads.reading import plain_number, read_cells
 from dpviz.errors import UserError
 from dpviz.specification import Specification
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpviz.datasets import prepare, prepare_categories, prepare_groups, read_table
-from dpviz.datasets.lists import Bins
+from dpviz.datasets.uploads.lists import Bins
 from dpviz.experiments import experiment as experiments
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
@@ -20,10 +20,10 @@ from dpviz.families.accelerated import HeavyBall, Nesterov
 from dpviz.families.mirror_descent import SyntheticData, VertexSampling
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.regression import HuberRegression, LeastSquares
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.regression import HuberRegression, LeastSquares
 
 N, REPLACED = 60, 17
 NAME = "0123456789abcdef" * 2

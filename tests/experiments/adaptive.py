@@ -13,7 +13,7 @@ from dpviz.privacy.events import Gaussian
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.problems.base import Metric, SmoothFacts, SmoothProblem
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.quadratic import Quadratic
 
 ROUNDS, RHO = 40, 0.02
 

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpviz.execution.runner import Runner
 from dpviz.experiments import publishing
-from dpviz.experiments.export import to_csv
 from dpviz.experiments.results import budget_spent, ceilings, columns, endings, final_table, reading, spent_curve
-from dpviz.experiments.runner import Runner
+from dpviz.exports.export import to_csv
 from dpviz.plots import plan_figures
+from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.run_figures import convergence
-from dpviz.plots.style import arm_styles
 from dpviz.privacy.ledger import Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from tests.experiments.adaptive import RHO, ROUNDS, careful

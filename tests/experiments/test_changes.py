@@ -4,8 +4,8 @@ from dpviz.experiments.changes import changes
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated import presets
 from dpviz.privacy.budgets import ApproximateDP, PureDP
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
 
 
 def experiment(**settings: object) -> Experiment:

@@ -8,16 +8,16 @@ from dpviz.datasets import UniformLogistic
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.tuning import ProcessDraws
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.fitting import Limits
 from dpviz.families.accelerated import presets as accelerated
 from dpviz.families.mirror_descent import presets as games
 from dpviz.privacy.budgets import ApproximateDP, PureDP
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.group_loss import GroupLoss
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.model_tuning import LengthScales
-from dpviz.problems.simplex_learning import SparseRegression
+from dpviz.problems.games.group_loss import GroupLoss
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.simplex_learning import SparseRegression
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.tuning.model_tuning import LengthScales
+from dpviz.sweeps.fitting import Limits
 
 LIMITS = Limits(seconds=120.0, bytes=3e9)
 TABLE = UniformLogistic(rows=100_000, dimension=20)

@@ -21,8 +21,8 @@ from dpviz.privacy.events import Laplace
 from dpviz.privacy.ledger import LedgerError
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Facts, Problem, ProblemSpecification
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
 
 BENCH = Quadratic(rows=100, dimension=2)
 

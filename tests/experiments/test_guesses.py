@@ -4,23 +4,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpviz.compare import comparison
+from dpviz.compare.comparison import STEPS, Side
 from dpviz.datasets import UploadedTable
 from dpviz.datasets.synthetic import UniformLinear, UniformLogistic
-from dpviz.experiments import comparison
-from dpviz.experiments.comparison import STEPS, Side
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.export import to_csv
 from dpviz.experiments.results import columns, final_table
 from dpviz.experiments.summary import summary
-from dpviz.experiments.sweep import Sweep
+from dpviz.exports.export import to_csv
 from dpviz.families.accelerated import GradientDescent
+from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.run_figures import convergence
-from dpviz.plots.style import arm_styles
 from dpviz.plots.sweep_figures import against
 from dpviz.privacy.budgets import PureDP
-from dpviz.problems.linear_base import LinearModel
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.regression import HuberRegression, LeastSquares
+from dpviz.problems.linear.linear_base import LinearModel
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.regression import HuberRegression, LeastSquares
+from dpviz.sweeps.sweep import Sweep
 
 KEY = "d" * 32
 MAJORITY, MEDIAN = "Always guessing the majority", "Always guessing the median"

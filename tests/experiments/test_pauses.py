@@ -15,29 +15,30 @@ from dpviz.datasets import BundledTable, NormalDraws, ProcessDraws, UniformLogis
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
 from dpviz.errors import UserError
+from dpviz.execution.runner import Job
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.cells import Cell, InThread
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.runner import Job
 from dpviz.experiments.trace import Trace
 from dpviz.families import mirror_descent
 from dpviz.families.accelerated import GradientDescent, Nesterov
-from dpviz.families.mirror_descent import baselines, planning
+from dpviz.families.mirror_descent import planning
+from dpviz.families.mirror_descent.methods import baselines
 from dpviz.pauses import Pace, Parts, between, finished, slices
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification
-from dpviz.problems.direct_tuning import Location, NormalLocation
-from dpviz.problems.group_loss import GroupLoss, GroupLossGame, LossMatrix, LossMatrixGame
-from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
-from dpviz.problems.marginals import MarginalQueries, Marginals
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.model_tuning import KernelMachine, LengthScales
-from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
-from dpviz.problems.simplex_learning import LearningGame, SparseRegression
-from dpviz.problems.tuning import TuningFacts
+from dpviz.problems.games.group_loss import GroupLoss, GroupLossGame, LossMatrix, LossMatrixGame
+from dpviz.problems.games.marginals import MarginalQueries, Marginals
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
+from dpviz.problems.games.simplex_learning import LearningGame, SparseRegression
+from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegression
+from dpviz.problems.tuning.direct_tuning import Location, NormalLocation
+from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
+from dpviz.problems.tuning.tuning import TuningFacts
 from dpviz.specification import registered
 
 
@@ -190,7 +191,7 @@ def test_pausing_as_often_as_possible_changes_no_result(name: str, monkeypatch: 
     arms = tuple(Arm(label=str(number), algorithm=method) for number, method in enumerate(methods))
     of = Experiment(problem=problem, arms=arms, budget=budget, replicates=3)
     if "games" in type(problem).__module__:  # neither player's matrix is computed before the run
-        monkeypatch.setattr("dpviz.problems.matrix_games.MAX_PRODUCTS", 3 * 130 * 81 if name == "curved" else 1)
+        monkeypatch.setattr("dpviz.problems.games.matrix_games.MAX_PRODUCTS", 3 * 130 * 81 if name == "curved" else 1)
     monkeypatch.setattr("dpviz.datasets.games._ENTRIES", 200)
     plain, count = run(of)
     with monkeypatch.context() as patched:

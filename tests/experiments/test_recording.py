@@ -10,11 +10,12 @@ import pytest
 
 from dpviz.datasets import UniformLogistic
 from dpviz.datasets.games import LatentGame
-from dpviz.experiments import export, results
+from dpviz.experiments import results
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import recorded_points
+from dpviz.exports import export
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.accelerated import presets as accelerated_presets
 from dpviz.families.mirror_descent import BiasReduced, NoisyPayoffs
@@ -22,8 +23,8 @@ from dpviz.privacy.budgets import Budget, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Cost, Facts, Metric, Problem, ProblemSpecification
-from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
-from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegression
 
 
 class Scale(Problem):

@@ -12,18 +12,18 @@ import pytest
 from dpviz.datasets import UniformLogistic, prepare
 from dpviz.experiments import publishing
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.export import NOT_PRIVATE, to_csv, to_script
 from dpviz.experiments.results import columns, final_table
 from dpviz.experiments.trace import Trace
+from dpviz.exports.export import NOT_PRIVATE, to_csv, to_script
 from dpviz.families.accelerated import GradientDescent, HeavyBall, smoothness
-from dpviz.families.mirror_descent.algorithms import VertexSampling
-from dpviz.families.mirror_descent.noisy_gradients import EuclideanGradient
+from dpviz.families.mirror_descent.methods.algorithms import VertexSampling
+from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
 
 BENCH = Quadratic(rows=400, dimension=6)
 ONE_STEP = GradientDescent(iterations=1)

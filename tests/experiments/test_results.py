@@ -7,7 +7,6 @@ from scipy.stats import binom
 from dpviz.datasets import Saddle
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.export import to_table
 from dpviz.experiments.results import (
     CONFIDENCE,
     budget_spent,
@@ -18,12 +17,13 @@ from dpviz.experiments.results import (
     reading,
 )
 from dpviz.experiments.trace import Trace
+from dpviz.exports.export import to_table
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.second_order import MiniBatch, ShortStep
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.problems.nonconvex import RobustComponent
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.problems.nonconvex.nonconvex import RobustComponent
 
 
 @pytest.fixture(scope="module")

@@ -10,19 +10,19 @@ import pytest
 
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.export import to_csv
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import endings, final_table, reading, spent_curve
+from dpviz.exports.export import to_csv
 from dpviz.families.mirror_descent import BiasReduced
+from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.run_figures import convergence
-from dpviz.plots.style import arm_styles
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.ledger import times_of
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Facts, Problem
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.linear.quadratic import Quadratic
 
 ROUNDS, EPSILON = 8, 0.1
 

@@ -28,15 +28,15 @@ from dpviz.privacy.events import Event, ExpMech, Parallel, inner_events
 from dpviz.privacy.ledger import SLACK, Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Problem, ProblemSpecification
-from dpviz.problems.black_box import CappedRegression
-from dpviz.problems.direct_tuning import NormalLocation
-from dpviz.problems.group_loss import GroupLoss
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
-from dpviz.problems.nonconvex import LogisticTukey, RobustComponent
-from dpviz.problems.quadratic import Quadratic
-from dpviz.problems.simplex_learning import LearningGame, SparseRegression
+from dpviz.problems.games.group_loss import GroupLoss
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
+from dpviz.problems.games.simplex_learning import LearningGame, SparseRegression
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent
+from dpviz.problems.tuning.direct_tuning import NormalLocation
+from dpviz.problems.values.black_box import CappedRegression
 from dpviz.specification import Specification, registered
 from tests import refusals
 from tests.families.toys import TOYS, Cosine

@@ -16,7 +16,7 @@ from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
 from dpviz.privacy.mechanisms import Mechanisms, Purpose
 from dpviz.privacy.queries import Query
 from dpviz.privacy.running_sums import Leaves, PrefixSums
-from dpviz.problems.symmetric import packed, unpacked
+from dpviz.problems.nonconvex.symmetric import packed, unpacked
 
 
 class Fixed:

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from dpviz import families
+from dpviz.audits.audit import KNOWN, ORDINARY, WORST, Audit, scores
 from dpviz.experiments.algorithm import Algorithm
-from dpviz.experiments.audit import KNOWN, ORDINARY, WORST, Audit, scores
 from dpviz.families.mirror_descent import TunedReference
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Laplace, Parallel, draws_batch, inner_events
-from dpviz.privacy.implementation import Watch
-from dpviz.privacy.standard_draws import law_of, standard_draws
-from dpviz.privacy.transcripts import Transcript
+from dpviz.privacy.verification.implementation import Watch
+from dpviz.privacy.verification.standard_draws import law_of, standard_draws
+from dpviz.privacy.verification.transcripts import Transcript
 from dpviz.specification import registered
 
 CASES = {f"{family}.{case.name}": case for family, cases in families.audits().items() for case in cases}

@@ -10,8 +10,8 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from dpviz import families
+from dpviz.audits.broken import Broken
 from dpviz.experiments.algorithm import Algorithm
-from dpviz.experiments.broken import Broken
 from dpviz.privacy import audit
 from dpviz.specification import registered
 

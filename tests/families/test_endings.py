@@ -10,7 +10,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import BiasReduced
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.ledger import Filter
-from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.games.matrix_games import MatrixGame
 from tests.families.registry import ALGORITHMS, R, runs, started
 
 

@@ -15,6 +15,9 @@ import pytest
 from pydantic import ValidationError
 
 from dpviz import families
+from dpviz.compare import comparison
+from dpviz.compare.comparison import Side
+from dpviz.compare.pins import Pin
 from dpviz.datasets import (
     CategoricalUpload,
     CovertypeUpload,
@@ -28,30 +31,28 @@ from dpviz.datasets import (
     prepare_groups,
     prepare_users,
 )
-from dpviz.datasets.from_data import Mark, in_words
+from dpviz.datasets.uploads.from_data import Mark, in_words
 from dpviz.errors import UserError
-from dpviz.experiments import comparison, publishing
-from dpviz.experiments.comparison import Side
+from dpviz.execution.increments import Sender, extend
+from dpviz.experiments import publishing
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.export import NOT_PRIVATE, sweep_to_csv, to_csv, to_notebook, to_script
-from dpviz.experiments.increments import Sender, extend
-from dpviz.experiments.pins import Pin
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import final_table
 from dpviz.experiments.summary import summary
-from dpviz.experiments.sweep import Sweep
 from dpviz.experiments.trace import Trace
+from dpviz.exports.export import NOT_PRIVATE, sweep_to_csv, to_csv, to_notebook, to_script
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.black_box import CappedRegression
-from dpviz.problems.direct_tuning import HuberRegression as TunedRegression
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.model_tuning import KernelMachine
-from dpviz.problems.nonconvex import LogisticTukey
-from dpviz.problems.regression import LeastSquares
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.regression import LeastSquares
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey
+from dpviz.problems.tuning.direct_tuning import HuberRegression as TunedRegression
+from dpviz.problems.tuning.model_tuning import KernelMachine
+from dpviz.problems.values.black_box import CappedRegression
 from dpviz.specification import registered
+from dpviz.sweeps.sweep import Sweep
 
 families.load_all()
 Tables = Mapping[str, np.ndarray]

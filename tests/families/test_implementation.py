@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 
 from dpviz import families
-from dpviz.experiments.audit import Audit, Case, Neighbours
+from dpviz.audits.audit import Audit, Case, Neighbours
 from dpviz.families.accelerated.broken import Halved, OneFewer
-from dpviz.privacy import broken
 from dpviz.privacy.batches import Batch, Replicates
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.events import Event
-from dpviz.privacy.implementation import KINDS
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.mechanisms import Mechanisms, Purpose
 from dpviz.privacy.queries import Query
 from dpviz.privacy.releases import Standard
 from dpviz.privacy.running_sums import PrefixSums
-from dpviz.privacy.transcripts import Transcript
+from dpviz.privacy.verification import broken
+from dpviz.privacy.verification.implementation import KINDS
+from dpviz.privacy.verification.transcripts import Transcript
 
 CASES = {f"{family}.{case.name}": case for family, cases in families.audits().items() for case in cases}
 CASES |= {f"broken.{mistake.name}": mistake.sound for mistake in families.broken()}
@@ -271,7 +271,7 @@ CHOOSING = {
 )
 def test_a_tenth_less_noise_is_seen_in_the_choices_of_a_method(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without those at values that the auditor made up."""
-    monkeypatch.setattr("dpviz.experiments.audit.known_choices", lambda *_: ())
+    monkeypatch.setattr("dpviz.audits.audit.known_choices", lambda *_: ())
     settings, epsilon = CHOOSING[name]
     case = CASES[f"mirror_descent.{name}"]
     case = dataclasses.replace(

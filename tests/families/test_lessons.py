@@ -8,10 +8,10 @@ from math import inf, nan, nextafter
 import numpy as np
 import pytest
 
-from dpviz.experiments.budget_lessons import NoiseOfMeans
 from dpviz.experiments.changes import changes
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.lesson import Answer, Lesson, Side
+from dpviz.lessons.budget_lessons import NoiseOfMeans
+from dpviz.lessons.lesson import Answer, Lesson, Side
 from dpviz.plots import lesson_figures
 from dpviz.specification import Specification
 from dpviz.ui.learn import lessons

@@ -5,10 +5,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz import families
-from dpviz.experiments.audit import Audit
-from dpviz.experiments.auditing import Auditing
-from dpviz.experiments.broken import Broken
-from dpviz.experiments.needed import runs_needed
+from dpviz.audits.audit import Audit
+from dpviz.audits.broken import Broken
+from dpviz.audits.needed import runs_needed
+from dpviz.execution.auditing import Auditing
 from dpviz.families.accelerated.audits import ONE_RUN
 from dpviz.numbers import short
 from dpviz.plots.guarantee_figures import RATES

@@ -12,7 +12,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.families.bayesian_optimization import Gibo, Placing, presets, texts
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
-from dpviz.problems.model_tuning import KernelMachine, LengthScales
+from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
 from dpviz.ui.bayesian_optimization import live, plan, results
 from dpviz.ui.bayesian_optimization import problem as controls
 from dpviz.ui.bayesian_optimization.page import PAGE as PAGE_OF

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 from dpviz.plots.guarantee_figures import RATES
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import Budget, PureDP
-from dpviz.privacy.noisy_means import NoisyMeans
+from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.ui.budget_planner.view import ALL_CURRENCIES
 from tests.pages.planner import SMALL, TABS, planner, settings_of
 from tests.pages.reading import Load, bars, curve, drawn, metrics, number, said, traces, words

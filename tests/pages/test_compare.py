@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dpviz.compare import pins
+from dpviz.compare.pins import Pin
 from dpviz.datasets import UploadedTable
-from dpviz.experiments import pins
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.pins import Pin
 from dpviz.experiments.summary import summary
 from dpviz.families.accelerated import presets
 from dpviz.families.mirror_descent.presets import PRESETS as GAMES
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui import families
 from dpviz.ui.experiment.pins import Pinned
 from tests.pages.reading import Load, chart, choose, lines, run, table, text

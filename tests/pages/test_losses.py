@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.experiments.export import to_script
+from dpviz.exports.export import to_script
 from dpviz.families.accelerated import presets
 from dpviz.numbers import short
-from dpviz.problems.regression import HuberRegression, LeastSquares
+from dpviz.problems.linear.regression import HuberRegression, LeastSquares
 from tests.confirming import confirmed
 from tests.pages.reading import Load, charts, run, said, table, text
 

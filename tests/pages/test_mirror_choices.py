@@ -8,7 +8,7 @@ from dpviz.families.mirror_descent import presets
 from dpviz.families.mirror_descent.split import compare
 from dpviz.numbers import short
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP
-from dpviz.problems.group_loss import GroupLoss
+from dpviz.problems.games.group_loss import GroupLoss
 from tests.pages.mirror import PAGE, SMALL_GAME, TINY, open_problem, open_tab
 from tests.pages.reading import Load, chart, charts, lines, link, run, said, table, text, type_into, typed
 

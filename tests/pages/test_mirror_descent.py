@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from dpviz.experiments.preset import Preset
 from dpviz.families.mirror_descent import measure, presets
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
-from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.specification import Control
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.mirror_descent import problem as game_controls

@@ -16,7 +16,8 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dpviz.experiments import experiment, runner
+from dpviz.execution import runner
+from dpviz.experiments import experiment
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.mechanisms import Mechanisms, PrefixSums  # type: ignore[attr-defined]
 from dpviz.privacy.queries import Query

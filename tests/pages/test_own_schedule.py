@@ -11,7 +11,7 @@ from dpviz.families.accelerated import drawn, presets
 from dpviz.families.accelerated.comparison import compare
 from dpviz.numbers import short
 from dpviz.privacy.budgets import PureDP
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.accelerated.page import PAGE
 from tests.pages.reading import Load, link, metrics, said, text, type_into, typed, words
 

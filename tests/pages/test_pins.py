@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.experiments import pins
-from dpviz.experiments.pins import Pin
+from dpviz.compare import pins
+from dpviz.compare.pins import Pin
 from dpviz.families.accelerated import presets
 from dpviz.families.mirror_descent.presets import PRESETS as GAMES
 from dpviz.plots.ghosts import OPACITY

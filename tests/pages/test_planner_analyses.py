@@ -15,8 +15,8 @@ from dpviz.numbers import short
 from dpviz.plots.guarantee_figures import RATES
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting import closed_forms
-from dpviz.privacy.analyses import Analyses, Count
 from dpviz.privacy.budgets import PureDP
+from dpviz.privacy.statistics.analyses import Analyses, Count
 from tests.confirming import confirmed
 from tests.formulas import formulas
 from tests.pages.planner import ANALYSES, planner, printed, settings_of

@@ -13,7 +13,7 @@ from dpviz.families.mirror_descent.accuracy import GameBound
 from dpviz.plots.guarantee_figures import RATES
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
-from dpviz.privacy.noisy_means import NoisyMeans
+from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.privacy.tradeoffs import tradeoff
 from tests.pages.planner import SMALL, TABS, planner, printed, settings_of
 from tests.pages.reading import Load, bars, charts, curve, metrics, number, said, traces, words

@@ -5,7 +5,7 @@ import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.trace import Trace
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui.markdown import plain
 from tests.confirming import confirmed
 from tests.pages.reading import Load, chart, charts, run, table, text

@@ -17,7 +17,7 @@ from dpviz.families.second_order.published import EPSILONS, TABLES
 from dpviz.families.second_order.shares import compare
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
-from dpviz.problems.nonconvex import RobustComponent
+from dpviz.problems.nonconvex.nonconvex import RobustComponent
 from dpviz.ui.second_order import problem as controls
 from tests.confirming import confirmed
 from tests.pages.reading import (

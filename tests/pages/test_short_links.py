@@ -5,8 +5,8 @@ from urllib.parse import parse_qs
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.experiments.packing import pack
-from dpviz.experiments.pins import Pin
+from dpviz.compare.packing import pack
+from dpviz.compare.pins import Pin
 from dpviz.experiments.preset import Preset
 from dpviz.families.accelerated import presets
 from dpviz.ui import families, presenting

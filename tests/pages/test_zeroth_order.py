@@ -10,7 +10,7 @@ from dpviz.datasets import UploadedTable
 from dpviz.experiments.preset import Preset
 from dpviz.families.zeroth_order import presets, texts
 from dpviz.privacy.budgets import ApproximateDP, PureDP, ZeroConcentratedDP
-from dpviz.problems.black_box import CappedRegression, ReluNetwork
+from dpviz.problems.values.black_box import CappedRegression, ReluNetwork
 from dpviz.ui.experiment.run import AT_ONCE
 from dpviz.ui.zeroth_order import problem as controls
 from dpviz.ui.zeroth_order import released

@@ -10,7 +10,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.families.accelerated import presets
 from dpviz.privacy.budgets import PureDP
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.quadratic import Quadratic
 
 
 @pytest.fixture(scope="session")

@@ -17,8 +17,8 @@ from dpviz.families.accelerated.figures import (
 )
 from dpviz.numbers import short
 from dpviz.privacy.budgets import NoPrivacy, PureDP
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
 
 BUDGET = PureDP(epsilon=2.0)
 METHODS = [

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpviz.plots.axes import Range, axis, hover_format, y_range
+from dpviz.plots.elements.axes import Range, axis, hover_format, y_range
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import pytest
 
 from dpviz.plots import clouds
 from dpviz.plots.clouds import BANDS, STEPS, Film, Walk
+from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.landscape import Ground
-from dpviz.plots.sheets import Ruler
 from tests.films import unpacked
 
 TITLES = ("one", "other")

@@ -5,9 +5,9 @@ import plotly.graph_objects as go
 import pytest
 
 from dpviz.plots import ghosts
-from dpviz.plots.labels import NAME
-from dpviz.plots.lines import Line, line_figure
-from dpviz.plots.style import GREY, ArmStyle
+from dpviz.plots.elements.labels import NAME
+from dpviz.plots.elements.lines import Line, line_figure
+from dpviz.plots.elements.style import GREY, ArmStyle
 from dpviz.ui import charts
 
 BLUE, RED, FLOOR = ArmStyle("#0072B2", "solid"), ArmStyle("#D55E00", "dash"), ArmStyle(GREY, "dot", reference=True)

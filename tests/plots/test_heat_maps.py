@@ -7,12 +7,12 @@ import plotly.graph_objects as go
 import pytest
 
 from dpviz.experiments.experiment import Arm
-from dpviz.experiments.sweep_result import Ended, Place, SweepResult
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
+from dpviz.plots.elements.words import in_words
 from dpviz.plots.heat_maps import BEST, heat_maps
-from dpviz.plots.words import in_words
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Metric
+from dpviz.sweeps.sweep_result import Ended, Place, SweepResult
 from dpviz.ui.charts import numbers
 
 ARMS = (

@@ -2,10 +2,10 @@ import re
 
 import pytest
 
-from dpviz.plots.html import to_html
+from dpviz.plots.elements.html import to_html
+from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.plan_figures import noise_schedule, privacy_spent
 from dpviz.plots.run_figures import convergence
-from dpviz.plots.style import arm_styles
 
 
 @pytest.mark.slow

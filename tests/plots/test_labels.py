@@ -4,9 +4,9 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dpviz.plots.labels import FRAME, NAME, compact, resized, spread
-from dpviz.plots.lines import Line, line_figure
-from dpviz.plots.style import HUES, SMALL, ArmStyle
+from dpviz.plots.elements.labels import FRAME, NAME, compact, resized, spread
+from dpviz.plots.elements.lines import Line, line_figure
+from dpviz.plots.elements.style import HUES, SMALL, ArmStyle
 
 X = np.arange(11)
 

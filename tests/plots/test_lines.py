@@ -4,8 +4,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dpviz.plots.lines import CEILING, FLOOR, MAX_POINTS, Limit, Line, Mark, downsample, line_figure
-from dpviz.plots.style import HUES, PALETTE, ArmStyle
+from dpviz.plots.elements.lines import CEILING, FLOOR, MAX_POINTS, Limit, Line, Mark, downsample, line_figure
+from dpviz.plots.elements.style import HUES, PALETTE, ArmStyle
 
 BLUE, GREEN = ArmStyle(HUES[0], "solid"), ArmStyle(HUES[2], "dash")
 PLAIN = ArmStyle(HUES[0], "dot", reference=True)

@@ -10,12 +10,12 @@ from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedSigns
 from dpviz.families.mirror_descent import CertifiedSampling, bias_figures, bounds, choice_figures, planning, theory
 from dpviz.families.mirror_descent.sampling_bias import measure_game, measure_spread
-from dpviz.plots import style
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
-from dpviz.problems.group_loss import GroupLoss
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic_games import QuadraticGame
+from dpviz.problems.games.group_loss import GroupLoss
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.quadratic_games import QuadraticGame
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 GROUPS = GroupLoss().facts()

@@ -22,12 +22,13 @@ from dpviz.families.mirror_descent import (
     theory,
 )
 from dpviz.families.mirror_descent.sampling_bias import SamplingBias, measure
-from dpviz.plots import plan_figures, style
+from dpviz.plots import plan_figures
+from dpviz.plots.elements import style
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, ZeroConcentratedDP
-from dpviz.problems.group_loss import GroupLoss
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.simplex_learning import SparseRegression
+from dpviz.problems.games.group_loss import GroupLoss
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.simplex_learning import SparseRegression
 from dpviz.ui import charts
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)

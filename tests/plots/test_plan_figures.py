@@ -7,11 +7,11 @@ import pytest
 
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import Nesterov, planning
+from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.plan_figures import accountant_curves, bound_by_horizon, error_bounds, noise_schedule, privacy_spent
-from dpviz.plots.style import arm_styles
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.quadratic import Quadratic
 
 PRIVATE = ["DP-GD", "DP-HB", "DP-NAG", "DP-NAG-opt", "DP-MASG", "DP-MASG-opt"]
 

@@ -4,7 +4,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dpviz.plots import guarantee_figures, style
+from dpviz.plots import guarantee_figures
+from dpviz.plots.elements import style
 from dpviz.plots.planner_figures import (
     bars,
     budget_by_steps,

@@ -5,10 +5,10 @@ import re
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.plots.lines import Line, line_figure
-from dpviz.plots.readout import MOST_PLACES, READOUT
-from dpviz.plots.style import HUES, ArmStyle
-from dpviz.plots.words import in_words
+from dpviz.plots.elements.lines import Line, line_figure
+from dpviz.plots.elements.readout import MOST_PLACES, READOUT
+from dpviz.plots.elements.style import HUES, ArmStyle
+from dpviz.plots.elements.words import in_words
 from dpviz.ui.charts import numbers
 
 LOOK = ArmStyle(HUES[0], "solid")

@@ -6,9 +6,9 @@ import pytest
 
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.trace import Trace
-from dpviz.plots.multiples import AGAIN
+from dpviz.plots.elements.multiples import AGAIN
+from dpviz.plots.elements.style import GREY, ArmStyle, arm_styles
 from dpviz.plots.run_figures import convergence
-from dpviz.plots.style import GREY, ArmStyle, arm_styles
 from dpviz.problems.base import Metric
 
 GAP = Metric("objective_gap", "Excess loss F(x_t) - F*", scale="log")

@@ -7,10 +7,11 @@ import pytest
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.trace import Trace
 from dpviz.families.second_order import figures
-from dpviz.families.second_order.states import KIND
-from dpviz.plots import landscape, style
-from dpviz.plots.style import PALETTE, ArmStyle
-from dpviz.plots.words import in_words
+from dpviz.families.second_order.methods.states import KIND
+from dpviz.plots import landscape
+from dpviz.plots.elements import style
+from dpviz.plots.elements.style import PALETTE, ArmStyle
+from dpviz.plots.elements.words import in_words
 from dpviz.problems.base import Metric
 from dpviz.ui import charts
 

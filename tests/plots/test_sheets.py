@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dpviz.experiments.lesson import Axes, Curve
+from dpviz.lessons.lesson import Axes, Curve
 from dpviz.plots import lesson_figures
-from dpviz.plots.sheets import Ruler
+from dpviz.plots.elements.sheets import Ruler
 
 
 @pytest.mark.parametrize(

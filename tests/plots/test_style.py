@@ -7,7 +7,7 @@ import pytest
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, presets
 from dpviz.families.mirror_descent import presets as mirror_presets
-from dpviz.plots.style import (
+from dpviz.plots.elements.style import (
     DASHES,
     DOTS,
     HUES,
@@ -20,11 +20,11 @@ from dpviz.plots.style import (
     with_opacity,
 )
 from dpviz.privacy.budgets import NoPrivacy
-from dpviz.problems.group_loss import GroupLoss
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic_games import QuadraticGame
-from dpviz.problems.simplex_learning import SparseRegression
+from dpviz.problems.games.group_loss import GroupLoss
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.quadratic_games import QuadraticGame
+from dpviz.problems.games.simplex_learning import SparseRegression
 from dpviz.ui import appearance
 
 

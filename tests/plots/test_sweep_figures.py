@@ -3,12 +3,12 @@ import plotly.graph_objects as go
 import pytest
 
 from dpviz.experiments.experiment import Arm
-from dpviz.experiments.sweep import Sweep
-from dpviz.experiments.sweep_result import Ended, LeftOut, Place, SweepResult
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
-from dpviz.plots.style import HUES, arm_styles
+from dpviz.plots.elements.style import HUES, arm_styles
 from dpviz.plots.sweep_figures import against
 from dpviz.problems.base import Metric
+from dpviz.sweeps.sweep import Sweep
+from dpviz.sweeps.sweep_result import Ended, LeftOut, Place, SweepResult
 
 GAP = Metric("gap", "Duality gap", scale="log")
 SIZES = (10.0, 100.0, 1000.0)

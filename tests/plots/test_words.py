@@ -6,13 +6,13 @@ import pytest
 
 from dpviz.families.accelerated import Nesterov
 from dpviz.families.accelerated.figures import decomposition
-from dpviz.plots.lines import Limit, Line, Mark, line_figure
+from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure
+from dpviz.plots.elements.style import GREY, HUES, ArmStyle, arm_styles
+from dpviz.plots.elements.words import in_words
 from dpviz.plots.planner_figures import bars
 from dpviz.plots.run_figures import convergence
-from dpviz.plots.style import GREY, HUES, ArmStyle, arm_styles
-from dpviz.plots.words import in_words
 from dpviz.privacy.budgets import PureDP
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.quadratic import Quadratic
 
 X = np.arange(11)
 

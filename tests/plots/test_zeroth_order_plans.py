@@ -13,10 +13,10 @@ from dpviz.families.zeroth_order.advice import WAYS
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.families.zeroth_order.theory import Setting
 from dpviz.numbers import short
-from dpviz.plots.words import in_words
+from dpviz.plots.elements.words import in_words
 from dpviz.privacy.budgets import GaussianDP, NoPrivacy
 from dpviz.privacy.matrix_factorisation import binary_tree, tree_nodes
-from dpviz.problems.black_box import PhaseRetrieval
+from dpviz.problems.values.black_box import PhaseRetrieval
 from dpviz.ui import charts
 
 FACTS = PhaseRetrieval(gap=0.3).facts()

@@ -9,7 +9,6 @@ import pytest
 
 from dpviz.errors import UserError
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, textbook
-from dpviz.privacy.allocation import Analysis, Share, composed, split, stated_event, together, weighted_variance
 from dpviz.privacy.budgets import (
     ApproximateDP,
     Budget,
@@ -30,7 +29,16 @@ from dpviz.privacy.events import (
     StatedPureDP,
     StatedZCDP,
 )
-from dpviz.privacy.noisy_means import Guarantee
+from dpviz.privacy.statistics.allocation import (
+    Analysis,
+    Share,
+    composed,
+    split,
+    stated_event,
+    together,
+    weighted_variance,
+)
+from dpviz.privacy.statistics.noisy_means import Guarantee
 
 DELTA = 1e-6
 PAIR = (Analysis(name="mean"), Analysis(name="sum", weight=4.0, sensitivity=2.0))

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.privacy import allocation
 from dpviz.privacy.accounting import per_event
-from dpviz.privacy.analyses import Analyses, Count, Histogram, Mean, Planned, Quantile, Statistic, Sum
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace, Repeat
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
+from dpviz.privacy.statistics import allocation
+from dpviz.privacy.statistics.analyses import Analyses, Count, Histogram, Mean, Planned, Quantile, Statistic, Sum
 
 BUDGETS: list[Budget] = [
     PureDP(epsilon=1.0),

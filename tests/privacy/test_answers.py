@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.privacy import answers
-from dpviz.privacy.analyses import Analyses, Count, Histogram, Mean, Quantile, Statistic, Sum
 from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event
 from dpviz.privacy.ledger import Ledger
+from dpviz.privacy.statistics import answers
+from dpviz.privacy.statistics.analyses import Analyses, Count, Histogram, Mean, Quantile, Statistic, Sum
 from tests.privacy.test_analyses import ALL, COMPUTED, ROWS, VALUES
 
 HOSTILE = [-np.inf, -1e308, -9.0, *VALUES, 0.4, 9.0, 1e308, np.inf, np.nan]

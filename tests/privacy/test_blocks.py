@@ -12,7 +12,7 @@ from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Re
 from dpviz.privacy.ledger import BudgetExceeded, FixedEvents, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
 from dpviz.privacy.queries import Query
-from dpviz.problems.simplex_learning import SparseRegression
+from dpviz.problems.games.simplex_learning import SparseRegression
 
 A, G = Laplace(0.5), Gaussian(0.25)
 FOUR = Parallel((A,) * 4)

@@ -12,9 +12,9 @@ from dpviz.privacy import calibration, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, pld, subsampled_rdp, textbook
 from dpviz.privacy.budgets import ApproximateDP, Budget, TradeOff
 from dpviz.privacy.events import Event, Gaussian, Laplace, Sub
-from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.privacy.staircase import LEVELS
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.privacy.statistics.noisy_means import NoisyMeans
+from dpviz.problems.linear.linear_models import LogisticRegression
 from tests.oracles.composition import optimal_delta
 from tests.pairs import all_pairs
 

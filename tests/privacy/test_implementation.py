@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from dpviz.privacy import broken
 from dpviz.privacy.batches import Batch, Replicates
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Sub
-from dpviz.privacy.implementation import ERROR, KINDS, Finding, Implementation, Watch
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.queries import Query
-from dpviz.privacy.transcripts import Transcript
+from dpviz.privacy.verification import broken
+from dpviz.privacy.verification.implementation import ERROR, KINDS, Finding, Implementation, Watch
+from dpviz.privacy.verification.transcripts import Transcript
 from tests.families.test_implementation import drawing, scaled
 
 

@@ -7,7 +7,7 @@ from dpviz.errors import UserError
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
-from dpviz.privacy.noisy_means import STEPS_LIMIT, NoisyMeans
+from dpviz.privacy.statistics.noisy_means import STEPS_LIMIT, NoisyMeans
 
 BUDGETS = [PureDP(epsilon=1.0), ApproximateDP(epsilon=1.0), ZeroConcentratedDP(), GaussianDP()]
 

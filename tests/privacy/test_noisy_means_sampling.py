@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.privacy import noisy_means
 from dpviz.privacy.accounting import accountants, per_event
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Laplace, Parallel, StatedApproximateDP, Sub, relation
-from dpviz.privacy.noisy_means import SAVINGS, SCHEMES, STEPS_LIMIT, NoisyMeans, guarantee, savings
+from dpviz.privacy.statistics import noisy_means
+from dpviz.privacy.statistics.noisy_means import SAVINGS, SCHEMES, STEPS_LIMIT, NoisyMeans, guarantee, savings
 from tests.pairs import all_pairs
 
 DELTA = 1e-6

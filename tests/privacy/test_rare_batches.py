@@ -18,8 +18,8 @@ from dpviz.privacy.budgets import (
     ZeroConcentratedDP,
 )
 from dpviz.privacy.events import Event, Gaussian, Laplace, inner_events
-from dpviz.privacy.noisy_means import NoisyMeans
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.privacy.statistics.noisy_means import NoisyMeans
+from dpviz.problems.linear.linear_models import LogisticRegression
 from tests.pairs import all_pairs
 from tests.refusals import NO_AMPLIFICATION, NO_GAUSSIAN, UNPROTECTED, is_refusal
 

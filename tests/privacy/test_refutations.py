@@ -37,12 +37,12 @@ from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError, times
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.games import Game
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
-from dpviz.problems.simplex_learning import PolytopeRegression, SparseRegression
+from dpviz.problems.games.games import Game
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
+from dpviz.problems.games.simplex_learning import PolytopeRegression, SparseRegression
 from tests.refusals import MISFIT, UNDEFINED, is_refusal, refusing
 
 APPROXIMATE = ApproximateDP(epsilon=1.0, delta=1e-6)

@@ -9,7 +9,7 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, TradeOff, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Laplace, inner_events
 from dpviz.privacy.staircase import LEVELS, MANY_LEVELS, levelled
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import LogisticRegression
 from tests.pairs import all_pairs
 
 FACTS = LogisticRegression().facts()

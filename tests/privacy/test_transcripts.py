@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from dpviz.audits.audit import Case, scores
 from dpviz.experiments.algorithm import Algorithm, Snapshot
-from dpviz.experiments.audit import Case, scores
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated.audits import neighbours
 from dpviz.privacy.budgets import Budget, PureDP
@@ -18,7 +18,7 @@ from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.privacy.releases import Accepted, Noised, Selected
-from dpviz.privacy.transcripts import Departure, Transcript
+from dpviz.privacy.verification.transcripts import Departure, Transcript
 from dpviz.problems.base import SmoothFacts, SmoothProblem
 
 EVERYONE = np.arange(3)

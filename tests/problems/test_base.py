@@ -4,7 +4,7 @@ import pytest
 
 from dpviz import families
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.specification import registered
 
 families.load_all()

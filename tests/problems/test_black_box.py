@@ -9,10 +9,18 @@ from scipy.optimize import nnls
 
 from dpviz.datasets import SphereLinear, UniformLinear, UploadedTable
 from dpviz.privacy.batches import Batch
-from dpviz.problems import value_problem
-from dpviz.problems.black_box import WANTED, BentValley, BlackBox, CappedRegression, PhaseRetrieval, ReluNetwork, Votes
-from dpviz.problems.least_norm import least_norm
-from dpviz.problems.value_problem import ValueProblem
+from dpviz.problems.values import value_problem
+from dpviz.problems.values.black_box import (
+    WANTED,
+    BentValley,
+    BlackBox,
+    CappedRegression,
+    PhaseRetrieval,
+    ReluNetwork,
+    Votes,
+)
+from dpviz.problems.values.least_norm import least_norm
+from dpviz.problems.values.value_problem import ValueProblem
 from dpviz.specification import Specification
 
 SMALL: tuple[BlackBox, ...] = (

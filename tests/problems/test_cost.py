@@ -9,12 +9,12 @@ from dpviz import families
 from dpviz.datasets import UniformLogistic
 from dpviz.datasets.games import LatentGame
 from dpviz.problems.base import Cost, ProblemSpecification
-from dpviz.problems.direct_tuning import HuberRegression, NormalLocation
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.matrix_games import MatrixGame, MeanProducts
-from dpviz.problems.model_tuning import KernelMachine, LengthScales
-from dpviz.problems.quadratic import Quadratic
-from dpviz.problems.quadratic_games import QuadraticGame
+from dpviz.problems.games.matrix_games import MatrixGame, MeanProducts
+from dpviz.problems.games.quadratic_games import QuadraticGame
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.problems.tuning.direct_tuning import HuberRegression, NormalLocation
+from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
 from dpviz.specification import registered
 
 families.load_all()

@@ -10,9 +10,9 @@ from dpviz.datasets import BundledTable, UniformLinear
 from dpviz.datasets.tuning import NormalDraws, RegressionDraws
 from dpviz.datasets.users import prepare_users
 from dpviz.pauses import finished
-from dpviz.problems.direct_tuning import DirectTuning, HuberRegression, Location, NormalLocation
-from dpviz.problems.tuning import TuningProblem
-from dpviz.problems.users import Users
+from dpviz.problems.tuning.direct_tuning import DirectTuning, HuberRegression, Location, NormalLocation
+from dpviz.problems.tuning.tuning import TuningProblem
+from dpviz.problems.tuning.users import Users
 from dpviz.specification import Specification
 
 BOXES: tuple[DirectTuning, ...] = (

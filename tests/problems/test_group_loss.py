@@ -8,8 +8,8 @@ import pytest
 from scipy.optimize import minimize
 
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns, GroupedUpload
-from dpviz.problems.games import Game, Scores
-from dpviz.problems.group_loss import GroupLoss, LossMatrix, LossMatrixGame
+from dpviz.problems.games.games import Game, Scores
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix, LossMatrixGame
 from dpviz.specification import Specification
 
 KEY = "e" * 32

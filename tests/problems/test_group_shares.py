@@ -11,8 +11,8 @@ from dpviz.experiments.results import budget_spent
 from dpviz.families.mirror_descent import BiasReduced, VertexSampling, planning, presets
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
-from dpviz.problems import group_shares as shares
-from dpviz.problems.group_loss import GroupLoss
+from dpviz.problems.games import group_shares as shares
+from dpviz.problems.games.group_loss import GroupLoss
 from tests.refusals import NO_GAUSSIAN, UNDEFINED, refusing
 
 GROUPS = np.repeat([0, 1], [360, 40])  # of three; nobody is in the last one

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns, GroupedUpload
-from dpviz.problems.group_loss import GroupLoss, GroupLossGame, LossMatrix, LossMatrixGame
+from dpviz.problems.games.group_loss import GroupLoss, GroupLossGame, LossMatrix, LossMatrixGame
 
 ID = "e" * 32
 GROUPS = ("many", "few", "other")

@@ -15,9 +15,9 @@ from dpviz.privacy.events import Gaussian, Laplace, Seq, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
-from dpviz.problems import linear_models
-from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
-from dpviz.problems.linear_sums import BLOCK
+from dpviz.problems.linear import linear_models
+from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegression
+from dpviz.problems.linear.linear_sums import BLOCK
 from tests.pairs import all_pairs
 
 KEY = "f" * 32

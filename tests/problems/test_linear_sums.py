@@ -10,9 +10,9 @@ from dpviz.pauses import finished
 from dpviz.privacy.events import Laplace, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.linear_base import LinearModel, LinearProblem
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.regression import HuberRegression, LeastSquares
+from dpviz.problems.linear.linear_base import LinearModel, LinearProblem
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.regression import HuberRegression, LeastSquares
 
 ROWS, REPLICATES = 2000, 9
 MODELS: dict[str, LinearModel] = {
@@ -45,7 +45,9 @@ def point(problem: LinearProblem, seed: int = 0) -> np.ndarray:
 def test_the_gradient_on_a_batch_is_the_mean_over_its_rows(
     problem: LinearProblem, m: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpviz.problems.linear_sums.GATHERED", 70 * REPLICATES * 5)  # several blocks, the last is short
+    monkeypatch.setattr(
+        "dpviz.problems.linear.linear_sums.GATHERED", 70 * REPLICATES * 5
+    )  # several blocks, the last is short
     event = Sub("wor", m, ROWS, Laplace(1.0))
     batch, x = Mechanisms(Ledger(FixedEvents((event,)), REPLICATES), 3).batch(event), point(problem)
     assert (batch.marked is not None) == (m >= ROWS // 8) and batch.indices is not None

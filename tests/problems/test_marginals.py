@@ -12,13 +12,13 @@ from scipy.optimize import linprog
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.categories import CategoricalGenerator, prepare_categories
 from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts
-from dpviz.datasets.lists import Bins
+from dpviz.datasets.uploads.lists import Bins
 from dpviz.errors import UserError
 from dpviz.privacy.events import Gaussian
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.privacy.queries import Query
-from dpviz.problems.games import Game, Scores
-from dpviz.problems.marginals import MarginalGame, MarginalQueries, Marginals
+from dpviz.problems.games.games import Game, Scores
+from dpviz.problems.games.marginals import MarginalGame, MarginalQueries, Marginals
 from dpviz.specification import Specification
 
 SIZES = (2, 3, 2)

@@ -10,10 +10,10 @@ import pytest
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.errors import UserError
 from dpviz.pauses import finished
-from dpviz.problems import matrix_games
 from dpviz.problems.base import check_facts
-from dpviz.problems.games import Game, GameFacts, Pair, Scores
-from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs, bilinear_gap, equilibrium
+from dpviz.problems.games import matrix_games
+from dpviz.problems.games.games import Game, GameFacts, Pair, Scores
+from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs, bilinear_gap, equilibrium
 from dpviz.specification import Specification
 from tests.pairs import all_pairs
 

@@ -9,14 +9,14 @@ import pytest
 
 from dpviz.datasets import BundledTable
 from dpviz.datasets.tuning import FactorDraws, ProcessDraws
-from dpviz.datasets.upload import UploadedTable, prepare
+from dpviz.datasets.uploads.upload import UploadedTable, prepare
 from dpviz.datasets.users import UserUpload, prepare_users
 from dpviz.errors import UserError
 from dpviz.pauses import finished
-from dpviz.problems import trainers
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.model_tuning import KernelMachine, LengthScales, ModelProblem, ModelTuning
-from dpviz.problems.users import rows_of
+from dpviz.problems.tuning import trainers
+from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales, ModelProblem, ModelTuning
+from dpviz.problems.tuning.users import rows_of
 from dpviz.specification import Specification
 
 SMALL: tuple[ModelTuning, ...] = (

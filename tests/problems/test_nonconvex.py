@@ -14,10 +14,10 @@ from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.events import Gaussian, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey, shorten
-from dpviz.problems.nonconvex_losses import Ridge, Tukey
-from dpviz.problems.nonconvex_risk import UNIT, NonconvexRisk
-from dpviz.problems.symmetric import unpacked
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey, shorten
+from dpviz.problems.nonconvex.nonconvex_losses import Ridge, Tukey
+from dpviz.problems.nonconvex.nonconvex_risk import UNIT, NonconvexRisk
+from dpviz.problems.nonconvex.symmetric import unpacked
 
 KINDS = (LogisticTukey, SigmoidTukey, RobustComponent)
 LINE = np.linspace(-12, 12, 24_001)

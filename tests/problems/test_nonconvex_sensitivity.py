@@ -12,9 +12,9 @@ from dpviz.privacy.events import Gaussian, Seq, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
-from dpviz.problems.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
-from dpviz.problems.nonconvex_risk import NonconvexRisk, logistic_diameter
-from dpviz.problems.symmetric import Shape, packed, unpacked
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexRisk, logistic_diameter
+from dpviz.problems.nonconvex.symmetric import Shape, packed, unpacked
 from tests.problems.test_linear_models import hostile_row
 
 KINDS = (LogisticTukey, SigmoidTukey, RobustComponent)

@@ -6,7 +6,7 @@ import pytest
 from dpviz.privacy.events import Laplace, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.quadratic import Quadratic
 
 
 def test_the_spectrum_runs_from_strong_convexity_to_smoothness() -> None:

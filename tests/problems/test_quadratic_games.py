@@ -8,12 +8,12 @@ import pytest
 from dpviz import pauses
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.pauses import finished
-from dpviz.problems import quadratic_games
 from dpviz.problems.base import check_facts
-from dpviz.problems.games import GameFacts, Pair, Scores
-from dpviz.problems.matrix_games import MatrixGame, Payoffs
-from dpviz.problems.quadratic_games import CurvedGame, CurvedGameProblem, QuadraticGame, quadratic_gap
-from dpviz.problems.simplex import minimise, project
+from dpviz.problems.games import quadratic_games
+from dpviz.problems.games.games import GameFacts, Pair, Scores
+from dpviz.problems.games.matrix_games import MatrixGame, Payoffs
+from dpviz.problems.games.quadratic_games import CurvedGame, CurvedGameProblem, QuadraticGame, quadratic_gap
+from dpviz.problems.games.simplex import minimise, project
 from dpviz.specification import Specification
 
 DATA = LatentGame(structure="hide_seek", rows=203, strategies_x=12, strategies_y=9, seed=3)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.problems.games import Scores
-from dpviz.problems.simplex import Ball, Simplex
-from dpviz.problems.simplex_learning import LearningGame, Portfolio, SparseRegression
+from dpviz.problems.games.games import Scores
+from dpviz.problems.games.simplex import Ball, Simplex
+from dpviz.problems.games.simplex_learning import LearningGame, Portfolio, SparseRegression
 from dpviz.specification import Specification
 
 SMALL = [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpviz.pauses import finished
-from dpviz.problems.symmetric import lanczos, packed, smallest_eigenpair, trust_region_step, unpacked
+from dpviz.problems.nonconvex.symmetric import lanczos, packed, smallest_eigenpair, trust_region_step, unpacked
 
 
 def matrices(spectra: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

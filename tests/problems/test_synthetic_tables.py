@@ -8,10 +8,10 @@ import pytest
 
 from dpviz.datasets.categories import CategoricalGenerator
 from dpviz.datasets.categories_base import CategoricalFacts
-from dpviz.datasets.lists import OTHER
+from dpviz.datasets.uploads.lists import OTHER
 from dpviz.errors import UserError
-from dpviz.problems.marginals import MarginalQueries, Marginals
-from dpviz.problems.synthetic_tables import SEED, others, synthetic_table, table_errors
+from dpviz.problems.games.marginals import MarginalQueries, Marginals
+from dpviz.problems.games.synthetic_tables import SEED, others, synthetic_table, table_errors
 
 SURVEY = MarginalQueries().marginals()
 WITH_OTHER = CategoricalFacts(100, (("a", ("x", "y", OTHER)), ("b", ("0", "1")), ("c", ("p", "q", OTHER))))

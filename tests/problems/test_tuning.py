@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpviz.pauses import finished
-from dpviz.problems import tuning
-from dpviz.problems.tuning import Evaluations, TuningFacts, TuningProblem
+from dpviz.problems.tuning import tuning
+from dpviz.problems.tuning.tuning import Evaluations, TuningFacts, TuningProblem
 
 R, N, D = 2, 50, 3
 

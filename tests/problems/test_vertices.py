@@ -6,12 +6,12 @@ import pytest
 from dpviz.datasets.categories import CategoricalGenerator
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns
-from dpviz.problems.games import Game, GameFacts, GameSpecification
-from dpviz.problems.group_loss import GroupLoss, GroupLossGame, LossMatrix
-from dpviz.problems.marginals import MarginalGame, MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
-from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
+from dpviz.problems.games.games import Game, GameFacts, GameSpecification
+from dpviz.problems.games.group_loss import GroupLoss, GroupLossGame, LossMatrix
+from dpviz.problems.games.marginals import MarginalGame, MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
+from dpviz.problems.games.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 
 DATA = LatentGame(rows=200, strategies_x=5, strategies_y=4)
 GAMES = (

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dpviz import families
-from dpviz.experiments.audit import Attack, Look, Progress, Verdict
-from dpviz.experiments.auditing import BROKEN, Auditing
-from dpviz.plots.words import in_words
+from dpviz.audits.audit import Attack, Look, Progress, Verdict
+from dpviz.execution.auditing import BROKEN, Auditing
+from dpviz.plots.elements.words import in_words
 from dpviz.ui.audit import results
 from dpviz.ui.audit.verdict import proven_at, recognised, verdict
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.datasets.lists import Bins, Declared
+from dpviz.datasets.uploads.lists import Bins, Declared
 from dpviz.errors import UserError
-from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.ui.uploads.categories import categories_text, parse_categories
 from tests.confirming import confirmed
 

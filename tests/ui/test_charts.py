@@ -9,9 +9,9 @@ import pytest
 import streamlit as st
 
 from dpviz.experiments.plan import Privacy
-from dpviz.plots.labels import NAME
-from dpviz.plots.lines import Line, line_figure
-from dpviz.plots.style import HUES, NOT_PRIVATE, ArmStyle
+from dpviz.plots.elements.labels import NAME
+from dpviz.plots.elements.lines import Line, line_figure
+from dpviz.plots.elements.style import HUES, NOT_PRIVATE, ArmStyle
 from dpviz.ui import charts, components, explain, screen
 
 

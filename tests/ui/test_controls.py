@@ -62,7 +62,7 @@ def script() -> None:
 
     from dpviz.families.accelerated import HeavyBall
     from dpviz.privacy.budgets import ApproximateDP
-    from dpviz.problems.linear_models import LogisticRegression
+    from dpviz.problems.linear.linear_models import LogisticRegression
     from dpviz.ui.controls import Panel
 
     panel = Panel("p")

@@ -9,7 +9,7 @@ PROBLEMS = ("MarginalQueries", "GroupLoss")
 def _page() -> None:
     import streamlit as st
 
-    from dpviz.experiments.runner import Runner
+    from dpviz.execution.runner import Runner
     from dpviz.families.mirror_descent import presets
     from dpviz.ui.controls import Panel
     from dpviz.ui.experiment import results as common

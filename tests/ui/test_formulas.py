@@ -12,16 +12,16 @@ from scipy.integrate import quad
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom, kstest, laplace, norm
 
+from dpviz.audits.audit import Neighbours
 from dpviz.datasets.synthetic import Saddle
-from dpviz.experiments.audit import Neighbours
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import quantiles
 from dpviz.families.accelerated import GradientDescent, HeavyBall
 from dpviz.families.bayesian_optimization.baselines import Surface
 from dpviz.families.bayesian_optimization.kernels import Surrogate
 from dpviz.families.bayesian_optimization.posterior import Evaluated
-from dpviz.families.mirror_descent.algorithms import softmax
 from dpviz.families.mirror_descent.audits import SURVEY
+from dpviz.families.mirror_descent.methods.algorithms import softmax
 from dpviz.families.second_order import ShortStep
 from dpviz.families.second_order.measure import solutions
 from dpviz.privacy import audit, budgets, calibration, matrix_factorisation, tradeoffs
@@ -30,15 +30,15 @@ from dpviz.privacy.accounting.currencies import price
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, StatedPureDP
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
-from dpviz.privacy.noisy_means import NoisyMeans
 from dpviz.privacy.queries import Query
+from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.least_norm import least_norm
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.matrix_games import bilinear_gap, equilibrium
-from dpviz.problems.nonconvex import RobustComponent
-from dpviz.problems.quadratic import Quadratic
-from dpviz.problems.tuning import clipped_sum
+from dpviz.problems.games.matrix_games import bilinear_gap, equilibrium
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.problems.nonconvex.nonconvex import RobustComponent
+from dpviz.problems.tuning.tuning import clipped_sum
+from dpviz.problems.values.least_norm import least_norm
 from dpviz.ui.terms import TERMS
 
 ALARMS = np.array([0.001, 0.01, 0.1, 0.5, 0.9])  # rates of false alarms

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.privacy.events import Laplace
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
 from tests.confirming import confirmed
 
 

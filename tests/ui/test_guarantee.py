@@ -7,8 +7,8 @@ from streamlit.testing.v1 import AppTest
 from dpviz.families.accelerated import Nesterov
 from dpviz.families.mirror_descent import NoisyPayoffs, VertexSampling
 from dpviz.privacy.budgets import ApproximateDP, PureDP
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.experiment import guarantee
 from tests.experiments.adaptive import RHO, careful
 

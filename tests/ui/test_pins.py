@@ -2,7 +2,7 @@
 
 from streamlit.testing.v1 import AppTest
 
-from dpviz.experiments import pins
+from dpviz.compare import pins
 from dpviz.ui import families
 from dpviz.ui.experiment.pins import Pinned
 from tests.ui.uploaded_run import uploaded_run

@@ -3,9 +3,9 @@
 import pytest
 
 from dpviz.datasets import UploadedTable
-from dpviz.experiments.executors import CUT_OFF, Place
-from dpviz.experiments.runner import Job, State
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.execution.executors import CUT_OFF, Place
+from dpviz.execution.runner import Job, State
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui.experiment import progress
 from dpviz.ui.experiment.run import PATIENT, POLL, Run
 from tests.ui.test_show import TINY

@@ -11,9 +11,9 @@ from dpviz.families.second_order import presets as second_order_presets
 from dpviz.families.second_order.constants import Constants, Ladder
 from dpviz.families.zeroth_order import presets as zeroth_order_presets
 from dpviz.privacy.budgets import NoPrivacy, ZeroConcentratedDP
-from dpviz.problems.black_box import PhaseRetrieval
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.nonconvex import RobustComponent
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.nonconvex.nonconvex import RobustComponent
+from dpviz.problems.values.black_box import PhaseRetrieval
 from dpviz.ui.accelerated import problem as problem_controls
 from dpviz.ui.experiment import controls as experiment_controls
 from dpviz.ui.experiment.controls import Catalogue

@@ -12,13 +12,13 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dpviz.datasets import UploadedTable
+from dpviz.execution.runner import Runner
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.runner import Runner
 from dpviz.families.accelerated import presets
-from dpviz.plots.lines import Line, line_figure
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements.lines import Line, line_figure
+from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import ApproximateDP
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui import charts, downloads
 from dpviz.ui.experiment import guarantee, progress, results
 from dpviz.ui.experiment.run import Run

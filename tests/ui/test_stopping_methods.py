@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 def _page() -> None:
     import streamlit as st
 
-    from dpviz.experiments.runner import Runner
+    from dpviz.execution.runner import Runner
     from dpviz.ui.controls import Panel
     from dpviz.ui.experiment import plan as plan_view
     from dpviz.ui.experiment import results

@@ -6,14 +6,14 @@ from unittest.mock import patch
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.experiments import cluster
-from dpviz.experiments.cluster import Cluster
+from dpviz.execution import cluster
+from dpviz.execution.cluster import Cluster
+from dpviz.execution.runner import Job
+from dpviz.execution.store import Store
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.runner import Job
-from dpviz.experiments.store import Store
-from dpviz.experiments.sweep import Sweep
 from dpviz.families.accelerated import Nesterov
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.sweeps.sweep import Sweep
 from dpviz.ui.experiment import sweep as sweep_panel
 
 PATIENCE = 20.0  # seconds until a test gives up
@@ -23,11 +23,11 @@ def page() -> None:
     import streamlit as st
 
     from dpviz.experiments.experiment import Arm, Experiment
-    from dpviz.experiments.sweep import Sweep
-    from dpviz.experiments.sweep_result import SweepResult
     from dpviz.families.accelerated import Nesterov
     from dpviz.privacy.budgets import PureDP
-    from dpviz.problems.quadratic import Quadratic
+    from dpviz.problems.linear.quadratic import Quadratic
+    from dpviz.sweeps.sweep import Sweep
+    from dpviz.sweeps.sweep_result import SweepResult
     from dpviz.ui.experiment import sweep as sweep_panel
 
     def draw(result: SweepResult) -> None:

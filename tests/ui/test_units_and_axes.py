@@ -5,10 +5,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.export import to_csv, to_script
+from dpviz.exports.export import to_csv, to_script
 from dpviz.families.accelerated import GradientDescent
 from dpviz.privacy.budgets import PureDP
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui import explain
 from dpviz.ui.experiment import released_model
 
@@ -16,12 +16,12 @@ from dpviz.ui.experiment import released_model
 def _page() -> None:
     import streamlit as st
 
+    from dpviz.execution.runner import Runner
     from dpviz.experiments.experiment import Arm, Experiment
-    from dpviz.experiments.runner import Runner
     from dpviz.families.accelerated import GradientDescent
-    from dpviz.plots.style import arm_styles
+    from dpviz.plots.elements.style import arm_styles
     from dpviz.privacy.budgets import NoPrivacy, PureDP
-    from dpviz.problems.quadratic import Quadratic
+    from dpviz.problems.linear.quadratic import Quadratic
     from dpviz.ui import explain
     from dpviz.ui.controls import Panel
     from dpviz.ui.experiment import guarantee, results

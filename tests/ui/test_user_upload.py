@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.datasets import UploadedTable, UserUpload
-from dpviz.problems.model_tuning import KernelMachine
+from dpviz.problems.tuning.model_tuning import KernelMachine
 from tests.confirming import confirmed
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from dpviz.datasets import UploadedTable
+from dpviz.execution.runner import Runner
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.runner import Runner
 from dpviz.families.accelerated import presets
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui.experiment.run import Run
 
 

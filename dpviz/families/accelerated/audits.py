@@ -8,9 +8,9 @@ there all others are as the one on D'.
 
 import numpy as np
 
+from dpviz.audits.audit import KNOWN, Case, Neighbours
+from dpviz.audits.one_run import OneRun
 from dpviz.datasets import UploadedTable
-from dpviz.experiments.audit import KNOWN, Case, Neighbours
-from dpviz.experiments.one_run import OneRun
 from dpviz.families.accelerated.algorithms import (
     GradientDescent,
     GradientMethod,
@@ -20,7 +20,7 @@ from dpviz.families.accelerated.algorithms import (
 )
 from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.problems.base import SmoothProblem
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import LogisticRegression
 
 ROWS = 20
 IDENTITY = "a" * 32

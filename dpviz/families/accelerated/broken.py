@@ -10,15 +10,20 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpviz.audits.audit import Case, Neighbours
+from dpviz.audits.broken import Broken
 from dpviz.experiments.algorithm import Algorithm, Snapshot
-from dpviz.experiments.audit import Case, Neighbours
-from dpviz.experiments.broken import Broken
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated.algorithms import GradientDescent
 from dpviz.families.accelerated.audits import CANARY, IDENTITY, PROBLEM, ROWS, neighbours
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch
-from dpviz.privacy.broken import (
+from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP, require
+from dpviz.privacy.events import Gaussian, Laplace, StatedPureDP
+from dpviz.privacy.matrix_factorisation import binary_tree
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.queries import Norm, Query
+from dpviz.privacy.verification.broken import (
     Again,
     LevelMissing,
     OneBatch,
@@ -29,14 +34,9 @@ from dpviz.privacy.broken import (
     Twice,
     Unsampled,
 )
-from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP, require
-from dpviz.privacy.events import Gaussian, Laplace, StatedPureDP
-from dpviz.privacy.matrix_factorisation import binary_tree
-from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Norm, Query
-from dpviz.privacy.transcripts import Transcript
+from dpviz.privacy.verification.transcripts import Transcript
 from dpviz.problems.base import SmoothFacts, SmoothProblem
-from dpviz.problems.linear_models import LogisticProblem
+from dpviz.problems.linear.linear_models import LogisticProblem
 
 # ----------------------------------------------------------------------------------------------------- too little noise
 

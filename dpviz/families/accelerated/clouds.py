@@ -10,7 +10,7 @@ from dpviz.families.accelerated import quadratic
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.plots.landscape import Ground
 from dpviz.problems.base import SmoothFacts
-from dpviz.problems.linear_base import LinearProblem
+from dpviz.problems.linear.linear_base import LinearProblem
 
 SHARE = 0.9  # of the runs
 KNOTS = 15  # of the objective of a model along each axis

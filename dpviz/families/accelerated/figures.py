@@ -13,9 +13,9 @@ from dpviz.families.accelerated import planning, quadratic, theory
 from dpviz.families.accelerated.algorithms import GradientMethod, HeavyBall
 from dpviz.families.accelerated.certificate import Certificate
 from dpviz.numbers import short
-from dpviz.plots import style
-from dpviz.plots.lines import Line, Mark, Turn, downsample, line_figure, turned
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Line, Mark, Turn, downsample, line_figure, turned
+from dpviz.plots.elements.style import ArmStyle
 from dpviz.problems.base import SmoothFacts
 
 RELATIVE_STEPS = (0.1, 0.5, 1.0)  # of the paper's figure 1

@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.lesson import Curve, Ends, Numbers, Side, load
 from dpviz.families.accelerated import quadratic
 from dpviz.families.accelerated.algorithms import HeavyBall
 from dpviz.families.accelerated.presets import arms
+from dpviz.lessons.lesson import Curve, Ends, Numbers, Side, load
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.events import inner_events
-from dpviz.privacy.noisy_means import NoisyMeans
+from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.problems.base import SmoothFacts
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
 
 
 def _logistic(label: str, **settings: Any) -> Experiment:

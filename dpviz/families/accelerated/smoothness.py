@@ -17,7 +17,7 @@ from dpviz.privacy.events import Laplace
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.linear_base import LinearModel
+from dpviz.problems.linear.linear_base import LinearModel
 
 SHARE = 0.05  # of the budget, for the release
 UNDERESTIMATE = 1e-3  # probability that the released L is below the true one

@@ -11,13 +11,13 @@ from dpviz.families.accelerated import planning
 from dpviz.families.accelerated.algorithms import GradientDescent
 from dpviz.families.accelerated.presets import METHODS
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.analyses import Count
 from dpviz.privacy.budgets import NoPrivacy, PureDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.privacy.releases import Noised
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.quadratic import Quadratic
+from dpviz.privacy.statistics.analyses import Count
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
 
 PEOPLE, OTHERS = 100, 40  # who was asked; how many others have said yes
 REACH = 8  # answers to the left and to the right of the two true counts that the picture shows

@@ -9,7 +9,7 @@ from dpviz.families.bayesian_optimization import planning, theory
 from dpviz.families.bayesian_optimization.algorithms import Gibo
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
-from dpviz.problems.tuning import TuningFacts
+from dpviz.problems.tuning.tuning import TuningFacts
 
 LEAST, MOST = 0.01, 0.2  # of a recommended bias level: a promise of the process is worth no more (errata E1, E2)
 AMPLITUDE = 0.5  # A, declared, of the mean loss around the iterates, in the unit of the losses

@@ -20,7 +20,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Cost, Metric, check_facts
-from dpviz.problems.tuning import Evaluations, TuningFacts, TuningProblem
+from dpviz.problems.tuning.tuning import Evaluations, TuningFacts, TuningProblem
 from dpviz.specification import choice, number, switch
 
 TRAININGS = Metric("trainings", "Trainings so far", released=True, axis=True, better="lower", headline=3)

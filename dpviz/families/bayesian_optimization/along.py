@@ -7,7 +7,7 @@ import numpy as np
 
 from dpviz.families.bayesian_optimization.algorithms import Gibo
 from dpviz.families.bayesian_optimization.posterior import Evaluated, solved
-from dpviz.problems.tuning import TuningFacts, TuningProblem
+from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem
 
 POINTS = 41  # of the curve
 

@@ -9,12 +9,12 @@ from functools import partial
 
 import numpy as np
 
+from dpviz.audits.audit import KNOWN, Case, Neighbours, Row
 from dpviz.datasets import UploadedTable
-from dpviz.experiments.audit import KNOWN, Case, Neighbours, Row
 from dpviz.families.bayesian_optimization.algorithms import Gibo, GradientDescent
 from dpviz.families.bayesian_optimization.baselines import GlobalSearch, RandomSearch
 from dpviz.privacy.budgets import GaussianDP, PureDP
-from dpviz.problems.direct_tuning import NormalLocation
+from dpviz.problems.tuning.direct_tuning import NormalLocation
 
 ROWS = 20
 IDENTITY = "b" * 32

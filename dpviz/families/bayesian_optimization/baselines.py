@@ -19,7 +19,7 @@ from dpviz.privacy.events import ExpMech, Laplace
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Cost, Metric, check_facts
-from dpviz.problems.tuning import Evaluations, TuningFacts, TuningProblem, at_a_time
+from dpviz.problems.tuning.tuning import Evaluations, TuningFacts, TuningProblem, at_a_time
 from dpviz.specification import number
 
 NOISY_LOSS = Metric("noisy_loss", "Noisy loss of the last evaluation", released=True, better="")

@@ -16,10 +16,10 @@ from dpviz.families.bayesian_optimization.algorithms import NOISY_NORM, TRAINING
 from dpviz.families.bayesian_optimization.along import Curve
 from dpviz.families.bayesian_optimization.outlook import LEVELS, Outlook, biases, expected
 from dpviz.numbers import short
-from dpviz.plots import style
-from dpviz.plots.lines import Limit, Line, Turn, line_figure, one_band
-from dpviz.plots.style import ArmStyle
-from dpviz.problems.tuning import TuningFacts
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Limit, Line, Turn, line_figure, one_band
+from dpviz.plots.elements.style import ArmStyle
+from dpviz.problems.tuning.tuning import TuningFacts
 
 SYMBOLS = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
 POINTS = 300  # along the axis of trainings

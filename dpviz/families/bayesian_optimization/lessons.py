@@ -1,12 +1,12 @@
 """The lesson that tuning tells: when further trainings no longer help."""
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.lesson import Numbers, Side, Spread, load
 from dpviz.families.bayesian_optimization.baselines import RandomSearch
 from dpviz.families.bayesian_optimization.presets import RANDOM, arms
+from dpviz.lessons.lesson import Numbers, Side, Spread, load
 from dpviz.numbers import short
 from dpviz.privacy.budgets import GaussianDP
-from dpviz.problems.direct_tuning import NormalLocation
+from dpviz.problems.tuning.direct_tuning import NormalLocation
 
 
 def _tried(trainings: int) -> Experiment:

@@ -14,7 +14,7 @@ from dpviz.families.bayesian_optimization.advice import Advice
 from dpviz.families.bayesian_optimization.algorithms import Descent, Gibo
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget
-from dpviz.problems.tuning import TuningFacts
+from dpviz.problems.tuning.tuning import TuningFacts
 
 LEVELS = np.geomspace(0.001, 0.95, 40)  # bias levels of the figures
 

@@ -10,7 +10,7 @@ from dpviz.families.bayesian_optimization.batches import Batches
 from dpviz.families.bayesian_optimization.posterior import NOTHING_NEW
 from dpviz.numbers import short
 from dpviz.problems.base import Cost
-from dpviz.problems.tuning import TuningFacts
+from dpviz.problems.tuning.tuning import TuningFacts
 
 # Of the first batch, that later steps need on average: so much at a bias level of 0.02 or less, and less the more of
 # the gradient may stay unknown (THEORY.md, section 9).

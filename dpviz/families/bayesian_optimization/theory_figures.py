@@ -10,10 +10,10 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization import theory
 from dpviz.families.bayesian_optimization.theory import Landscape
 from dpviz.numbers import short
-from dpviz.plots import style
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Limit, Line, Turn, line_figure
+from dpviz.plots.elements.style import ArmStyle
 from dpviz.plots.guarantee_figures import RATES, attackers
-from dpviz.plots.lines import Limit, Line, Turn, line_figure
-from dpviz.plots.style import ArmStyle
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon

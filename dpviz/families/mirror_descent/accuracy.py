@@ -11,7 +11,7 @@ from dpviz.experiments.accuracy import Best, ErrorBound, no_bound_in
 from dpviz.families.mirror_descent import planning, theory
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget, NoPrivacy
-from dpviz.problems.games import GameFacts
+from dpviz.problems.games.games import GameFacts
 from dpviz.specification import number
 
 

@@ -21,7 +21,7 @@ from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.games import GameFacts
+from dpviz.problems.games.games import GameFacts
 
 TABLE = Path(__file__).with_name("measured.json")
 ROUNDS = (16, 64, 256)  # of the methods whose rounds are the page's setting "Rounds"

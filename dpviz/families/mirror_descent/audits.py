@@ -13,23 +13,23 @@ from functools import partial
 
 import numpy as np
 
+from dpviz.audits.audit import KNOWN, WORST, Case, Neighbours, Row
 from dpviz.datasets.categories import CategoricalUpload
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.experiments.algorithm import AnyAlgorithm
-from dpviz.experiments.audit import KNOWN, WORST, Case, Neighbours, Row
-from dpviz.families.mirror_descent.algorithms import SyntheticData, VertexSampling
-from dpviz.families.mirror_descent.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs
-from dpviz.families.mirror_descent.best_responses import FictitiousPlay, TwoDraws
-from dpviz.families.mirror_descent.bias_reduced import BiasReduced
-from dpviz.families.mirror_descent.certified import CertifiedSampling
-from dpviz.families.mirror_descent.minimisation import AnytimeSampling, FrankWolfe
-from dpviz.families.mirror_descent.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
+from dpviz.families.mirror_descent.methods.algorithms import SyntheticData, VertexSampling
+from dpviz.families.mirror_descent.methods.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs
+from dpviz.families.mirror_descent.methods.best_responses import FictitiousPlay, TwoDraws
+from dpviz.families.mirror_descent.methods.bias_reduced import BiasReduced
+from dpviz.families.mirror_descent.methods.certified import CertifiedSampling
+from dpviz.families.mirror_descent.methods.minimisation import AnytimeSampling, FrankWolfe
+from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.pauses import finished
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
-from dpviz.problems.simplex import Ball
-from dpviz.problems.simplex_learning import LearningGame, SparseRegression
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
+from dpviz.problems.games.simplex import Ball
+from dpviz.problems.games.simplex_learning import LearningGame, SparseRegression
 
 ROWS = 20
 CODES = "c" * 32

@@ -8,10 +8,10 @@ import plotly.graph_objects as go
 
 from dpviz.families.mirror_descent import sampling_bias, theory
 from dpviz.families.mirror_descent.sampling_bias import SamplingBias
-from dpviz.plots import style
-from dpviz.plots.lines import Line, line_figure
-from dpviz.plots.style import ArmStyle
-from dpviz.problems.games import GameFacts
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Line, line_figure
+from dpviz.plots.elements.style import ArmStyle
+from dpviz.problems.games.games import GameFacts
 
 MEASURED = "measured ± 2 standard errors"
 ROUNDING = 1e-15  # what is not above is 0

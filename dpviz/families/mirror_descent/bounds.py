@@ -11,14 +11,14 @@ import numpy as np
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import accuracy, planning, rates, theory
-from dpviz.families.mirror_descent.algorithms import VertexSampling
-from dpviz.families.mirror_descent.baselines import GaussianMarginals
+from dpviz.families.mirror_descent.methods.algorithms import VertexSampling
+from dpviz.families.mirror_descent.methods.baselines import GaussianMarginals
 from dpviz.privacy.accounting import accountants, textbook
 from dpviz.privacy.accounting.closed_forms import Floats, zcdp_epsilon
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import inner_events
-from dpviz.problems.games import GameFacts
-from dpviz.problems.marginals import Marginals
+from dpviz.problems.games.games import GameFacts
+from dpviz.problems.games.marginals import Marginals
 
 MOST_ROUNDS = 100_000  # that are considered when rows are counted
 

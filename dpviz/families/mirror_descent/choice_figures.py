@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.families.mirror_descent import advice, bounds, certified, planning, theory
+from dpviz.families.mirror_descent import advice, bounds, planning, theory
+from dpviz.families.mirror_descent.methods import certified
 from dpviz.numbers import short
-from dpviz.plots import style
-from dpviz.plots.lines import Limit, Line, Mark, line_figure
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure
+from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.games import GameFacts
+from dpviz.problems.games.games import GameFacts
 
 OURS = ArmStyle(style.PALETTE["private"], "solid")
 LOWER = ArmStyle(style.PALETTE["private"], "dash")

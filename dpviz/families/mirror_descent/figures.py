@@ -9,14 +9,14 @@ import plotly.graph_objects as go
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import bounds, planning, theory
-from dpviz.families.mirror_descent.algorithms import VertexSampling
+from dpviz.families.mirror_descent.methods.algorithms import VertexSampling
 from dpviz.families.mirror_descent.sampling_bias import SamplingBias
 from dpviz.numbers import short
-from dpviz.plots import style
-from dpviz.plots.lines import Line, Mark, line_figure
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Line, Mark, line_figure
+from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import Budget
-from dpviz.problems.games import GameFacts
+from dpviz.problems.games.games import GameFacts
 
 ROUND = "Round t"
 LONGEST = 4096  # rounds, in the figure of bounds against T

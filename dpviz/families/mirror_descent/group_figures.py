@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.plots import style
+from dpviz.plots.elements import style
 
 _BARS = (
     ("mean loss", style.PALETTE["private"], ""),

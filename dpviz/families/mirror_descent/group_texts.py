@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpviz.numbers import short
-from dpviz.problems.grouped import Rates
+from dpviz.problems.games.grouped import Rates
 
 WHY_WEIGHED = (
     "The game cannot play for the means themselves: how many rows a group has depends on the data, so one row could "

@@ -2,11 +2,11 @@
 
 from dpviz.datasets.games import LatentGame
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.lesson import Ends, Numbers, Side, load
 from dpviz.families.mirror_descent.presets import arms
+from dpviz.lessons.lesson import Ends, Numbers, Side, load
 from dpviz.numbers import short
 from dpviz.privacy.budgets import ApproximateDP
-from dpviz.problems.quadratic_games import QuadraticGame
+from dpviz.problems.games.quadratic_games import QuadraticGame
 
 _DRAWS, _NOISE = "Vertex sampling", "Gaussian mirror descent"
 

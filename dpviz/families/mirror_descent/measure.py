@@ -20,12 +20,12 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import advice, presets
 from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.games import GameFacts
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
-from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
+from dpviz.problems.games.games import GameFacts
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
+from dpviz.problems.games.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 
 STRENGTHS = (0.25, 1.0, 4.0)  # ε
 STRATEGIES: Mapping[type[ProblemSpecification], tuple[int, ...]] = {

@@ -10,9 +10,9 @@ import plotly.graph_objects as go
 
 from dpviz.families.mirror_descent.figures import ROUND
 from dpviz.numbers import short
-from dpviz.plots import style
-from dpviz.plots.lines import MAX_POINTS, Line, line_figure
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import MAX_POINTS, Line, line_figure
+from dpviz.plots.elements.style import ArmStyle
 
 _PATTERNS = ("", "/", ".", "x", "-")
 _LINE = 64  # characters of a name that fit on a line of a legend; what needs more than two lines is cut

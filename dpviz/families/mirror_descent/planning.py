@@ -17,7 +17,7 @@ from dpviz.privacy.budgets import (
 )
 from dpviz.privacy.events import Event, ExpMech, Repeat
 from dpviz.problems.base import Cost
-from dpviz.problems.games import Game, GameCost, GameFacts
+from dpviz.problems.games.games import Game, GameCost, GameFacts
 from dpviz.specification import choice, number
 
 DIFFERENT = 0.5  # share of the vertices drawn that were not drawn before: weights soon gather on a few

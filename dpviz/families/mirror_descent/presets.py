@@ -7,22 +7,22 @@ from typing import Any
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Preset, load
-from dpviz.experiments.sweep import Sweep
-from dpviz.families.mirror_descent.algorithms import SyntheticData, VertexSampling
-from dpviz.families.mirror_descent.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs
-from dpviz.families.mirror_descent.best_responses import FictitiousPlay, TwoDraws
-from dpviz.families.mirror_descent.bias_reduced import BiasReduced
-from dpviz.families.mirror_descent.certified import CertifiedSampling
-from dpviz.families.mirror_descent.minimisation import AnytimeSampling, FrankWolfe
-from dpviz.families.mirror_descent.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
-from dpviz.families.mirror_descent.reference import TunedReference
+from dpviz.families.mirror_descent.methods.algorithms import SyntheticData, VertexSampling
+from dpviz.families.mirror_descent.methods.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs
+from dpviz.families.mirror_descent.methods.best_responses import FictitiousPlay, TwoDraws
+from dpviz.families.mirror_descent.methods.bias_reduced import BiasReduced
+from dpviz.families.mirror_descent.methods.certified import CertifiedSampling
+from dpviz.families.mirror_descent.methods.minimisation import AnytimeSampling, FrankWolfe
+from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
+from dpviz.families.mirror_descent.methods.reference import TunedReference
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.group_loss import LossMatrix
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic_games import QuadraticGame
-from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
+from dpviz.problems.games.group_loss import LossMatrix
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.quadratic_games import QuadraticGame
+from dpviz.problems.games.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
+from dpviz.sweeps.sweep import Sweep
 
 _SAMPLING: dict[str, AnyAlgorithm] = {
     "Vertex sampling": VertexSampling(),

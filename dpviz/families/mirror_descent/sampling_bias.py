@@ -7,10 +7,10 @@ import numpy as np
 from scipy.special import bdtrc
 
 from dpviz.families.mirror_descent import theory
-from dpviz.families.mirror_descent.algorithms import frequencies
+from dpviz.families.mirror_descent.methods.algorithms import frequencies
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.games import Game, Pair
+from dpviz.problems.games.games import Game, Pair
 
 _BLOCK = 2_000_000  # numbers held at a time
 

@@ -5,11 +5,11 @@ from typing import NamedTuple
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, theory
-from dpviz.families.mirror_descent.algorithms import VertexSampling
-from dpviz.families.mirror_descent.bias_reduced import BiasReduced
-from dpviz.families.mirror_descent.certified import CertifiedSampling
-from dpviz.families.mirror_descent.noisy_gradients import NoisyGradients
-from dpviz.problems.games import GameFacts
+from dpviz.families.mirror_descent.methods.algorithms import VertexSampling
+from dpviz.families.mirror_descent.methods.bias_reduced import BiasReduced
+from dpviz.families.mirror_descent.methods.certified import CertifiedSampling
+from dpviz.families.mirror_descent.methods.noisy_gradients import NoisyGradients
+from dpviz.problems.games.games import GameFacts
 
 Split = VertexSampling | BiasReduced | CertifiedSampling | NoisyGradients  # the methods whose players share a budget
 

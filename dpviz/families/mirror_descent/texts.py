@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.advice import SMALLEST, Expectation
-from dpviz.families.mirror_descent.certified import CONFIDENCE
+from dpviz.families.mirror_descent.methods.certified import CONFIDENCE
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 

@@ -8,15 +8,20 @@ import numpy as np
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
-from dpviz.families.second_order.algorithms import CERTIFICATE_FAILURE, LANCZOS_FAILURE, Descent, NonconvexMethod
 from dpviz.families.second_order.gap import UNDERESTIMATE
-from dpviz.families.second_order.line_search import LineSearch
+from dpviz.families.second_order.methods.algorithms import (
+    CERTIFICATE_FAILURE,
+    LANCZOS_FAILURE,
+    Descent,
+    NonconvexMethod,
+)
+from dpviz.families.second_order.methods.line_search import LineSearch
 from dpviz.families.second_order.theory import Analysis, Guarantee, Light, Stopping
 from dpviz.numbers import rounded_up, short
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.ledger import Filter
-from dpviz.problems.nonconvex_risk import Assumed, NonconvexFacts
+from dpviz.problems.nonconvex.nonconvex_risk import Assumed, NonconvexFacts
 
 FAILURE = 0.05  # of the theorem's promise, over a whole run, all that may fail together
 ORDER: tuple[Light, ...] = ("green", "amber", "red")

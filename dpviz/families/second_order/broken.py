@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from dpviz.experiments.broken import Broken
+from dpviz.audits.broken import Broken
 from dpviz.families.second_order.audits import CASES
-from dpviz.privacy.broken import QuietBeside
 from dpviz.privacy.budgets import GaussianDP
+from dpviz.privacy.verification.broken import QuietBeside
 
 (CURVED,) = (case for case in CASES if case.name == "short_step_curvature")
 BROKEN: tuple[Broken, ...] = (

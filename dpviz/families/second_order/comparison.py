@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpviz.experiments.sweep_result import Ended, SweepResult
 from dpviz.families.second_order import texts
 from dpviz.families.second_order.advice import Outlook
 from dpviz.families.second_order.published import EPSILONS, Cell
 from dpviz.numbers import short
+from dpviz.sweeps.sweep_result import Ended, SweepResult
 
 Lights = Mapping[float, Mapping[str, Outlook]]  # by the value of a sweep, and by method
 

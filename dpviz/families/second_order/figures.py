@@ -8,13 +8,13 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.trace import Lane, Trace
+from dpviz.families.second_order.methods.states import CURVATURE, GRADIENT, KIND, PERTURBATION, STOP, TRUST_REGION
 from dpviz.families.second_order.shares import PROVEN, SOONEST, YOURS, Compared
-from dpviz.families.second_order.states import CURVATURE, GRADIENT, KIND, PERTURBATION, STOP, TRUST_REGION
 from dpviz.families.second_order.theory import GREEN
 from dpviz.numbers import short
-from dpviz.plots import style
-from dpviz.plots.lines import MAX_POINTS, Limit, Line, Mark, Scale, limit_line, line_figure
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import MAX_POINTS, Limit, Line, Mark, Scale, limit_line, line_figure
+from dpviz.plots.elements.style import ArmStyle
 
 # Of a step's kind: word, colour, marker. Colour is never alone.
 KINDS: Mapping[int, tuple[str, str, str]] = {

@@ -16,7 +16,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale
-from dpviz.problems.nonconvex import NonconvexModel
+from dpviz.problems.nonconvex.nonconvex import NonconvexModel
 
 SHARE = 0.02  # of the budget, for the release: one number, so its noise is small
 UNDERESTIMATE = 1e-3  # probability that the released gap is below the true one

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.lesson import Ends, Numbers, Side, load
-from dpviz.families.second_order.algorithms import NonconvexMethod
+from dpviz.families.second_order.methods.algorithms import NonconvexMethod
 from dpviz.families.second_order.presets import arms
+from dpviz.lessons.lesson import Ends, Numbers, Side, load
 from dpviz.privacy.budgets import ApproximateDP
-from dpviz.problems.nonconvex import RobustComponent
+from dpviz.problems.nonconvex.nonconvex import RobustComponent
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import numpy as np
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace, last_numbers
-from dpviz.families.second_order.algorithms import NonconvexMethod
-from dpviz.problems.nonconvex_risk import NonconvexFacts
+from dpviz.families.second_order.methods.algorithms import NonconvexMethod
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 
 ROUNDING = 1e-9
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.polynomial import legendre
 from scipy.special import log_ndtr, ndtri
 
-from dpviz.problems.symmetric import Shape
+from dpviz.problems.nonconvex.symmetric import Shape
 
 _FILE = Path(__file__).with_name("noise_spectrum.npy")
 _SHAPES: tuple[Shape, ...] = ("goe", "upper")

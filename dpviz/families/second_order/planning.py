@@ -17,8 +17,8 @@ from dpviz.privacy.events import Event, Gaussian, Seq, Sub
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.problems.base import Cost
-from dpviz.problems.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, product_seconds
-from dpviz.problems.symmetric import eigenvalue_seconds
+from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, product_seconds
+from dpviz.problems.nonconvex.symmetric import eigenvalue_seconds
 
 SECONDS_PER_TEST = 1.5e-4  # of the curvature, however small the problem
 Purpose = Literal["gradient", "hessian", "certificate", "search"]

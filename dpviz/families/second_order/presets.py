@@ -8,14 +8,14 @@ from typing import Any
 from dpviz.datasets.covertype import CovertypeLike
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Preset, load
-from dpviz.experiments.sweep import Sweep
-from dpviz.families.second_order.algorithms import MiniBatch, NonconvexMethod, ShortStep
-from dpviz.families.second_order.escape import PerturbedDescent
-from dpviz.families.second_order.line_search import LineSearch
+from dpviz.families.second_order.methods.algorithms import MiniBatch, NonconvexMethod, ShortStep
+from dpviz.families.second_order.methods.escape import PerturbedDescent
+from dpviz.families.second_order.methods.line_search import LineSearch
+from dpviz.families.second_order.methods.trust_region import MiniBatchTrustRegion, TrustRegion
 from dpviz.families.second_order.published import EPSILONS, ROWS, TABLES, TARGETS, Mode, Tolerances, rho_of
-from dpviz.families.second_order.trust_region import MiniBatchTrustRegion, TrustRegion
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, ZeroConcentratedDP
-from dpviz.problems.nonconvex import LogisticTukey
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey
+from dpviz.sweeps.sweep import Sweep
 
 FIRST_ORDER = "First order only"
 PERTURBED = "DP-GD, perturbed"

@@ -10,10 +10,10 @@ from scipy.optimize import minimize_scalar
 
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice
-from dpviz.families.second_order.algorithms import EVEN, HESSIAN_LIMITS, Descent, NonconvexMethod
+from dpviz.families.second_order.methods.algorithms import EVEN, HESSIAN_LIMITS, Descent, NonconvexMethod
+from dpviz.families.second_order.methods.trust_region import TrustRegion
 from dpviz.families.second_order.theory import Guarantee, Stopping
-from dpviz.families.second_order.trust_region import TrustRegion
-from dpviz.problems.nonconvex_risk import Assumed, NonconvexFacts
+from dpviz.problems.nonconvex.nonconvex_risk import Assumed, NonconvexFacts
 
 YOURS, EVENLY, SOONEST, PROVEN = "Yours", "Even", "Soonest W ≤ 2", "Soonest proven"
 CURVE = np.linspace(*HESSIAN_LIMITS, 46)

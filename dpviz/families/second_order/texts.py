@@ -8,8 +8,8 @@ from dpviz.families.second_order.advice import Outlook, budget_for
 from dpviz.families.second_order.measure import Finish
 from dpviz.families.second_order.theory import Light, Stopping
 from dpviz.numbers import rounded_up, short
-from dpviz.problems.nonconvex import NonconvexModel
-from dpviz.problems.nonconvex_risk import Assumed
+from dpviz.problems.nonconvex.nonconvex import NonconvexModel
+from dpviz.problems.nonconvex.nonconvex_risk import Assumed
 
 TITLE = "Second-order solutions"
 QUESTION = "**Is it a minimum, or just flat? And can your budget tell?**"

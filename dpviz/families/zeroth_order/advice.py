@@ -17,8 +17,8 @@ from dpviz.families.zeroth_order.measured import Expectation
 from dpviz.families.zeroth_order.theory import Best, Bound, Setting, Sums
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
-from dpviz.problems.directions import Kind
-from dpviz.problems.value_problem import ValueFacts
+from dpviz.problems.values.directions import Kind
+from dpviz.problems.values.value_problem import ValueFacts
 
 NO_BOUND = "No bound holds: values jump, or move faster than L."
 

@@ -17,7 +17,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Parallel
 from dpviz.privacy.matrix_factorisation import Factorisation, restarted
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.value_problem import ValueFacts, ValueProblem
+from dpviz.problems.values.value_problem import ValueFacts, ValueProblem
 from dpviz.specification import choice, number, switch
 
 

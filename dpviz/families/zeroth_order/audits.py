@@ -9,12 +9,12 @@ from functools import partial
 
 import numpy as np
 
+from dpviz.audits.audit import KNOWN, WORST, Case, Neighbours, Row
 from dpviz.datasets import UploadedTable
-from dpviz.experiments.audit import KNOWN, WORST, Case, Neighbours, Row
 from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
 from dpviz.families.zeroth_order.baselines import DirectionalDescent, FirstOrder
 from dpviz.privacy.budgets import GaussianDP
-from dpviz.problems.black_box import CappedRegression
+from dpviz.problems.values.black_box import CappedRegression
 
 ROWS = 20
 IDENTITY = "d" * 32

@@ -17,8 +17,8 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Laplace, Parallel
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.problems.base import Cost, Metric, check_facts
-from dpviz.problems.directions import singles
-from dpviz.problems.value_problem import ValueFacts, ValueProblem
+from dpviz.problems.values.directions import singles
+from dpviz.problems.values.value_problem import ValueFacts, ValueProblem
 from dpviz.specification import choice, number
 
 

@@ -13,9 +13,9 @@ from dpviz.families.zeroth_order.complexity import WAYS
 from dpviz.families.zeroth_order.measured import Expectation
 from dpviz.families.zeroth_order.theory import Setting
 from dpviz.numbers import short
-from dpviz.plots import style
-from dpviz.plots.lines import Limit, Line, Mark, Turn, line_figure
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, line_figure
+from dpviz.plots.elements.style import ArmStyle
 
 STYLES = (  # of `complexity.WAYS`
     ArmStyle(style.PALETTE["private"], "solid"),

@@ -23,8 +23,8 @@ from dpviz.pauses import Parts, between
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Cost, Metric, check_facts
-from dpviz.problems.directions import Directions, Kind
-from dpviz.problems.value_problem import ValueFacts, ValueProblem
+from dpviz.problems.values.directions import Directions, Kind
+from dpviz.problems.values.value_problem import ValueFacts, ValueProblem
 from dpviz.specification import choice, number, switch
 
 MOST_STEPS = 20_000  # that may be set

@@ -12,9 +12,9 @@ from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order.theory import Bound
 from dpviz.numbers import short
-from dpviz.plots import style
-from dpviz.plots.lines import Limit, Line, Turn, line_figure
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Limit, Line, Turn, line_figure
+from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon, zcdp_epsilon
 
 # The parts of the bound: word, colour, pattern. Colour is never alone.

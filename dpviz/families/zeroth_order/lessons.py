@@ -1,11 +1,11 @@
 """The lesson that black boxes tell: what a value says of a gradient."""
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.lesson import Ends, Numbers, Side, load
 from dpviz.families.zeroth_order.presets import FRESH, arms
+from dpviz.lessons.lesson import Ends, Numbers, Side, load
 from dpviz.numbers import short
 from dpviz.privacy.budgets import GaussianDP
-from dpviz.problems.black_box import PhaseRetrieval
+from dpviz.problems.values.black_box import PhaseRetrieval
 
 
 def _asked(directions: int) -> Experiment:

@@ -22,8 +22,8 @@ from dpviz.families.zeroth_order.conversion import Conversion
 from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.black_box import BentValley, BlackBox, CappedRegression, PhaseRetrieval, ReluNetwork, Votes
-from dpviz.problems.value_problem import ValueProblem
+from dpviz.problems.values.black_box import BentValley, BlackBox, CappedRegression, PhaseRetrieval, ReluNetwork, Votes
+from dpviz.problems.values.value_problem import ValueProblem
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0)  # μ
 DEFAULT: Mapping[str, Conversion] = {  # the ways of THEORY.md, section 8

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.black_box import BlackBox, TableModel
-from dpviz.problems.value_problem import ValueFacts
+from dpviz.problems.values.black_box import BlackBox, TableModel
+from dpviz.problems.values.value_problem import ValueFacts
 
 TABLE = Path(__file__).with_name("measured.json")
 EPOCHS = (10, 20, 40)

@@ -10,12 +10,12 @@ import plotly.graph_objects as go
 from dpviz.families.zeroth_order import planning, theory
 from dpviz.families.zeroth_order.algorithms import VarianceReduced
 from dpviz.families.zeroth_order.planning import Layout
-from dpviz.plots import style
-from dpviz.plots.lines import Line, Turn, line_figure, turned
-from dpviz.plots.style import ArmStyle
+from dpviz.plots.elements import style
+from dpviz.plots.elements.lines import Line, Turn, line_figure, turned
+from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.matrix_factorisation import tree_nodes
-from dpviz.problems.value_problem import ValueFacts
+from dpviz.problems.values.value_problem import ValueFacts
 
 SUMS: dict[theory.Sums, tuple[str, ArmStyle]] = {
     "independent": ("Independent noise", ArmStyle(style.GREY, "dash")),

@@ -14,8 +14,8 @@ from dpviz.families.zeroth_order.algorithms import VarianceReduced
 from dpviz.families.zeroth_order.conversion import MOST_STEPS, Conversion
 from dpviz.families.zeroth_order.theory import Bound
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.black_box import WANTED, BentValley, PhaseRetrieval, Votes
-from dpviz.problems.value_problem import ValueFacts
+from dpviz.problems.values.black_box import WANTED, BentValley, PhaseRetrieval, Votes
+from dpviz.problems.values.value_problem import ValueFacts
 
 
 @dataclass(frozen=True)

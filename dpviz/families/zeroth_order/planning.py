@@ -10,8 +10,8 @@ from dpviz.experiments.plan import Plan
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import Cost
-from dpviz.problems.directions import bank_bytes, bank_size
-from dpviz.problems.value_problem import BLOCK, TEMPORARIES, ValueFacts
+from dpviz.problems.values.directions import bank_bytes, bank_size
+from dpviz.problems.values.value_problem import BLOCK, TEMPORARIES, ValueFacts
 
 SECONDS_PER_TURN, SECONDS_PER_ROTATION = 1.2e-9, 1e-5  # per number of d³, and per rotation, of a replicate
 

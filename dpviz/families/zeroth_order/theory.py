@@ -21,7 +21,7 @@ from dpviz.privacy.matrix_factorisation import (
     square_root,
 )
 from dpviz.privacy.optimal_sums import optimal_mean
-from dpviz.problems.directions import Kind, spread
+from dpviz.problems.values.directions import Kind, spread
 
 Sums = Literal["published", "tree", "square_root", "normalised", "optimal", "honaker", "independent"]
 OPTIMAL_LIVE = 512  # steps, 20 ms; above, the normalised square root is within 3 % of the optimum and takes no time

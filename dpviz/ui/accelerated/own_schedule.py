@@ -10,7 +10,7 @@ from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.comparison import Compared
 from dpviz.families.accelerated.smoothness import assumed
 from dpviz.numbers import short
-from dpviz.plots.sheets import Ruler, Sheet
+from dpviz.plots.elements.sheets import Ruler, Sheet
 from dpviz.ui import typed
 from dpviz.ui.accelerated import plan
 from dpviz.ui.components import curve

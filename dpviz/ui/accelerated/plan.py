@@ -15,7 +15,7 @@ from dpviz.families.accelerated.smoothness import assumed
 from dpviz.numbers import short
 from dpviz.plots import plan_figures
 from dpviz.problems.base import SmoothFacts
-from dpviz.problems.linear_base import LinearModel
+from dpviz.problems.linear.linear_base import LinearModel
 from dpviz.ui import explain
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import plan as plan_view

@@ -14,10 +14,10 @@ from dpviz.families.accelerated import smoothness
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.linear_base import LinearModel
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.quadratic import Quadratic
-from dpviz.problems.regression import HuberRegression, LeastSquares
+from dpviz.problems.linear.linear_base import LinearModel
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.problems.linear.regression import HuberRegression, LeastSquares
 from dpviz.specification import Specification
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel, Settings, in_place

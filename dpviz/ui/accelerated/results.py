@@ -9,7 +9,7 @@ import streamlit as st
 
 from dpviz.experiments.trace import Lane, Trace
 from dpviz.numbers import short
-from dpviz.problems.linear_base import LinearModel
+from dpviz.problems.linear.linear_base import LinearModel
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.run import Run

@@ -6,10 +6,10 @@ import numpy as np
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import clouds
 from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.landscape import Ground
-from dpviz.plots.sheets import Ruler
 from dpviz.problems.base import SmoothFacts
-from dpviz.problems.linear_base import LinearModel, LinearProblem
+from dpviz.problems.linear.linear_base import LinearModel, LinearProblem
 from dpviz.ui.experiment.cloud import Scenery
 from dpviz.ui.experiment.run import Run
 

@@ -7,8 +7,8 @@ import streamlit as st
 from dpviz.families.accelerated import story
 from dpviz.numbers import short
 from dpviz.plots import landscape, story_figures
+from dpviz.plots.elements.style import PALETTE, ArmStyle
 from dpviz.plots.landscape import Cloud, Ground
-from dpviz.plots.style import PALETTE, ArmStyle
 from dpviz.privacy.budgets import PureDP
 from dpviz.ui import charts
 from dpviz.ui.controls import Panel, mistake

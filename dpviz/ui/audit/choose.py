@@ -7,8 +7,8 @@ from typing import Any
 import streamlit as st
 
 from dpviz import families
-from dpviz.experiments.audit import ORDINARY, WORST, Case
-from dpviz.experiments.auditing import BROKEN, Auditing, mistake_named
+from dpviz.audits.audit import ORDINARY, WORST, Case
+from dpviz.execution.auditing import BROKEN, Auditing, mistake_named
 from dpviz.privacy.budgets import Budget
 from dpviz.ui import families as pages
 from dpviz.ui.audit import texts

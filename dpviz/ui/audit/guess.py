@@ -3,8 +3,8 @@
 import numpy as np
 import streamlit as st
 
-from dpviz.experiments.audit import Progress
-from dpviz.experiments.auditing import Auditing
+from dpviz.audits.audit import Progress
+from dpviz.execution.auditing import Auditing
 from dpviz.numbers import short
 from dpviz.specification import Control
 from dpviz.ui.audit import results, texts

@@ -5,13 +5,13 @@ from functools import lru_cache
 
 import streamlit as st
 
-from dpviz.experiments.auditing import Auditing
-from dpviz.experiments.needed import LEAST, MOST, Needed, runs_needed
-from dpviz.experiments.one_run import OneRunVerdict
+from dpviz.audits.needed import LEAST, MOST, Needed, runs_needed
+from dpviz.audits.one_run import OneRunVerdict
+from dpviz.execution.auditing import Auditing
 from dpviz.families.accelerated.audits import ONE_RUN
 from dpviz.numbers import short
-from dpviz.privacy.broken import Quieter
 from dpviz.privacy.budgets import PureDP
+from dpviz.privacy.verification.broken import Quieter
 from dpviz.ui.audit import texts
 from dpviz.ui.controls import Panel
 

@@ -5,7 +5,7 @@ from functools import partial
 import streamlit as st
 
 from dpviz import privacy
-from dpviz.experiments.auditing import Auditing
+from dpviz.execution.auditing import Auditing
 from dpviz.ui import components, downloads, explain, glossary, links
 from dpviz.ui.audit import choose, guess, more, results, texts
 from dpviz.ui.audit import verdict as verdicts
@@ -92,7 +92,7 @@ def _python(auditing: Auditing) -> None:
     budget, mended = auditing.budget, "\n    mended=True," if auditing.mended else ""
     with st.expander("The same in Python", icon=":material/code:"):
         st.code(
-            f"from dpviz.experiments.auditing import Auditing\n"
+            f"from dpviz.execution.auditing import Auditing\n"
             f"from dpviz.privacy.budgets import {type(budget).__name__}\n\n"
             f"auditing = Auditing(\n    family={auditing.family!r},\n    case={auditing.case!r},\n"
             f"    budget={budget!r},\n    runs={auditing.runs},\n    seed={auditing.seed},{mended}\n)\n"

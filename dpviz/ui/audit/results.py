@@ -7,8 +7,8 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz.experiments.audit import Attack, Progress
-from dpviz.experiments.auditing import Auditing, rates
+from dpviz.audits.audit import Attack, Progress
+from dpviz.execution.auditing import Auditing, rates
 from dpviz.plots import audit_figures
 from dpviz.plots.guarantee_figures import RATES
 from dpviz.privacy import tradeoffs

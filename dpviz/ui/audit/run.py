@@ -5,9 +5,9 @@ from functools import cached_property
 
 import streamlit as st
 
-from dpviz.experiments.audit import Progress
-from dpviz.experiments.auditing import Auditing
-from dpviz.experiments.runner import Job
+from dpviz.audits.audit import Progress
+from dpviz.execution.auditing import Auditing
+from dpviz.execution.runner import Job
 from dpviz.numbers import about, duration, short
 from dpviz.ui import visitors
 from dpviz.ui.experiment.run import Run, runner

@@ -1,7 +1,7 @@
 """The words of the audit page."""
 
 from dpviz.numbers import short
-from dpviz.privacy.implementation import Kind
+from dpviz.privacy.verification.implementation import Kind
 
 
 def chance(p: float) -> str:

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from dpviz.experiments.audit import Attack, Progress, Verdict
-from dpviz.experiments.auditing import Auditing
+from dpviz.audits.audit import Attack, Progress, Verdict
+from dpviz.execution.auditing import Auditing
 from dpviz.numbers import short
 from dpviz.privacy import audit
 from dpviz.ui.audit import texts

@@ -8,10 +8,10 @@ from dpviz.experiments.trace import Trace
 from dpviz.families.bayesian_optimization import figures, presets, texts
 from dpviz.families.bayesian_optimization.algorithms import TRAININGS
 from dpviz.numbers import short
+from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.landscape import Cloud, Ground, contours
-from dpviz.plots.sheets import Ruler
-from dpviz.plots.style import arm_styles
-from dpviz.problems.tuning import TuningFacts
+from dpviz.problems.tuning.tuning import TuningFacts
 from dpviz.ui import explain
 from dpviz.ui.experiment import hero, results
 from dpviz.ui.experiment.run import Run

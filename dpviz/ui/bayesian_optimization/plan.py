@@ -9,7 +9,7 @@ from dpviz.datasets.users import UserFacts
 from dpviz.families.bayesian_optimization import figures, texts
 from dpviz.families.bayesian_optimization.outlook import Outlook
 from dpviz.numbers import short
-from dpviz.problems.tuning import TuningSpecification
+from dpviz.problems.tuning.tuning import TuningSpecification
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import plan as page_plan

@@ -11,9 +11,9 @@ from streamlit.delta_generator import DeltaGenerator
 from dpviz.datasets import BundledTable, DatasetSpecification, UniformLinear, UniformLogistic
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.direct_tuning import HuberRegression, NormalLocation
-from dpviz.problems.model_tuning import KernelMachine, LengthScales
-from dpviz.problems.tuning import TuningSpecification
+from dpviz.problems.tuning.direct_tuning import HuberRegression, NormalLocation
+from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
+from dpviz.problems.tuning.tuning import TuningSpecification
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment.controls import fields_of
 from dpviz.ui.uploads import table, users

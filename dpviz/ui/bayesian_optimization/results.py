@@ -12,9 +12,9 @@ from dpviz.families.bayesian_optimization import figures, texts
 from dpviz.families.bayesian_optimization.algorithms import TRAININGS, Gibo
 from dpviz.families.bayesian_optimization.along import POINTS, Curve, along
 from dpviz.numbers import short
-from dpviz.plots.style import arm_styles
-from dpviz.problems.trainers import SLOW
-from dpviz.problems.tuning import TuningFacts, TuningProblem, TuningSpecification
+from dpviz.plots.elements.style import arm_styles
+from dpviz.problems.tuning.trainers import SLOW
+from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem, TuningSpecification
 from dpviz.ui import charts, explain
 from dpviz.ui.bayesian_optimization.live import facts_of
 from dpviz.ui.controls import Panel

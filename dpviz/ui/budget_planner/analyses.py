@@ -10,15 +10,26 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.errors import NotYet, UserError
-from dpviz.experiments import notebook
-from dpviz.experiments.analyses_report import to_report
+from dpviz.exports import notebook
+from dpviz.exports.analyses_report import to_report
 from dpviz.numbers import short
 from dpviz.plots import planner_figures
-from dpviz.privacy import allocation
-from dpviz.privacy.analyses import NOISES, Analyses, Count, Histogram, Mean, Planned, Quantile, Ranged, Statistic, Sum
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import described
-from dpviz.privacy.noisy_means import NoisyMeans
+from dpviz.privacy.statistics import allocation
+from dpviz.privacy.statistics.analyses import (
+    NOISES,
+    Analyses,
+    Count,
+    Histogram,
+    Mean,
+    Planned,
+    Quantile,
+    Ranged,
+    Statistic,
+    Sum,
+)
+from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.specification import Control
 from dpviz.ui import downloads
 from dpviz.ui.budget_planner import view as planner_view
@@ -191,7 +202,7 @@ def _answer(plan: Analyses, budget: Budget, delta: float, relative: float) -> Sh
     with st.expander("The same in Python", icon=":material/code:"):
         kinds = sorted({type(p.statistic).__name__ for p in planned})
         st.code(
-            f"from dpviz.privacy.analyses import {', '.join(['Analyses', *kinds])}\n"
+            f"from dpviz.privacy.statistics.analyses import {', '.join(['Analyses', *kinds])}\n"
             f"from dpviz.privacy.budgets import {type(budget).__name__}\n\nplan = {plan.to_python()}\n"
             f"for planned in plan.planned({budget.to_python()}):\n"
             "    print(planned.statistic.name, planned.scale, planned.error)",

@@ -8,11 +8,11 @@ import streamlit as st
 
 from dpviz.errors import UserError
 from dpviz.plots import planner_figures
-from dpviz.privacy import allocation
-from dpviz.privacy.allocation import Analysis, Share
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import described
-from dpviz.privacy.noisy_means import NoisyMeans
+from dpviz.privacy.statistics import allocation
+from dpviz.privacy.statistics.allocation import Analysis, Share
+from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.budget_planner.editing import EditedTable
 from dpviz.ui.budget_planner.view import Releases
@@ -119,7 +119,7 @@ def _in_python(budget: Budget, analyses: Sequence[Analysis], rule: str) -> None:
         used = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
         st.code(
             f"from dpviz.privacy.budgets import {', '.join(used)}\n"
-            f"from dpviz.privacy.allocation import Analysis, split\n\nanalyses = [\n{rows}\n]\n"
+            f"from dpviz.privacy.statistics.allocation import Analysis, split\n\nanalyses = [\n{rows}\n]\n"
             f'for share in split({budget.to_python()}, analyses, rule="{rule}"):\n'
             "    print(share.analysis.name, share.noise_scale)",
             language="python",

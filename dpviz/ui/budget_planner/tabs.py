@@ -9,11 +9,11 @@ import streamlit as st
 from dpviz.errors import UserError
 from dpviz.numbers import short
 from dpviz.plots import planner_figures
-from dpviz.privacy import noisy_means
 from dpviz.privacy.accounting import accountants, closed_forms, textbook
 from dpviz.privacy.accounting.accountants import Method
 from dpviz.privacy.budgets import ApproximateDP, Budget
-from dpviz.privacy.noisy_means import SAVINGS, STEPS_LIMIT, NoisyMeans
+from dpviz.privacy.statistics import noisy_means
+from dpviz.privacy.statistics.noisy_means import SAVINGS, STEPS_LIMIT, NoisyMeans
 from dpviz.specification import Control
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.experiment.plan import Shown
@@ -128,7 +128,7 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
         f"events = means.events_of_noise({scale!r})\nprint(noisy_means.guarantee(events, delta={delta!r}).values)",
         means,
         budget,
-        "from dpviz.privacy import noisy_means\n",
+        "from dpviz.privacy.statistics import noisy_means\n",
     )
     return shown
 
@@ -225,7 +225,7 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
         f"print(noisy_means.savings(means, means.noise_scale({budget.to_python()}), delta={delta!r}))",
         means,
         budget,
-        "from dpviz.privacy import noisy_means\n",
+        "from dpviz.privacy.statistics import noisy_means\n",
     )
     return shown
 
@@ -241,6 +241,6 @@ def _python(lines: str, means: NoisyMeans, budget: Budget, imports: str = "") ->
     with st.expander("The same in Python", icon=":material/code:"):
         st.code(
             f"{imports}from dpviz.privacy.budgets import {type(budget).__name__}\n"
-            f"from dpviz.privacy.noisy_means import NoisyMeans\n\nmeans = {means.to_python()}\n{lines}",
+            f"from dpviz.privacy.statistics.noisy_means import NoisyMeans\n\nmeans = {means.to_python()}\n{lines}",
             language="python",
         )

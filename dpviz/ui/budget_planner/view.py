@@ -13,7 +13,7 @@ from dpviz.plots import guarantee_figures
 from dpviz.privacy import conversions, tradeoffs
 from dpviz.privacy.budgets import Budget, RenyiDP, TradeOff
 from dpviz.privacy.events import Event, Relation
-from dpviz.privacy.noisy_means import Guarantee, NoisyMeans
+from dpviz.privacy.statistics.noisy_means import Guarantee, NoisyMeans
 from dpviz.ui import charts
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown

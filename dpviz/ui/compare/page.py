@@ -9,12 +9,12 @@ from itertools import count
 import pandas as pd
 import streamlit as st
 
-from dpviz.experiments import comparison, differences
-from dpviz.experiments.comparison import PRIVACY, SHARE, Curve, Side
+from dpviz.compare import comparison, differences
+from dpviz.compare.comparison import PRIVACY, SHARE, Curve, Side
 from dpviz.experiments.plan import worst
 from dpviz.experiments.publishing import Cost
 from dpviz.experiments.results import CONFIDENCE
-from dpviz.experiments.spreadsheets import as_text
+from dpviz.exports.spreadsheets import as_text
 from dpviz.numbers import short
 from dpviz.plots.comparison_figures import compared
 from dpviz.privacy.accounting.currencies import UNITS, Currency

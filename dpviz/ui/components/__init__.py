@@ -17,7 +17,7 @@ import streamlit as st
 from plotly.io.json import to_json_plotly
 from streamlit.components.v1 import declare_component
 
-from dpviz.plots.style import PLOT_CONFIG
+from dpviz.plots.elements.style import PLOT_CONFIG
 from dpviz.ui.terms import TERMS
 
 _HERE = Path(__file__).parent

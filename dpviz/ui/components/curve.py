@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from dpviz.plots.sheets import Sheet
+from dpviz.plots.elements.sheets import Sheet
 
 _HERE = Path(__file__).parent
 

@@ -13,10 +13,11 @@ from dpviz.experiments.outcome import pictured
 from dpviz.experiments.results import quantiles, spent_curve
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
-from dpviz.plots import clouds, style
+from dpviz.plots import clouds
 from dpviz.plots.clouds import Film, Walk
+from dpviz.plots.elements import style
+from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.landscape import Ground
-from dpviz.plots.sheets import Ruler
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.problems.base import Metric, Plane
 from dpviz.ui import explain, presenting

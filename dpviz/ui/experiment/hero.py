@@ -11,9 +11,9 @@ from dpviz.experiments.outcome import PRIVATE, Outcome, outcome, pictured
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
 from dpviz.plots import run_figures
-from dpviz.plots.labels import compact, resized
-from dpviz.plots.lines import Limit
-from dpviz.plots.style import arm_styles
+from dpviz.plots.elements.labels import compact, resized
+from dpviz.plots.elements.lines import Limit
+from dpviz.plots.elements.style import arm_styles
 from dpviz.ui import charts, components, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import results

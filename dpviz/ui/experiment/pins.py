@@ -9,11 +9,11 @@ from uuid import uuid4
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from dpviz.compare import pins
+from dpviz.compare.differences import differences
+from dpviz.compare.pins import MOST, MOST_NAME, Pin
 from dpviz.errors import UserError
-from dpviz.experiments import pins
-from dpviz.experiments.differences import differences
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.pins import MOST, MOST_NAME, Pin
 from dpviz.experiments.summary import Summary, summary
 from dpviz.numbers import about
 from dpviz.plots import ghosts

@@ -11,7 +11,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.plots import plan_figures
-from dpviz.plots.style import ArmStyle, arm_styles
+from dpviz.plots.elements.style import ArmStyle, arm_styles
 from dpviz.ui import charts
 from dpviz.ui.explain import SETTINGS_ONLY
 

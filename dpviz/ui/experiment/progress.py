@@ -3,7 +3,7 @@
 How long a run takes follows from its data, and no budget pays for that: of a visitor's own file no time is told.
 """
 
-from dpviz.experiments.runner import Job
+from dpviz.execution.runner import Job
 from dpviz.numbers import about
 
 KEPT = "What was computed is kept."

@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.experiments.plan import worst
-from dpviz.experiments.spreadsheets import as_csv
+from dpviz.exports.spreadsheets import as_csv
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.run import Run

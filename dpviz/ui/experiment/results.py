@@ -16,7 +16,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
 from dpviz.plots import run_figures
-from dpviz.plots.style import arm_styles
+from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.problems.base import Metric
 from dpviz.ui import charts, explain

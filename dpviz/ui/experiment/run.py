@@ -10,14 +10,15 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz.experiments import fitting, store
+from dpviz.execution import store
+from dpviz.execution.runner import Job, Runner
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.fitting import Limits
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.runner import Job, Runner
-from dpviz.experiments.sweep import Sweep
 from dpviz.numbers import about, duration
 from dpviz.problems.base import Problem, ProblemSpecification
+from dpviz.sweeps import fitting
+from dpviz.sweeps.fitting import Limits
+from dpviz.sweeps.sweep import Sweep
 from dpviz.ui import visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import progress

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from dpviz.experiments.runner import Job
+from dpviz.execution.runner import Job
 from dpviz.ui.visitors import Kept
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import streamlit as st
 
 from dpviz.datasets.base import NO_TABLES
-from dpviz.experiments import cluster
+from dpviz.execution import cluster
+from dpviz.execution.cluster import Cluster
 from dpviz.experiments.cells import Executor
-from dpviz.experiments.cluster import Cluster
-from dpviz.experiments.laws import better_law
-from dpviz.experiments.sweep import Point, Sweep
-from dpviz.experiments.sweep_result import LeftOut, SweepResult, by_reason
 from dpviz.numbers import about, duration, short
 from dpviz.plots.sweep_figures import with_margin
+from dpviz.sweeps.laws import better_law
+from dpviz.sweeps.sweep import Point, Sweep
+from dpviz.sweeps.sweep_result import LeftOut, SweepResult, by_reason
 from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
 from dpviz.ui.experiment import progress

@@ -10,14 +10,14 @@ import streamlit as st
 
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.settings import Setting, data_seed, named, settings
-from dpviz.experiments.sweep import MOST_VALUES, Axis, Sweep
-from dpviz.experiments.sweep_result import SweepResult
 from dpviz.numbers import short
 from dpviz.plots.heat_maps import BEST, heat_maps
 from dpviz.plots.sweep_figures import against
 from dpviz.problems.base import condition_of
 from dpviz.specification import Control
+from dpviz.sweeps.settings import Setting, data_seed, named, settings
+from dpviz.sweeps.sweep import MOST_VALUES, Axis, Sweep
+from dpviz.sweeps.sweep_result import SweepResult
 from dpviz.ui import charts, downloads, explain, screen
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment import sweep as sweep_panel

@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from dpviz.experiments.lesson import Answer, Curve, Lesson, Side
+from dpviz.lessons.lesson import Answer, Curve, Lesson, Side
 from dpviz.plots import lesson_figures
-from dpviz.plots.sheets import Sheet
+from dpviz.plots.elements.sheets import Sheet
 from dpviz.ui import visitors
 from dpviz.ui.components import curve
 

@@ -5,8 +5,8 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
-from dpviz.experiments import budget_lessons
-from dpviz.experiments.lesson import Lesson
+from dpviz.lessons import budget_lessons
+from dpviz.lessons.lesson import Lesson
 from dpviz.ui import families
 
 GUARANTEES = "What a guarantee means"

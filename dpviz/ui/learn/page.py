@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dpviz.experiments.lesson import Lesson
+from dpviz.lessons.lesson import Lesson
 from dpviz.ui import components, glossary
 from dpviz.ui.learn import lessons, steps
 

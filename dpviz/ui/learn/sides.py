@@ -6,7 +6,7 @@ from typing import Literal
 import streamlit as st
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.lesson import Lesson, Side
+from dpviz.lessons.lesson import Lesson, Side
 from dpviz.ui import visitors
 from dpviz.ui.experiment.run import FIRST_PICTURE, POLL, Run, runner
 

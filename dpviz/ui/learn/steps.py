@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from dpviz.experiments.budget_lessons import Released
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.lesson import Answer, Axes, Lesson, Side
+from dpviz.lessons.budget_lessons import Released
+from dpviz.lessons.lesson import Answer, Axes, Lesson, Side
 from dpviz.plots import lesson_figures
 from dpviz.specification import Specification
 from dpviz.ui import charts, explain, families, glossary, visitors

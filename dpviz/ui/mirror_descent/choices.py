@@ -14,8 +14,8 @@ from dpviz.families.mirror_descent import (
 )
 from dpviz.numbers import short
 from dpviz.privacy.budgets import ApproximateDP
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.specification import Control
 from dpviz.ui import charts
 from dpviz.ui.controls import Panel, mistake

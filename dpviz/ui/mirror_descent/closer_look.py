@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from dpviz.experiments.sweep import Sweep
-from dpviz.experiments.sweep_result import SweepResult
 from dpviz.families.mirror_descent import VertexSampling, bounds, figures, planning, presets
 from dpviz.numbers import short
 from dpviz.plots import plan_figures, sweep_figures
 from dpviz.privacy.budgets import ApproximateDP
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic_games import QuadraticGame
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.quadratic_games import QuadraticGame
 from dpviz.specification import Control
+from dpviz.sweeps.sweep import Sweep
+from dpviz.sweeps.sweep_result import SweepResult
 from dpviz.ui import charts
 from dpviz.ui.controls import Panel, in_place, mistake
 from dpviz.ui.experiment import guarantee

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dpviz.datasets.upload import CONSTANT
+from dpviz.datasets.uploads.upload import CONSTANT
 from dpviz.experiments.trace import Lane, Trace
 from dpviz.families.mirror_descent import group_figures, group_texts
 from dpviz.numbers import short
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.grouped import CLOSE, GroupedGame, Rates
-from dpviz.problems.simplex import to_ball
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.grouped import CLOSE, GroupedGame, Rates
+from dpviz.problems.games.simplex import to_ball
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import released_model

@@ -2,7 +2,7 @@
 
 from dpviz.families import mirror_descent
 from dpviz.families.mirror_descent import presets, texts
-from dpviz.problems.quadratic_games import QuadraticGame
+from dpviz.problems.games.quadratic_games import QuadraticGame
 from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.mirror_descent import closer_look, plan, problem, results

@@ -12,9 +12,9 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling, advice, bounds, figures, planning, texts
 from dpviz.plots import plan_figures
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.games import GameFacts
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.games.games import GameFacts
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.ui import explain
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import plan as plan_view

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from dpviz.families.mirror_descent import choice_figures, planning, split, theory
-from dpviz.families.mirror_descent.algorithms import VertexSampling
+from dpviz.families.mirror_descent.methods.algorithms import VertexSampling
 from dpviz.numbers import short
 from dpviz.ui import charts
 from dpviz.ui.controls import Panel

@@ -16,11 +16,11 @@ from dpviz.errors import UserError
 from dpviz.families.mirror_descent import presets
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
-from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
+from dpviz.problems.games.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import Offer, fields_of
 from dpviz.ui.uploads import categories as category_upload

@@ -7,12 +7,12 @@ import streamlit as st
 
 from dpviz.experiments.trace import Trace
 from dpviz.families.mirror_descent import AnytimeSampling, BiasReduced, VertexSampling, advice, outcome_figures, texts
-from dpviz.families.mirror_descent.certified import CERTIFIED_GAP
-from dpviz.plots.style import arm_styles
-from dpviz.problems.games import GameSpecification, Player
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.grouped import GroupedGame
-from dpviz.problems.marginals import MarginalGame, MarginalQueries
+from dpviz.families.mirror_descent.methods.certified import CERTIFIED_GAP
+from dpviz.plots.elements.style import arm_styles
+from dpviz.problems.games.games import GameSpecification, Player
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.grouped import GroupedGame
+from dpviz.problems.games.marginals import MarginalGame, MarginalQueries
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import Shown

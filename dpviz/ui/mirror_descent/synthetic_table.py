@@ -9,15 +9,15 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.datasets.categories_base import CategoricalFacts
-from dpviz.datasets.lists import OTHER
+from dpviz.datasets.uploads.lists import OTHER
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.spreadsheets import as_csv
 from dpviz.experiments.trace import Trace
+from dpviz.exports.spreadsheets import as_csv
 from dpviz.families.mirror_descent import SyntheticData, bounds
 from dpviz.numbers import short
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.marginals import MarginalGame, MarginalQueries
-from dpviz.problems.synthetic_tables import MOST_ROWS, SyntheticTable, others, synthetic_table, table_errors
+from dpviz.problems.games.marginals import MarginalGame, MarginalQueries
+from dpviz.problems.games.synthetic_tables import MOST_ROWS, SyntheticTable, others, synthetic_table, table_errors
 from dpviz.specification import Control
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel, in_place, mistake

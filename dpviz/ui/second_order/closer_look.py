@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from dpviz.experiments.sweep import Sweep
-from dpviz.experiments.sweep_result import SweepResult
 from dpviz.families.second_order import advice, comparison, presets, texts
 from dpviz.families.second_order.published import EPSILONS, TABLES, Mode, Tolerances
 from dpviz.numbers import short
 from dpviz.plots import plan_figures
+from dpviz.sweeps.sweep import Sweep
+from dpviz.sweeps.sweep_result import SweepResult
 from dpviz.ui import charts
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import guarantee

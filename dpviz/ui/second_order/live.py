@@ -6,17 +6,17 @@ import streamlit as st
 from dpviz.datasets import Saddle
 from dpviz.experiments.trace import Trace
 from dpviz.families.second_order import advice, measure, texts
-from dpviz.families.second_order.algorithms import NonconvexMethod
-from dpviz.families.second_order.states import NOISY_GRADIENT
+from dpviz.families.second_order.methods.algorithms import NonconvexMethod
+from dpviz.families.second_order.methods.states import NOISY_GRADIENT
 from dpviz.families.second_order.theory import Analysis
 from dpviz.numbers import short
+from dpviz.plots.elements.lines import Limit
+from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.landscape import Cloud, Ground, contours
-from dpviz.plots.lines import Limit
-from dpviz.plots.sheets import Ruler
-from dpviz.plots.style import arm_styles
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.nonconvex import DIRECTIONS, RobustComponent
-from dpviz.problems.nonconvex_risk import NonconvexFacts
+from dpviz.problems.nonconvex.nonconvex import DIRECTIONS, RobustComponent
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 from dpviz.ui.experiment import hero
 from dpviz.ui.experiment.run import Run
 

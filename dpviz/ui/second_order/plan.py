@@ -11,8 +11,8 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, figures, texts
 from dpviz.families.second_order.advice import Outlook
 from dpviz.numbers import short
-from dpviz.problems.nonconvex import NonconvexModel
-from dpviz.problems.nonconvex_risk import NonconvexFacts
+from dpviz.problems.nonconvex.nonconvex import NonconvexModel
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 from dpviz.ui import explain
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import plan as plan_view

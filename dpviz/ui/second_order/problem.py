@@ -22,7 +22,7 @@ from dpviz.datasets.covertype import CovertypeLike, CovertypeUpload, prepare_cov
 from dpviz.families.second_order import gap
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment.bought import TYPED, Purchase, typed
 from dpviz.ui.experiment.controls import fields_of

@@ -8,12 +8,12 @@ import streamlit as st
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.families.second_order import PerturbedDescent, figures, measure, texts
-from dpviz.families.second_order.algorithms import Descent
-from dpviz.families.second_order.states import NOISY_CURVATURE, NOISY_GRADIENT
+from dpviz.families.second_order.methods.algorithms import Descent
+from dpviz.families.second_order.methods.states import NOISY_CURVATURE, NOISY_GRADIENT
 from dpviz.numbers import short
 from dpviz.privacy.accounting.currencies import UNITS
-from dpviz.problems.nonconvex import NonconvexModel
-from dpviz.problems.nonconvex_risk import NonconvexFacts
+from dpviz.problems.nonconvex.nonconvex import NonconvexModel
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import Shown

@@ -4,8 +4,8 @@ import streamlit as st
 
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import figures, shares, texts
-from dpviz.families.second_order.algorithms import EVEN, NonconvexMethod, ShortStep
-from dpviz.families.second_order.line_search import LineSearch
+from dpviz.families.second_order.methods.algorithms import EVEN, NonconvexMethod, ShortStep
+from dpviz.families.second_order.methods.line_search import LineSearch
 from dpviz.families.second_order.shares import Compared
 from dpviz.numbers import rounded_up, short
 from dpviz.ui import charts

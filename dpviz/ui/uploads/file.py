@@ -19,14 +19,14 @@ from dpviz.datasets import (
     Upload,
     UploadedTable,
 )
-from dpviz.datasets.files import is_parquet
-from dpviz.datasets.from_data import Kind as Marked
-from dpviz.datasets.from_data import Mark
-from dpviz.datasets.limits import MAX_ROWS, MIN_COLUMNS
-from dpviz.datasets.upload import new_identity
+from dpviz.datasets.uploads.files import is_parquet
+from dpviz.datasets.uploads.from_data import Kind as Marked
+from dpviz.datasets.uploads.from_data import Mark
+from dpviz.datasets.uploads.limits import MAX_ROWS, MIN_COLUMNS
+from dpviz.datasets.uploads.upload import new_identity
 from dpviz.errors import UserError
-from dpviz.experiments.reader import Reader
-from dpviz.experiments.spreadsheets import as_text
+from dpviz.execution.reader import Reader
+from dpviz.exports.spreadsheets import as_text
 from dpviz.specification import Specification
 from dpviz.ui import explain, visitors
 from dpviz.ui.controls import in_place

@@ -6,10 +6,10 @@ import numpy as np
 import streamlit as st
 
 from dpviz.datasets import GroupedUpload, Prepared, likely_group, prepare_groups, suggested_bounds
-from dpviz.datasets.from_data import Mark
 from dpviz.datasets.groups_base import MAX_GROUPS
-from dpviz.datasets.limits import shown
-from dpviz.datasets.lists import OTHER
+from dpviz.datasets.uploads.from_data import Mark
+from dpviz.datasets.uploads.limits import shown
+from dpviz.datasets.uploads.lists import OTHER
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
 from dpviz.ui.markdown import plain

@@ -9,7 +9,7 @@ import streamlit as st
 
 from dpviz.datasets import Detected, Reading
 from dpviz.errors import UserError
-from dpviz.experiments.spreadsheets import as_text
+from dpviz.exports.spreadsheets import as_text
 from dpviz.specification import sentences
 from dpviz.ui.markdown import plain
 

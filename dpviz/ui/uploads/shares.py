@@ -10,14 +10,14 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.datasets import target_classes
-from dpviz.datasets.from_data import Mark
 from dpviz.datasets.groups import group_positions
 from dpviz.datasets.groups_base import MAX_GROUPS, MIN_SHARE
-from dpviz.datasets.limits import shown
-from dpviz.datasets.lists import OTHER
+from dpviz.datasets.uploads.from_data import Mark
+from dpviz.datasets.uploads.limits import shown
+from dpviz.datasets.uploads.lists import OTHER
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
-from dpviz.problems import group_shares as bought_shares
+from dpviz.problems.games import group_shares as bought_shares
 from dpviz.ui.uploads.file import File, marks
 
 DECLARED, BOUGHT = "declared", "bought"

@@ -26,10 +26,10 @@ from dpviz.datasets import (
     target_classes,
     usual_positive,
 )
-from dpviz.datasets.cells import is_empty, numbers
-from dpviz.datasets.columns import MAX_CLASSES_SHOWN
-from dpviz.datasets.limits import shown
-from dpviz.datasets.upload import UNDECLARED, UploadedTable
+from dpviz.datasets.uploads.cells import is_empty, numbers
+from dpviz.datasets.uploads.columns import MAX_CLASSES_SHOWN
+from dpviz.datasets.uploads.limits import shown
+from dpviz.datasets.uploads.upload import UNDECLARED, UploadedTable
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.markdown import plain
 from dpviz.ui.uploads import categories, file

@@ -8,12 +8,12 @@ import streamlit as st
 from dpviz.experiments.outcome import outcome
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import presets, texts
+from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.landscape import Cloud, Ground, contours
-from dpviz.plots.sheets import Ruler
-from dpviz.plots.style import arm_styles
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.black_box import BentValley, BlackBox, PhaseRetrieval
-from dpviz.problems.value_problem import ValueFacts
+from dpviz.problems.values.black_box import BentValley, BlackBox, PhaseRetrieval
+from dpviz.problems.values.value_problem import ValueFacts
 from dpviz.ui.experiment import hero
 from dpviz.ui.experiment.run import Run
 

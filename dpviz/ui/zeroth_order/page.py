@@ -6,7 +6,7 @@ from dpviz.families import zeroth_order
 from dpviz.families.zeroth_order import presets, texts
 from dpviz.families.zeroth_order.outlook import outlook
 from dpviz.families.zeroth_order.path import EVALUATIONS
-from dpviz.problems.black_box import BlackBox
+from dpviz.problems.values.black_box import BlackBox
 from dpviz.ui.experiment import results as page_results
 from dpviz.ui.experiment.cloud import Scenery
 from dpviz.ui.experiment.controls import Catalogue, Group

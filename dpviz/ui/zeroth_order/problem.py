@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from dpviz.datasets import BundledTable, DatasetSpecification, SphereLinear, UniformLinear, UniformLogistic
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.black_box import (
+from dpviz.problems.values.black_box import (
     BentValley,
     BlackBox,
     CappedRegression,

@@ -7,7 +7,7 @@ import pandas as pd
 
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
-from dpviz.problems.black_box import ReluNetwork, TableModel
+from dpviz.problems.values.black_box import ReluNetwork, TableModel
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.run import Run

@@ -6,8 +6,8 @@ from dpviz.experiments.plan import worst
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import figures, texts
 from dpviz.numbers import short
-from dpviz.plots.style import arm_styles
-from dpviz.problems.black_box import BlackBox
+from dpviz.plots.elements.style import arm_styles
+from dpviz.problems.values.black_box import BlackBox
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import Shown

@@ -18,8 +18,8 @@ from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import ProblemSpecification, SmoothFacts
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
 from tests.pairs import all_pairs
 
 DEFAULT = LogisticRegression().facts()

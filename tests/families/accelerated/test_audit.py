@@ -20,8 +20,8 @@ from dpviz.privacy.events import Event, Gaussian, Laplace, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, streams
 from dpviz.privacy.queries import Query
-from dpviz.problems.linear_models import LogisticProblem, LogisticRegression
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
 
 N, DRAWS, CLIP = 1000, 200_000, 1.0
 KEY = "9" * 32

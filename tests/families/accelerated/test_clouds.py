@@ -8,10 +8,10 @@ import pytest
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, clouds
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
-from dpviz.problems.linear_base import LinearModel
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.quadratic import Quadratic
-from dpviz.problems.regression import HuberRegression, LeastSquares
+from dpviz.problems.linear.linear_base import LinearModel
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.problems.linear.regression import HuberRegression, LeastSquares
 
 RUNS = 200
 

@@ -10,8 +10,8 @@ from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNes
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.comparison import compare
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
 from tests.strategies import steady
 
 BENCH, LOGISTIC = Quadratic(strong_convexity=0.1, dimension=4).facts(), LogisticRegression().facts()

@@ -1,8 +1,8 @@
 """What the lessons of gradient methods say beyond what their runs decide."""
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.lesson import Side
 from dpviz.families.accelerated.lessons import MOMENTUM
+from dpviz.lessons.lesson import Side
 
 
 def test_momentum_helps_where_the_lesson_says_so() -> None:

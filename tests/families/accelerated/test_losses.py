@@ -5,14 +5,14 @@ import pytest
 
 from dpviz.datasets import UniformLinear, UniformLogistic
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.export import to_script
 from dpviz.experiments.results import final_table
+from dpviz.exports.export import to_script
 from dpviz.families.accelerated import presets, smoothness
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.privacy.budgets import ApproximateDP, PureDP
 from dpviz.privacy.events import Laplace
-from dpviz.problems.linear_base import LinearModel
-from dpviz.problems.regression import HuberRegression, LeastSquares
+from dpviz.problems.linear.linear_base import LinearModel
+from dpviz.problems.linear.regression import HuberRegression, LeastSquares
 
 DATA = UniformLinear(rows=2000, dimension=4)
 MODELS = [

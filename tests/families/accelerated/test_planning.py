@@ -14,8 +14,8 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Laplace, Sub, inner_events
 from dpviz.problems.base import SmoothFacts
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
 from tests.pairs import all_pairs
 from tests.refusals import NO_AMPLIFICATION, NO_BOUND, NO_GAUSSIAN, NO_HORIZON, UNPROTECTED, is_refusal
 

@@ -15,8 +15,8 @@ from dpviz.families.accelerated.quadratic import published_log_bound
 from dpviz.families.accelerated.smoothness import assumed
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
-from dpviz.problems.linear_models import LogisticRegression
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui import explain
 
 EVERY = pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name)

@@ -13,7 +13,7 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import Currency
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
-from dpviz.problems.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import LogisticRegression
 
 CENTRED = LogisticRegression(scaling="centred")
 BUDGETS = (PureDP(epsilon=2.0), ApproximateDP(), ZeroConcentratedDP(rho=0.1), GaussianDP(mu=0.5))

@@ -32,9 +32,9 @@ from dpviz.privacy.events import ExpMech, Gaussian, Laplace
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
-from dpviz.problems.direct_tuning import HuberRegression, NormalLocation
-from dpviz.problems.model_tuning import KernelMachine, LengthScales
-from dpviz.problems.tuning import Evaluations, TuningFacts, TuningProblem
+from dpviz.problems.tuning.direct_tuning import HuberRegression, NormalLocation
+from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
+from dpviz.problems.tuning.tuning import Evaluations, TuningFacts, TuningProblem
 from dpviz.ui import explain
 from tests.families.bayesian_optimization.test_mutants import Waves
 from tests.families.spying import Spy

@@ -11,9 +11,9 @@ from dpviz.families.bayesian_optimization.along import along, known_after
 from dpviz.families.bayesian_optimization.batches import Placing
 from dpviz.families.bayesian_optimization.kernels import Surrogate
 from dpviz.families.bayesian_optimization.outlook import LEVELS, outlook
-from dpviz.plots.style import arm_styles
+from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.budgets import GaussianDP, PureDP
-from dpviz.problems.direct_tuning import NormalLocation
+from dpviz.problems.tuning.direct_tuning import NormalLocation
 
 SMALL = NormalLocation(start=None)
 

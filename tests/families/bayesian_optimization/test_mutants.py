@@ -12,8 +12,8 @@ from dpviz.privacy.budgets import GaussianDP
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
-from dpviz.problems import tuning
-from dpviz.problems.tuning import Evaluations, TuningFacts, TuningProblem
+from dpviz.problems.tuning import tuning
+from dpviz.problems.tuning.tuning import Evaluations, TuningFacts, TuningProblem
 from tests.families.registry import Case, runs
 from tests.families.spying import Spy
 from tests.families.test_mutants import fails

@@ -8,7 +8,7 @@ import pytest
 from dpviz.families.bayesian_optimization.kernels import Kernel, Matern, Quadratic, SquaredExponential, Surrogate
 from dpviz.families.bayesian_optimization.posterior import Evaluated
 from dpviz.pauses import finished
-from dpviz.problems.direct_tuning import NormalLocation
+from dpviz.problems.tuning.direct_tuning import NormalLocation
 
 KERNELS: tuple[Kernel, ...] = (SquaredExponential(1.3), Matern(1.3), Quadratic())
 NONE = np.empty((0, 4))

@@ -23,12 +23,12 @@ from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.games import Game, GameFacts, Pair
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame, bilinear_gap
-from dpviz.problems.quadratic_games import QuadraticGame
-from dpviz.problems.simplex_learning import SparseRegression
+from dpviz.problems.games.games import Game, GameFacts, Pair
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame, bilinear_gap
+from dpviz.problems.games.quadratic_games import QuadraticGame
+from dpviz.problems.games.simplex_learning import SparseRegression
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 PENNIES = np.array([[1.0, -1.0], [-1.0, 1.0]])

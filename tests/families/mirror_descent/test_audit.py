@@ -26,8 +26,8 @@ from dpviz.privacy.events import ExpMech
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
 from dpviz.privacy.queries import Query
-from dpviz.problems.games import Scores
-from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
+from dpviz.problems.games.games import Scores
+from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
 
 STEP, ROUNDS, ROWS = 0.25, 3, 3
 FACTS = dataclasses.replace(MatrixGame(data=LatentGame(strategies_x=2, strategies_y=2)).facts(), n=ROWS)

@@ -28,11 +28,11 @@ from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.group_loss import GroupLoss
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.simplex import project
-from dpviz.problems.simplex_learning import SparseRegression
+from dpviz.problems.games.group_loss import GroupLoss
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.simplex import project
+from dpviz.problems.games.simplex_learning import SparseRegression
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 RHO = ZeroConcentratedDP(rho=0.02)

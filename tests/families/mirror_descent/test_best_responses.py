@@ -20,9 +20,9 @@ from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
-from dpviz.problems.simplex_learning import Portfolio, SparseRegression
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
+from dpviz.problems.games.simplex_learning import Portfolio, SparseRegression
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 SMALL = MatrixGame(data=LatentGame(rows=60, strategies_x=5, strategies_y=4))

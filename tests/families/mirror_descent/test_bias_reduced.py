@@ -19,8 +19,8 @@ from dpviz.privacy.events import ExpMech
 from dpviz.privacy.ledger import BudgetExceeded, Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
-from dpviz.problems.games import Game, GameFacts, Pair, Scores
-from dpviz.problems.matrix_games import MatrixGame
+from dpviz.problems.games.games import Game, GameFacts, Pair, Scores
+from dpviz.problems.games.matrix_games import MatrixGame
 from tests.oracles import games
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)

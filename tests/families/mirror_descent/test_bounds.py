@@ -9,7 +9,7 @@ from dpviz.datasets.categories import CategoricalGenerator
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.mirror_descent import GaussianMarginals, MultiplicativeWeights, SyntheticData, bounds, presets
 from dpviz.privacy.budgets import ApproximateDP
-from dpviz.problems.marginals import MarginalQueries
+from dpviz.problems.games.marginals import MarginalQueries
 
 SURVEY = MarginalQueries(data=CategoricalGenerator(rows=20_000))
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)

@@ -12,16 +12,16 @@ from dpviz.datasets.groups import GroupedUpload
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import CertifiedSampling, VertexSampling
-from dpviz.families.mirror_descent.certified import CERTIFIED_GAP, certifying_event
+from dpviz.families.mirror_descent.methods.certified import CERTIFIED_GAP, certifying_event
 from dpviz.pauses import finished
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Laplace
-from dpviz.problems.games import Game
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
-from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame, QuadraticGameProblem
+from dpviz.problems.games.games import Game
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
+from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame, QuadraticGameProblem
 
 ROWS = 2
 SIGNS = list(itertools.product((1, -1), repeat=2))

@@ -5,7 +5,7 @@ import pytest
 
 from dpviz.families.mirror_descent import group_texts
 from dpviz.families.mirror_descent.group_texts import Losses
-from dpviz.problems.grouped import Rates
+from dpviz.problems.games.grouped import Rates
 
 GROUPS = ("White", "Black", "other")
 COUNTS = np.array([900, 100, 0])

@@ -10,7 +10,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import AnytimeSampling, FrankWolfe, theory
-from dpviz.families.mirror_descent.minimisation import _mixture
+from dpviz.families.mirror_descent.methods.minimisation import _mixture
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import exponential_delta
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP, ZeroConcentratedDP
@@ -18,8 +18,8 @@ from dpviz.privacy.events import ExpMech, Repeat
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.simplex_learning import Portfolio, SparseRegression
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.simplex_learning import Portfolio, SparseRegression
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 SMALL = SparseRegression(rows=400, dimension=5)

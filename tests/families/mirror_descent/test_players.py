@@ -13,10 +13,10 @@ from dpviz.privacy.budgets import ApproximateDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech, Repeat, inner_events
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.group_loss import GroupLoss
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.simplex_learning import SparseRegression
+from dpviz.problems.games.group_loss import GroupLoss
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.simplex_learning import SparseRegression
 
 RHO = ZeroConcentratedDP(rho=0.05)
 GAME = MatrixGame().facts()

@@ -15,12 +15,12 @@ from dpviz.families.mirror_descent import TunedReference, VertexSampling, planni
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.games import GameFacts
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.marginals import MarginalGame, MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
-from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
+from dpviz.problems.games.games import GameFacts
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.marginals import MarginalGame, MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
+from dpviz.problems.games.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 from dpviz.ui import explain
 
 EVERY = pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name)

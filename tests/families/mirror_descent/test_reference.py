@@ -13,11 +13,11 @@ from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic_games import CurvedGame, QuadraticGame
-from dpviz.problems.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
+from dpviz.problems.games.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 
 PROBLEMS = (
     MatrixGame(),

@@ -13,10 +13,10 @@ from dpviz.families import mirror_descent
 from dpviz.families.mirror_descent import VertexSampling, bounds, texts, theory
 from dpviz.families.mirror_descent.sampling_bias import measure, measure_game, measure_spread, tail
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
-from dpviz.problems.group_loss import GroupLoss
-from dpviz.problems.marginals import MarginalQueries
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.quadratic_games import QuadraticGame
+from dpviz.problems.games.group_loss import GroupLoss
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.quadratic_games import QuadraticGame
 from dpviz.ui import explain
 
 DRAWS = [1, 2, 8, 64]

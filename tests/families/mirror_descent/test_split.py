@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from dpviz.errors import UserError
 from dpviz.families.mirror_descent import presets, split
-from dpviz.families.mirror_descent.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
+from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.problems.group_loss import GroupLoss
-from dpviz.problems.matrix_games import MatrixGame
-from dpviz.problems.simplex_learning import SparseRegression
+from dpviz.problems.games.group_loss import GroupLoss
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.simplex_learning import SparseRegression
 from tests.strategies import steady
 
 GROUPS, GAME = GroupLoss().facts(), MatrixGame().facts()

@@ -15,7 +15,7 @@ from dpviz.families.second_order.advice import Outlook
 from dpviz.families.second_order.theory import Stopping
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, ZeroConcentratedDP
 from dpviz.privacy.ledger import Filter
-from dpviz.problems.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
 
 START, AMBER, RED = (preset.experiment for preset in presets.PRESETS[:3])
 

@@ -10,17 +10,17 @@ import pytest
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import LineSearch, MiniBatch, PerturbedDescent, ShortStep, TrustRegion, theory
-from dpviz.families.second_order.algorithms import NonconvexMethod
-from dpviz.families.second_order.escape import in_ball
-from dpviz.families.second_order.releases import Separate
+from dpviz.families.second_order.methods.algorithms import NonconvexMethod
+from dpviz.families.second_order.methods.escape import in_ball
+from dpviz.families.second_order.methods.releases import Separate
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Seq, Sub
 from dpviz.privacy.ledger import Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Cost
-from dpviz.problems.nonconvex import LogisticTukey, RobustComponent
-from dpviz.problems.nonconvex_losses import Ridge, RobustRisk
-from dpviz.problems.nonconvex_risk import NonconvexFacts, NonconvexRisk
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent
+from dpviz.problems.nonconvex.nonconvex_losses import Ridge, RobustRisk
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts, NonconvexRisk
 from tests.families.spying import stub_noise
 
 USUAL = ApproximateDP(epsilon=1.0, delta=1e-5)

@@ -11,9 +11,9 @@ from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Cost
-from dpviz.problems.nonconvex import LogisticTukey
-from dpviz.problems.nonconvex_losses import LogisticRisk, Tukey
-from dpviz.problems.symmetric import unpacked
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey
+from dpviz.problems.nonconvex.nonconvex_losses import LogisticRisk, Tukey
+from dpviz.problems.nonconvex.symmetric import unpacked
 
 DRAWS, FALSE_ALARMS = 50_000, 0.05
 ALLOWED = float(ndtr(ndtri(FALSE_ALARMS) + 1))  # detections that μ = 1 allows

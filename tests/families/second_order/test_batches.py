@@ -7,12 +7,12 @@ import pytest
 
 from dpviz.errors import UserError
 from dpviz.families.second_order import MiniBatch, MiniBatchTrustRegion
-from dpviz.families.second_order.algorithms import NonconvexMethod
+from dpviz.families.second_order.methods.algorithms import NonconvexMethod
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Repeat, Seq, Sub
-from dpviz.problems.nonconvex import RobustComponent
-from dpviz.problems.nonconvex_risk import NonconvexFacts
+from dpviz.problems.nonconvex.nonconvex import RobustComponent
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 from tests.refusals import NO_AMPLIFICATION, NO_GAUSSIAN, is_refusal
 
 N, M = 495_141, 4951

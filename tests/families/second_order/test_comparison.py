@@ -5,9 +5,9 @@ import pytest
 
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.results import Endings
-from dpviz.experiments.sweep_result import Ended, Place, SweepResult
 from dpviz.families.second_order import advice, comparison, presets
 from dpviz.families.second_order.published import EPSILONS, TABLES, Tolerances
+from dpviz.sweeps.sweep_result import Ended, Place, SweepResult
 
 
 def ended(epsilon: float, losses: list[float], converged: int, seconds: float) -> Ended:

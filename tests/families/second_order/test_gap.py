@@ -8,7 +8,7 @@ from dpviz.errors import UserError
 from dpviz.families.second_order import LineSearch, MiniBatch, ShortStep, TrustRegion, gap
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
-from dpviz.problems.nonconvex import LogisticTukey, RobustComponent
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent
 
 RANDOM = LogisticTukey(data=CovertypeLike(rows=5000), start="random")
 COST = 0.02

@@ -9,8 +9,8 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.second_order import LineSearch, ShortStep
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.ledger import Filter
-from dpviz.problems.nonconvex import RobustComponent
-from dpviz.problems.nonconvex_risk import NonconvexRisk
+from dpviz.problems.nonconvex.nonconvex import RobustComponent
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexRisk
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-5)
 

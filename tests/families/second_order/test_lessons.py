@@ -3,8 +3,8 @@
 import numpy as np
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.lesson import Side
 from dpviz.families.second_order.lessons import FLAT
+from dpviz.lessons.lesson import Side
 
 
 def test_with_a_small_budget_it_goes_down_and_does_not_know_when_it_has_arrived() -> None:

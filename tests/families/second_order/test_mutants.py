@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from dpviz.families.second_order import LineSearch, MiniBatch, ShortStep, TrustRegion
-from dpviz.families.second_order.releases import Separate, Together
-from dpviz.families.second_order.steps import Measured
+from dpviz.families.second_order.methods.releases import Separate, Together
+from dpviz.families.second_order.methods.steps import Measured
 from dpviz.privacy.queries import Query
-from dpviz.problems.nonconvex_risk import NonconvexRisk
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexRisk
 from tests.families.registry import Case, runs
 from tests.families.test_mutants import fails
 

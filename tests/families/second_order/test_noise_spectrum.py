@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from dpviz.families.second_order import noise_spectrum
 from dpviz.families.second_order.noise_spectrum import exact_log_chance, log_chance
 from dpviz.families.second_order.theory import Stopping
-from dpviz.problems.symmetric import Shape
+from dpviz.problems.nonconvex.symmetric import Shape
 
 SIMULATED = {2: 200_000, 10: 20_000, 54: 4000}
 

@@ -10,15 +10,15 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.families.second_order import LineSearch, ShortStep, advice, gap, planning, presets, shares, texts
 from dpviz.families.second_order.advice import Outlook
-from dpviz.families.second_order.algorithms import CERTIFICATE_FAILURE, NonconvexMethod
+from dpviz.families.second_order.methods.algorithms import CERTIFICATE_FAILURE, NonconvexMethod
+from dpviz.families.second_order.methods.steps import Certificate
 from dpviz.families.second_order.searches import Searching, search_quantile
-from dpviz.families.second_order.steps import Certificate
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.events import StatedPureDP
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
-from dpviz.problems.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
 
 USUAL = ApproximateDP(epsilon=1.0, delta=1e-5)
 

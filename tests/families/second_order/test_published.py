@@ -6,11 +6,11 @@ import pytest
 
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.second_order import advice, planning, presets, texts
-from dpviz.families.second_order.algorithms import NonconvexMethod
+from dpviz.families.second_order.methods.algorithms import NonconvexMethod
 from dpviz.families.second_order.published import EPSILONS, TABLES, Cell, Tolerances
 from dpviz.families.second_order.theory import Stopping
 from dpviz.privacy.budgets import ApproximateDP
-from dpviz.problems.nonconvex_risk import NonconvexFacts
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 
 
 def stoppings(experiment: Experiment) -> dict[str, tuple[Stopping, ...]]:

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from dpviz.errors import UserError
 from dpviz.families.second_order import advice, planning, presets, shares
-from dpviz.families.second_order.algorithms import EVEN, HESSIAN_LIMITS, NonconvexMethod, ShortStep
-from dpviz.families.second_order.line_search import LineSearch
+from dpviz.families.second_order.methods.algorithms import EVEN, HESSIAN_LIMITS, NonconvexMethod, ShortStep
+from dpviz.families.second_order.methods.line_search import LineSearch
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import price
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, ZeroConcentratedDP
 from dpviz.privacy.ledger import Filter
-from dpviz.problems.nonconvex import LogisticTukey, RobustComponent
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent
 from tests.strategies import steady
 
 FACTS = RobustComponent().facts()

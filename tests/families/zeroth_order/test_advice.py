@@ -15,8 +15,8 @@ from dpviz.families.zeroth_order.conversion import MOST_STEPS
 from dpviz.families.zeroth_order.measured import Expectation
 from dpviz.families.zeroth_order.theory import Setting, Sums
 from dpviz.privacy.budgets import GaussianDP, NoPrivacy
-from dpviz.problems.black_box import BentValley, BlackBox, CappedRegression, PhaseRetrieval, ReluNetwork, Votes
-from dpviz.problems.value_problem import ValueFacts
+from dpviz.problems.values.black_box import BentValley, BlackBox, CappedRegression, PhaseRetrieval, ReluNetwork, Votes
+from dpviz.problems.values.value_problem import ValueFacts
 
 FACTS = PhaseRetrieval(gap=0.3).facts()
 MU = GaussianDP(mu=0.3)

@@ -22,8 +22,8 @@ from dpviz.privacy.events import Gaussian, Parallel
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.running_sums import Leaves
-from dpviz.problems.black_box import BlackBox, PhaseRetrieval, Votes
-from dpviz.problems.value_problem import ValueProblem
+from dpviz.problems.values.black_box import BlackBox, PhaseRetrieval, Votes
+from dpviz.problems.values.value_problem import ValueProblem
 
 MODEL = PhaseRetrieval(gap=0.3)
 MU = GaussianDP(mu=1.0)

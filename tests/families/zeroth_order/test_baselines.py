@@ -9,7 +9,7 @@ from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.privacy.events import Gaussian, Laplace, Parallel
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.black_box import PhaseRetrieval
+from dpviz.problems.values.black_box import PhaseRetrieval
 
 FACTS = PhaseRetrieval().facts()
 

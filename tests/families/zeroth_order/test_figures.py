@@ -13,11 +13,11 @@ from dpviz.families.zeroth_order import DirectionalDescent, Naive, VarianceReduc
 from dpviz.families.zeroth_order.advice import setting_of
 from dpviz.families.zeroth_order.outlook import distance, outlook, reduced_of, watched
 from dpviz.families.zeroth_order.path import EVALUATIONS, NOISY_NORM, ROWS_USED
-from dpviz.plots.style import arm_styles
-from dpviz.plots.words import in_words
+from dpviz.plots.elements.style import arm_styles
+from dpviz.plots.elements.words import in_words
 from dpviz.privacy.budgets import GaussianDP, PureDP
-from dpviz.problems.black_box import BentValley, CappedRegression, PhaseRetrieval, Votes
-from dpviz.problems.value_problem import ValueProblem
+from dpviz.problems.values.black_box import BentValley, CappedRegression, PhaseRetrieval, Votes
+from dpviz.problems.values.value_problem import ValueProblem
 
 DEFAULT = presets.PRESETS[0].experiment
 LOOKS = arm_styles(DEFAULT.arms)

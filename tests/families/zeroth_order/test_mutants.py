@@ -13,8 +13,8 @@ from dpviz.privacy import batches
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.matrix_factorisation import BinaryTree, Draw
 from dpviz.privacy.queries import Query
-from dpviz.problems import value_problem
-from dpviz.problems.value_problem import ValueProblem
+from dpviz.problems.values import value_problem
+from dpviz.problems.values.value_problem import ValueProblem
 from tests.families.registry import Case, runs
 from tests.families.test_mutants import fails
 

@@ -12,7 +12,7 @@ from dpviz.families.zeroth_order import measure, measured, presets
 from dpviz.families.zeroth_order.advice import WAYS
 from dpviz.families.zeroth_order.texts import ALIKE
 from dpviz.privacy.budgets import GaussianDP
-from dpviz.problems.black_box import BlackBox
+from dpviz.problems.values.black_box import BlackBox
 
 
 @pytest.mark.slow

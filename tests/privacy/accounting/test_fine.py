@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
 
-from dpviz.privacy import noisy_means
 from dpviz.privacy.accounting import accountants, closed_forms, fine, pld
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, StatedApproximateDP, StatedPureDP, Sub
-from dpviz.privacy.noisy_means import NoisyMeans
+from dpviz.privacy.statistics import noisy_means
+from dpviz.privacy.statistics.noisy_means import NoisyMeans
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])

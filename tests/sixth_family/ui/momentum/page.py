@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from dpviz.families import momentum
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.quadratic import Quadratic
+from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import Catalogue, Group, fields_of
 from dpviz.ui.experiment.page import FamilyPage

@@ -1,0 +1,1 @@
+"""Attackers against claims of privacy: cases, what they test, mistakes made on purpose."""

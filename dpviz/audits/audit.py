@@ -1,0 +1,365 @@
+"""Audits: what an attacker can tell from the runs of an algorithm, beside what its plan claims.
+
+Two neighbouring data sets are made up, D and D', with a canary: one record that is as different as a record can be.
+The algorithm runs many times on each; replicates are the runs. Of every run, the attacker gets all releases and forms
+the log-likelihood ratio of D against D' under the declared noise (`transcripts`), whatever noise was drawn. On
+the first part of the runs the best threshold is chosen, on the rest it is counted how often it tells the data sets
+apart; from these counts follows a lower bound that holds with the stated confidence (`privacy.audit`). The numbers of
+runs are fixed before, and looking K times divides the error by K. Such a bound can refute a claim, never prove one.
+
+Words: Nasr et al. 2023 (thresholds, Gaussian DP); Steinke, Nasr, Jagielski 2023; Jagielski, Ullman, Oprea 2020.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import zip_longest
+
+import numpy as np
+
+from dpviz.audits.claims import Claim
+from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
+from dpviz.experiments.plan import Plan
+from dpviz.numbers import short
+from dpviz.one_thread import one_thread, steps_on_one_thread
+from dpviz.privacy import audit
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import Event, draws_batch
+from dpviz.privacy.ledger import Filter, Ledger
+from dpviz.privacy.mechanisms import drawn_seed
+from dpviz.privacy.verification.implementation import Implementation, Watch
+from dpviz.privacy.verification.known_choices import known_choices
+from dpviz.privacy.verification.transcripts import Departure, Transcript, log_likelihood
+from dpviz.problems.base import Problem, ProblemSpecification
+
+BLOCK = 1000  # runs at once on each data set
+DIGITS = 6  # of a score: finer differences are residues of floating-point arithmetic, not of the noise
+TUNING = 0.25  # of the runs, on which the threshold is chosen
+_THRESHOLDS = 200
+Row = Sequence[float]
+_SAME = 1e-9  # relative: outputs that differ by no more are equal but for rounding
+# Canaries: where every query moves as far as it can, and noise alone hides that, no other proves more; else that is not
+# known.
+WORST, KNOWN, ORDINARY = "Worst case", "Worst known case", "Ordinary row"
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Two neighbouring data sets as built problems with equal facts. row : the one in which they differ; where random
+    batches are drawn, all other rows are alike."""
+
+    one: Problem
+    other: Problem
+    row: int = 0
+
+    @classmethod
+    def of(cls, problem: ProblemSpecification, identity: str, table: np.ndarray, one: Row, other: Row) -> "Neighbours":
+        """A problem on an uploaded table, by its identity, of which the first row is replaced."""
+
+        def built(row: Row) -> Problem:
+            changed = table.copy()
+            changed[0] = row
+            return problem.build({identity: changed})
+
+        return cls(built(one), built(other))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A tiny case of one algorithm with one canary. Of cases with one title, the worst comes first.
+
+    name : of it in links, such as "nesterov". title : of the method, in words. canary : in a sentence, how D and D'
+        differ. canary_name : of it in a few words.
+    budgets : under which it is audited by default, the first one shown first. data : makes the neighbours.
+    runs : on each data set, of an audit that takes about `seconds` on one core.
+    source : the mechanisms; others only where they are broken on purpose. score : (R,) what an attacker who knows what
+        is broken computes from a transcript, higher for D; None: its log-likelihood ratio under the declared noise.
+    """
+
+    name: str
+    title: str
+    algorithm: AnyAlgorithm
+    canary: str
+    budgets: tuple[Budget, ...]
+    data: Callable[[], Neighbours]
+    runs: int = 10_000
+    seconds: float = 1.5
+    source: type[Transcript] = Transcript
+    score: Callable[[Transcript], Floats] | None = None
+    canary_name: str = WORST
+
+    def ordinary(self, canary: str, data: Callable[[], Neighbours]) -> "Case":
+        """The same method with a canary that is no worst case: a row like others in place of one that stands out."""
+        return replace(self, name=f"{self.name}_ordinary", canary=canary, data=data, canary_name=ORDINARY)
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """D and D', built once."""
+        return self.data()
+
+
+@dataclass(frozen=True)
+class Look:
+    """A bound that was announced: after `runs` runs on each data set that count, `hits` and `false_hits` of the event.
+
+    bound : a lower bound on the claim's number; at all looks together it holds with the audit's confidence.
+    """
+
+    runs: int
+    hits: int
+    false_hits: int
+    bound: float
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A test that was fixed before the runs that count: D where the score is at least `threshold`; with `reverse`, D'
+    where it is at most that."""
+
+    threshold: float
+    reverse: bool = False
+
+    def counts(self, present: Floats, absent: Floats) -> tuple[int, int]:
+        """How often it finds the data set that it looks for where it is, and where it is not."""
+        if self.reverse:
+            return int((absent <= self.threshold).sum()), int((present <= self.threshold).sum())
+        return int((present >= self.threshold).sum()), int((absent >= self.threshold).sum())
+
+
+@dataclass(frozen=True)
+class Progress:
+    """An audit under way.
+
+    present, absent : (k,) scores of the runs on D and on D' so far: the log-likelihood ratios of D against D'.
+    attack : None while the first `tuning` of them are awaited, on which it is chosen. looks : bounds so far.
+    implementation : what the tests of the implementation say, at the end; None before.
+    """
+
+    present: Floats
+    absent: Floats
+    tuning: int
+    attack: Attack | None
+    looks: tuple[Look, ...]
+    implementation: Implementation | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How an audit ended.
+
+    claim, symbol : the claimed number and what it counts. bound : what is proven of it, at least, with `confidence`.
+    runs : on each data set, those on which the attack was chosen included. flagged_at : the number of runs at the first
+    look whose bound exceeds the claim; None if none does.
+    implementation : whether the releases of all runs are what was declared; None if the audit ended before the last.
+    """
+
+    symbol: str
+    claim: float
+    bound: float
+    confidence: float
+    runs: int
+    attack: Attack
+    looks: tuple[Look, ...]
+    flagged_at: int | None
+    implementation: Implementation | None = None
+
+    @property
+    def faulty(self) -> bool:
+        """Whether the releases are not what was declared, whatever follows for the claim."""
+        return self.implementation is not None and bool(self.implementation.faults)
+
+    @property
+    def violation(self) -> bool:
+        """Whether the claim is refuted."""
+        return self.flagged_at is not None
+
+    @property
+    def tightness(self) -> float:
+        """The proven part of the claim."""
+        return self.bound / self.claim
+
+    def sentence(self) -> str:
+        """The verdict in words."""
+        what, level = f"{self.symbol} ≥ {short(self.bound)}", f"{100 * self.confidence:g} % confidence"
+        if self.violation:
+            return f"Violation: the attack proves {what}, where {short(self.claim)} is claimed, with {level}."
+        return f"No violation found: this attack proves {what} of the claimed {short(self.claim)}, with {level}."
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One audit: a case under a budget.
+
+    runs : on each data set, fixed in advance. looks : how often a bound is announced on the way, the last included.
+    seed : None draws one. confidence : that of all bounds together.
+
+    >>> from dpviz.families.accelerated.audits import CASES
+    >>> verdict = Audit(CASES[0], CASES[0].budgets[0], runs=10_000, seed=1).run()
+    >>> verdict.violation
+    False
+    >>> 0.5 < verdict.tightness < 1.0
+    True
+    """
+
+    case: Case
+    budget: Budget
+    runs: int = 10_000
+    looks: int = 10
+    confidence: float = audit.CONFIDENCE
+    seed: int | None = None
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What is audited. Raises UserError where the budget does not fit the algorithm."""
+        with one_thread:
+            return self.case.algorithm.plan(self.case.neighbours.one.facts, self.budget)
+
+    @cached_property
+    def claim(self) -> Claim:
+        """What is tested."""
+        return Claim.of(self.plan)
+
+    @property
+    def tuning(self) -> int:
+        """The first runs on each data set, on which the attack is chosen."""
+        return math.ceil(TUNING * self.runs)
+
+    def claimed(self, false_positive_rates: Floats) -> Floats:
+        """The largest true positive rates that the claim allows any attacker."""
+        return 1 - self.claim.tradeoff(false_positive_rates)
+
+    def run(self) -> Verdict:
+        """To the end."""
+        for progress in self.stream():  # noqa: B007 (there is at least one block)
+            pass
+        return self.verdict(progress)
+
+    def verdict(self, progress: Progress) -> Verdict:
+        """What follows from an audit that has ended."""
+        assert progress.attack is not None and progress.looks
+        claim = self.claim
+        flagged = [look for look in progress.looks if look.bound > claim.value]
+        return Verdict(
+            claim.symbol,
+            claim.value,
+            max(look.bound for look in progress.looks),
+            self.confidence,
+            self.runs,
+            progress.attack,
+            progress.looks,
+            progress.tuning + flagged[0].runs if flagged else None,
+            progress.implementation,
+        )
+
+    @steps_on_one_thread
+    def stream(self) -> Iterator[Progress]:
+        """Block after block of runs; whoever stops asking stops the audit."""
+        seed, scores = drawn_seed(self.seed), [np.empty(0), np.empty(0)]
+        attack, looks, done, watch = None, list[Look](), 0, watching(self.case, self.plan)
+        ends = sorted({*range(BLOCK, self.runs, BLOCK), self.tuning, *self.ends(), self.runs})
+        for end in ends:
+            for world in (0, 1):
+                found = self._scores(world, seed, f"{world}, from {done}", end - done, watch)
+                scores[world] = np.concatenate([scores[world], found])
+            for counted in known_choices(self.case.source, _events(self.plan), seed, f"from {done}", end - done):
+                watch.add_choices(*counted)
+            done = end
+            if end == self.tuning:
+                attack = self._tuned(*scores)
+            if attack is not None and end in self.ends():
+                looks.append(self._look(attack, *(values[self.tuning :] for values in scores)))
+            tested = Implementation(watch.findings()) if end == self.runs else None
+            yield Progress(scores[0].copy(), scores[1].copy(), self.tuning, attack, tuple(looks), tested)
+
+    def ends(self) -> list[int]:
+        """After how many runs on each data set a bound is announced, those for practice included."""
+        rest = self.runs - self.tuning
+        return [self.tuning + math.ceil(rest * (look + 1) / self.looks) for look in range(self.looks)]
+
+    def _look(self, attack: Attack, present: Floats, absent: Floats) -> Look:
+        hits, false_hits = attack.counts(present, absent)
+        level = 1 - (1 - self.confidence) / self.looks
+        rates = audit.separated(hits, len(present), false_hits, len(absent), level)
+        return Look(len(present), hits, false_hits, float(self.claim.least(*rates)))
+
+    def _tuned(self, present: Floats, absent: Floats) -> Attack:
+        """The test that would prove most on these runs."""
+        level = 1 - (1 - self.confidence) / self.looks
+        both = np.unique(np.concatenate([present, absent]))
+        thresholds = both[np.unique(np.linspace(0, len(both) - 1, _THRESHOLDS).round().astype(int))]
+        attacks = [Attack(float(value), reverse) for reverse in (False, True) for value in thresholds]
+        counts = np.array([attack.counts(present, absent) for attack in attacks])
+        rates = audit.separated(counts[:, 0], len(present), counts[:, 1], len(absent), level)
+        return attacks[int(np.argmax(self.claim.least(*rates)))]
+
+    def _scores(self, world: int, seed: int, release: str, runs: int, watch: Watch) -> Floats:
+        """(runs,) scores of fresh runs on D (world 0) or D' (world 1)."""
+        return scores(self.case, self.plan, world, seed, release, runs, watch)
+
+
+def watching(case: Case, plan: Plan) -> Watch:
+    """Tests of the implementation that know what the plan shows."""
+    shown = np.concatenate([np.empty(0), *plan.noise.values()])
+    return Watch(shown, plan.noise_varies, case.neighbours.row)
+
+
+def scores(
+    case: Case, plan: Plan, world: int, seed: int, release: str, runs: int, watch: Watch | None = None
+) -> Floats:
+    """(runs,) log-likelihood ratios of D against D' of so many runs on D (world 0) or D' (world 1), rounded.
+
+    Infinite where an output of the run is none that the same releases lead to on the other data set. watch : is shown
+    the runs.
+    """
+    algorithm, data, source = case.algorithm, case.neighbours, case.source
+    problems = (data.one, data.other)
+    sampled = any(draws_batch(event) for event in _events(plan))
+    true = source(Ledger(plan.terms, runs), seed, release, row=data.row)
+    again = {
+        (which, taken): source(Ledger(plan.terms, runs), seed, release, true, data.row, taken)
+        for which in (0, 1)
+        for taken in ((True, False) if sampled else (True,))
+        if sampled or which != world
+    }
+    steps = [iter(algorithm.run(problems[world], plan, true))]
+    steps += [iter(algorithm.run(problems[which], plan, other)) for (which, _), other in again.items()]
+    told = np.zeros(runs, dtype=bool)
+    try:
+        for first, *others in zip_longest(*steps):
+            for (which, _), snapshot in zip(again, others, strict=True):
+                if which != world:
+                    told |= _differ(first, snapshot)
+        if any(len(other.released) < len(true.released) for other in again.values()):
+            raise Departure("the run on the other data set releases less")
+    except Departure:
+        told[:] = True
+    if watch is not None:
+        pair = (again.get((world, True), true), again[1 - world, True])
+        watch.add(true, pair, (again[world, True], again[world, False]) if sampled else None)
+    logs = [log_likelihood(again.get((which, True), true), again.get((which, False))) for which in (0, 1)]
+    ratio = logs[0] - logs[1] if case.score is None else case.score(true)
+    return np.where(told, math.inf if world == 0 else -math.inf, np.round(ratio, DIGITS))
+
+
+def _events(plan: Plan) -> set[Event]:
+    return set(plan.terms.allowed.values()) if isinstance(plan.terms, Filter) else set(plan.events)
+
+
+def _differ(one: Snapshot | None, other: Snapshot | None) -> np.ndarray | bool:
+    """(R,) where two snapshots show something else."""
+    if one is None or other is None:
+        return True
+    different = np.zeros(one.replicates, dtype=bool)
+    for mine, its in ((one.output, other.output), (one.released, other.released)):
+        for name, values in mine.items():
+            near = np.isclose(values, its[name], rtol=_SAME, atol=_SAME, equal_nan=True)
+            different |= ~near.reshape(len(near), -1).all(axis=1)
+    for name in ("active", "status"):
+        mine, its = getattr(one, name), getattr(other, name)
+        if (mine is None) != (its is None):
+            return True
+        if mine is not None:
+            different |= np.asarray(mine) != np.asarray(its)
+    return different

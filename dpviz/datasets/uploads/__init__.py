@@ -1,0 +1,1 @@
+"""Uploaded files: how they are read, what is declared of their columns, and tables made of them."""

@@ -1,0 +1,153 @@
+"""What the columns of a user's file hold, and what a panel offers to declare of them.
+
+All of it looks at the data: for the uploader's eyes, not private; but for the target, its positive class and the groups
+that are offered, which follow from what the columns are declared to hold.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+
+from dpviz.datasets.base import MAX_BOUND
+from dpviz.datasets.uploads.arrow import texts_of
+from dpviz.datasets.uploads.cells import as_number, class_label, classes, is_empty, numbers
+from dpviz.datasets.uploads.limits import MAX_NAME
+from dpviz.datasets.uploads.reading import Kind
+
+DISTINCT_CAP = 100
+MAX_CLASSES_SHOWN = 20
+_FIRST_ROWS, _MORE_ROWS = 10_000, 100_000
+
+
+@dataclass(frozen=True)
+class ColumnInfo:
+    """What a column holds, without any of its values. It looks at the data: for the uploader's eyes, not private."""
+
+    name: str
+    numeric: bool  # as declared; or else at least half of the cells that are not missing are numbers
+    missing: int
+    infinite: int
+    distinct: int  # different values, missing ones aside; DISTINCT_CAP means "this many or more"
+    repeated: int = field(default=0, compare=False)  # those that stand in more than one row
+
+    @property
+    def constant(self) -> bool:
+        """Whether the column has at most one value, apart from one row."""
+        return self.distinct <= 1 + (self.repeated == 1)
+
+
+def describe_columns(frame: pd.DataFrame, kinds: Sequence[Kind] = ()) -> tuple[ColumnInfo, ...]:
+    """What each column holds, for the choice of target and features. Looks at the data: not private.
+
+    kinds : as declared in a `Reading`; they say which columns are numeric.
+    """
+    found = tuple(_described(str(name), frame[name]) for name in frame.columns)
+    if not kinds:
+        return found
+    used = (kind for kind in kinds if kind != "unused")
+    return tuple(replace(column, numeric=kind == "number") for column, kind in zip(found, used, strict=True))
+
+
+def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
+    """The columns that can be a target: those with two classes, then those with at most MAX_CLASSES_SHOWN.
+
+    A class that stands in one row only does not count, so that this row alone proposes nothing else.
+    """
+    counts = _class_counts(columns)
+    two = [name for name, count in counts.items() if count == 2]
+    return (*two, *(name for name, count in counts.items() if 2 < count <= MAX_CLASSES_SHOWN))
+
+
+def likely_target(columns: Sequence[ColumnInfo]) -> str:
+    """The column to offer as the target, by what the columns are declared to hold alone: the last one of texts, since
+    tables end with it, or else of numbers."""
+    return ([column for column in columns if not column.numeric] or columns)[-1].name
+
+
+def likely_group(columns: Sequence[ColumnInfo], target: str | None) -> str | None:
+    """The column to offer for the groups, in the same way: the first one of texts that is not the target."""
+    return next((column.name for column in columns if not column.numeric and column.name != target), None)
+
+
+def _class_counts(columns: Sequence[ColumnInfo]) -> dict[str, int]:
+    """The number of classes, by column, without one that stands in a single row; no column with more of those."""
+    return {column.name: column.repeated for column in columns if column.distinct <= column.repeated + 1}
+
+
+def target_classes(series: pd.Series, most: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:
+    """The classes of a target as text, in order; of more than `most`, the most frequent. Not private."""
+    codes, labels = classes(series)
+    counts = np.bincount(codes[codes >= 0], minlength=len(labels))
+    frequent = sorted(zip(-counts, map(in_order, labels), labels, strict=True))
+    usable = [label for _, _, label in frequent if len(label) <= MAX_NAME][:most]
+    return tuple(sorted(usable, key=in_order))
+
+
+def in_order(label: str) -> tuple[bool, float, str]:
+    """A key that sorts classes: numbers by size, then texts."""
+    value = as_number(label)
+    return (True, 0.0, label) if math.isnan(value) else (False, value, label)
+
+
+def usual_positive(column: ColumnInfo) -> str:
+    """The class to offer as the positive one, by what the column is declared to hold alone."""
+    return "1" if column.numeric else "yes"
+
+
+def encode_target(series: pd.Series, positive: str) -> np.ndarray:
+    """Labels (n,): +1 where the series has the class `positive`, -1 elsewhere."""
+    codes, labels = classes(series)
+    label = class_label(positive)
+    return np.where(codes == labels.index(label), 1.0, -1.0) if label in labels else np.full(len(series), -1.0)
+
+
+def suggested_bounds(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """The minimum and maximum of numeric columns, rounded outwards: a hint for display, NOT private.
+
+    They look at the data, so a range that is taken from here reveals something that no budget accounts for. Declare
+    what is known of the column beforehand. Columns without a finite number are left out.
+    """
+    suggestions = {}
+    for name in columns:
+        values = numbers(frame[name])
+        finite = values[np.isfinite(values)]
+        if len(finite):
+            suggestions[name] = _rounded_outwards(float(finite.min()), float(finite.max()))
+    return suggestions
+
+
+def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
+    low, high = (min(max(value, -MAX_BOUND), MAX_BOUND) for value in (low, high))
+    # To one digit of the width; a column that hardly varies keeps six digits of its size.
+    width = max(high - low, 1e-6 * max(abs(low), abs(high)), 1e-300)
+    digits = -math.floor(math.log10(width))
+    step = 10.0**-digits
+    bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
+    if bottom == top:
+        bottom, top = bottom - step, top + step
+    return max(round(bottom, digits), -MAX_BOUND), min(round(top, digits), MAX_BOUND)
+
+
+def _described(name: str, series: pd.Series) -> ColumnInfo:
+    values = numbers(series)
+    missing, infinite = int(is_empty(series).sum()), int(np.isinf(values).sum())
+    numeric = 0 < len(series) - missing <= 2 * int((~np.isnan(values)).sum())
+    counts = _counts(series)
+    distinct, repeated = (min(int((counts > times).sum()), DISTINCT_CAP) for times in (0, 1))
+    return ColumnInfo(name, numeric, missing, infinite if numeric else 0, distinct, repeated)
+
+
+def _counts(series: pd.Series) -> np.ndarray:
+    """How often each value stands in the column; of the first rows only, where those have DISTINCT_CAP values."""
+    found = texts_of(series)
+    if found is not None:
+        return np.bincount(found[0][found[0] >= 0])
+    counts = series.iloc[:_FIRST_ROWS].value_counts()
+    for start in range(_FIRST_ROWS, len(series), _MORE_ROWS):
+        if len(counts) >= DISTINCT_CAP:
+            break
+        counts = counts.add(series.iloc[start : start + _MORE_ROWS].value_counts(), fill_value=0)
+    return counts.to_numpy()

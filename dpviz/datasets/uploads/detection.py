@@ -1,0 +1,216 @@
+"""What a file seems to be: a proposal of how to read it, for the user to confirm.
+
+It looks at the data: for the uploader's eyes, not private. Nothing of it is used before it is confirmed.
+"""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Literal
+
+from dpviz.datasets.uploads.cells import as_number
+from dpviz.datasets.uploads.limits import MAX_COLUMNS, unreadable
+from dpviz.datasets.uploads.lines import Rows, cells_of, fits, is_open, lines_of, named_separator
+from dpviz.datasets.uploads.reading import MISSING, PATTERNS, SEPARATORS, Kind, Reading, plain_number
+from dpviz.datasets.uploads.texts import LOOKED_AT, blank_lines, layout, usual_width
+from dpviz.errors import UserError
+
+_DASHES = ("-", "--", ".", "..", "*")  # missing in a column of numbers, but perhaps a class in a column of texts
+_SHOWN = 3  # cells of a column
+_START = 65_536  # bytes
+
+
+@dataclass(frozen=True)
+class Detected:
+    """A proposal, and what the file leaves open, in sentences. It looks at the data: for the uploader's eyes.
+
+    names : of the columns, used or not. cells : the first cells of each, as they would be read.
+    """
+
+    reading: Reading
+    questions: tuple[str, ...]
+    names: tuple[str, ...] = field(default=(), compare=False)
+    cells: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
+
+
+def detected(data: bytes, given: Reading | None = None) -> Detected:
+    """What the first rows of a text suggest. One row among many decides about nothing, unless it opens a quote:
+    then a question says so.
+
+    given : what the user has said already; then only the columns and the end of the file are looked at again.
+    """
+    if given is None:
+        _check_text(data)
+    reading, questions = _ends(data, _layout(data) if given is None else given)
+    if given is None:
+        reading, asked = _marks(data, reading)
+        questions += asked
+    header, rows = layout(data, reading)
+    first = _cells(rows, reading.separator)
+    width = min(len(header) or usual_width(rows, reading.separator), MAX_COLUMNS + 1)
+    table = [(row + [""] * width)[:width] if fits(row, width) else [""] * width for row in first]
+    columns = [[row[place].strip() for row in table] for place in range(width)]
+    if wide := sum(not fits(row, width) for row in first):
+        questions.append(
+            f"{wide:,} of the first {len(first):,} rows have more cells than there are columns, so that all of such a "
+            "row is missing. Is the separator right, and does the header name every column?"
+        )
+    if any("\ufffd" in cell for column in columns for cell in column):
+        questions.append("Some characters are no UTF-8: they become “\ufffd”. Save the file as UTF-8 to keep them.")
+    return Detected(
+        reading.replaced(kinds=tuple(_kind(column, reading) for column in columns[:MAX_COLUMNS])),
+        tuple(questions),
+        tuple(name.strip() or f"Column {place}" for place, name in enumerate(header[:width] or [""] * width, 1)),
+        tuple(tuple(_shown(cell, reading) for cell in column[:_SHOWN]) for column in columns),
+    )
+
+
+def _check_text(data: bytes) -> None:
+    """Raise UserError for a file that is no text: one character of ten at its start is none."""
+    start = data[:_START].decode("utf-8", "replace")
+    odd = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n") for character in start)
+    if 10 * odd > len(start):
+        raise unreadable()
+
+
+def _layout(data: bytes) -> Reading:
+    """Where lines end, which of them are none at the top, and what cuts them into cells."""
+    returns = 10 * data.count(b"\n") < data.count(b"\r")
+    lines = lines_of(data, returns)
+    above = blank_lines(lines)
+    named = next((mark for mark in map(named_separator, above) if mark in SEPARATORS), None)
+    below = lines[len(above) : len(above) + LOOKED_AT]
+    texts = [below.text(row) for row in range(min(100, len(below)))]
+    rows: Literal["returns", "records"] = "returns" if returns else "records"
+    return Reading(separator=named or _separator(texts), rows=rows, above=len(above))
+
+
+def _ends(data: bytes, reading: Reading) -> tuple[Reading, list[str]]:
+    """The reading with the blank lines at the end of the file left out, and with lines as rows where records are not
+    told apart by their quotes."""
+    lines = lines_of(data, reading.rows == "returns")
+    below = next((count for count in range(LOOKED_AT) if count >= len(lines) or lines.text(-1 - count).strip()), 0)
+    reading = reading.replaced(below=below)
+    if reading.rows != "records":
+        layout(data, reading)
+        return reading, []
+    by_line = reading.replaced(rows="lines")
+    try:
+        found = layout(data, reading)[1]
+        if len(found) < len(layout(data, by_line)[1]) or not is_open(found, reading.separator):
+            return reading, []
+    except UserError:
+        layout(data, by_line)
+    return by_line, ['A " is opened in some line and not closed: every line is read as a row.']
+
+
+def _separator(texts: Sequence[str]) -> str:
+    """The separator that cuts most of the first rows, most evenly; not the comma, if another one does so, too."""
+    scores: dict[str, tuple[int, int, bool, int]] = {}
+    for separator in SEPARATORS:
+        tidy = (text.replace("\r", " ") + "\n" for text in texts)
+        try:
+            found = [*islice(csv.reader(tidy, delimiter=separator, skipinitialspace=True), 20)]
+        except csv.Error:
+            found = []
+        widths = [len(row) for row in found if row]
+        cut = [width for width in widths if width > 1]
+        even = max(map(cut.count, cut), default=0)
+        scores[separator] = (len(cut), even, separator != ",", sum(widths[:1]))  # a comma may be a decimal mark
+    return max(scores, key=scores.__getitem__)
+
+
+def _cells(rows: Rows, separator: str) -> list[list[str]]:
+    """The first rows as cells, fewer of them where they are wider than a table may be."""
+    found, cells = [], 0
+    for row in range(min(len(rows), LOOKED_AT)):
+        if cells > LOOKED_AT * MAX_COLUMNS:
+            break
+        found.append(cells_of(rows.text(row), separator))
+        cells += len(found[-1])
+    return found
+
+
+def _marks(data: bytes, reading: Reading) -> tuple[Reading, list[str]]:
+    """The reading with decimal mark, header and missing values, and what is open about them."""
+    rows = [row for row in _cells(layout(data, reading.replaced(header=False))[1], reading.separator) if any(row)]
+    first = [cell.strip() for cell in rows[0]] if rows else []
+    columns = [[row[place].strip() for row in rows[1:] if place < len(row)] for place in range(len(first))]
+    decimal, question = _decimal([cell for column in columns for cell in column], reading.separator)
+    questions = [question] if question else []
+    numeric = [position for position, column in enumerate(columns) if _numeric(column, decimal)]
+    header, sure = _header(first, columns, numeric, decimal)
+    if not sure:
+        questions.append("Does the first row name the columns, or is it data?")
+    dashes = tuple(mark for mark in _DASHES if _rows_with(mark, [columns[position] for position in numeric]) > 1)
+    return reading.replaced(decimal=decimal, header=header, missing=(*MISSING, *dashes)), questions
+
+
+def _kind(cells: Sequence[str], reading: Reading) -> Kind:
+    return "number" if any(cells) and _numeric(cells, reading.decimal, reading.missing) else "text"
+
+
+def _shown(cell: str, reading: Reading) -> str:
+    """A cell as it would be read, for a person to look at."""
+    if not cell or cell in reading.missing:
+        return "missing"
+    return plain_number(cell[:40], reading.decimal)
+
+
+def _decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", ","], str]:
+    """The decimal mark of most numbers, and a question where all could be read in two ways."""
+    votes, open_ones = {".": 0, ",": 0}, []
+    for cell in cells:
+        if "," not in cell and "." not in cell:
+            continue
+        ways = {mark: plain_number(cell, mark) for mark in votes}
+        if as_number(ways["."]) != as_number(ways["."]):
+            continue
+        if ways["."] != ways[","]:
+            open_ones.append(cell)
+        else:
+            votes["," if PATTERNS[","].fullmatch(cell) else "."] += 1
+    decimal: Literal[".", ","] = "," if votes[","] > max(votes["."], 1) else "."
+    doubtful = [cell for cell in open_ones if "," in cell or separator == ";"]
+    if max(votes.values()) < 2 and doubtful:
+        return decimal, "Is the comma or the point the decimal mark? All numbers but one could be read in two ways."
+    return decimal, ""
+
+
+def _rows_with(mark: str, columns: Sequence[Sequence[str]]) -> int:
+    """In how many rows a mark stands: the reading is exported, so that one row must not put it there."""
+    return len({row for column in columns for row, cell in enumerate(column) if cell == mark})
+
+
+def _numeric(cells: Sequence[str], decimal: str, missing: Sequence[str] = (*MISSING, *_DASHES)) -> bool:
+    """Whether most cells that are not missing are numbers."""
+    told = [cell for cell in cells if cell and cell not in missing]
+    return 2 * sum(_is_number(cell, decimal) for cell in told) > len(told)
+
+
+def _is_number(cell: str, decimal: str) -> bool:
+    value = as_number(plain_number(cell, decimal))
+    return value == value  # not NaN
+
+
+def _header(
+    first: Sequence[str], columns: Sequence[Sequence[str]], numeric: Sequence[int], decimal: str
+) -> tuple[bool, bool]:
+    """Whether the first row is a header, and whether that is sure."""
+    names = data = 0
+    for place, (cell, column) in enumerate(zip(first, columns, strict=True)):
+        if not cell or cell in MISSING:
+            continue
+        if place in numeric:
+            like_data = _is_number(cell, decimal)
+        elif 10 * len(set(column)) <= len(column) or column.count(cell) > 1:  # a class of a column of few classes?
+            like_data = column.count(cell) > 1  # one row may repeat the header
+        else:
+            continue
+        data, names = data + like_data, names + (not like_data)
+    counting = [first[place] for place in numeric]
+    counted = len(counting) > 1 and counting in [[str(place + base) for place in numeric] for base in (0, 1)]
+    if counted:  # 0, 1, 2, … name columns more often than they are a row
+        return True, False
+    return not data or 4 * names >= data, not data or not names

@@ -1,0 +1,44 @@
+"""What of the declarations of an upload was read from its own rows: no budget pays for that.
+
+Such a mark stays with the declaration, in settings, links and files, until somebody declares another value, or says
+that this one was known beforehand.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from dpviz.datasets.uploads.limits import MAX_NAME
+
+Kind = Literal["bounds", "categories", "groups", "shares"]
+Mark = tuple[Kind, Annotated[str, Field(min_length=1, max_length=MAX_NAME)]]  # the second: of which column
+
+ROWS = "the number of rows"
+_WORDS: dict[Kind, tuple[str, str]] = {
+    "bounds": ("the range of", "the ranges of"),
+    "categories": ("the categories of", "the categories of"),
+    "groups": ("the groups in", "the groups in"),
+    "shares": ("the shares of the groups in", "the shares of the groups in"),
+}
+_NAMED, _LONGEST = 3, 30  # columns that are named, and characters of a name
+
+
+def in_words(marks: Sequence[Mark]) -> tuple[str, ...]:
+    """What the marks are about, a few words for each kind; plain text, on one line."""
+    found: dict[Kind, list[str]] = {}
+    for kind, name in marks:
+        found.setdefault(kind, []).append(_quoted(name))
+    return tuple(f"{_WORDS[kind][len(names) > 1]} {_several(names)}" for kind, names in found.items())
+
+
+def _several(names: Sequence[str]) -> str:
+    first, more = list(names[:_NAMED]), len(names) - _NAMED
+    last = f"{more} more" if more > 0 else first.pop()
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _quoted(name: str) -> str:
+    """A column's name without what texts, programs and web pages would take for more than a letter."""
+    kept = " ".join("".join(letter for letter in name if letter.isalnum() or letter in " _-.%").split())
+    return f"“{kept if len(kept) <= _LONGEST else kept[: _LONGEST - 1] + '…'}”"

@@ -1,0 +1,1 @@
+"""What leaves as a file: tables, programs, notebooks, reports. No formula."""

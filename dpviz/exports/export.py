@@ -1,0 +1,295 @@
+"""Downloads of a run: the numbers as CSV, and a program or a notebook that computes them again."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import dpviz
+from dpviz.datasets import Upload
+from dpviz.experiments import publishing, results
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.trace import Trace
+from dpviz.exports import spreadsheets
+from dpviz.exports.notebook import Cell, notebook
+from dpviz.privacy.accounting import accountants
+from dpviz.problems.base import condition_of
+from dpviz.sweeps.sweep import Sweep
+from dpviz.sweeps.sweep_result import SweepResult
+
+NOT_PRIVATE = "_nonprivate"
+_INDEX = ("algorithm", "replicate", "iteration")
+
+
+def file_name(page: str, experiment: Experiment, extension: str) -> str:
+    """`dpviz_<page>_<first digits of the settings' hash>.<extension>`: one name per settings."""
+    return f"dpviz_{page}_{experiment.content_hash()[:8]}.{extension}"
+
+
+def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float = 1e-6) -> str:
+    """Every value of the trace, one row per algorithm, replicate and iteration; read it with pandas and comment="#".
+
+    Header lines start with "#": version, settings as JSON, the guarantee, and what the columns mean. Columns that read
+    raw data end in _nonprivate, and so does every value of an arm without privacy; give `trace.visible(False)` to leave
+    them out. Where facts of the plan were read from the data, all columns end so, and the header names the facts. The
+    privacy spent is what each replicate was charged: spent_epsilon, spent_mu or spent_rho, by the budget; of methods
+    that stop by themselves, with the ceiling, which is the guarantee. status says whether a replicate was running,
+    converged, out of budget, exhausted or diverged, and stopped_at after which iteration it stopped by itself. What
+    publishing several of them costs stands in the header, with ε at `delta` where the budget has no δ, and so does ε of
+    one run of each, on a finer grid than the page's. A label that a spreadsheet would run begins with an apostrophe:
+    see `spreadsheets`.
+
+    >>> import io
+    >>> from dpviz.experiments.experiment import Arm
+    >>> from dpviz.families.accelerated import Nesterov
+    >>> from dpviz.problems.linear.quadratic import Quadratic
+    >>> arms = (Arm(label="NAG", algorithm=Nesterov(iterations=5)),)
+    >>> experiment = Experiment(problem=Quadratic(), arms=arms, replicates=2)
+    >>> text = to_csv(experiment.run(), experiment, experiment.plans())
+    >>> frame = pd.read_csv(io.StringIO(text), comment="#")
+    >>> sorted(set(frame["replicate"]))
+    [0, 1]
+    """
+    return spreadsheets.as_csv(to_table(trace, plans), header(trace, experiment, plans, delta))
+
+
+def to_table(trace: Trace, plans: Mapping[str, Plan]) -> pd.DataFrame:
+    """The rows and columns of `to_csv`."""
+    parts = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]
+    columns = dict.fromkeys([*_INDEX, *(name for part in parts for name in part)])
+    return pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True).reindex(columns=list(columns))
+
+
+def sweep_to_csv(result: SweepResult, sweep: Sweep) -> str:
+    """Every last number of a sweep: method, value of the setting, data set and run; as `to_csv` with its header.
+
+    Metrics that read raw data end in _nonprivate; give `result.visible(False)` to leave them out.
+    """
+    return spreadsheets.as_csv(sweep_to_table(result), sweep_header(sweep))
+
+
+def sweep_to_table(result: SweepResult) -> pd.DataFrame:
+    """The rows and columns of `sweep_to_csv`."""
+    frame = result.to_frame()
+    frame["metric"] += np.where(frame["released"], "", NOT_PRIVATE)
+    return frame.drop(columns="released")
+
+
+def sweep_header(sweep: Sweep) -> Iterator[str]:
+    """What the table of a sweep is about, line by line."""
+    settings = (", ".join(axis.fields) for axis in (sweep, sweep.second) if axis is not None)
+    yield f"dpviz {dpviz.__version__}"
+    yield f"sweep: {spreadsheets.settings(sweep.to_json())}"
+    for name, fields in zip(("setting", "second_setting"), settings, strict=False):
+        yield f"{name}: {fields}"
+    yield f"unit of protection: {sweep.experiment.problem.unit}"
+    yield from _condition(sweep.experiment)
+    yield "every row is the last number of one run, and every run a release at the budget of its point"
+    yield f"metrics ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
+
+
+def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
+    """The columns of one arm, one entry per iteration and replicate."""
+    lane = trace.lanes[label]
+    series = {metric: trace.series(label, metric.name, gaps=True) for metric in lane.metrics}
+    series = {metric: found for metric, found in series.items() if len(found[0])}
+    # A trace that is growing may have one more row of some metrics than of others.
+    count = min((len(recorded) for recorded, _ in series.values()), default=len(lane.iterations))
+    replicates = len(lane.status)
+    iterations = np.repeat(np.array(lane.iterations[:count], dtype=int), replicates)
+    table = {
+        "algorithm": label,
+        "replicate": np.tile(np.arange(replicates), count),
+        "iteration": iterations,
+    }
+    _, charged = trace.spent(label)
+    if lane.currency is not None and len(charged) >= count:
+        table[f"spent_{lane.currency}"] = charged[:count].ravel()
+        if plan.stops:
+            table[f"ceiling_{lane.currency}"] = plan.spent(lane.currency)[-1]
+    outcome = {"status": np.array(lane.statuses[:count]).ravel()}
+    if len(lane.stopped_at):
+        outcome["stopped_at"] = np.tile(np.where(lane.stopped_at < 0, np.nan, lane.stopped_at), count)
+    table |= {name + ("" if lane.private else NOT_PRIVATE): values for name, values in outcome.items()}
+    if plan.passes is not None:
+        table[results.PASSES] = plan.passes[iterations]
+    for name, scale in plan.noise.items():
+        table[f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"] = np.append(np.nan, scale)[iterations]
+    for metric, (_, found) in series.items():
+        table[metric.name + ("" if lane.released(metric) else NOT_PRIVATE)] = found[:count].ravel()
+    if lane.from_data:  # noise and schedule, too, follow from what was read
+        table = {
+            name if name in _INDEX or name.endswith(NOT_PRIVATE) else name + NOT_PRIVATE: values
+            for name, values in table.items()
+        }
+    return table
+
+
+def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float) -> Iterator[str]:
+    """What the table of a run is about, line by line."""
+    yield f"dpviz {dpviz.__version__}"
+    yield f"settings: {spreadsheets.settings(experiment.to_json())}"
+    yield f"unit of protection: {experiment.problem.unit}"
+    yield f"guarantee of one run of each method: {experiment.guarantee}"
+    yield from _condition(experiment)
+    yield f"columns ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
+    for sentence in publishing.sentences(
+        publishing.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
+    ):
+        yield f"publishing {sentence}"
+    for label, plan in plans.items():
+        if label in trace.lanes:
+            yield from _guarantee(label, plan, delta)
+
+
+def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
+    """ε at δ of one run of a method, to more digits than the page shows; nothing where none is proven."""
+    at = plan.budget.own_delta(delta)
+    found = accountants.tightest(plan.events, at, before=plan.facts.released, precision="fine")
+    if math.isfinite(found.epsilon):
+        method = accountants.METHOD_NAMES[found.method]
+        yield (
+            f"one whole run of {label}: epsilon = {found.epsilon:.9g} at delta = {at:g} "
+            f"({method}, {found.precision} grid){plan.facts.condition}"
+        )
+
+
+def _condition(experiment: Experiment) -> Iterator[str]:
+    """What is to be known of a file whose settings, noise and values follow from facts that were read from the data."""
+    read = experiment.problem.from_data
+    if read:
+        yield f"read from the data, and paid for by no budget: {'; '.join(read)}; the settings above state them as read"
+        yield "not private: whatever follows from them, all values below included, unless they were known beforehand"
+
+
+_SCRIPT = '''\
+"""Computes a dpviz experiment again and prints its final table. Made by dpviz {version}; what private methods
+release is private for {unit}{condition}. Run it with
+
+    python {name}{argument}
+{file}"""
+import json
+{imports}
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.results import final_table
+
+SETTINGS = {settings}
+
+experiment = Experiment.from_json(json.dumps(SETTINGS))
+{seed}{load}trace = experiment.run({tables})
+table = final_table(trace, experiment.plans())
+print(table.drop(columns="seconds").to_string(index=False))
+'''
+_NO_SEED = """\
+# SETTINGS hold no seed, because who knows it can subtract the noise: every run draws its own, and prints other numbers.
+"""
+_FILE = """
+FILE is your own CSV or Parquet file. It is not part of this program: what SETTINGS declares of its columns is applied
+to it again.
+"""
+_IMPORTS = """\
+import sys
+from pathlib import Path
+
+from dpviz.datasets import read_table
+from dpviz.errors import UserError"""
+_LOAD = """\
+if len(sys.argv) != 2:
+    sys.exit("Give the path of your own file.")
+file = Path(sys.argv[1])
+data = experiment.problem.data
+try:
+    tables = {data.identity: data.rows(read_table(file.read_bytes(), file.name, reading=data.reading))}
+except UserError as error:
+    sys.exit(f"{error.title}. {error}")
+"""
+
+
+def to_settings(experiment: Experiment) -> str:
+    """The experiment as JSON that a person can read and change; `Experiment.from_json` takes it."""
+    return json.dumps(json.loads(experiment.to_json()), indent=2, ensure_ascii=False) + "\n"
+
+
+def to_script(experiment: Experiment, page: str = "experiment") -> str:
+    """A plain Python program that runs the experiment with `dpviz` and prints the final table.
+
+    With a seed its numbers are those of the page. The rows of an upload do not travel in it: the program takes the path
+    of the user's file, and makes the table from it by the declarations in its settings.
+
+    >>> from dpviz.experiments.experiment import Arm
+    >>> from dpviz.families.accelerated import Nesterov
+    >>> from dpviz.problems.linear.quadratic import Quadratic
+    >>> experiment = Experiment(problem=Quadratic(), arms=(Arm(label="NAG", algorithm=Nesterov()),))
+    >>> compile(to_script(experiment), "script.py", "exec")  # doctest: +ELLIPSIS
+    <code object <module> ...>
+    """
+    parts = dict.fromkeys(("argument", "file", "imports", "load", "tables"), "")
+    if isinstance(experiment.problem.dataset, Upload):
+        parts = {"argument": " FILE", "file": _FILE, "imports": _IMPORTS, "load": _LOAD, "tables": "tables"}
+    return _SCRIPT.format(
+        version=dpviz.__version__,
+        unit=experiment.problem.unit,
+        condition=condition_of(experiment.problem.from_data),
+        name=file_name(page, experiment, "py"),
+        settings=_literal(json.loads(experiment.to_json())),
+        seed=_NO_SEED if experiment.seed is None else "",
+        **parts,
+    )
+
+
+_ABOUT = """\
+# A dpviz experiment
+
+Computes it again and shows its final table. Made by dpviz {version}; `pip install` it, or run this in its folder. What
+private methods release is private for {unit}{condition}."""
+_READ = """\
+from pathlib import Path
+
+from dpviz.datasets import read_table
+
+FILE = Path("your_file.csv")  # your own CSV or Parquet file: what SETTINGS declares of its columns is applied to it
+data = experiment.problem.data
+tables = {data.identity: data.rows(read_table(FILE.read_bytes(), FILE.name, reading=data.reading))}"""
+_SETTINGS = """\
+import json
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.results import final_table
+
+SETTINGS = {settings}
+
+{seed}experiment = Experiment.from_json(json.dumps(SETTINGS))"""
+_RUN = """\
+trace = experiment.run({tables})
+table = final_table(trace, experiment.plans()).drop(columns="seconds")
+table"""
+
+
+def to_notebook(experiment: Experiment) -> str:
+    """The program of `to_script` as a Jupyter notebook; of an upload it names a file, which the user replaces."""
+    problem = experiment.problem
+    own = isinstance(problem.dataset, Upload)
+    settings = _literal(json.loads(experiment.to_json()))
+    about = {"version": dpviz.__version__, "unit": problem.unit, "condition": condition_of(problem.from_data)}
+    cells: list[Cell] = [
+        ("markdown", _ABOUT.format(**about)),
+        ("code", _SETTINGS.format(settings=settings, seed=_NO_SEED if experiment.seed is None else "")),
+        *([("code", _READ)] if own else []),  # type: ignore[list-item]
+        ("code", _RUN.format(tables="tables" if own else "")),
+    ]
+    return notebook(cells)
+
+
+def _literal(settings: Mapping[str, Any]) -> str:
+    """Plain data as a Python literal, one line per setting and per arm; repr quotes whatever a label contains."""
+    lines = ["{"]
+    for name, value in settings.items():
+        if isinstance(value, list):
+            lines += [f"    {name!r}: [", *(f"        {item!r}," for item in value), "    ],"]
+        else:
+            lines.append(f"    {name!r}: {value!r},")
+    return "\n".join([*lines, "}"])

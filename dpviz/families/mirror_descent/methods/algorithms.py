@@ -1,0 +1,335 @@
+"""Private mirror descent for saddle points, by sampling vertices (González, Guzmán, Paquette 2024, arXiv 2403.02912).
+
+Both players run exponential weights on the scores of their vertices, and only vertices drawn from these weights are
+ever released. Such a draw is the exponential mechanism: playing the game pays for the privacy.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dpviz.errors import UserError
+from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.plan import Plan
+from dpviz.families.mirror_descent import planning, rates, theory
+from dpviz.pauses import between
+from dpviz.privacy.budgets import ApproximateDP, Budget
+from dpviz.privacy.events import Event, Laplace
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.queries import Query
+from dpviz.problems.base import check_facts
+from dpviz.problems.games.games import Game, GameFacts, Pair, Scores
+from dpviz.specification import choice, number
+
+ACCOUNTING = {"tight": "Bounded range", "paper": "As in the paper"}
+BATCHES = {"full": "All rows", "single": "Single pass"}
+ROUNDS_END = "the rounds that are set end at"
+DRAWS_Y = "Vertices that y draws per round. Empty: as many as x. Whose own gradient is linear needs only one."
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Rows of positive weights ∝ e^score that sum to 1; (..., d)."""
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def frequencies(indices: np.ndarray, d: int) -> np.ndarray:
+    """(R, d) share of each vertex among the draws (R, K); entries -1 are no draws."""
+    replicates = len(indices)
+    cells = (indices + d * np.arange(replicates)[:, None])[indices >= 0]
+    counts = np.bincount(cells, minlength=replicates * d).reshape(replicates, d)
+    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+
+
+class VertexSampling(planning.GameAlgorithm[Game]):
+    """Stochastic mirror descent with vertex sampling (Algorithm 1): x_{t+1} ∝ x_t exp(-τ g_t), g_t at drawn vertices.
+
+    The output is the average of the drawn vertices. Without privacy it plays its weights themselves.
+    """
+
+    kind: ClassVar[str] = "families.mirror_descent.vertex_sampling"
+    title: ClassVar[str] = "Vertex sampling"
+    sparse: ClassVar[bool] = True
+    iterations: int = number(
+        64, 2, 1024, label="Rounds", symbol="T", scale="log", help="Rounds of the game, or the most that there may be."
+    )
+    draws: int = number(
+        1, 1, 64, label="Draws", symbol="K", scale="log", help="Vertices that each player draws per round."
+    )
+    draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y)
+    batching: planning.Batching = choice(
+        "full", BATCHES, label="Rows per round", help="All rows in every round, or n/T rows of its own for each round."
+    )
+    accounting: planning.Accounting = choice(
+        "tight",
+        ACCOUNTING,
+        label="Accounting",
+        help="What a draw costs: its bounded range, or the paper's advanced composition, which wastes a factor of 4-5.",
+    )
+    parameters: Literal["own", "practice", "bound", "bilinear", "second_order", "first_order", "synthetic"] = choice(
+        "own",
+        {
+            "own": "T and K as set",
+            "practice": "A quarter of the bound's T",
+            "bound": "Best T by the bound",
+            "bilinear": "Theorem 4.1, quadratic",
+            "second_order": "Theorem 4.1, L₂ > 0",
+            "first_order": "Theorem 4.2",
+            "synthetic": "Theorem G.1",
+        },
+        label="Parameters",
+        help="Who chooses rounds and draws. The theorems are stated for (ε, δ); T never exceeds the rounds set above.",
+    )
+    share_x: float = planning.SHARE_X
+    split: planning.Split = planning.SPLIT
+    relative_step: float = number(
+        1.0,
+        0.01,
+        1.0,
+        label="Step size",
+        symbol="τ",
+        unit="× largest",
+        scale="log",
+        help="1 = the largest that the budget allows.",
+    )
+    output: Literal["reuse", "fresh"] = choice(
+        "reuse",
+        {"reuse": "Played vertices", "fresh": "Fresh draws"},
+        label="Output",
+        help="Average of the vertices that were played, or of as many fresh ones, which double the draws (erratum E1).",
+    )
+
+    @property
+    def as_in_the_paper(self) -> bool:
+        return self.accounting == "paper"
+
+    @property
+    def look(self) -> tuple[int, int]:
+        """Rows per round, accounting and output make another method, with another name."""
+        if self.as_in_the_paper:
+            return self.hue, 3
+        if self.output == "fresh":
+            return self.hue, 2
+        return self.hue, int(self.batching == "single")
+
+    # ---------------------------------------------------------------------------------------------------------- plan
+
+    def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        rounds, draws, notes = self.size(facts, budget)
+        batch = planning.batch_size(facts, rounds, self.batching)
+        row_weights = planning.weights(facts, rounds, self.batching)
+        private = budget.private
+        split = self.shares(facts, draws, budget.pure)
+        fresh = 2 if self.output == "fresh" else 1
+        times = draws[0] * fresh, draws[1] * fresh
+        largest = [math.inf, math.inf]  # privacy sets no limit where nothing is paid
+        if private:
+            caps = planning.private_steps(facts, budget, row_weights, times, split, self.accounting, rounds)
+            largest = [cap if share else math.inf for cap, share in zip(caps, split, strict=True)]
+        steps = [self.step_size(facts, rounds, p, self.relative_step * step) for p, step in enumerate(largest)]
+        ranges = tuple(
+            2 * oscillation * step * row_weights if private and share else np.zeros(rounds)
+            for oscillation, step, share in zip((facts.oscillation_x, facts.oscillation_y), steps, split, strict=True)
+        )
+        events, charged_at = (
+            planning.round_events((ranges[0], ranges[1]), times) if private else self._open_events(facts, rounds)
+        )
+        return Plan.fixed(
+            facts,
+            budget,
+            events,
+            charged_at=charged_at,
+            iterations=rounds,
+            resolved={
+                "rounds": rounds,
+                "draws": draws[0],
+                "draws_y": draws[1],
+                "share_x": split[0],
+                "step_size_x": steps[0],
+                "step_size_y": steps[1],
+            },
+            notes=notes,
+            step_size_x=np.full(rounds, steps[0]),
+            step_size_y=np.full(rounds, steps[1]),
+            range_x=ranges[0],
+            range_y=ranges[1],
+            row_weight=row_weights,
+            batch_size=np.full(rounds, batch),
+        )
+
+    def shares(self, facts: GameFacts, draws: tuple[int, int], pure: bool) -> tuple[float, float]:
+        """Shares of ρ of the two players: as set, or the best ones by the bound. pure : whether the budget is."""
+        return planning.shares(facts, self.own_share, draws, pure)
+
+    @property
+    def own_share(self) -> float | None:
+        """The share of x as set; None for the best one by the bound."""
+        return None if self.split == "bound" else self.share_x
+
+    @property
+    def each_draws(self) -> tuple[int, int]:
+        """(K_x, K_y) as set."""
+        return self.draws, self.draws if self.draws_y is None else self.draws_y
+
+    def size(self, facts: GameFacts, budget: Budget) -> tuple[int, tuple[int, int], tuple[str, ...]]:
+        """Rounds T and draws (K_x, K_y), and a note on each that is less than what was asked for."""
+        own_draws = self.each_draws
+        if self.parameters == "own" or not budget.private:
+            return self.iterations, own_draws, ()
+        if self.parameters in ("practice", "bound"):
+            split = tuple(share for share in self.shares(facts, own_draws, budget.pure) if share)
+            paying = tuple(p for p in planning.players(facts, own_draws) if p.oscillation > 0)
+            batching: theory.Batching = "full_batch" if self.batching == "full" else "single_pass"
+            best = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, batching)
+            wanted = best.practical_rounds if self.parameters == "practice" else round(best.rounds)
+            asked = min(max(2, wanted), facts.n)
+            rounds = min(asked, self.iterations)
+            return rounds, own_draws, planning.cut_short("The bound", "T", asked, rounds, ROUNDS_END)
+        setting = self.theorem(facts, planning.stated_for_approximate(budget, "The theorem", facts))
+        assert setting.rounds is not None and setting.draws is not None
+        rounds, draws = min(setting.rounds, self.iterations), min(setting.draws, planning.MOST_DRAWS)
+        notes = planning.cut_short(setting.theorem, "T", setting.rounds, rounds, ROUNDS_END)
+        return (
+            rounds,
+            (draws, draws),
+            notes + planning.cut_short(setting.theorem, "K", setting.draws, draws, "draws end at"),
+        )
+
+    def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:
+        """What the theorem that chooses T and K asks for. Raises UserError if it is about another problem."""
+        if self.parameters == "synthetic":
+            raise UserError(
+                "Theorem G.1 is about synthetic data. Choose Theorem 4.1 or 4.2, or set T and K yourself.",
+                title="Algorithm and problem do not fit",
+            )
+        return rates.sampling_setting(planning.sizes(facts, budget), self.parameters)  # type: ignore[arg-type]
+
+    def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
+        """A player's step size: the largest that privacy allows; if that is infinite, because nothing is paid, a bold
+        one; 1 if there is nothing to choose."""
+        return largest if largest < math.inf else planning.free_step(facts, rounds, player)
+
+    def _open_events(self, facts: GameFacts, rounds: int) -> tuple[tuple[Event, ...], np.ndarray]:
+        """Without privacy: both players' weights are shown as they are."""
+        each = sum(d > 1 for d in (facts.d_x, facts.d_y))
+        return (Laplace(math.inf),) * (each * rounds), np.repeat(np.arange(1, rounds + 1), each)
+
+    # ----------------------------------------------------------------------------------------------------------- run
+
+    def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        facts, draws = problem.facts, (int(plan.resolved["draws"]), int(plan.resolved["draws_y"]))
+        batch = int(plan.rows[0])
+        scores, events = Scores(problem, mechanisms.replicates), iter(plan.events)
+        start = facts.uniform(mechanisms.replicates)
+        released, hidden = [np.zeros_like(v) for v in start], [np.zeros_like(v) for v in start]
+        with_internal = self.has_internal(facts)
+        latest = _snapshot(0, start, start, with_internal)
+        yield latest
+        for t in range(1, plan.iterations + 1):
+            weight = float(plan.schedule["row_weight"][t - 1])
+            played = []
+            for p, (query, name) in enumerate(zip((scores.x(weight), scores.y(weight)), "xy", strict=True)):
+                logits = plan.schedule[f"step_size_{name}"][t - 1] * query.value
+                pays = plan.schedule[f"range_{name}"][t - 1] > 0 or not plan.budget.private
+                event = next(events) if pays and query.value.shape[1] > 1 else None
+                strategy = softmax(logits)
+                vertices, shown = self._play(mechanisms, query, logits, strategy, event, draws[p])
+                played.append(vertices)
+                released[p] += shown
+                hidden[p] += strategy
+            rows = None if batch == facts.n else slice((t - 1) * batch, t * batch)
+            yield from between(scores.add_in_parts([(1.0, played[0], played[1])], rows), latest)
+            latest = _snapshot(t, (released[0] / t, released[1] / t), (hidden[0] / t, hidden[1] / t), with_internal)
+            yield latest
+
+    def _play(
+        self,
+        mechanisms: Mechanisms,
+        query: Query,
+        logits: np.ndarray,
+        strategy: np.ndarray,
+        event: Event | None,
+        draws: int,
+    ) -> Pair:
+        """The strategy (R, d) that is played, and the one that enters the output, from K draws of vertices."""
+        d = strategy.shape[1]
+        if isinstance(event, Laplace):  # no privacy: the weights themselves
+            shown = mechanisms.laplace(Query(strategy, 2.0, "l1"), event)
+            return shown, shown
+        times = draws * (2 if self.output == "fresh" else 1)
+        # Scores that no row has entered yet, or that need no data, are drawn from for free.
+        indices = mechanisms.sample(logits, times) if event is None else mechanisms.exponential(query, event)
+        return frequencies(indices[:, :draws], d), frequencies(indices[:, -draws:], d)
+
+
+def _snapshot(t: int, released: Pair, hidden: Pair, shown: bool) -> Snapshot:
+    internal = {"x": hidden[0], "y": hidden[1]} if shown else {}
+    return Snapshot(t, {"x": released[0], "y": released[1]}, internal=internal)
+
+
+class SyntheticData(VertexSampling):
+    """Statistical synthetic data (Algorithm 5): y looks for badly answered queries, x draws rows that answer them.
+
+    Only y's draws touch data, so all of x, histogram and rows, is private.
+    """
+
+    kind: ClassVar[str] = "families.mirror_descent.synthetic_data"
+    title: ClassVar[str] = "Synthetic data"
+    iterations: int = number(
+        256, 2, 1024, label="Rounds", symbol="T", scale="log", help="Rounds of the game, or the most that there may be."
+    )
+    release: Literal["histogram", "rows"] = choice(
+        "histogram",
+        {"histogram": "Histogram", "rows": "Drawn rows"},
+        label="Synthetic output",
+        help="The average of x's weights (Rao-Blackwell, less noise), or the rows that were drawn. Both are private.",
+    )
+
+    @property
+    def look(self) -> tuple[int, int]:
+        """Drawn rows are another method than the histogram."""
+        return self.hue, int(self.release == "rows")
+
+    def has_internal(self, facts: GameFacts) -> bool:
+        """All that x does is released."""
+        return False
+
+    def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        if facts.oscillation_x > 0 or facts.d_x == 1:
+            raise UserError(
+                "This method draws synthetic rows, so it needs the problem 'Synthetic data'.",
+                title="Algorithm and problem do not fit",
+            )
+        return super().plan(facts, budget)
+
+    def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:
+        """Theorem G.1, for d_x cells and half as many queries as y has signed ones."""
+        if self.parameters != "synthetic":
+            raise UserError(
+                "Theorems 4.1 and 4.2 are about players who both read data. For synthetic data choose Theorem G.1, or "
+                "set T and K yourself.",
+                title="Algorithm and problem do not fit",
+            )
+        return rates.synthetic_setting(facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta)
+
+    def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
+        """The largest that privacy allows for y, which may be long: the histogram gains from it. x needs no data:
+        2 √(ln d/T), and without privacy y takes twice that."""
+        free = (2 + 2 * player) * math.sqrt(math.log((facts.d_x, facts.d_y)[player]) / rounds)
+        return free if largest == math.inf else largest
+
+    def _play(
+        self,
+        mechanisms: Mechanisms,
+        query: Query,
+        logits: np.ndarray,
+        strategy: np.ndarray,
+        event: Event | None,
+        draws: int,
+    ) -> Pair:
+        if event is None and self.release == "histogram" and query.sensitivity == 0:
+            return strategy, strategy
+        return super()._play(mechanisms, query, logits, strategy, event, draws)

@@ -1,0 +1,1 @@
+"""The methods, and the releases, states and steps that they share."""

@@ -1,0 +1,130 @@
+"""The baseline of the paper: a private trust-region method (Wang and Xu), which asks for every Hessian."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dpviz.experiments.plan import Plan
+from dpviz.families.second_order import planning, theory
+from dpviz.families.second_order.methods.algorithms import (
+    BATCH,
+    HESSIAN_SHARE,
+    ITERATIONS_CHARGED,
+    SERIES,
+    NonconvexMethod,
+)
+from dpviz.families.second_order.methods.releases import Releases, Together
+from dpviz.families.second_order.methods.states import NOISY_CURVATURE, NOISY_GRADIENT, TRUST_REGION, State
+from dpviz.families.second_order.methods.steps import Measured
+from dpviz.pauses import Parts, sliced
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.problems.base import Cost, Metric
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts, NonconvexRisk
+from dpviz.problems.nonconvex.symmetric import eigenvalue_seconds, trust_region_step
+from dpviz.specification import choice, switch
+
+SECONDS_PER_SUBPROBLEM = 8e-4  # all replicates together, however small the problem
+
+
+class TrustRegion(NonconvexMethod):
+    """DP-TR: every step minimises the noisy quadratic model of f within a radius r, x ← x + h.
+
+    It stops where the model is convex enough that the radius hardly matters: multiplier λ ≤ √(Mα_TR). Its one tolerance
+    is α_TR = min(α, ε_H²/M), without which a strict saddle point may be a stop; r = √(α_TR/M).
+    """
+
+    kind: ClassVar[str] = "families.second_order.trust_region"
+    title: ClassVar[str] = "DP-TR"
+    hue: ClassVar[int] = 3
+    metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, ITERATIONS_CHARGED)
+    hessian_share: float = HESSIAN_SHARE
+    test_before: bool = switch(
+        True,
+        label="Test before the step",
+        help="Stop where noisy gradient and curvature meet the targets, as OPT does; and not only after a step, by "
+        "a rule of the trust region that certifies the curvature up to a factor 13/6.",
+    )
+
+    trust_radius: Literal["derived", "published"] = choice(
+        "derived",
+        {"derived": "√(α_TR/M)", "published": "α_TR/M, as published"},
+        label="Trust radius",
+        help="The number of iterations follows from √(α_TR/M). The published program takes α_TR/M, steps several times "
+        "too short; and its test before the step leaves nothing of the targets to noise.",
+    )
+
+    def analysis(self, facts: NonconvexFacts) -> theory.Analysis:
+        return replace(super().analysis(facts), bare=self.trust_radius == "published")
+
+    def target(self, facts: NonconvexFacts) -> float:
+        """α_TR."""
+        return theory.trust_region_target(self.analysis(facts))
+
+    def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
+        target = self.target(facts)
+        by_theory = theory.trust_region_iterations(facts.gap, target, facts.hessian_lipschitz)
+        iterations, radius = min(by_theory, self.iterations), target / facts.hessian_lipschitz
+        resolved = {
+            "iterations": iterations,
+            "iterations_by_theory": by_theory,
+            "target": target,
+            "radius": math.sqrt(radius) if self.trust_radius == "derived" else radius,
+        }
+        weights, notes = np.ones(iterations), planning.cut_short(by_theory, iterations)
+        return planning.fixed(self._batch(), weights, self.hessian_share, facts, budget, resolved, notes)
+
+    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+        return super().estimated_seconds(plan, replicates, cost) + plan.iterations * SECONDS_PER_SUBPROBLEM
+
+    def _batch(self) -> float:
+        """m/n."""
+        return 1.0
+
+    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Together:
+        return Together(plan, mechanisms)
+
+    def _iteration(
+        self, problem: NonconvexRisk, plan: Plan, releases: Releases
+    ) -> Callable[[State, np.ndarray], Parts[None]]:
+        analysis, radius = self.analysis(problem.facts), plan.resolved["radius"]
+        measured = Measured(problem, releases, self.hessian_noise, at_state=False)
+        least_multiplier = math.sqrt(problem.facts.hessian_lipschitz * plan.resolved["target"])
+
+        def solved(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+            """(R, 2 + d): the smallest eigenvalue, the multiplier, and the step."""
+            values, vectors = np.linalg.eigh(matrices)
+            steps, multipliers = trust_region_step(values, vectors, gradients, radius)
+            return np.column_stack([values[:, 0], multipliers, steps])
+
+        def moved(state: State, rows: np.ndarray) -> Parts[None]:
+            rows, gradients = yield from measured.gradient(state, rows)
+            rows, able, matrices = yield from measured.hessian(state, rows)
+            seconds = 3 * eigenvalue_seconds(problem.facts.d)
+            found = yield from sliced(solved, seconds, matrices, gradients[able])
+            state.shown[NOISY_CURVATURE.name][rows] = found[:, 0]
+            if self.test_before:
+                short_enough = state.shown[NOISY_GRADIENT.name][rows] <= analysis.gradient_tolerance
+                met = short_enough & (found[:, 0] >= -analysis.curvature_tolerance)
+                state.stop(rows[met])
+                rows, found = rows[~met], found[~met]
+            state.move(rows, found[:, 2:], TRUST_REGION)
+            arrived = (found[:, 1] <= least_multiplier) & (state.status[rows] == "running")
+            state.stop(rows[arrived])
+
+        return moved
+
+
+class MiniBatchTrustRegion(TrustRegion):
+    """DP-TR-B: the same on a batch of rows, drawn afresh for every iteration."""
+
+    kind: ClassVar[str] = "families.second_order.mini_batch_trust_region"
+    title: ClassVar[str] = "DP-TR-B"
+    dash: ClassVar[int] = 1
+    batch_fraction: float = BATCH
+
+    def _batch(self) -> float:
+        return self.batch_fraction

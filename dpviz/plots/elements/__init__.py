@@ -1,0 +1,1 @@
+"""What every figure is made of: style, axes, lines, labels, panels, words."""

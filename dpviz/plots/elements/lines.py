@@ -1,0 +1,367 @@
+"""Line charts: the one builder that all figures of this package go through.
+
+It sees to what is easy to forget: finite numbers, few points, small types, no logarithm of zero, labelled limits.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dpviz.numbers import short
+from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Range, hover_format, y_range
+from dpviz.plots.elements.labels import End, draw, fits, margin
+from dpviz.plots.elements.readout import Values, needed, readout
+from dpviz.plots.elements.style import ArmStyle
+
+MAX_POINTS = 1000  # per trace
+# Values beyond these are drawn there, and the figure says so. A diverged run reaches 1e200.
+FLOOR, CEILING = 1e-12, 1e12
+_ROOM_ABOVE = 0.07  # of the height, above the highest value: for words in the frame
+_USUAL_WIDTH = 420  # pixels, of the frame of one of two charts side by side
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One line, with its band where `low` and `high` are given; all arrays (k,), x ascending.
+
+    unit : shown after the value in the hover text. width : pixels. group : lines that the legend switches together;
+    the name, if empty. legend : whether the line has a label or legend entry of its own. value : whether its label says
+    the final value. band : whether the band is drawn. names : of all lines that this one stands for, if it does.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    name: str
+    style: ArmStyle
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+    unit: str = ""
+    width: float = 2.0
+    group: str = ""
+    legend: bool = True
+    value: bool = True
+    band: bool = True
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A horizontal line across the figure, labelled in place, such as a budget."""
+
+    value: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A place along the horizontal axis where something changes: a thin vertical line with words beside it."""
+
+    x: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point that stands out, such as the best number of steps, with a text that appears on hovering."""
+
+    x: float
+    y: float
+    text: str
+    color: str
+
+
+def line_figure(
+    lines: Sequence[Line],
+    *,
+    x_title: str,
+    y_title: str,
+    log_y: bool,
+    log_x: bool = False,
+    from_zero: bool = False,
+    limits: Sequence[Limit] = (),
+    marks: Sequence[Mark] = (),
+    turns: Sequence[Turn] = (),
+    notes: Sequence[str] = (),
+    if_empty: str = "Nothing to show yet.",
+    not_private: bool | str = False,
+    labels: bool = True,
+    height: int = style.HEIGHT,
+) -> go.Figure:
+    """A figure of lines with bands, limits, marks and notes in small print.
+
+    Points that are not numbers are left out, and those at x <= 0 on a log axis. Values below 1e-12 on a log axis, or
+    beyond 1e12, are drawn there, and a note says so. Lines that coincide are one, with the names of all. At most 1000
+    points per trace; about 0.5 ms per trace.
+
+    not_private : the lines read the raw data, or those named, and the figure says so. labels : names at the ends of the
+    lines, where there is room; else a legend.
+    """
+    drawn = merged([line for line in (drawable(line, log_x) for line in lines) if len(line.x)])
+    if not drawn:
+        return go.Figure({"layout": style.layout(x_title, y_title, log_x=log_x, log_y=log_y, notes=[if_empty])})
+    notes = [*notes, *_clipped(drawn, log_y)]
+    scale = Scale(log_x, log_y)
+    span = (min(line.x[0] for line in drawn), max(line.x[-1] for line in drawn))
+    frame_height = height - style.top_margin(notes) - style.BOTTOM
+    view = first_view(drawn) if log_y else {}
+    shown = shown_range(
+        drawn, [*(limit.value for limit in limits), *(mark.y for mark in marks)], scale, view, from_zero
+    )
+    ends = [_end(line, span, shown, scale) for line in drawn if line.legend] if labels else []
+    labelled = fits(ends, frame_height)
+    frame = style.layout(
+        x_title,
+        y_title,
+        log_x=log_x,
+        log_y=log_y,
+        from_zero=from_zero,
+        notes=notes,
+        shown=shown,
+        not_private=not_private,
+        legend_entries=0 if labelled else sum(line.legend for line in drawn),
+        height=height,
+    )
+    frame["yaxis"] |= view
+    if labelled:
+        frame["margin"] |= {"r": margin(ends)}
+    for texts, shapes in (draw(ends if labelled else [], frame_height, log_x, log_y), turned(turns, log_x)):
+        frame["annotations"] += texts
+        frame["shapes"] += shapes
+    traces = [trace for line in drawn for trace in band(line, scale)]  # before all lines, so that none is covered
+    told = [Values(line.x, line.y, scale.clip(line.y), line.name, line.unit, line.style.color) for line in drawn]
+    if needed(told):
+        silent = {"hoverinfo": "skip", "hovertemplate": None}
+        traces += [*(curve(line, scale, "") | silent for line in drawn), readout(told)]
+    else:
+        traces += [curve(line, scale, hover_format(shown)) for line in drawn]
+        frame |= {} if log_x else {"hoverdistance": _reach(drawn)}
+    traces += [limit_line(limit, span, scale) for limit in limits]
+    return go.Figure({"data": [*traces, *_marks(marks, scale)], "layout": frame})
+
+
+def shown_range(
+    lines: Sequence["Line"], others: Sequence[float], scale: "Scale", view: Mapping[str, Any], from_zero: bool
+) -> Range:
+    """The part of the y axis that the figure opens with: all lines, the bands that are drawn, limits and marks."""
+    edges = [edge for line in lines if line.band for edge in (line.low, line.high) if edge is not None]
+    values = scale.clip(np.concatenate([*(line.y for line in lines), *edges, np.array(others, dtype=float)]))
+    values = np.maximum(values, view.get("autorangeoptions", {}).get("clipmin", -np.inf))
+    return y_range(values[np.isfinite(values)], scale.log_y, from_zero, above=_ROOM_ABOVE)
+
+
+def _end(line: "Line", span: tuple[float, float], shown: Range, scale: "Scale") -> End:
+    value = float(scale.clip(line.y[-1:])[0])
+    x, *ends = (math.log10(at) if scale.log_x else float(at) for at in (line.x[-1], *span))
+    across = (x - ends[0]) / (ends[1] - ends[0]) if ends[1] > ends[0] else 0.0
+    text = f"{line.name} {short(float(line.y[-1]))}{line.unit and ' '}{line.unit}" if line.value else line.name
+    return End(float(line.x[-1]), value, across, min(1.0, max(0.0, shown.place(value))), text, line.style)
+
+
+def _reach(lines: Sequence["Line"]) -> int:
+    """How far from a point, in pixels, the cursor still finds it: most of a step, in a chart of usual width. So there
+    is always a step to be found, and a line that has ended is not found beyond its end."""
+    steps = max(len(line.x) for line in lines) - 1
+    return round(min(20.0, max(1.0, 0.7 * _USUAL_WIDTH / max(steps, 1) - 2)))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Arrays as the figure takes them."""
+
+    log_x: bool
+    log_y: bool
+
+    def points(self, x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+        """Both coordinates (k,), clipped, at most `MAX_POINTS` of them, in small types."""
+        clipped = self.clip(y)
+        kept = downsample(np.log(x) if self.log_x else x, clipped)
+        return {"x": _small(x[kept]), "y": clipped[kept].astype(np.float32)}
+
+    def clip(self, y: np.ndarray) -> np.ndarray:
+        """Values within what a figure can draw."""
+        return np.clip(y, FLOOR if self.log_y else -CEILING, CEILING)
+
+
+def downsample(position: np.ndarray, y: np.ndarray, points: int = MAX_POINTS) -> np.ndarray:
+    """Indices, ascending and at most `points`, of the first, the last, and the extremes within bins of equal width.
+
+    position (k,) : where the points are drawn along the axis, ascending (the logarithm of x, on a log axis).
+    """
+    if len(y) <= points:
+        return np.arange(len(y))
+    bins = points // 2 - 1
+    width = (position[-1] - position[0]) / bins or 1.0
+    of = np.minimum((position - position[0]) / width, bins - 1).astype(int)
+    order = np.lexsort((y, of))  # within each bin from the lowest to the highest
+    edges = np.flatnonzero(np.diff(of[order], prepend=-1))
+    lowest, highest = order[edges], order[np.append(edges[1:], len(y)) - 1]
+    return np.unique(np.concatenate(([0], lowest, highest, [len(y) - 1])))
+
+
+def _small(x: np.ndarray) -> np.ndarray:
+    """Step numbers as short integers, everything else in single precision: half the bytes."""
+    if np.issubdtype(x.dtype, np.integer):
+        return x.astype(np.int16 if np.abs(x).max() < 2**15 else np.int32)
+    return x.astype(np.float32)
+
+
+def drawable(line: Line, log_x: bool) -> Line:
+    """The line without the points that have no place in the figure."""
+    edges = [edge for edge in (line.low, line.high) if edge is not None]
+    kept = np.isfinite(line.x) & ~np.isnan([line.y, *edges]).any(axis=0)
+    if log_x:
+        kept &= line.x > 0
+    if kept.all():
+        return line
+    low, high = (edge if edge is None else edge[kept] for edge in (line.low, line.high))
+    return replace(line, x=line.x[kept], y=line.y[kept], low=low, high=high)
+
+
+def merged(lines: Sequence[Line]) -> list[Line]:
+    """The lines, those that coincide as one: "A = B", "A + 3 equal". Thin overlays stay by themselves."""
+    groups: list[list[Line]] = []
+    for line in lines:
+        same = next((group for group in groups if _coincide(group[0], line)), None)
+        if same is None:
+            groups.append([line])
+        else:
+            same.append(line)
+    return [_as_one(group) if len(group) > 1 else group[0] for group in groups]
+
+
+def one_band(lines: Sequence[Line], best: str) -> tuple[list[Line], list[str]]:
+    """The lines with one band, that of the best, where there would be more than two; and a note that says so."""
+    banded = [line for line in lines if line.low is not None]
+    if len(banded) < 3 or not any((line.group or line.name) == best for line in banded):
+        return list(lines), []
+    shown = [replace(line, band=(line.group or line.name) == best) for line in lines]
+    return shown, [f"band: {best}, 10-90 % of its runs"]
+
+
+def _coincide(one: Line, other: Line) -> bool:
+    if not (one.legend and other.legend) or (one.style.reference, one.width) != (other.style.reference, other.width):
+        return False
+    if not 1 < len(one.x) == len(other.x) or (one.low is None) != (other.low is None):
+        return False
+    pairs = ((one.x, other.x), (one.y, other.y), (one.low, other.low), (one.high, other.high))
+    return all(a is None or b is None or np.allclose(a, b, rtol=1e-9, atol=0.0) for a, b in pairs)
+
+
+def _as_one(lines: Sequence[Line]) -> Line:
+    """The first of the lines, in the name of all; what is said after its own name stays."""
+    first = lines[0]
+    labels = [line.group or line.name for line in lines]
+    remark = first.name.removeprefix(labels[0])
+    name = " = ".join(labels) if len(lines) == 2 else f"{labels[0]} + {len(lines) - 1} equal"
+    return replace(
+        first,
+        name=name + remark,
+        group=first.group or first.name,
+        names=tuple(line.name for line in lines),
+        band=any(line.band for line in lines),
+    )
+
+
+def first_view(lines: Sequence[Line]) -> dict[str, Any]:
+    """A log axis that opens at most two decades below the private lines; references, and lines that reach zero, go on
+    below it."""
+    private = np.concatenate([line.y for line in lines if not line.style.reference] or [np.empty(0)])
+    above = private[private > FLOOR]
+    reach_zero = len(above) < len(private)
+    if not len(above) or not (reach_zero or any(line.style.reference for line in lines)):
+        return {}
+    return {"autorangeoptions": {"clipmin": float(max(FLOOR, 0.01 * above.min()))}}
+
+
+def _clipped(lines: Sequence[Line], log_y: bool) -> list[str]:
+    lines = [line for line in lines if not line.style.reference] or lines  # what leaves the view needs no note
+    notes = []
+    if log_y and any(line.y.min() < FLOOR for line in lines):
+        notes.append(f"values below {short(FLOOR, 6)} shown at {short(FLOOR, 6)}")
+    if any(line.y.max() > CEILING for line in lines):
+        notes.append(f"values above {short(CEILING, 6)} shown at {short(CEILING, 6)}")
+    if not log_y and any(line.y.min() < -CEILING for line in lines):
+        notes.append(f"values below {short(-CEILING, 6)} shown at {short(-CEILING, 6)}")
+    return notes
+
+
+def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
+    """The trace of a line; value : how hovering writes it."""
+    return scale.points(line.x, line.y) | {
+        "type": "scatter",
+        "mode": "lines" if len(line.x) > 1 else "markers",
+        "name": line.name,
+        "line": {"color": line.style.color, "dash": line.style.dash, "width": line.width},
+        "marker": {"color": line.style.color},
+        "legendgroup": line.group or line.name,
+        "showlegend": line.legend,
+        "hovertemplate": f"{value} {line.unit}".rstrip(),
+        "meta": list(line.names) or None,
+    }
+
+
+def turned(turns: Sequence[Turn], log_x: bool = False) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Annotations and shapes of vertical lines; the words are near the top, where lines that fall leave room."""
+    texts, shapes = [], []
+    for turn in turns:
+        at = math.log10(turn.x) if log_x else turn.x
+        place = {"x": at, "xref": "x", "y": 1, "yref": "paper", "xanchor": "left", "yanchor": "top"}
+        place |= {"xshift": 3, "yshift": -18}  # below the words "not private"
+        texts.append(place | {"text": turn.label, "showarrow": False, "font": {"size": style.SMALL}})
+        ends = {"x0": turn.x, "x1": turn.x, "xref": "x", "y0": 0, "y1": 1, "yref": "paper"}
+        shapes.append({"type": "line", **ends, "line": {"color": style.GREY, "width": 1}})
+    return texts, shapes
+
+
+def band(line: Line, scale: Scale) -> list[dict[str, Any]]:
+    """The two traces of a line's band, if it is to be drawn."""
+    if line.low is None or line.high is None or not line.band:
+        return []
+    common = {
+        "type": "scatter",
+        "mode": "lines",
+        "line": {"width": 0},
+        "legendgroup": line.group or line.name,
+        "showlegend": False,
+        "hoverinfo": "skip",
+    }
+    fill = {"fill": "tonexty", "fillcolor": style.with_opacity(line.style.color, 0.18)}
+    return [scale.points(line.x, line.low) | common, scale.points(line.x, line.high) | common | fill]
+
+
+def limit_line(limit: Limit, span: tuple[float, float], scale: Scale) -> dict[str, Any]:
+    """The trace of a limit, across the figure."""
+    return {
+        "type": "scatter",
+        "mode": "lines+text",
+        "x": np.array(span, dtype=np.float32),
+        "y": scale.clip(np.full(2, limit.value)).astype(np.float32),
+        "text": [limit.label, ""],
+        "textposition": "top right",
+        "cliponaxis": False,
+        "line": {"color": style.PALETTE["spent"], "dash": "dashdot", "width": 1.5},
+        "showlegend": False,
+        "hoverinfo": "skip",
+    }
+
+
+def _marks(marks: Sequence[Mark], scale: Scale) -> list[dict[str, Any]]:
+    if not marks:
+        return []
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": np.array([mark.x for mark in marks], dtype=np.float32),
+            "y": scale.clip(np.array([mark.y for mark in marks])).astype(np.float32),
+            "text": [mark.text for mark in marks],
+            "marker": {"color": [mark.color for mark in marks], "size": 10, "symbol": "diamond"},
+            "showlegend": False,
+            "hovertemplate": "%{text}<extra></extra>",
+        }
+    ]

@@ -1,0 +1,389 @@
+"""What analysts plan: counts, sums, means, histograms and quantiles of a table, with their noise and their error.
+
+All of it follows from declared ranges and the number of rows n, which is public; one row may be replaced by any other
+(replace-one). Nothing reads data. Derivations: THEORY.md, section 11.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+from scipy.special import ndtri
+
+from dpviz.errors import UserError
+from dpviz.numbers import short
+from dpviz.privacy.accounting.currencies import Noise
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import Event
+from dpviz.privacy.queries import Norm
+from dpviz.privacy.statistics import allocation
+from dpviz.privacy.statistics.allocation import Analysis, Share
+from dpviz.specification import Specification, choice, number
+
+CONFIDENCE = 0.95
+MOST = 20  # statistics of one plan
+NARROWEST = 1e-100  # range of a column: what is computed from it stays a number
+NOISES = {"smaller": "Whichever is smaller", "laplace": "Laplace", "gaussian": "Gaussian"}
+NORMS: dict[Noise, Norm] = {"laplace": "l1", "gaussian": "l2", "selection": "range"}
+
+
+def within(noise: Noise, scale: float, values: int = 1) -> float:
+    """The error that none of so many independent noises of a scale exceeds with 95 % probability; exact.
+
+    P(all |X| ≤ t) = (1 - e^(-t/b))^k for Laplace noise of scale b, (2 Φ(t/σ) - 1)^k for Gaussian noise.
+    """
+    exceeds = -math.expm1(math.log(CONFIDENCE) / values)  # of one of them
+    return scale * float(-math.log(exceeds) if noise == "laplace" else -ndtri(exceeds / 2))
+
+
+class Statistic(Specification):
+    """One number, or several, that an analyst asks of a table of n rows.
+
+    title : what it is called. unit : of its error; empty: that of the column. of : what an error is compared with, to
+        say how large it is. whole : whether what is released is rounded to whole numbers after the noise was added,
+        which costs nothing.
+    """
+
+    title: ClassVar[str] = ""
+    unit: ClassVar[str] = ""
+    of: ClassVar[str] = ""
+    whole: ClassVar[bool] = False
+    name: str = Field("Analysis", min_length=1, max_length=60)
+    weight: float = number(
+        1.0, 1e-6, 1e6, label="Share", symbol="w", scale="log", help="Parts of the budget: 2 gets twice as much as 1."
+    )
+
+    @property
+    def values(self) -> int:
+        """How many noisy numbers are released."""
+        return 1
+
+    @property
+    def reach(self) -> float:
+        """The largest possible error, in parts of what errors are compared with."""
+        return 1.0
+
+    @property
+    @abstractmethod
+    def asked(self) -> str:
+        """What is asked, with all that is declared: "Mean, clipped to [0, 80]"."""
+
+    @abstractmethod
+    def sensitivity(self, norm: Norm, rows: int) -> float:
+        """How far one replaced row moves it at most."""
+
+    @abstractmethod
+    def why(self, rows: int) -> str:
+        """The sensitivity explained, in sentences."""
+
+    @abstractmethod
+    def rows_needed(self, error: float, rows: int, relative: float) -> int:
+        """The fewest rows for which an error, which is `error` with `rows` rows, is at most so much of what it is
+        compared with."""
+
+    def mechanism(self, noise: Noise) -> Noise:
+        """What protects it, where numbers get this noise."""
+        return noise
+
+    def standard_deviation(self, noise: Noise, scale: float) -> float | None:
+        """Of the noise in each number; None where that depends on the data."""
+        return scale * (math.sqrt(2) if noise == "laplace" else 1.0)
+
+    def error(self, noise: Noise, scale: float, values: int = 1) -> float:
+        """The error that none of so many of its numbers exceeds with 95 % probability.
+
+        A noisy count that is rounded is off by at most k if the noise is at most k + 1/2.
+        """
+        found = within(noise, scale, values)
+        return max(0.0, math.ceil(found - 0.5)) if self.whole else found
+
+
+class Ranged(Statistic):
+    """A statistic of a column whose values are clipped to a declared range."""
+
+    lowest: float = number(0.0, -1e12, 1e12, label="Lowest value", symbol="a", help="Smaller values count as this.")
+    highest: float = number(1.0, -1e12, 1e12, label="Highest value", symbol="b", help="Larger values count as this.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Ranged":
+        if not self.lowest < self.highest:
+            raise ValueError("the lowest value must be below the highest")
+        if self.width < NARROWEST:
+            raise ValueError("the range is too narrow to compute with; state it in a smaller unit")
+        return self
+
+    @property
+    def width(self) -> float:
+        """b - a."""
+        return self.highest - self.lowest
+
+    @property
+    def asked(self) -> str:
+        return f"{self.title} of values clipped to [{short(self.lowest, 6)}, {short(self.highest, 6)}]"
+
+
+class Count(Statistic):
+    """The number of rows that satisfy a condition, which reads one row at a time."""
+
+    kind: ClassVar[str] = "privacy.analyses.count"
+    title: ClassVar[str] = "Count"
+    unit: ClassVar[str] = "rows"
+    of: ClassVar[str] = "the count"
+    whole: ClassVar[bool] = True
+
+    @property
+    def asked(self) -> str:
+        return "Count of the rows that satisfy a condition"
+
+    def sensitivity(self, norm: Norm, rows: int) -> float:
+        return 1.0
+
+    def why(self, rows: int) -> str:
+        return "A replaced row satisfies the condition or not, so the count moves by at most 1."
+
+    def rows_needed(self, error: float, rows: int, relative: float) -> int:
+        return max(1, math.ceil(error / relative))
+
+
+class Sum(Ranged):
+    """The sum of a column."""
+
+    kind: ClassVar[str] = "privacy.analyses.sum"
+    title: ClassVar[str] = "Sum"
+    of: ClassVar[str] = "n (b − a)"
+
+    def sensitivity(self, norm: Norm, rows: int) -> float:
+        return self.width
+
+    def why(self, rows: int) -> str:
+        return (
+            f"Every value is clipped to the declared range, so a replaced row moves the sum by at most "
+            f"b − a = {short(self.width, 6)}."
+        )
+
+    def rows_needed(self, error: float, rows: int, relative: float) -> int:
+        return max(1, math.ceil(error / (relative * self.width)))
+
+
+class Mean(Ranged):
+    """The mean of a column: its sum over the public number of rows."""
+
+    kind: ClassVar[str] = "privacy.analyses.mean"
+    title: ClassVar[str] = "Mean"
+    of: ClassVar[str] = "b − a"
+
+    def sensitivity(self, norm: Norm, rows: int) -> float:
+        return self.width / rows
+
+    def why(self, rows: int) -> str:
+        return (
+            f"A replaced row moves the sum of the clipped values by at most b − a = {short(self.width, 6)}, and the "
+            f"number of rows n = {rows:,} is public: (b − a)/n = {short(self.width / rows)}."
+        )
+
+    def rows_needed(self, error: float, rows: int, relative: float) -> int:
+        return max(1, math.ceil(error * rows / (relative * self.width)))
+
+
+class Histogram(Statistic):
+    """The number of rows in each of several declared bins; every row is in one of them at most."""
+
+    kind: ClassVar[str] = "privacy.analyses.histogram"
+    title: ClassVar[str] = "Histogram"
+    unit: ClassVar[str] = "rows"
+    of: ClassVar[str] = "the count in a bin"
+    whole: ClassVar[bool] = True
+    bins: int = number(
+        10, 2, 100_000, label="Bins", symbol="B", scale="log", help="Categories or ranges, all declared beforehand."
+    )
+
+    @property
+    def values(self) -> int:
+        return self.bins
+
+    @property
+    def asked(self) -> str:
+        return f"Histogram over {self.bins:,} declared bins"
+
+    def sensitivity(self, norm: Norm, rows: int) -> float:
+        return {"l1": 2.0, "l2": math.sqrt(2), "linf": 1.0, "range": 2.0}[norm]
+
+    def why(self, rows: int) -> str:
+        return (
+            "A replaced row leaves one bin and enters another, so two counts move by 1 each: by 2 in the L1 norm, "
+            "which Laplace noise pays for, by √2 in the L2 norm, which Gaussian noise pays for, by 1 in any single "
+            "bin. The number of bins does not matter. Rows that fit no declared bin are not counted, or in a bin "
+            "“other”."
+        )
+
+    def rows_needed(self, error: float, rows: int, relative: float) -> int:
+        return max(1, math.ceil(error / relative))
+
+
+class Quantile(Ranged):
+    """A quantile of a column by the exponential mechanism, among evenly spaced values of the declared range.
+
+    A value's utility is minus the number of rows between it and the wanted rank q n.
+    """
+
+    kind: ClassVar[str] = "privacy.analyses.quantile"
+    title: ClassVar[str] = "Quantile"
+    unit: ClassVar[str] = "ranks"
+    of: ClassVar[str] = "n"
+    level: float = number(0.5, 0.001, 0.999, label="Level", symbol="q", help="0.5 is the median.")
+    candidates: int = number(
+        101, 2, 1_000_000, label="Values", symbol="N", scale="log", help="That can be released, evenly spaced."
+    )
+
+    @property
+    def asked(self) -> str:
+        return (
+            f"Quantile {short(self.level, 6)} among {self.candidates:,} evenly spaced values from "
+            f"{short(self.lowest, 6)} to {short(self.highest, 6)}"
+        )
+
+    @property
+    def reach(self) -> float:
+        """From the wanted rank to the farther end of the table."""
+        return max(self.level, 1 - self.level)
+
+    def sensitivity(self, norm: Norm, rows: int) -> float:
+        return 2.0 if norm == "range" else 1.0
+
+    def why(self, rows: int) -> str:
+        return (
+            "A value is the better, the fewer rows lie between it and the wanted rank. A replaced row moves each of "
+            "these numbers of rows by at most 1, but some up and others down: by a range of at most 2, which the "
+            "exponential mechanism pays for. The rows' own values are rounded to those that can be released."
+        )
+
+    def mechanism(self, noise: Noise) -> Noise:
+        return "selection"
+
+    def standard_deviation(self, noise: Noise, scale: float) -> float | None:
+        return None
+
+    def error(self, noise: Noise, scale: float, values: int = 1) -> float:
+        """In ranks, whatever the data: P(k or more ranks off) ≤ x/(1 + x) with x = (N - 1) e^(-k/scale).
+
+        The values of the column are rounded to the values that can be released, so one of them has the wanted rank.
+        """
+        return scale * math.log((self.candidates - 1) * CONFIDENCE / (1 - CONFIDENCE))
+
+    def rows_needed(self, error: float, rows: int, relative: float) -> int:
+        return max(1, math.ceil(error / relative))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A statistic with the share of the budget that it gets.
+
+    share : its release, stated for a sensitivity of 1. rows : n.
+    """
+
+    statistic: Statistic
+    share: Share
+    rows: int
+
+    @property
+    def event(self) -> Event:
+        """What its release does to privacy."""
+        return self.share.event
+
+    @property
+    def noise(self) -> Noise:
+        """What protects it."""
+        return self.share.analysis.noise
+
+    @property
+    def sensitivity(self) -> float:
+        """In the norm that the mechanism pays for."""
+        return self.statistic.sensitivity(NORMS[self.noise], self.rows)
+
+    @property
+    def scale(self) -> float:
+        """b of Laplace, σ of Gaussian noise; of a selection that of the Gumbel noise which picks, in ranks."""
+        assert self.share.noise_scale is not None
+        return self.sensitivity * self.share.noise_scale
+
+    @property
+    def standard_deviation(self) -> float | None:
+        """Of the noise in each number; None where that depends on the data."""
+        return self.statistic.standard_deviation(self.noise, self.scale)
+
+    @property
+    def error(self) -> float:
+        """With 95 % probability a number is off by at most this, because of the noise."""
+        return self.statistic.error(self.noise, self.scale)
+
+    @property
+    def largest_error(self) -> float | None:
+        """With 95 % probability none of its numbers is off by more; None if there is only one."""
+        values = self.statistic.values
+        return self.statistic.error(self.noise, self.scale, values) if values > 1 else None
+
+    @property
+    def drowned(self) -> bool:
+        """Whether the error is larger than anything that so many rows can give."""
+        return self.rows_needed(self.statistic.reach) > self.rows
+
+    def rows_needed(self, relative: float) -> int:
+        """The fewest rows for a 95 % error of so much of `statistic.of`, with the same share of the same budget."""
+        return self.statistic.rows_needed(self.error, self.rows, relative)
+
+
+class Analyses(Specification):
+    """Several statistics of the same table, which share a budget.
+
+    >>> from dpviz.privacy.budgets import PureDP
+    >>> plan = Analyses(rows=1000, statistics=(Count(name="aged 65 or more"), Mean(name="hours", highest=80.0)))
+    >>> [round(planned.scale, 3) for planned in plan.planned(PureDP(epsilon=1.0))]
+    [2.0, 0.16]
+    """
+
+    kind: ClassVar[str] = "privacy.analyses.analyses"
+    rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
+    noise: Literal["smaller", "laplace", "gaussian"] = choice(
+        "smaller",
+        NOISES,
+        label="Noise of numbers",
+        help="Pure ε allows only Laplace noise. Under the other guarantees Gaussian noise is often smaller.",
+    )
+    statistics: tuple[Statistic, ...] = Field(min_length=1, max_length=MOST)
+
+    def planned(self, budget: Budget) -> tuple[Planned, ...]:
+        """What each gets; all together meet the budget, in shares like their weights.
+
+        Raises UserError where a mechanism does not exist in the currency, or where it does not add up.
+        """
+        return _planned(self, budget)
+
+
+@lru_cache(64)
+def _planned(plan: Analyses, budget: Budget) -> tuple[Planned, ...]:
+    noises: Sequence[Noise] = ("laplace", "gaussian") if plan.noise == "smaller" else (plan.noise,)
+    if plan.noise == "smaller" and not budget.allows_gaussian:
+        noises = ("laplace",)
+    if plan.noise == "gaussian" and not budget.allows_gaussian:
+        raise UserError(
+            "Gaussian noise never gives pure ε-DP. Choose Laplace noise, or state the budget as (ε, δ), ρ or μ.",
+            title="This budget does not exist for Gaussian noise",
+        )
+    found = [_shared(plan, budget, noise) for noise in noises]
+    return min(found, key=_spread)
+
+
+def _shared(plan: Analyses, budget: Budget, noise: Noise) -> tuple[Planned, ...]:
+    # At sensitivity 1: shares like the weights do not depend on it, and errors in euros and in rows do not compare.
+    analyses = [Analysis(name=s.name, noise=s.mechanism(noise), weight=s.weight) for s in plan.statistics]
+    shares = allocation.split(budget, analyses, "proportional")
+    return tuple(Planned(*pair, plan.rows) for pair in zip(plan.statistics, shares, strict=True))
+
+
+def _spread(found: tuple[Planned, ...]) -> float:
+    """Σ log of the standard deviations: the same comparison in whatever units the columns are."""
+    return math.fsum(math.log(p.standard_deviation) for p in found if p.standard_deviation is not None)

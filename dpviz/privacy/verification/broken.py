@@ -1,0 +1,108 @@
+"""Mechanisms that are broken on purpose, for audits to find: none of them is to be used for anything else."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpviz.privacy.batches import Batch, Replicates
+from dpviz.privacy.events import Event, Sub
+from dpviz.privacy.matrix_factorisation import BinaryTree, Factorisation, frozen
+from dpviz.privacy.releases import Standard
+from dpviz.privacy.running_sums import Leaves, PrefixSums
+from dpviz.privacy.verification.transcripts import Transcript
+
+
+class Quieter(Transcript):
+    """Draws noise that is smaller than declared by √2."""
+
+    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        return super()._drawn(distribution, rows, shape) / np.sqrt(2)
+
+
+class TenthLess(Transcript):
+    """Draws noise that is smaller than declared by a tenth."""
+
+    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        return super()._drawn(distribution, rows, shape) * 0.9
+
+
+class Unsampled(Transcript):
+    """Pays for a random batch and takes the same rows every time."""
+
+    def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
+        if isinstance(event, Sub) and self._of is None:
+            return self._told(event, rows, taken=True)
+        return super().batch(event, rows, table)
+
+
+class OneStream(Transcript):
+    """Draws the same numbers for every release."""
+
+    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        if not hasattr(self, "_once"):
+            self._once = super()._drawn(distribution, rows, shape)
+        return self._once
+
+
+class Reusing(Transcript):
+    """Draws the noise of the first value of a sparse vector, and takes it for all values."""
+
+    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        drawn = super()._drawn(distribution, rows, shape)
+        return np.concatenate([drawn[:, :1], np.repeat(drawn[:, 1:2], shape[0] - 1, axis=1)], axis=1)
+
+
+class Twice(Transcript):
+    """Deals a row to the first two leaves."""
+
+    def leaves(self, sizes: Sequence[int], n: int, rows: Replicates | None = None) -> Leaves:
+        dealt = super().leaves(sizes, n, rows)
+        indices = np.where(dealt._indices == self._row, dealt._indices[:, :1], dealt._indices)
+        indices[:, [0, sizes[0]]] = self._row
+        return Leaves(indices, sizes, dealt.replicates, self, self._ledger.relation)
+
+
+class Again(Transcript):
+    """Draws noise for every other release, and takes it for the next one, too."""
+
+    _kept: np.ndarray | None = None
+
+    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        kept, self._kept = self._kept, None
+        if kept is not None and kept.shape == (len(rows), *shape):
+            return kept
+        self._kept = super()._drawn(distribution, rows, shape)
+        return self._kept
+
+
+class OneBatch(Transcript):
+    """Draws a random batch, and takes it in all steps."""
+
+    _first: Batch | None = None
+
+    def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
+        opened = super().batch(event, rows, table)
+        if not isinstance(event, Sub) or self._of is not None:
+            return opened
+        self._first = self._first or opened
+        first = {"indices": self._first._indices, "marked": self._first.marked}
+        drawn = {name: None if rows is None else rows[opened.replicates] for name, rows in first.items()}
+        return Batch(event, opened.replicates, self, self._ledger.relation, **drawn, size=event.m)
+
+
+class QuietBeside(Transcript):
+    """Draws the noise of symmetric 2 × 2 matrices, and divides what is off the diagonal by √2 once more."""
+
+    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        drawn = super()._drawn(distribution, rows, shape)
+        return drawn / [1.0, np.sqrt(2), 1.0] if shape == (3,) else drawn
+
+
+class LevelMissing(Transcript):
+    """Makes the noise of a tree for leaves that are in one block fewer than they are."""
+
+    def prefix_sums(self, event: Event, factorisation: Factorisation, *rest: Any, **more: Any) -> PrefixSums:
+        fewer = BinaryTree(factorisation.length)
+        fewer.column_norms = frozen(np.sqrt(np.maximum(fewer.column_norms**2 - 1, 1.0)))
+        return super().prefix_sums(event, fewer, *rest, **more)

@@ -1,0 +1,396 @@
+"""Tests of the implementation: whether releases are what was declared, whatever they tell of a row.
+
+An attack on a claim sees what the likelihood ratio under the declared noise sees. That is blind to noise that is used
+twice, to a batch that stays the same, to a law that is another one. These tests look at the releases themselves: each
+has a p-value, the chance at most of something so odd if the implementation is as declared. All of them together call a
+sound implementation faulty with probability `ERROR` at most, whatever is adaptive about the runs: test number q of a
+kind gets the share 1/(q (q + 1)) of the error of its kind, and which test that is follows from what came before the
+draws that it tests.
+
+Sources: Dvoretzky, Kiefer, Wolfowitz 1956 with Massart's constant 1990 (shape); Ville 1939 (choices).
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy.special import bdtr, bdtrc, gammainc, gammaincc, ndtr
+
+from dpviz.numbers import short
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.batches import Batch
+from dpviz.privacy.releases import Accepted, Release, Selected, Standard, Summed
+from dpviz.privacy.verification.choice_odds import ChoiceOdds
+from dpviz.privacy.verification.standard_draws import declared_scale, law_of, standard_draws
+from dpviz.privacy.verification.transcripts import Opened, Transcript
+
+Kind = Literal["scale", "shape", "dependence", "repeats", "batches", "choices", "sensitivity", "plan", "values"]
+ERROR = 1e-5  # the chance, at most, that a sound implementation is called faulty
+SHARES: dict[Kind, float] = {  # of the error; the tests without a share cannot err but for rounding
+    "scale": 0.5,
+    "shape": 0.1,
+    "dependence": 0.1,
+    "repeats": 0.1,
+    "batches": 0.1,
+    "choices": 0.1,
+    "sensitivity": 0.0,
+    "plan": 0.0,
+    "values": 0.0,
+}
+KINDS = tuple(SHARES)  # in the order of the findings
+ROUNDING = 1e-9  # relative, of values that were computed twice
+_WIDEST, _MOST_ROWS = 16, 200  # numbers of a release, or of a run whose products are tested; rows in batches
+_TIED, _COMPARED = 1e-12, 50_000  # units in which two draws are the same; draws that are compared
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the tests of one kind have found.
+
+    p : the chance, at most, of something so odd if all is as declared, shares of the error taken into account; 0 where
+        that is impossible. place : of the release that is the oddest, from 1; 0 for none. size : how odd: of the scale,
+        the drawn noise over the declared; of sensitivity, the change over the declared; else nan. entry : which number
+        of the release, from 1; 0 for all of them.
+    """
+
+    kind: Kind
+    p: float
+    place: int = 0
+    size: float = math.nan
+    entry: int = 0
+
+    @property
+    def fault(self) -> bool:
+        """Whether that is too odd for a sound implementation."""
+        return self.p <= ERROR
+
+    def sentence(self) -> str:
+        """A fault in words."""
+        entry = f"entry {self.entry} of " if self.entry else ""
+        return {
+            "scale": f"the noise of {entry}release {self.place} is {short(self.size)} times what was declared",
+            "shape": f"the noise of release {self.place} has another distribution than was declared",
+            "dependence": f"the noise of release {self.place} depends on other noise",
+            "repeats": "the same noise was drawn more than once",
+            "batches": "the rows of batches are not drawn as declared",
+            "choices": "choices are not as frequent as declared",
+            "sensitivity": f"one row moves the query of release {self.place} by {short(self.size, 4)} times what was "
+            "declared",
+            "plan": f"the plan shows other noise than that of release {self.place}",
+            "values": f"release {self.place} was not computed on the batch that was drawn",
+        }[self.kind]
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """The verdict of all tests."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def faults(self) -> tuple[Finding, ...]:
+        """What is not as declared."""
+        return tuple(finding for finding in self.findings if finding.fault)
+
+    def sentence(self) -> str:
+        """The verdict in words."""
+        once = f"A sound implementation fails these tests in at most 1 of {round(1 / ERROR):,} audits."
+        if self.faults:
+            return f"Not as declared: {'; '.join(fault.sentence() for fault in self.faults)}. {once}"
+        return f"The releases look as declared in all {len(self.findings)} kinds of tests. {once}"
+
+
+class _Test(NamedTuple):
+    p: float
+    place: int = 0
+    size: float = math.nan
+    entry: int = 0
+
+
+def _strongest(kind: Kind, tests: Iterable[_Test]) -> Finding:
+    """The test with the smallest p-value, each with its share of the error."""
+    best = _Test(math.inf)
+    for number, test in enumerate(tests, 1):
+        p = test.p * number * (number + 1) / SHARES[kind] if test.p > 0 else 0.0
+        best = min(best, test._replace(p=p), key=lambda one: one.p)
+    return Finding(kind, min(best.p, 1.0), *best[1:])
+
+
+def count_p_value(count: float, runs: float, rate: float) -> float:
+    """The p-value of a count that is binomial."""
+    upper = 1.0 if count == 0 else float(bdtrc(count - 1, int(runs), rate))
+    return min(1.0, 2 * min(float(bdtr(count, int(runs), rate)), upper))
+
+
+def scale_p_value(law: Standard, count: int, total: float) -> float:
+    """Of Σ|z| over so many Laplace draws, or of Σz²/2 over normal ones."""
+    degrees = count if law == "laplace" else count / 2
+    return 2 * min(float(gammainc(degrees, total)), float(gammaincc(degrees, total)))
+
+
+class Watch:
+    """Collects what the runs of an audit release, and tests it.
+
+    shown : the scales of noise that the plan shows, if any; at_most : whether they are upper bounds. row : of the data,
+    the one in which they differ.
+    """
+
+    def __init__(self, shown: Floats, at_most: bool, row: int) -> None:
+        self._shown, self._at_most, self._row = shown[shown > 0], at_most, row
+        self._runs = 0
+        self._chunks: list[int] = []  # the first run of each
+        self._draws: dict[tuple[int, Standard, int], list[tuple[int, np.ndarray]]] = {}
+        self._members: dict[int, list[tuple[int, np.ndarray]]] = {}  # of each batch: 1 in it, 0 not, -1 no such batch
+        self._rates: dict[int, float] = {}
+        self._odds = ChoiceOdds()
+        self._counted: dict[tuple[float, ...], np.ndarray] = {}  # choices of indices, by their chances
+        self._certain: dict[Kind, _Test] = {}  # tests that cannot err: the worst so far
+
+    def add(
+        self,
+        true: Transcript,
+        pair: tuple[Transcript, Transcript],
+        on_same: tuple[Transcript, Transcript] | None = None,
+    ) -> None:
+        """Runs, and what the same releases are on both data sets. on_same : on the data that they were computed on,
+        with the row in all random batches and in none."""
+        runs = true.replicates
+        self._chunks.append(self._runs)
+        draws, last, seen = standard_draws(true.noted, runs), dict[int, np.ndarray](), set[int]()
+        for place, (release, units) in enumerate(zip(true.noted, draws, strict=True), 1):
+            if not true.pays(release):
+                self._impossible("plan", place)
+            if units is not None:
+                self._keep(place, release, units[:, :_WIDEST], runs)
+                self._compare_scale(place, release)
+            if isinstance(release, Selected):
+                self._odds.add(release, last, runs)
+        for opened in true.opened:
+            self._batches(opened, true, on_same, seen)
+        self._changes(*pair)
+        self._runs += runs
+
+    def add_choices(self, counts: Sequence[int], chances: Sequence[float]) -> None:
+        """How often each index was chosen where the auditor knows the chances."""
+        before = self._counted.get(tuple(chances), np.zeros(len(chances), dtype=int))
+        self._counted[tuple(chances)] = before + np.asarray(counts)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """All kinds of tests."""
+        tests = {
+            "scale": self._scales,
+            "shape": self._shapes,
+            "dependence": self._dependences,
+            "repeats": self._repeats,
+            "batches": self._batch_tests,
+            "choices": self._choice_tests,
+        }
+        found = [_strongest(kind, tests[kind]()) for kind, share in SHARES.items() if share]
+        certain = (kind for kind, share in SHARES.items() if not share)
+        return (*found, *(Finding(kind, *self._certain.get(kind, _Test(1.0))) for kind in certain))
+
+    def _impossible(self, kind: Kind, place: int, size: float = math.nan) -> None:
+        worst = self._certain.get(kind)
+        if worst is None or worst.size < size:
+            self._certain[kind] = _Test(0.0, place, size)
+
+    # ------------------------------------------------------------------------------------------------ noise
+
+    def _keep(self, place: int, release: Release, units: np.ndarray, runs: int) -> None:
+        whole = np.full((runs, units.shape[1]), np.nan)
+        whole[release.replicates] = units
+        self._draws.setdefault((place, law_of(release), units.shape[1]), []).append((self._runs, whole))
+
+    def _compare_scale(self, place: int, release: Release) -> None:
+        scale = declared_scale(release)
+        if scale is None or not len(self._shown):
+            return
+        if isinstance(release, Summed):
+            decoder = release.factorisation.decoder()
+            scale = scale * np.linalg.norm(decoder[release.step])
+            steps = np.arange(len(decoder))
+            begun = steps // release.factorisation.period
+            sums = (steps[:, None] >= steps) & (begun[:, None] == begun)
+            if not np.allclose(decoder @ release.factorisation.encoder(), sums, atol=ROUNDING):
+                self._impossible("plan", place)
+        for one in np.unique(scale[scale > 0]):
+            near = one <= self._shown.max() * (1 + ROUNDING)
+            if not (near if self._at_most else np.isclose(one, self._shown, rtol=ROUNDING, atol=0).any()):
+                self._impossible("plan", place)
+
+    def _slots(self) -> Iterator[tuple[int, Standard, np.ndarray]]:
+        """Place, law and draws (N, k) of every release; those who did not get it, or need no noise, left out."""
+        for (place, law, _), parts in sorted(self._draws.items(), key=lambda item: item[0]):
+            draws = np.concatenate([whole for _, whole in parts])
+            drawn = draws[~np.isnan(draws[:, 0])]
+            if drawn.size:
+                yield place, law, drawn
+
+    def _columns(self) -> list[tuple[int, np.ndarray]]:
+        """Place and draws (runs,) of every number; nan where a run did not get it."""
+        found = []
+        for (place, _, width), parts in sorted(self._draws.items(), key=lambda item: item[0]):
+            draws = np.full((self._runs, width), np.nan)
+            for start, whole in parts:
+                draws[start : start + len(whole)] = whole
+            found += [(place, column) for column in draws.T]
+        return found
+
+    def _scales(self) -> Iterator[_Test]:
+        """Σ|z| of Laplace draws is a gamma variable, Σz² of normal ones a chi-square: of all numbers of a release, and
+        of each by itself."""
+        for place, law, draws in self._slots():
+            for entry, part in enumerate((draws, *(draws.T if draws.shape[1] > 1 else ()))):
+                total = float(np.abs(part).sum() if law == "laplace" else (part**2).sum() / 2)
+                degrees = part.size if law == "laplace" else part.size / 2
+                size = total / degrees if law == "laplace" else math.sqrt(total / degrees)
+                p = scale_p_value(law, part.size, total) if math.isfinite(total) else 0.0
+                yield _Test(p, place, size, entry)
+
+    def _shapes(self) -> Iterator[_Test]:
+        """The distance of the empirical distribution from the declared one."""
+        for place, law, draws in self._slots():
+            z = np.sort(draws, axis=None)
+            tail = np.exp(-np.abs(z)) / 2
+            below = ndtr(z) if law == "standard_normal" else np.where(z < 0, tail, 1 - tail)
+            steps = np.arange(len(z) + 1) / len(z)
+            distance = max(float((steps[1:] - below).max()), float((below - steps[:-1]).max()))
+            yield _Test(min(1.0, 2 * math.exp(-2 * len(z) * distance**2)), place)
+
+    def _dependences(self) -> Iterator[_Test]:
+        """Signs of products of two draws are fair coins: of one number of two runs, and of two numbers of one run."""
+        columns = self._columns()
+        for last, (place, draws) in enumerate(columns[:_WIDEST]):  # what comes later numbers no earlier test
+            pairs = [draws[0 : 2 * (len(draws) // 2) : 2] * draws[1::2], *(one * draws for _, one in columns[:last])]
+            for products in pairs:
+                coins = products[~np.isnan(products)]
+                yield _Test(count_p_value(float((coins > 0).sum()), len(coins), 0.5), place)
+
+    def _repeats(self) -> Iterator[_Test]:
+        """So many pairs of equal draws: of N draws at most N² tolerance/2 times 2 are expected, and Markov's inequality
+        bounds the chance of more."""
+        columns = self._columns()
+        if not columns:
+            return
+        each = max(1, _COMPARED // (len(columns) * len(self._chunks)))
+        rows = np.concatenate([np.arange(start, min(start + each, self._runs)) for start in self._chunks])
+        draws = np.abs(np.concatenate([column[np.unique(rows)] for _, column in columns]))
+        draws = np.sort(draws[draws > 0])  # nan is not
+        pairs = int((np.diff(draws) < _TIED).sum())
+        yield _Test(min(1.0, len(draws) ** 2 * _TIED / pairs) if pairs else 1.0)
+
+    # ------------------------------------------------------------------------------------------------ batches
+
+    def _batches(
+        self, opened: Opened, true: Transcript, on_same: tuple[Transcript, Transcript] | None, seen: set[int]
+    ) -> None:
+        release, event = true.noted[opened.place - 1], opened.event
+        assert isinstance(release.batch, Batch)
+        members = _members(release.batch, event.n)
+        same = [source.noted[opened.place - 1].value for source in on_same or () if len(source.noted) >= opened.place]
+        if [value.shape for value in same] == [release.value.shape] * 2:  # else the run departs, as the attack sees
+            taken, left = same
+            mine = members[:, self._row].reshape(-1, *[1] * (release.value.ndim - 1))
+            expected = np.where(mine, taken, left)
+            if not np.allclose(release.value, expected, rtol=ROUNDING, atol=ROUNDING * np.abs(expected).max(initial=0)):
+                self._impossible("values", opened.place)
+        if opened.number in seen or event.n > _MOST_ROWS:
+            return
+        seen.add(opened.number)
+        if (members.sum(axis=1) != event.m).any():
+            self._impossible("batches", opened.place)
+        whole = np.full((true.replicates, event.n), -1, dtype=np.int8)
+        whole[release.replicates] = members
+        self._members.setdefault(opened.number, []).append((self._runs, whole))
+        self._rates[opened.number] = event.m / event.n
+
+    def _batch_tests(self) -> Iterator[_Test]:
+        """How often a row is in a batch; in that of the next run, too; in that of another step of the same run, too."""
+        found = dict[int, np.ndarray]()
+        for number, parts in sorted(self._members.items()):
+            found[number] = np.full((self._runs, parts[0][1].shape[1]), -1, dtype=np.int8)
+            for start, whole in parts:
+                found[number][start : start + len(whole)] = whole
+        for last, (number, members) in enumerate(found.items()):
+            even, odd = members[0 : 2 * (len(members) // 2) : 2], members[1::2]
+            for before, after in ((members >= 0, members), (even == 1, odd)):
+                yield from _binomials((after == 1) & before, (after >= 0) & before, self._rates[number])
+            for before in list(found.values())[:last]:
+                both = (before == 1) & (members >= 0)
+                yield from _binomials(both & (members == 1), both, self._rates[number])
+
+    # ------------------------------------------------------------------------------------------------ choices
+
+    def _choice_tests(self) -> Iterator[_Test]:
+        """All choices of the runs; and those of which the auditor knows the chances."""
+        yield _Test(self._odds.p_value())
+        for chances, counts in self._counted.items():
+            total = int(counts.sum())
+            yield from (
+                _Test(count_p_value(count, total, p)) for count, p in zip(counts.tolist(), chances, strict=True)
+            )
+
+    # ------------------------------------------------------------------------------------------------ sensitivity
+
+    def _changes(self, one: Transcript, other: Transcript) -> None:
+        """How far one row moves each query, on the same path: at most as far as was declared. Of running sums the
+        squares add up."""
+        draws = [standard_draws(source.noted, source.replicates) for source in (one, other)]
+        squares: dict[int, np.ndarray] = {}
+        for place, (mine, its, units, others) in enumerate(zip(one.noted, other.noted, *draws, strict=False), 1):
+            if units is None or others is None or units.shape != others.shape:
+                moved = self._moved_choices(mine, its)
+            else:
+                away = np.where(_still(mine, its, units - others), 0.0, np.nan_to_num(units - others, nan=math.inf))
+                if law_of(mine) == "laplace":
+                    moved = np.abs(away).sum(axis=1) / mine.paid
+                else:
+                    square = (away**2).sum(axis=1) / mine.paid**2
+                    if isinstance(mine, Summed):
+                        total = squares.setdefault(id(mine.series), np.zeros(one.replicates))
+                        total[mine.replicates] += square
+                        square = total
+                    moved = np.sqrt(square)
+            most = float(np.max(moved, initial=0.0))
+            if most > 1 + ROUNDING * 100:
+                self._impossible("sensitivity", place, most)
+
+    @staticmethod
+    def _moved_choices(mine: Release, its: Release) -> np.ndarray:
+        """(R',) the change of utilities, or of values that are compared with thresholds, over the declared one."""
+        alike = type(mine) is type(its) and mine.value.shape == its.value.shape
+        if not alike or not isinstance(mine, Selected | Accepted):
+            return np.zeros(1)
+        away = mine.value - its.value
+        change = np.broadcast_to(np.asarray(mine.change, dtype=float), len(away))
+        if isinstance(mine, Accepted):
+            moved = np.abs(away).reshape(len(away), -1).max(axis=1, initial=0.0)
+        else:
+            moved = np.ptp(away, axis=-1).reshape(len(away), -1).max(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(moved > 0, moved / change, 0.0)
+
+
+def _still(mine: Release, its: Release, away: np.ndarray) -> np.ndarray:
+    """(R', 1) where a query that no row moves, as was declared, is the same on both data sets."""
+    values, others = (release.value.reshape(len(away), -1) for release in (mine, its))
+    near = np.isclose(values, others, rtol=ROUNDING, atol=ROUNDING * np.abs(values).max(initial=0.0)).all(axis=1)
+    return (near & np.isnan(away).any(axis=1))[:, None]
+
+
+def _members(batch: Batch, n: int) -> np.ndarray:
+    """(R', n) bool: which rows are in a batch."""
+    if batch.marked is not None:
+        return batch.marked
+    assert batch.indices is not None
+    found = np.zeros((len(batch.indices), n), dtype=bool)
+    np.put_along_axis(found, batch.indices, True, axis=1)
+    return found
+
+
+def _binomials(hits: np.ndarray, trials: np.ndarray, rate: float) -> Iterator[_Test]:
+    for count, runs in zip(hits.sum(axis=0), trials.sum(axis=0), strict=True):
+        if runs:
+            yield _Test(count_p_value(float(count), float(runs), rate))

@@ -1,0 +1,303 @@
+"""Private synthetic data as a game: one player proposes a histogram, the other looks for the marginal it gets wrong.
+
+families/mirror_descent/THEORY.md, section 2, item 4; González, Guzmán and Paquette (arXiv 2403.02912), Section 5.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from itertools import combinations, product
+from typing import ClassVar
+
+import numpy as np
+from pydantic import model_validator
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.datasets.categories import CategoricalGenerator
+from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, CategoricalTable
+from dpviz.pauses import Parts, finished, sliced
+from dpviz.privacy.queries import Norm, Query
+from dpviz.problems import planes
+from dpviz.problems.base import Metric, Plane
+from dpviz.problems.games.games import (
+    DUALITY_GAP,
+    Game,
+    GameFacts,
+    GameSpecification,
+    Pair,
+    Player,
+    Work,
+)
+from dpviz.problems.games.simplex import project
+from dpviz.specification import number
+
+_SECONDS_PER_ROW = 150e-9  # of the table, read and counted
+_PRODUCTS_PER_CELL = 10  # multiplications that take as long as one number of a sum
+
+
+class Marginals:
+    """The 0/1 matrix A (q, |Z|) of all k-way marginal cells of a domain, without ever building it.
+
+    tables : the column numbers of every marginal table; slices : where its cells lie among the q answers, in C order.
+    One pass over the columns answers all tables: each column is either kept or summed out, and tables share the sums.
+    """
+
+    def __init__(self, domain: CategoricalFacts, ways: int) -> None:
+        self._sizes = domain.sizes
+        self._ways = ways
+        self.domain = domain
+        self.tables = tuple(combinations(range(len(self._sizes)), ways))
+        ends = np.cumsum([math.prod(self._sizes[c] for c in table) for table in self.tables]).tolist()
+        self.slices = tuple(slice(start, end) for start, end in zip([0, *ends], ends, strict=False))
+        self.queries = int(ends[-1])
+
+    @property
+    def cells_touched(self) -> int:
+        """How many numbers one histogram's `answers` and `transposed` go through: the sizes of all partial sums."""
+
+        def below(kept: int, column: int, missing: int) -> int:
+            rest = math.prod(self._sizes[column:])
+            if missing == 0 or missing == len(self._sizes) - column:
+                return kept * rest
+            here, size = kept * rest, self._sizes[column]
+            return here + below(kept * size, column + 1, missing - 1) + below(kept, column + 1, missing)
+
+        return 2 * below(1, 0, self._ways)
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """(q,) what every query counts, such as "visits=0, plan=1"."""
+        values = [[f"{name}={category}" for category in categories] for name, categories in self.domain.columns]
+        return tuple(", ".join(cell) for table in self.tables for cell in product(*(values[c] for c in table)))
+
+    def cell(self, query: int) -> str:
+        """One of `cells`, without the others."""
+        table, part = next(found for found in zip(self.tables, self.slices, strict=True) if query < found[1].stop)
+        places = np.unravel_index(query - part.start, [self._sizes[column] for column in table])
+        named = ((self.domain.columns[column], place) for column, place in zip(table, places, strict=True))
+        return ", ".join(f"{name}={categories[place]}" for (name, categories), place in named)
+
+    def change(self, norm: Norm) -> float:
+        """How far n A p moves if one of the n rows of p is replaced: by 1 in two cells of each of the m tables, 2m in
+        ℓ1 and √(2m) in ℓ2."""
+        cells = 2 * len(self.tables)
+        return {"l1": cells, "l2": math.sqrt(cells)}[norm]
+
+    def answers(self, x: np.ndarray) -> np.ndarray:
+        """A x for histograms x (R, |Z|); (R, q)."""
+        parts: list[np.ndarray] = []
+        self._collect(x.reshape(len(x), 1, -1), 0, self._ways, parts)
+        return np.concatenate(parts, axis=1)
+
+    def transposed(self, weights: np.ndarray) -> np.ndarray:
+        """Aᵀw for weights w (R, q): the total weight of the cells that every domain point lies in; (R, |Z|)."""
+        parts = iter([weights[:, cells] for cells in self.slices])
+        return self._spread(parts, len(weights), 0, 1, self._ways).reshape(len(weights), -1)
+
+    def _collect(self, tensor: np.ndarray, column: int, missing: int, parts: list[np.ndarray]) -> None:
+        """Append the marginals of `tensor` (R, kept, rest), whose rest are the columns from `column` on, that keep
+        `missing` more columns; those that keep this one come first, which is the order of `combinations`."""
+        replicates, kept, rest = tensor.shape
+        if missing == 0:
+            parts.append(tensor.sum(axis=2))
+        elif missing == len(self._sizes) - column:
+            parts.append(tensor.reshape(replicates, -1))
+        else:
+            size = self._sizes[column]
+            self._collect(tensor.reshape(replicates, kept * size, rest // size), column + 1, missing - 1, parts)
+            summed = tensor.reshape(replicates, kept, size, rest // size).sum(axis=2)
+            self._collect(summed, column + 1, missing, parts)
+
+    def _spread(self, parts: Iterator[np.ndarray], replicates: int, column: int, kept: int, missing: int) -> np.ndarray:
+        """The adjoint of `_collect`: (R, kept, rest), or (R, kept, 1) if it is the same for all of the rest."""
+        if missing == 0 or missing == len(self._sizes) - column:
+            return next(parts).reshape(replicates, kept, -1)
+        size = self._sizes[column]
+        keeping = self._spread(parts, replicates, column + 1, kept * size, missing - 1)
+        without = self._spread(parts, replicates, column + 1, kept, missing)
+        total = keeping.reshape(replicates, kept, size, -1) + without[:, :, None, :]
+        return total.reshape(replicates, kept, -1)
+
+
+class MarginalQueries(GameSpecification):
+    """A histogram x over all combinations of categories that answers every k-way marginal as the data do.
+
+    F(x, y) = Σ_j (y⁺_j - y⁻_j) (A(p_S - x))_j: the second player picks a cell and the sign of its error, so
+    max_y F(x, y) = max_j |A(p_S - x)|_j.
+    """
+
+    kind: ClassVar[str] = "problems.marginals.synthetic_data"
+    title: ClassVar[str] = "Synthetic data"
+    data: CategoricalData = CategoricalGenerator()
+    ways: int = number(
+        2, 1, 3, label="Columns per table", symbol="k", help="All tables that count k columns together are queries."
+    )
+
+    @model_validator(mode="after")
+    def _enough_columns(self) -> "MarginalQueries":
+        columns = len(self.data.facts().columns)
+        if self.ways > columns:
+            raise ValueError(f"tables of {self.ways} columns need as many columns, the data have {columns}")
+        return self
+
+    @property
+    def public(self) -> bool:
+        return self.data.public
+
+    def _plane(self) -> Plane | None:
+        """The share of the first category, of the first two columns."""
+        data = self.data.facts()
+        if len(data.columns) < 2:
+            return super()._plane()
+        places = np.unravel_index(np.arange(data.domain_size), data.sizes)
+        one, other = (f"Share of rows with {name}={listed[0]}" for name, listed in data.columns[:2])
+        return planes.shares(places[0] == 0, places[1] == 0, (one, other))
+
+    def marginals(self) -> Marginals:
+        """The queries; they need no data."""
+        return Marginals(self.data.facts(), self.ways)
+
+    def facts(self) -> GameFacts:
+        """One row with domain point z has ∇ₓ = -Aᵀw with w = y⁺ - y⁻, and ∇ᵧ = ±(a - Ax) with a = A e_z in {0, 1}^q.
+
+        ∇ₓ reads no data: oscillation and change 0. Its range is 1, because each term of Σ_j w_j [z in cell j] moves
+        within an interval of length |w_j|, and ‖w‖₁ ≤ 1.
+        ∇ᵧ depends on the row through ±a only, which is ±(a - ½) plus a constant that cancels between neighbours: its
+        oscillation is 1, and replacing the row changes scores by ±(a - a'), a range of 2. The range of ∇ᵧF is
+        2 max_j |A(p_S - x)|_j ≤ 2. Every number here is attained.
+        """
+        data, marginals = self.data.facts(), self.marginals()
+        d_x, d_y = data.domain_size, 2 * marginals.queries
+        return GameFacts(
+            n=data.n,
+            from_data=self.from_data,
+            d=d_x + d_y,
+            d_x=d_x,
+            d_y=d_y,
+            lipschitz=1.0,
+            oscillation_x=0.0,
+            oscillation_y=1.0,
+            change_x=0.0,
+            change_y=1.0,
+            range_x=1.0,
+            range_y=2.0,
+            smoothness=1.0,
+            tables=len(marginals.tables),
+            largest_gap=2.0,  # F is within ±1
+            work=Work(
+                mixed=_PRODUCTS_PER_CELL * marginals.cells_touched,
+                shared=25e-9,
+                preparation=_SECONDS_PER_ROW * data.n,
+                bytes=(8.0 * data.d + 24.0) * data.n,
+            ),
+        )
+
+    def vertex(self, player: Player, index: int) -> str:
+        """A row, by its categories; or a marginal cell, with the sign of its error."""
+        if player == "y":
+            marginals = self.marginals()
+            sign, cell = divmod(index, marginals.queries)
+            return f"too {('few', 'many')[sign]}: {marginals.cell(cell)}"
+        data = self.data.facts()
+        places = np.unravel_index(index, data.sizes)
+        return ", ".join(f"{name}={listed[place]}" for (name, listed), place in zip(data.columns, places, strict=True))
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "MarginalGame":
+        return MarginalGame(self.facts(), self.marginals(), self.data.load(tables))
+
+
+class MarginalGame(Game):
+    """See `MarginalQueries`. x : (R, |Z|) a histogram; y : (R, 2q) weights of the queries, + then -.
+
+    Replacing one row takes 1/n from one cell of every table and adds 1/n to one cell, or changes nothing there: what
+    every Query's sensitivity follows from.
+    """
+
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        DUALITY_GAP,
+        Metric("worst_query_error", "Worst query error", scale="log", headline=1),
+        Metric("mean_query_error", "Mean query error", scale="log", headline=5),
+    )
+
+    def __init__(self, facts: GameFacts, marginals: Marginals, table: CategoricalTable) -> None:
+        self.facts = facts
+        self.marginals = marginals
+        self._indices = table.indices
+        self._truth = marginals.answers(table.histogram[None])
+        self._truth.flags.writeable = False
+        self._seconds = facts.work.seconds  # of one replicate
+
+    def answers(self, x: np.ndarray) -> np.ndarray:
+        """The queries' answers on histograms x (R, |Z|); (R, q). Reads no data."""
+        return self.marginals.answers(x)
+
+    def answers_in_parts(self, x: np.ndarray) -> Parts[np.ndarray]:
+        """`answers`, with pauses where it takes long."""
+        return sliced(self.answers, self._seconds, x)
+
+    def transposed_in_parts(self, weights: np.ndarray) -> Parts[np.ndarray]:
+        """Aᵀw (R, |Z|) for weights w (R, q) of the queries, with pauses where it takes long. Reads no data."""
+        return sliced(self.marginals.transposed, self._seconds, weights)
+
+    def true_answers(self) -> np.ndarray:
+        """A p_S; (q,). Not private."""
+        return self._truth[0]
+
+    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        errors = self._answers_of(rows) - self.answers(x)
+        return -self.marginals.transposed(self._signed(y)), np.concatenate([errors, -errors], axis=1)
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """See the base class. Outputs may lack "y": then y has equal weights, for which min_u F(u, y) = 0 is largest.
+
+        A method that releases answers and no histogram has "answers" (R, q) in place of "x".
+        """
+        answers = output["answers"] if "answers" in output else self.answers(output["x"])
+        errors = np.abs(self._truth - answers)
+        lower = np.zeros(len(errors))
+        if "y" in output:
+            weights = self._signed(output["y"])
+            lower = weights @ self._truth[0] - self.marginals.transposed(weights).max(axis=1)
+        worst = errors.max(axis=1)
+        return {"duality_gap": worst - lower, "worst_query_error": worst, "mean_query_error": errors.mean(axis=1)}
+
+    def selection_scores(self, answers: np.ndarray) -> Query:
+        """|A(p_S - x)| (R, q), to choose a badly answered query (MWEM), from the answers A x (R, q) of a released x.
+
+        Replacing one row moves every score by at most 1/n, up or down: the change's range is at most 2/n.
+        """
+        return Query(np.abs(self._truth - answers), 2 / self.facts.n, "range")
+
+    def answer(self, chosen: np.ndarray, norm: Norm = "l2") -> Query:
+        """The true answer (R,) of one query per replicate, by its released number (R,); norm "l1" or "l2"."""
+        return Query(self._truth[0][chosen], 1 / self.facts.n, norm)
+
+    def marginal_tables(self, replicates: int, norm: Norm = "l2") -> Query:
+        """All m marginal tables' cells, concatenated: A p_S (R, q), for noise on every cell; norm "l1" or "l2"."""
+        sensitivity = self.marginals.change(norm) / self.facts.n
+        return Query(np.broadcast_to(self._truth, (replicates, self.marginals.queries)), sensitivity, norm)
+
+    def from_marginals(self, noisy: np.ndarray) -> np.ndarray:
+        """Answers (R, q) from noisy tables (R, q): each table's nearest distribution, at no cost in privacy.
+
+        In ℓ2 it is never further from the true table than the noisy one, because that is a distribution itself.
+        """
+        return finished(self.from_marginals_in_parts(noisy))
+
+    def from_marginals_in_parts(self, noisy: np.ndarray) -> Parts[np.ndarray]:
+        """`from_marginals`, with pauses where it takes long."""
+
+        def nearest(tables: np.ndarray) -> np.ndarray:
+            return np.concatenate([project(tables[:, cells]) for cells in self.marginals.slices], axis=1)
+
+        return sliced(nearest, self._seconds, noisy)
+
+    def _answers_of(self, rows: slice | None) -> np.ndarray:
+        """(1, q) the queries' answers on some of the rows."""
+        if rows is None:
+            return self._truth
+        indices = self._indices[rows]
+        return self.answers(np.bincount(indices, minlength=self.facts.d_x)[None] / len(indices))
+
+    def _signed(self, y: np.ndarray) -> np.ndarray:
+        """(R, q) the weight y⁺ - y⁻ of every query's error."""
+        return y[:, : self.marginals.queries] - y[:, self.marginals.queries :]

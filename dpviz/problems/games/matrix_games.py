@@ -1,0 +1,359 @@
+"""Matrix games played on records: xᵀAy, where A is the mean of one rank-one matrix of signs per row."""
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+from scipy.optimize import linprog
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.datasets.games import LatentGame, Signs
+from dpviz.errors import UserError
+from dpviz.pauses import Pace, Parts, finished
+from dpviz.privacy.queries import Query
+from dpviz.problems.base import Metric
+from dpviz.problems.games.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Work, per_product
+
+POPULATION_GAP = Metric("population_gap", "Duality gap, population", scale="log", headline=3)
+
+MAX_ENTRIES = 10**7  # of a matrix that is held in memory: 80 MB
+MAX_PRODUCTS = 3 * 10**11  # multiplications for a matrix that is computed before the run: a few seconds
+_MAX_LINEAR_PROGRAM = 500
+_AT_ONCE = 16  # columns that are counted without a pause
+SECONDS_PER_COUNTED = 1e-11  # per sign
+# Measured on one core: per sign that is drawn and packed, per product of two signs in whole matrices, per entry of the
+# matrix; to unpack a sign, and for every replicate to multiply it, the more the longer a column; to compare 64 signs.
+SECONDS_PER_LOADED, SECONDS_PER_MULTIPLIED, SECONDS_PER_ENTRY = 2e-9, 0.02e-9, 10e-9
+SECONDS_PER_UNPACKED, SECONDS_PER_MIXED, SECONDS_PER_FETCHED, SECONDS_PER_WORD = 1e-9, 0.1e-9, 6e-15, 1.8e-9
+_CALLS = 5e-5  # a gradient of whatever size
+_ENTRIES, _UNPACKED = 1 << 20, 1 << 24  # signs that are drawn, or unpacked for a product of matrices, at once
+_FEW = 128  # so many columns are found faster by counting bits than by a pass over the unpacked table
+_CACHE_BYTES = 150 << 20  # per player
+
+
+class MatrixGame(GameSpecification):
+    """min over x of max over y of xᵀAy, A = (1/n) Σᵢ uᵢ vᵢᵀ, for records (uᵢ, vᵢ) of signs.
+
+    The records are stored as bits, so |u|, |v| ≤ 1 and with it every bound below holds by construction: no value that
+    a row could contain breaks it.
+    """
+
+    kind: ClassVar[str] = "problems.matrix_games.matrix"
+    title: ClassVar[str] = "Matrix game"
+    data: LatentGame = LatentGame()
+
+    @property
+    def public(self) -> bool:
+        return self.data.public
+
+    @property
+    def good(self) -> tuple[slice | None, str]:
+        return self.data.good
+
+    def facts(self) -> GameFacts:
+        # One row's gradients are u⟨v, y⟩ and v⟨u, x⟩, entries in [-1, 1]: they may go from all -1 and +1 to +1 and -1.
+        return GameFacts(
+            n=self.data.rows,
+            d=self.data.strategies_x + self.data.strategies_y,
+            d_x=self.data.strategies_x,
+            d_y=self.data.strategies_y,
+            lipschitz=1.0,
+            oscillation_x=2.0,
+            oscillation_y=2.0,
+            change_x=2.0,
+            change_y=2.0,
+            range_x=2.0,
+            range_y=2.0,
+            smoothness=1.0,
+            payoff_bound=1.0,
+            largest_gap=2.0,
+            gap_change=4.0,  # payoffs are within ±1, so each player's best answer moves by 2/n
+            work=RecordsWork.of(self.data.rows, self.data.strategies_x, self.data.strategies_y),
+        )
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "MatrixGameProblem":
+        return finished(self.build_in_parts(tables))
+
+    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[MatrixGameProblem]":
+        records = yield from self.data.load_in_parts()
+        payoffs = yield from Payoffs.of(records, self.data.population())
+        return MatrixGameProblem(self.facts(), payoffs)
+
+
+class MatrixGameProblem(Game):
+    """See `MatrixGame`."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP, POPULATION_GAP)
+
+    def __init__(self, facts: GameFacts, payoffs: "Payoffs") -> None:
+        self.facts = facts
+        self._payoffs = payoffs
+
+    def gradients_in_parts(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Parts[Pair]:
+        return (yield from self._payoffs.in_parts(x, y, rows))
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return finished(self.evaluate_in_parts(output, dear=True))
+
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+        x, y = output["x"], output["y"]
+        products = yield from self._payoffs.in_parts(x, y)
+        gaps = (bilinear_gap(pair) for pair in (products, self._payoffs.population(x, y)))
+        return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
+
+    def payoffs(self, replicates: int) -> Query:
+        """`payoffs_in_parts`, without pausing."""
+        return finished(self.payoffs_in_parts(replicates))
+
+    def payoffs_in_parts(self, replicates: int) -> Parts[Query]:
+        """The matrix A for R replicates; (R, d_x, d_y), a read-only view of one matrix.
+
+        Raises UserError if it has too many entries to be held.
+        """
+        facts = self.facts
+        if facts.d_x * facts.d_y > MAX_ENTRIES:
+            raise UserError(
+                f"A payoff matrix of {facts.d_x:,} × {facts.d_y:,} entries does not fit into memory. "
+                f"Choose fewer strategies, or leave out the noisy matrix.",
+                title="The payoff matrix is too large",
+            )
+        # Replacing a row changes every entry by at most twice its bound, divided by n.
+        sensitivity = 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n
+        matrix = yield from self._payoffs.matrix_in_parts()
+        return Query(np.broadcast_to(matrix, (replicates, *matrix.shape)), sensitivity, "l2")
+
+    def equilibrium(self) -> "Equilibrium":
+        """Value and optimal strategies on the data. Raises UserError for more than 500 strategies of a player."""
+        if max(self.facts.d_x, self.facts.d_y) > _MAX_LINEAR_PROGRAM:
+            raise UserError(
+                f"The exact equilibrium is computed for up to {_MAX_LINEAR_PROGRAM} strategies. Choose fewer.",
+                title="Too many strategies for a linear program",
+            )
+        return equilibrium(self._payoffs.matrix())
+
+    def value(self) -> float:
+        """The game's value on the data, min over x of max over y; raises as `equilibrium` does."""
+        return self.equilibrium().value
+
+
+class Equilibrium(NamedTuple):
+    """A game's value and optimal strategies x (d_x,) and y (d_y,)."""
+
+    value: float
+    x: np.ndarray
+    y: np.ndarray
+
+
+def equilibrium(payoffs: np.ndarray) -> Equilibrium:
+    """The equilibrium of xᵀAy for payoffs A (d_x, d_y), by linear programming: min t with Aᵀx ≤ t; y is the dual."""
+    d_x, d_y = payoffs.shape
+    result = linprog(
+        np.append(np.zeros(d_x), 1.0),
+        A_ub=np.column_stack([payoffs.T, -np.ones(d_y)]),
+        b_ub=np.zeros(d_y),
+        A_eq=np.append(np.ones(d_x), 0.0)[None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * d_x + [(None, None)],
+        method="highs",
+    )
+    x, y = np.maximum(result.x[:-1], 0.0), np.maximum(-result.ineqlin.marginals, 0.0)
+    return Equilibrium(float(result.fun), x / x.sum(), y / y.sum())
+
+
+def bilinear_gap(products: Pair) -> np.ndarray:
+    """max over v of xᵀAv - min over u of uᵀAy from (Ay, Aᵀx): linear functions are extreme at vertices; (R,)."""
+    against_y, against_x = products
+    return against_x.max(axis=1) - against_y.min(axis=1)
+
+
+class Payoffs:
+    """The mean payoffs A = UᵀV/n of two players' records and those of the population, as products with strategies.
+
+    records : the signs of both players, (n, d_x) and (n, d_y). matrix : A, if it has been computed.
+    population : factors (d_x, r), (d_y, r) of the mean payoff matrix that the records were drawn from.
+    """
+
+    @classmethod
+    def of(cls, records: tuple[Signs, Signs], population: Pair) -> "Parts[Payoffs]":
+        """In parts: with the matrix, if that is affordable."""
+        u, v = records
+        matrix = (yield from u.mean_products_in_parts(v)) if affordable(u.n, u.d, v.d) else None
+        return cls(records, population, matrix)
+
+    def __init__(self, records: tuple[Signs, Signs], population: Pair, matrix: np.ndarray | None) -> None:
+        u, v = self._records = records
+        self._population = population
+        self._of_y = MeanProducts(u, v, None if matrix is None else np.ascontiguousarray(matrix.T))
+        self._of_x = MeanProducts(v, u, matrix)
+
+    def __call__(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        """(Ay, Aᵀx), the means over the given rows (None = all); (R, d_x), (R, d_y)."""
+        return finished(self.in_parts(x, y, rows))
+
+    def in_parts(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Parts[Pair]:
+        """The same, with pauses where it takes long."""
+        of_y = yield from self._of_y.in_parts(y, rows)
+        of_x = yield from self._of_x.in_parts(x, rows)
+        return of_y, of_x
+
+    def population(self, x: np.ndarray, y: np.ndarray) -> Pair:
+        """(A*y, A*ᵀx) for the population's mean payoffs A* = P_x P_yᵀ."""
+        of_x, of_y = self._population
+        return (y @ of_y) @ of_x.T, (x @ of_x) @ of_y.T
+
+    def matrix(self) -> np.ndarray:
+        """A, (d_x, d_y)."""
+        return finished(self.matrix_in_parts())
+
+    def matrix_in_parts(self) -> Parts[np.ndarray]:
+        """The same, with pauses where it takes long."""
+        u, v = self._records
+        return (yield from u.mean_products_in_parts(v)) if self._of_x.columns is None else self._of_x.columns
+
+
+def affordable(n: int, d: int, d_other: int) -> bool:
+    """Whether the (d, d_other) matrix of mean products over n rows is computed before the run."""
+    return d * d_other <= MAX_ENTRIES and n * d * d_other <= MAX_PRODUCTS
+
+
+@dataclass(frozen=True)
+class RecordsWork(Work):
+    """The work of a game on the (d_x, d_y) matrix of mean products over n rows of signs.
+
+    in_memory : whether that matrix is computed before the run. Else all rows are a block: what few vertices weigh is
+    counted from the bits, once for every vertex, and kept.
+    """
+
+    n: int = 1
+    d_x: int = 1
+    d_y: int = 1
+    in_memory: bool = True
+
+    @classmethod
+    def of(cls, n: int, d_x: int, d_y: int) -> Self:
+        """From the sizes."""
+        signs, entries = n * (d_x + d_y), d_x * d_y
+        loaded, held = SECONDS_PER_LOADED * signs, signs / 8 + 8 * min(_ENTRIES, signs)
+        if not affordable(n, d_x, d_y):
+            held += 8 * _ENTRIES
+            return cls(mixed=20 * signs, preparation=loaded, bytes=held, n=n, d_x=d_x, d_y=d_y, in_memory=False)
+        multiplied = n * entries * SECONDS_PER_MULTIPLIED + entries * SECONDS_PER_ENTRY
+        held += 20 * entries + 4 * min(_UNPACKED, signs)
+        return cls(mixed=2 * entries, preparation=loaded + multiplied, bytes=held, n=n, d_x=d_x, d_y=d_y)
+
+    @property
+    def at_vertices(self) -> float:
+        return self._counted(1, self.d_x + self.d_y, self.n)
+
+    def gradients(
+        self,
+        replicates: int,
+        rounds: float = 1,
+        vertices: float = math.inf,
+        rows: float = 0,
+        new: float | None = None,
+    ) -> float:
+        fresh = vertices if new is None else new
+        return rounds * _CALLS + rounds * sum(
+            self._products(replicates, own, other, rows, *(min(v * replicates, other) for v in (vertices, fresh)))
+            for own, other in ((self.d_x, self.d_y), (self.d_y, self.d_x))
+        )
+
+    def _products(self, replicates: int, own: int, other: int, rows: float, used: float, new: float) -> float:
+        """Seconds of one player's gradient, where so many vertices of the other one have weight in any replicate."""
+        products = replicates * own * used * per_product(replicates)
+        if not rows and self.in_memory:
+            return products
+        if new > _FEW:
+            m = rows or self.n
+            each = SECONDS_PER_UNPACKED + replicates * (SECONDS_PER_MIXED + m * SECONDS_PER_FETCHED)
+            return m * (used + own) * each
+        return products + (self._counted(used, own, rows) if rows else 0.0)
+
+    def kept(self, vertices: float) -> float:
+        if self.in_memory:
+            return 0.0
+        of_x, of_y = min(vertices, self.d_x), min(vertices, self.d_y)
+        return self._counted(of_x, self.d_y, self.n) + self._counted(of_y, self.d_x, self.n)
+
+    def kept_bytes(self, vertices: float) -> float:
+        columns = (4 * min(vertices, other) * own for own, other in ((self.d_x, self.d_y), (self.d_y, self.d_x)))
+        return 0.0 if self.in_memory else sum(min(column, _CACHE_BYTES) for column in columns)
+
+    @staticmethod
+    def _counted(used: float, own: int, rows: float) -> float:
+        """Seconds to count the columns of so many vertices from the bits of so many rows."""
+        return used * own * (rows / 64 + 12) * SECONDS_PER_WORD
+
+
+class MeanProducts:
+    """w -> M w for the matrix M = (1/m) Σᵢ uᵢ vᵢᵀ over rows u of `own` (n, d) and v of `other` (n, d').
+
+    What few vertices weigh needs only their columns of M: they are looked up, or counted from the bits and kept, the
+    oldest being dropped. Other weights w cost a pass over the unpacked table.
+
+    columns : (d', d) the columns of M over all rows, if they have been computed.
+    """
+
+    def __init__(self, own: Signs, other: Signs, columns: np.ndarray | None) -> None:
+        self._own, self._other, self.columns = own, other, columns
+        self._kept: OrderedDict[int, np.ndarray] = OrderedDict()
+        self._lock = threading.Lock()
+        self._common = (np.empty(0), np.empty((0, own.d)))  # weights that all replicates had, and their product
+
+    def __call__(self, weights: np.ndarray, rows: slice | None = None) -> np.ndarray:
+        """M w over the given rows (None = all) for weights (R, d'); (R, d)."""
+        return finished(self.in_parts(weights, rows))
+
+    def in_parts(self, weights: np.ndarray, rows: slice | None = None) -> Parts[np.ndarray]:
+        """The same, with pauses where it takes long.
+
+        Where all replicates play the same, as at the start of every method, it is computed once, and kept.
+        """
+        if rows is None and (weights == weights[0]).all():
+            played, product = self._common
+            if not np.array_equal(played, weights[0]):
+                product = yield from self._product(weights[:1], None)
+                self._common = (weights[0].copy(), product)
+            return np.repeat(product, len(weights), axis=0)
+        return (yield from self._product(weights, rows))
+
+    def _product(self, weights: np.ndarray, rows: slice | None) -> Parts[np.ndarray]:
+        used = np.flatnonzero((weights != 0).any(axis=0))
+        if rows is None and self.columns is not None:
+            few = 2 * len(used) < len(self.columns)
+            return weights[:, used] @ self.columns[used] if few else weights @ self.columns
+        start, stop = self._own.span(rows)
+        if len(used) <= _FEW and rows is not None:
+            return weights[:, used] @ self._own.cross(self._other, used, rows) / (stop - start)
+        if rows is None and sum(vertex not in self._kept for vertex in used.tolist()) <= _FEW:
+            return (yield from self._of_kept(weights, used)) / self._own.n
+        mixed = yield from self._other.mix_in_parts(weights, rows)
+        return (yield from self._own.inner_in_parts(mixed, rows)) / (stop - start)
+
+    def _of_kept(self, weights: np.ndarray, used: np.ndarray) -> Parts[np.ndarray]:
+        """In parts: n M w from single columns of n M, which are fetched in blocks."""
+        total, pace = np.zeros((len(weights), self._own.d)), Pace()
+        for start in range(0, len(used), _AT_ONCE):
+            if pace.due(_AT_ONCE * self._own.n * self._own.d * SECONDS_PER_COUNTED):
+                yield
+            block = used[start : start + _AT_ONCE]
+            total += weights[:, block] @ self._fetch(block)
+        return total
+
+    def _fetch(self, vertices: np.ndarray) -> np.ndarray:
+        """The vertices' columns of n M; (k, d) int32."""
+        with self._lock:
+            missing = np.array([vertex for vertex in vertices.tolist() if vertex not in self._kept], dtype=np.intp)
+            if len(missing):
+                self._kept |= zip(missing.tolist(), self._own.cross(self._other, missing), strict=True)
+            for vertex in vertices.tolist():
+                self._kept.move_to_end(vertex)
+            columns = np.stack([self._kept[vertex] for vertex in vertices.tolist()])
+            while len(self._kept) > max(_FEW, _CACHE_BYTES // (4 * self._own.d)):
+                self._kept.popitem(last=False)
+            return columns

@@ -1,0 +1,1 @@
+"""Linear models under convex losses, and quadratics."""

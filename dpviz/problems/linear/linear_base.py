@@ -1,0 +1,396 @@
+"""What linear models share: features scaled by their declared bounds, clipped row by row, an ℓ2 term, and the loss as a
+function of one number per row."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
+from dpviz.datasets.synthetic import UniformLogistic
+from dpviz.numbers import short
+from dpviz.pauses import Pace, Parts, finished, slices
+from dpviz.privacy.batches import Batch
+from dpviz.privacy.events import Laplace
+from dpviz.privacy.queries import Norm, Query
+from dpviz.problems import planes
+from dpviz.problems.base import (
+    SECONDS_PER_MARK,
+    SECONDS_PER_PRODUCT,
+    Cost,
+    Facts,
+    Plane,
+    ProblemSpecification,
+    SmoothFacts,
+    SmoothProblem,
+    evaluated_in_slices,
+)
+from dpviz.problems.linear.linear_sums import LinearSums
+from dpviz.specification import choice, number
+
+_NORMS = 4096  # rows
+
+
+def gradient_clip(empty: str) -> Any:
+    """The field C, the largest norm of one row's gradient; `empty` says what it is if none is stated."""
+    help = f"Largest norm of one row's gradient. Empty: {empty}."
+    return number(None, 0.01, 1000.0, label="Gradient clip", symbol="C", scale="log", help=help)
+
+
+class LinearModel(ProblemSpecification):
+    """F(x) = (1/n) Σ φ(⟨vᵢ, x⟩ - oᵢ) + λ‖x‖²: a convex loss φ of one number per row, its argument.
+
+    vᵢ is the row uᵢ of features, scaled by their declared bounds, or -uᵢ. Features of categories stay 0 and 1. Note
+    λ‖x‖² without ½: strong convexity is μ = 2λ (Kuru et al. 2022, section 5). φ ≥ 0, and clipping lowers it.
+
+    curvature : largest second derivative of φ, so that L = curvature · R² + 2λ for rows of ℓ2 norm at most R.
+    """
+
+    curvature: ClassVar[float] = 1.0
+    data: DatasetSpecification = UniformLogistic()
+    regularisation: float = number(
+        0.01, 1e-5, 1.0, label="Regularisation", symbol="λ", scale="log", help="Weight of λ‖x‖²; μ = 2λ."
+    )
+    scaling: Literal["unit", "centred"] = choice(
+        "unit",
+        {"unit": "[0, 1]", "centred": "[-½, ½]"},
+        label="Feature scaling",
+        help="Ranges are mapped to this interval. Centring halves the sensitivity and quarters L.",
+    )
+    intercept: Literal["no", "yes"] = choice(
+        "no", {"no": "No", "yes": "Yes"}, label="Constant column", help="Adds a column of 1 (½ if centred)."
+    )
+    clip: float | None = gradient_clip("the bound that the declared features imply (clips nothing)")
+    clip_norm: Literal["l1", "l2"] = choice(
+        "l1", {"l1": "L1", "l2": "L2"}, label="Clip norm", help="The norm in which the clip C is meant."
+    )
+    clipping: Literal["gradients", "rows"] = choice(
+        "gradients",
+        {"gradients": "Gradients", "rows": "Feature rows"},
+        label="What is clipped",
+        help="Clipping gradients minimises a Huberised loss; clipping rows keeps the loss of scaled rows.",
+    )
+    smoothness: float | None = number(
+        None,
+        1e-4,
+        1000.0,
+        label="Smoothness",
+        symbol="L",
+        scale="log",
+        help="Empty: what the ranges imply.",
+    )
+    smoothness_source: Literal["bounds", "declared", "estimated", "released"] = choice(
+        "bounds",
+        {
+            "bounds": "From the ranges",
+            "declared": "My own value",
+            "estimated": "Estimated from data (not private)",
+            "released": "Released privately",
+        },
+        label="Smoothness L",
+        help="Where L comes from. An estimate from the data is not private; a private release spends budget.",
+    )
+    smoothness_cost: float | None = number(
+        None, 1e-6, 50.0, label="Cost of L", symbol="ε_L", scale="log", help="Pure ε that the private release spent."
+    )
+    start: float = number(0.0, -100.0, 100.0, label="Start", symbol="x₀", help="Every coordinate starts here.")
+    initial_gap: float | None = number(
+        None,
+        1e-6,
+        1e6,
+        label="Initial gap",
+        symbol="E₀",
+        scale="log",
+        help="A guess of F(x₀) - F*. Empty: the bound that holds for every data set (V₀ ≤ ln 2 at x₀ = 0).",
+    )
+
+    @model_validator(mode="after")
+    def _smoothness_is_stated(self) -> Self:
+        if (self.smoothness is None) != (self.smoothness_source == "bounds"):
+            raise ValueError("a smoothness that does not follow from the bounds needs its value, and only then")
+        if (self.smoothness_cost is None) != (self.smoothness_source != "released"):
+            raise ValueError("a privately released smoothness needs its cost ε_L, and only then")
+        if self.smoothness is not None and self.smoothness < 2 * self.regularisation:
+            raise ValueError(
+                f"smoothness L = {short(self.smoothness, 6)} is below μ = 2λ = {short(2 * self.regularisation, 6)}"
+            )
+        return self
+
+    @abstractmethod
+    def largest_loss(self, prediction: float) -> float:
+        """Largest φ of a row with |⟨u, x⟩| ≤ prediction, whatever the row."""
+
+    @abstractmethod
+    def gradient_bound(self, norm: Norm) -> float:
+        """Largest norm of one row's clipped gradient, without the regulariser."""
+
+    @property
+    def public(self) -> bool:
+        return self.data.public
+
+    @property
+    def read_by_itself(self) -> tuple[str, ...]:
+        return ("the smoothness L",) if self.smoothness_source == "estimated" else ()
+
+    def _plane(self) -> Plane | None:
+        names = (*self.data.facts().names, *["the constant column"] * (self.intercept == "yes"))
+        return planes.first_two([f"Weight of {name}" for name in names[:2]])
+
+    def feature_radius(self, norm: Norm) -> float:
+        """The declared bound on a scaled row's norm, and the clip where rows are clipped."""
+        data, half = self.data.facts(), 0.5 if self.scaling == "centred" else 1.0
+        # One of the features of a categorical column is 1, the others are 0: each such column adds 1 to either norm.
+        scaled, columns = data.numeric + (self.intercept == "yes"), len(data.blocks)
+        radius = half * scaled + columns if norm == "l1" else math.sqrt(half**2 * scaled + columns)
+        return min(radius, self.clip_in(norm)) if self.clipping == "rows" else radius
+
+    @property
+    def _dimension(self) -> int:
+        return self.data.facts().d + (self.intercept == "yes")
+
+    def clip_in(self, norm: Norm) -> float:
+        """The clip as a bound in this norm; inf if there is none."""
+        if self.clip is None:
+            return math.inf
+        # ‖g‖₂ ≤ ‖g‖₁ ≤ √d ‖g‖₂: a clip in one norm bounds the other.
+        return self.clip * (math.sqrt(self._dimension) if (norm, self.clip_norm) == ("l1", "l2") else 1.0)
+
+    def facts(self) -> SmoothFacts:
+        data, d = self.data.facts(), self._dimension
+        smoothness = self.smoothness_of(self.feature_radius("l2") ** 2)
+        gap, lyapunov = self._initial_error(d)
+        return SmoothFacts(
+            n=data.n,
+            d=d,
+            released=() if self.smoothness_cost is None else (Laplace(self.smoothness_cost),),
+            from_data=self.from_data,
+            gradient_bound_l1=self.gradient_bound("l1"),
+            gradient_bound_l2=self.gradient_bound("l2"),
+            smoothness=smoothness if self.smoothness is None else self.smoothness,
+            strong_convexity=2 * self.regularisation,
+            start=self.start,
+            initial_gap=gap,
+            lyapunov=lyapunov,
+        )
+
+    def cost(self, facts: Facts) -> Cost:
+        """A pass over the table per step, also for a large batch, and for the optimum about ten Hessians."""
+        found = super().cost(facts)
+        return replace(
+            found,
+            preparation=found.preparation + 10 * facts.n * facts.d**2 * SECONDS_PER_PRODUCT,
+            batch=found.evaluation + facts.n * SECONDS_PER_MARK,
+        )
+
+    def smoothness_of(self, largest: float) -> float:
+        """L = curvature · λ + 2λ_reg, where λ bounds the eigenvalues of the rows' second moment UᵀU/n."""
+        return self.curvature * largest + 2 * self.regularisation
+
+    def _initial_error(self, d: int) -> tuple[float, float]:
+        """Bounds on E₀ and V₀ that hold for every data set, or those that follow from the user's guess of E₀."""
+        if self.initial_gap is not None:
+            return self.initial_gap, 2 * self.initial_gap
+        # |⟨u, x₀⟩| ≤ R₁|x₀|, so F(x₀) ≤ largest_loss(R₁|x₀|) + λ‖x₀‖²; clipping only lowers φ, and φ ≥ 0. With
+        # λ‖x*‖² ≤ F* ≤ F(0) ≤ largest_loss(0) and (μ/2)‖x₀ - x*‖² ≤ 2λ‖x₀‖² + 2λ‖x*‖²,
+        # V₀ ≤ F(x₀) + 2λ‖x₀‖² + λ‖x*‖²; at x₀ = 0 it is F(0) - F* + λ‖x*‖² ≤ F(0).
+        square = self.regularisation * d * self.start**2
+        gap = self.largest_loss(self.feature_radius("l1") * abs(self.start)) + square
+        return gap, gap if self.start == 0 else gap + 2 * square + self.largest_loss(0.0)
+
+    def rows(self, data: Dataset) -> "Parts[Rows]":
+        """In parts: the rows of the data, scaled by their declared bounds, and clipped if that is what is clipped."""
+        n, d, numeric = data.facts.n, data.facts.d, data.facts.numeric
+        low, high = np.array(data.facts.bounds).T
+        centred, clipped = self.scaling == "centred", self.clipping == "rows"
+        features, caps = np.empty((n, self._dimension)), np.empty(n)  # the one copy of the data
+        features[:, d:] = 0.5 if centred else 1.0  # a constant column, if there is one
+        parts = list(slices(n, self._dimension * SECONDS_PER_LOADED / 3))
+        for part in parts:
+            if len(parts) > 1:
+                yield
+            block = features[part, :d]
+            np.subtract(data.features[part], low, out=block)
+            block /= high - low
+            np.clip(block, 0.0, 1.0, out=block)  # rounding must not leave the declared box
+            if centred:
+                block[:, :numeric] -= 0.5
+            caps[part] = (self.clip or math.inf) / norms(features[part], self.clip_norm)
+            if clipped:
+                features[part] *= np.minimum(caps[part], 1.0)[:, None]
+        return Rows(features, np.full(n, math.inf), float((caps < 1).mean())) if clipped else Rows(features, caps)
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LinearProblem":
+        return finished(self.build_in_parts(tables))
+
+    @abstractmethod
+    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[LinearProblem]": ...
+
+
+class Rows(NamedTuple):
+    """The rows of a linear model.
+
+    features : (n, d) scaled rows u. caps : (n,) C over the norm of each, how far the clip lets |φ'| go; inf without one
+    and where rows are clipped. shortened : share of rows that were scaled down to norm C there; a diagnostic.
+    """
+
+    features: np.ndarray
+    caps: np.ndarray
+    shortened: float = 0.0
+
+
+class LinearProblem(LinearSums, SmoothProblem):
+    """See `LinearModel`.
+
+    rows, caps, offsets : see `LinearSums`. Clipping a linear model keeps convexity: it is gradient descent on the loss
+        that continues linearly where its slope has reached the cap.
+    guess : the last but one of `metrics` for the best guess that is the same for all rows; a diagnostic.
+    steep : a row can reach the clip if its cap is below this; the largest |φ'| of any row at x = 0 if φ' is unbounded.
+    shortened : see `Rows`.
+    """
+
+    def __init__(
+        self,
+        specification: LinearModel,
+        rows: np.ndarray,
+        caps: np.ndarray | None,
+        offsets: np.ndarray | None = None,
+        steep: float = 1.0,
+        shortened: float = 0.0,
+        *,
+        guess: float,
+    ) -> None:
+        super().__init__(rows, caps, offsets)
+        self.guess = guess
+        self.facts = specification.facts()
+        self._radius = specification.feature_radius("l2")
+        self._regularisation = specification.regularisation
+        self._cost = specification.cost(self.facts)
+        self._minimum: tuple[np.ndarray, float] | None = None
+        self._steep = steep
+        self.shortened_share = shortened
+
+    @staticmethod
+    @abstractmethod
+    def curvatures(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+        """φ'' at the arguments, 0 where the slope is clipped."""
+
+    @abstractmethod
+    def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """F(x) (R,), Σ -φ' v (R, d) as `_table_sum` finds it, and the last but one of `metrics` (R,), in one pass."""
+
+    def _gradient(self, x: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """∇F (R, d) at x, where the rows' slopes add up to `total`."""
+        return self.regulariser_gradient(x) - total / self.facts.n
+
+    def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
+        return finished(self.mean_gradient_in_parts(x, batch, norm))
+
+    def mean_gradient_in_parts(self, x: np.ndarray, batch: Batch, norm: Norm) -> Parts[Query]:
+        """Some replicates after the others, where all together take long."""
+        # All rows: the parts are those of diagnostics, whose sums may be at hand.
+        total = yield from self._sum_in_parts(x, batch, self._cost.diagnostic, self._cost.batch_row)
+        m = batch.divisor(self.facts.n)
+        sensitivity = self.facts.gradient_sensitivity(norm, m, batch.relation)
+        return Query(total / -m, sensitivity, norm, batch, batch.relation)
+
+    def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
+        return 2 * self._regularisation * x
+
+    def curvature(self) -> Query:
+        """λ_max(UᵀU/n), (1,): replacing a row changes it by at most R₂²/n (Weyl, difference of two rank-one PSD)."""
+        largest = np.linalg.eigvalsh(self._rows.T @ self._rows / self.facts.n)[-1]
+        return Query(np.array([largest]), self._radius**2 / self.facts.n, "l1")
+
+    @property
+    def clipped_share(self) -> float:
+        """Share of rows whose gradient can reach the clip; a diagnostic."""
+        return 0.0 if self._caps is None else float((self._caps < self._steep).mean())
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        x = output["x"]
+        with np.errstate(over="ignore", invalid="ignore"):
+            objective, total, last = self.sums(x)
+            self._remember(x, total)
+            return {
+                "objective_gap": objective - self.optimum,
+                "objective": objective,
+                "gradient_norm": np.linalg.norm(self._gradient(x, total), axis=1),
+                self.metrics[-2].name: last,
+                self.metrics[-1].name: np.full(len(x), self.guess),
+            }
+
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+        yield from self.prepare()
+        return (yield from evaluated_in_slices(self.evaluate, output, self._cost.diagnostic))
+
+    def prepare(self) -> Parts[None]:
+        if self._minimum is None:
+            self._minimum = yield from self._minimised()
+
+    @property
+    def optimum(self) -> float:
+        """F*; a diagnostic."""
+        return self._found[1]
+
+    @property
+    def minimiser(self) -> np.ndarray:
+        """(d,) where F is F*; a diagnostic."""
+        return self._found[0]
+
+    @property
+    def _found(self) -> tuple[np.ndarray, float]:
+        finished(self.prepare())
+        assert self._minimum is not None
+        return self._minimum
+
+    def _minimised(self) -> Parts[tuple[np.ndarray, float]]:
+        """The minimiser and F*, by Newton's method with backtracking."""
+        x, pace = np.zeros((1, self.facts.d)), Pace()
+        seconds = (2 + self.facts.d) * self._cost.evaluation  # of a Hessian, and of a few values
+        value, total, _ = self.sums(x)
+        for _ in range(100):
+            if pace.due(seconds):
+                yield
+            moved = self._newton_step(x, value, self._gradient(x, total))
+            if moved is None:
+                break
+            x, value, total = moved
+        return x[0], float(value[0])
+
+    def _newton_step(
+        self, x: np.ndarray, value: np.ndarray, gradient: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """The next point (1, d), F and the sum of slopes there; None if no measurable decrease is left."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            step = np.linalg.solve(self._hessian(x), gradient[0])
+            decrease = float(gradient[0] @ step)
+            if decrease <= 1e-16 * value[0]:
+                return None
+            length = 1.0
+            while length >= 1e-6:
+                moved = x - length * step
+                new_value, new_total, _ = self.sums(moved)
+                if new_value[0] <= value[0] - 1e-4 * length * decrease:
+                    return moved, new_value, new_total
+                length /= 2
+        return None
+
+    def _hessian(self, x: np.ndarray) -> np.ndarray:
+        """(d, d) Hessian at one point x (1, d)."""
+        total = np.zeros((self.facts.d, self.facts.d))
+        for _, rows, arguments, caps in self._blocks(x):
+            total += (rows.T * self.curvatures(arguments, caps)) @ rows
+        return total / self.facts.n + 2 * self._regularisation * np.eye(self.facts.d)
+
+
+def norms(rows: np.ndarray, norm: Norm) -> np.ndarray:
+    """The norm (n,) of every row; positive, so that it can be divided by."""
+    order, found = 1 if norm == "l1" else 2, np.empty(len(rows))
+    for start in range(0, len(rows), _NORMS):  # the squares of a whole table would be a second table
+        part = slice(start, start + _NORMS)
+        found[part] = np.linalg.norm(rows[part], order, axis=1)
+    return np.maximum(found, 1e-300, out=found)

@@ -1,0 +1,23 @@
+"""Smooth risks that are not convex."""
+
+from dpviz.problems.nonconvex.nonconvex import (
+    DIRECTIONS,
+    LogisticTukey,
+    MarginModel,
+    NonconvexModel,
+    RobustComponent,
+    SigmoidTukey,
+    random_start,
+    shorten,
+)
+
+__all__ = [
+    "DIRECTIONS",
+    "LogisticTukey",
+    "MarginModel",
+    "NonconvexModel",
+    "RobustComponent",
+    "SigmoidTukey",
+    "random_start",
+    "shorten",
+]

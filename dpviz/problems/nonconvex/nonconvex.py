@@ -1,0 +1,296 @@
+"""Three non-convex risks: logistic and sigmoid loss with Tukey's penalty, and robust principal components."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
+from dpviz.datasets.synthetic import Saddle
+from dpviz.errors import UserError
+from dpviz.pauses import Parts, finished, slices
+from dpviz.privacy.events import Laplace
+from dpviz.problems import planes
+from dpviz.problems.base import (
+    SECONDS_PER_DRAWN_ROW,
+    SECONDS_PER_GATHERED,
+    SECONDS_PER_MARK,
+    Cost,
+    Facts,
+    Plane,
+    ProblemSpecification,
+)
+from dpviz.problems.nonconvex.nonconvex_losses import LogisticRisk, Ridge, RobustRisk, SigmoidRisk, Tukey
+from dpviz.problems.nonconvex.nonconvex_risk import (
+    MOST_COLUMNS,
+    PRODUCTS,
+    UNIT,
+    Assumed,
+    NonconvexFacts,
+    NonconvexRisk,
+    Penalty,
+)
+from dpviz.problems.nonconvex.symmetric import eigenvalue_seconds
+from dpviz.specification import choice, number
+
+# Measured as those in `base`, at n = 2,000 to 200,000, d = 10 to 200 and 1 to 20 replicates. Where these are few, a
+# product takes as long as with some more: that is the reading.
+SECONDS_PER_ROW, SECONDS_PER_PRODUCT, SECONDS_PER_READ, SECONDS_PER_LOSS = 3e-9, 0.075e-9, 0.7e-9, 2.5e-9
+SECONDS_PER_WEIGHTED, SECONDS_PER_SQUARE = 0.8e-9, 0.04e-9
+DIRECTIONS = ("Hidden direction w₁", "Another direction w₂")  # of the rows on two sides of a line
+
+
+class NonconvexModel(ProblemSpecification):
+    """f(x) = (1/n) Σ φ(⟨vᵢ, x⟩) + r(x), ‖vᵢ‖ ≤ 1: φ need not be convex, and r may bend down, too.
+
+    vᵢ is the row of features, scaled, divided by a declared number, and shortened to norm 1 if it is longer; times its
+    label ±1 where the loss looks at it.
+
+    risk : the problem that it builds, which knows φ.
+    """
+
+    risk: ClassVar[type[NonconvexRisk]]
+    data: DatasetSpecification = Saddle()
+    scaling: Literal["ranges", "none"] = choice(
+        "ranges",
+        {"ranges": "Declared ranges to [-1, 1]", "none": "None: the numbers as they are"},
+        label="Feature scaling",
+        help="Scaled rows that are longer than 1 are shortened to length 1: that bounds what one row can change.",
+    )
+    divisor: float = number(
+        1.0, 0.1, 100.0, label="Divide rows by", scale="log", help="Larger: fewer rows are shortened, all weigh less."
+    )
+    smoothness: float | None = number(
+        None,
+        1e-3,
+        1000.0,
+        label="Smoothness",
+        symbol="G",
+        scale="log",
+        help="Upper bound on curvature, for step sizes. Empty: what holds for every data set; less is an assumption.",
+    )
+    hessian_lipschitz: float | None = number(
+        None,
+        1e-3,
+        1000.0,
+        label="Hessian's Lipschitz constant",
+        symbol="M",
+        scale="log",
+        help="How fast curvature can change. Empty: what holds for every data set; less is an assumption.",
+    )
+    hessian_bound: Literal["tight", "spectral"] = choice(
+        "tight",
+        {"tight": "Tight", "spectral": "√d times the spectral norm, as published"},
+        label="Sensitivity of the Hessian",
+        help="One row's Hessian has rank one, so its Frobenius norm needs no factor √d.",
+    )
+    start: Literal["zero", "random"] = choice(
+        "zero", {"zero": "Zero", "random": "Random, the same in all repeats"}, label="Start", help="Where runs begin."
+    )
+    start_seed: int = number(0, 0, 2**31 - 1, label="Seed of the start", help="Another seed draws another N(0, I).")
+    gap: float | None = number(
+        None,
+        1e-3,
+        1e6,
+        label="Initial gap",
+        symbol="Γ",
+        scale="log",
+        help="Bound on f(x₀) - inf f. Empty: what holds for every data set; less is an assumption, unless released.",
+    )
+    gap_cost: float | None = number(
+        None,
+        1e-9,
+        50.0,
+        label="Cost of Γ",
+        symbol="ε_Γ",
+        scale="log",
+        help="What a private release of f(x₀) spent to find the gap. Empty: it was not released.",
+    )
+
+    @model_validator(mode="after")
+    def _what_was_paid_for_is_stated(self) -> Self:
+        if self.gap is None and self.gap_cost is not None:
+            raise ValueError("a privately released gap needs its value beside its cost ε_Γ")
+        return self
+
+    @property
+    @abstractmethod
+    def penalty(self) -> Penalty:
+        """The term without data."""
+
+    @property
+    def public(self) -> bool:
+        return self.data.public
+
+    @classmethod
+    def problem_type(cls) -> type[NonconvexRisk]:
+        return cls.risk
+
+    def _plane(self) -> Plane | None:
+        if isinstance(self.data, Saddle):
+            return planes.first_two(DIRECTIONS)
+        return planes.first_two([f"Weight of {name}" for name in self.data.facts().names[:2]])
+
+    def starting_point(self) -> np.ndarray:
+        """(1, d) the start x₀, whatever the data."""
+        d = self.data.facts().d
+        return np.zeros((1, d)) if self.start == "zero" else random_start(d, self.start_seed)
+
+    def facts(self) -> NonconvexFacts:
+        data, x, risk = self.data.facts(), self.starting_point(), self.risk
+        (low, high), (down, up), third = risk.bends, self.penalty.bends, risk.third + self.penalty.third
+        # ‖a xxᵀ - b zzᵀ‖² = a² + b² - 2ab ⟨x, z⟩² is largest for x ⊥ z if a and b have one sign, else for x = z.
+        tight = max(math.sqrt(2) * max(-low, high), high - low)
+        (least,), (most,) = risk.extremes(np.linalg.norm(x, axis=1))
+        reachable = float(most + self.penalty.value(x)[0]) - risk.floor  # φ ≥ floor, and no penalty is negative
+        gap = self.gap if self.gap_cost is None else None  # what was released is no assumption
+        declared = (("G", self.smoothness, high + up), ("M", self.hessian_lipschitz, third), ("Γ", gap, reachable))
+        return NonconvexFacts(
+            n=data.n,
+            d=data.d,
+            released=() if self.gap_cost is None else (Laplace(self.gap_cost),),
+            from_data=self.from_data,
+            loss=risk.loss,
+            gradient_sensitivity=2 * risk.steepest,
+            hessian_sensitivity=2 * math.sqrt(data.d) if self.hessian_bound == "spectral" else tight,
+            curvature_sensitivity=high - low,
+            value_range=float(most - least),
+            smoothness=high + up if self.smoothness is None else self.smoothness,
+            hessian_lipschitz=third if self.hessian_lipschitz is None else self.hessian_lipschitz,
+            curvature_floor=low + down,
+            gap=reachable if self.gap is None else self.gap,
+            lowest=risk.floor,
+            start=() if self.start == "zero" else tuple(x[0].tolist()),
+            assumed=tuple(
+                Assumed(name, value, follows)
+                for name, value, follows in declared
+                if value is not None and value < follows * (1 - 1e-9)
+            ),
+        )
+
+    def cost(self, facts: Facts) -> Cost:
+        """A pass over the table per step, also for a large batch, and beside that Hessians."""
+        n, d = facts.n, facts.d
+        evaluation = n * (SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d)
+        hessian = n * (SECONDS_PER_ROW + SECONDS_PER_WEIGHTED * d + SECONDS_PER_SQUARE * d**2)
+        drawn = SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * d
+        whole = d <= MOST_COLUMNS
+        return Cost(
+            evaluation=evaluation,
+            batch_row=drawn,
+            batch=evaluation + n * SECONDS_PER_MARK,
+            diagnostic=evaluation + n * SECONDS_PER_LOSS,
+            dear=hessian + eigenvalue_seconds(d) if whole else PRODUCTS * (1.5 * evaluation + n * d * SECONDS_PER_READ),
+            preparation=n * d * SECONDS_PER_LOADED,
+            table=24.0 * n * d,
+            replicate=64.0 * d
+            + (40.0 * d**2 if whole else 100.0 * PRODUCTS * d),  # Hessians, packed and not, or products
+            reading=n * d * SECONDS_PER_READ,
+            hessian=hessian,
+            hessian_row=drawn + SECONDS_PER_SQUARE * d**2,
+        )
+
+    def rows(self, data: Dataset) -> Parts[tuple[np.ndarray, float]]:
+        """In parts: the rows (n, d) of the risk, of norm at most 1 whatever the data, and the share of those that were
+        longer."""
+        rows = np.empty(data.features.shape)
+        ranges = np.array(data.facts.bounds[: data.facts.numeric]).reshape(-1, 2)
+        low, high, longer = ranges[:, 0], ranges[:, 1], 0
+        for part in slices(data.facts.n, data.facts.d * SECONDS_PER_LOADED / 3):
+            if part.start:
+                yield
+            block = rows[part]
+            block[:] = data.features[part]
+            if self.scaling == "ranges" and not self.data.scaled:  # features of categories stay 0 and 1
+                numbers = block[:, : data.facts.numeric]
+                numbers -= (low + high) / 2
+                numbers /= (high - low) / 2
+            block /= self.divisor
+            longer += shorten(block)
+            if self.risk.labelled:
+                block *= data.labels[part][:, None]
+        return rows, longer / len(rows)
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> NonconvexRisk:
+        return finished(self.build_in_parts(tables))
+
+    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Parts[NonconvexRisk]:
+        data = yield from self.data.load_in_parts(tables)
+        rows, longer = yield from self.rows(data)
+        facts = self.facts()
+        return self.risk(facts, self.cost(facts), self.penalty, rows, longer)
+
+
+@lru_cache(maxsize=16)
+def random_start(d: int, seed: int) -> np.ndarray:
+    """(1, d) standard normal numbers, read-only."""
+    drawn = np.random.default_rng(seed).standard_normal((1, d))
+    drawn.flags.writeable = False
+    return drawn
+
+
+def shorten(rows: np.ndarray) -> int:
+    """Scale rows (n, d) that are longer than 1 down to norm 1, in place, and say how many these are; a row with an
+    entry that is no finite number becomes 0, as scaling would leave it as it is."""
+    rows[~np.isfinite(rows).all(axis=1)] = 0.0
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(rows, axis=1)
+    rows /= np.maximum(1.0, lengths)[:, None]
+    return int((lengths > UNIT).sum())
+
+
+class MarginModel(NonconvexModel):
+    """A loss of margins zᵢ⟨uᵢ, x⟩, labels zᵢ = ±1, plus Tukey's penalty λ Σ xⱼ²/(1 + xⱼ²)."""
+
+    regularisation: float = number(
+        1e-3, 1e-6, 1.0, label="Regularisation", symbol="λ", scale="log", help="Weight of λ Σ xⱼ²/(1 + xⱼ²)."
+    )
+
+    @model_validator(mode="after")
+    def _two_classes(self) -> Self:
+        if self.data.facts().target is not None:
+            raise UserError(
+                "The loss needs two classes. Choose the robust principal component, or another target.",
+                title="The target is a number",
+            )
+        return self
+
+    @property
+    def penalty(self) -> Penalty:
+        return Tukey(self.regularisation)
+
+
+class LogisticTukey(MarginModel):
+    """f(x) = (1/n) Σ ln(1 + exp(-zᵢ⟨uᵢ, x⟩)) + λ Σ xⱼ²/(1 + xⱼ²), ‖uᵢ‖ ≤ 1: the risk of the paper's experiments."""
+
+    kind: ClassVar[str] = "problems.nonconvex.logistic_tukey"
+    title: ClassVar[str] = "Logistic loss, non-convex penalty"
+    risk: ClassVar[type[NonconvexRisk]] = LogisticRisk
+
+
+class SigmoidTukey(MarginModel):
+    """f(x) = (1/n) Σ σ(-zᵢ⟨uᵢ, x⟩) + λ Σ xⱼ²/(1 + xⱼ²), ‖uᵢ‖ ≤ 1: a smooth count of mistakes, not convex by itself."""
+
+    kind: ClassVar[str] = "problems.nonconvex.sigmoid_tukey"
+    title: ClassVar[str] = "Sigmoid loss, non-convex penalty"
+    risk: ClassVar[type[NonconvexRisk]] = SigmoidRisk
+
+
+class RobustComponent(NonconvexModel):
+    """f(x) = -(1/n) Σ uᵢ²/(2(1 + uᵢ²)) + μ/2 ‖x‖², uᵢ = ⟨xᵢ, x⟩, ‖xᵢ‖ ≤ 1: a principal component that outliers cannot
+    drag away. x = 0 is stationary for every data set, and a saddle point where the rows have a direction."""
+
+    kind: ClassVar[str] = "problems.nonconvex.robust_component"
+    title: ClassVar[str] = "Robust principal component"
+    risk: ClassVar[type[NonconvexRisk]] = RobustRisk
+    regularisation: float = number(
+        0.05, 1e-4, 1.0, label="Regularisation", symbol="μ", scale="log", help="Weight of μ/2 ‖x‖²."
+    )
+
+    @property
+    def penalty(self) -> Penalty:
+        return Ridge(self.regularisation)

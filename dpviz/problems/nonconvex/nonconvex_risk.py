@@ -1,0 +1,399 @@
+"""Non-convex risks: rows of norm at most 1, a loss of one number per row, and what of them needs noise."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from dpviz.pauses import Pace, Parts, finished
+from dpviz.privacy.batches import Batch
+from dpviz.privacy.matrix_products import MatrixQuery
+from dpviz.privacy.queries import Query
+from dpviz.problems.base import SECONDS_PER_PRODUCT, Cost, Facts, Metric, Problem, evaluated_in_slices
+from dpviz.problems.linear.linear_sums import GATHERED, LinearSums, bounded
+from dpviz.problems.nonconvex.symmetric import Shape, lanczos, packed
+
+Loss = Literal["logistic", "sigmoid", "robust"]
+UNIT = 1 + 1e-12  # the largest norm of a row, after rounding
+_HALVINGS = 52
+_MISJUDGED = 1e-6  # probability that the smallest eigenvalue is below what a diagnostic says, with many columns
+SECONDS_PER_FALL = 1.5e-8  # of a row, at one step
+_EIGENVALUES, _AT_ONCE = 4096, 20  # that are remembered; replicates whose Hessians are formed for a diagnostic
+MOST_COLUMNS, PRODUCTS = 300, 60  # of Hessians that diagnostics form; products with those that they do not
+
+
+class Assumed(NamedTuple):
+    """A constant that is declared, and smaller than what follows from the loss for every data set."""
+
+    symbol: str
+    declared: float
+    follows: float
+
+
+@dataclass(frozen=True)
+class NonconvexFacts(Facts):
+    """Facts of a smooth, non-convex mean of n functions of rows of norm at most 1, plus a term without data.
+
+    gradient_sensitivity, hessian_sensitivity, curvature_sensitivity : n times what replacing one row can change: the
+        mean gradient, in ℓ2, at any point; the Hessian, in the Frobenius norm; its smallest eigenvalue.
+    gradient_bound : largest norm of one row's gradient. value_range : n times what replacing one row can change of the
+        value at the starting point.
+    smoothness : G, an upper bound on the Hessian's largest eigenvalue. hessian_lipschitz : M, the Lipschitz constant of
+        the Hessian. curvature_floor : no data set has a Hessian with a smaller eigenvalue, anywhere.
+    gap : bound on f(x₀) - inf f. lowest : bound on inf f from below.
+    start : (d,) the starting point; () for 0.
+    assumed : of `smoothness`, `hessian_lipschitz` and `gap`, those that are declared and do not follow. What rests on
+        them holds if they do; privacy never rests on them.
+    """
+
+    loss: Loss = "logistic"
+    gradient_sensitivity: float = 2.0
+    hessian_sensitivity: float = 1.0
+    curvature_sensitivity: float = 1.0
+    value_range: float = 0.0
+    smoothness: float = 1.0
+    hessian_lipschitz: float = 1.0
+    curvature_floor: float = -1.0
+    gap: float = 1.0
+    lowest: float = 0.0
+    start: tuple[float, ...] = ()
+    assumed: tuple[Assumed, ...] = ()
+
+    @property
+    def gradient_bound(self) -> float:
+        """The largest norm of one row's gradient."""
+        return self.gradient_sensitivity / 2
+
+    def starting_point(self, replicates: int) -> np.ndarray:
+        """(R, d) the data-independent x₀, the same for every replicate."""
+        return np.tile(np.array(self.start) if self.start else np.zeros(self.d), (replicates, 1))
+
+    def gradient_sensitivity_at(self, lengths: np.ndarray) -> np.ndarray:
+        """n times the sensitivity of the mean gradient at points of these norms (R',): never more than anywhere."""
+        if self.loss == "logistic":
+            return np.minimum(logistic_diameter(lengths), self.gradient_sensitivity)
+        # |φ'(u)| ≤ |u|, and the vectors u x, u = ⟨x, w⟩, ‖x‖ ≤ 1, lie in the ball around w/2 that has 0 on its surface:
+        # scaled down towards 0 they stay in it. Its diameter is ‖w‖.
+        return np.minimum(lengths if self.loss == "robust" else np.inf, self.gradient_sensitivity)
+
+
+def logistic_diameter(lengths: np.ndarray) -> np.ndarray:
+    """S(ϱ) (R,), the diameter of {σ(⟨x, w⟩) x : ‖x‖ ≤ 1} for ‖w‖ = ϱ (R,): max over c of 2 √(1 - c²) σ(ϱc).
+
+    That is a distance between mirror images, so S is no smaller. It is no larger: with the best c, which solves
+    ϱ (1 - σ(ϱc)) (1 - c²) = c, all of the set is in the ball of diameter S around c σ(ϱc) w/ϱ. For of the rows with one
+    margin t those of norm 1 are farthest from there, and the derivative of their squared distance in t has the sign of
+    ϱ - c σ(ϱc) (1 + e⁻ᵗ)(1 + eᵗ + t), which falls in t: the distance is largest where that is 0, at t = ϱc.
+    """
+    lengths = np.nan_to_num(np.asarray(lengths, dtype=float), nan=np.inf)
+    low, high = np.zeros_like(lengths), np.ones_like(lengths)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            rises = lengths * (1 - middle**2) > middle * (1 + np.exp(lengths * middle))
+            low, high = np.where(rises, middle, low), np.where(rises, high, middle)
+        found = 2 * np.sqrt(1 - high**2) / (1 + np.exp(-lengths * high))
+    return np.where(np.isfinite(lengths), np.minimum(2.0, found * UNIT), 2.0)
+
+
+class Penalty(ABC):
+    """The term of a risk that has no data, a sum over the coordinates: needs no noise, and is nowhere negative."""
+
+    @property
+    @abstractmethod
+    def bends(self) -> tuple[float, float]:
+        """Smallest and largest second derivative of one coordinate's part."""
+
+    @property
+    @abstractmethod
+    def third(self) -> float:
+        """Largest third derivative of one coordinate's part."""
+
+    @abstractmethod
+    def value(self, x: np.ndarray) -> np.ndarray:
+        """Values (R,) at x (R, d)."""
+
+    @abstractmethod
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        """Gradients (R, d) at x (R, d)."""
+
+    @abstractmethod
+    def hessian(self, x: np.ndarray) -> np.ndarray:
+        """Diagonals (R, d) of the Hessians at x (R, d), which are diagonal."""
+
+
+# The first two coordinates, that the way of every run can be taken away; the points themselves are released.
+PLACE = tuple(
+    Metric(f"coordinate_{number}", f"Coordinate w{sign} of x_t", released=True, better="")
+    for number, sign in ((1, "₁"), (2, "₂"))
+)
+
+
+class NonconvexRisk(LinearSums, Problem):
+    """f(x) = (1/n) Σ φ(⟨vᵢ, x⟩) + r(x); the arguments of the loss φ are ⟨v, x⟩.
+
+    rows : (n, d), of norm at most 1. penalty : r. shortened : share of the rows that were longer; a diagnostic.
+    steepest : largest |φ'|. bends : smallest and largest φ'' of any row, one of norm 0 included. third : largest third
+        derivative. floor : inf φ. labelled : whether vᵢ is to be the row times its label.
+    """
+
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("objective", "Objective f(x_t)", headline=1),
+        Metric("gradient_norm", "Gradient norm ‖∇f(x_t)‖", scale="log", headline=2),
+        Metric(
+            "smallest_eigenvalue",
+            "Smallest eigenvalue λ_min(∇²f(x_t))",
+            headline=3,
+            cost="dear",
+            better="higher",
+        ),
+    )
+    loss: ClassVar[Loss]
+    steepest: ClassVar[float]
+    bends: ClassVar[tuple[float, float]]
+    third: ClassVar[float]
+    floor: ClassVar[float] = 0.0
+    labelled: ClassVar[bool] = True
+    facts: NonconvexFacts
+
+    def __init__(
+        self, facts: NonconvexFacts, cost: Cost, penalty: Penalty, rows: np.ndarray, shortened: float = 0.0
+    ) -> None:
+        super().__init__(rows, None, None)
+        if not np.linalg.norm(rows, axis=1).max() <= UNIT:
+            raise ValueError("a row is longer than 1: no sensitivity would hold")
+        self.facts, self.penalty, self._cost = facts, penalty, cost
+        self.shortened_share = shortened
+        self._eigenvalues: dict[bytes, float] = {}
+
+    @staticmethod
+    @abstractmethod
+    def extremes(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest φ (R,) of rows of norm at most 1 at points of these norms (R,)."""
+
+    @staticmethod
+    @abstractmethod
+    def losses(arguments: np.ndarray) -> np.ndarray:
+        """φ at the arguments, in a new array."""
+
+    @staticmethod
+    @abstractmethod
+    def curvatures(arguments: np.ndarray) -> np.ndarray:
+        """φ'' at the arguments; may work in place."""
+
+    def starting_point(self, replicates: int) -> np.ndarray:
+        """(R, d) where every replicate begins."""
+        return self.facts.starting_point(replicates)
+
+    # ------------------------------------------------------------------------------------------------ what needs noise
+
+    def mean_gradient(self, x: np.ndarray, batch: Batch | None = None, at_state: bool = False) -> Query:
+        """Mean of the rows' gradients at x (R', d), without the penalty; (R', d), "l2".
+
+        at_state : with the sensitivity at x, which is public, where it is smaller than that anywhere.
+        """
+        return finished(self.mean_gradient_in_parts(x, batch, at_state))
+
+    def mean_gradient_in_parts(self, x: np.ndarray, batch: Batch | None = None, at_state: bool = False) -> Parts[Query]:
+        """`mean_gradient`, with pauses where it takes long."""
+        total = yield from self._sum_in_parts(x, batch, self._cost.diagnostic, self._cost.batch_row)
+        change: float | np.ndarray = self.facts.gradient_sensitivity
+        if at_state:
+            change = self.facts.gradient_sensitivity_at(np.linalg.norm(bounded(x), axis=1))
+        m = self._divisor(batch)
+        return Query(total / -m, change / m, "l2", batch)
+
+    def hessian(self, x: np.ndarray, batch: Batch | None = None, shape: Shape = "goe") -> Query:
+        """Mean of the rows' Hessians at x (R', d), without the penalty, `packed`; (R', d(d+1)/2), "l2"."""
+        return finished(self.hessian_in_parts(x, batch, shape))
+
+    def hessian_in_parts(self, x: np.ndarray, batch: Batch | None = None, shape: Shape = "goe") -> Parts[Query]:
+        """`hessian`, with pauses where it takes long."""
+        m = self._divisor(batch)
+        total = yield from self._bend(x, batch)
+        return Query(packed(total, shape) / m, self.facts.hessian_sensitivity / m, "l2", batch)
+
+    def hessian_products(self, x: np.ndarray) -> MatrixQuery:
+        """The mean of the rows' Hessians at x (R', d), without the penalty, known by its products: two passes over the
+        table for each, and no matrix."""
+        x = bounded(x)
+
+        def times(directions: np.ndarray) -> np.ndarray:
+            total = np.zeros_like(directions)
+            for _, rows, arguments, _ in self._blocks(x):
+                with np.errstate(over="ignore"):
+                    weights = self.curvatures(arguments)
+                weights *= directions @ rows.T
+                total += weights @ rows
+            return total / self.facts.n
+
+        return MatrixQuery(times, self.facts.d, self.facts.hessian_sensitivity / self.facts.n)
+
+    def product_seconds(self, replicates: int) -> float:
+        """What a product with each of their Hessians takes, about."""
+        return product_seconds(self._cost, replicates)
+
+    def mean_value(self, x: np.ndarray) -> Query:
+        """Mean of the rows' losses at x (R', d), without the penalty; (R', 1), "l2"."""
+        x = bounded(x)
+        lengths = np.linalg.norm(x, axis=1)
+        low, high = self.extremes(lengths)
+        total = np.zeros(len(x))
+        for _, _, arguments, _ in self._blocks(x):
+            np.clip(arguments, -lengths[:, None], lengths[:, None], out=arguments)  # rounding must not widen the range
+            total += self.losses(arguments).sum(axis=1)
+        return Query((total / self.facts.n)[:, None], (high - low) / self.facts.n, "l2")
+
+    def decrease(self, x: np.ndarray, directions: np.ndarray, steps: np.ndarray) -> Query:
+        """How much f falls per length of step: (f(x) - f(x + step · direction)) / step, the penalty included; (R', k),
+        "linf".
+
+        x, directions : (R', d). steps : (R', k), positive. A loss falls by at most its slope times the distance;
+        that is enforced row by row, as the difference of two large numbers may be off by more.
+        """
+        return finished(self.decrease_in_parts(x, directions, steps))
+
+    def decrease_in_parts(self, x: np.ndarray, directions: np.ndarray, steps: np.ndarray) -> Parts[Query]:
+        """`decrease`, with pauses where it takes long."""
+        x, directions = bounded(x), bounded(directions)
+        most = self.steepest * np.linalg.norm(directions, axis=1)
+        total, pace = np.zeros(steps.shape), Pace()
+        for _, rows, arguments, _ in self._blocks(x):
+            if pace.due(arguments.size * steps.shape[1] * SECONDS_PER_FALL):
+                yield
+            slopes, here = directions @ rows.T, self.losses(arguments)
+            for k in range(steps.shape[1]):
+                fall = here - self.losses(arguments + steps[:, k, None] * slopes)
+                fall /= steps[:, k, None]
+                total[:, k] += np.clip(fall, -most[:, None], most[:, None], out=fall).sum(axis=1)
+        moved = x[:, None] + steps[:, :, None] * directions[:, None]
+        there = self.penalty.value(moved.reshape(-1, x.shape[1])).reshape(steps.shape)
+        penalty = (self.penalty.value(x)[:, None] - there) / steps
+        return Query(total / self.facts.n + penalty, 2 * most / self.facts.n, "linf")
+
+    def smallest_eigenvalue(self, x: np.ndarray) -> Query:
+        """λ_min(∇²f(x)) (R', 1), "l2", the penalty included: a number where the Hessian is a matrix."""
+        return finished(self.smallest_eigenvalue_in_parts(x))
+
+    def smallest_eigenvalue_in_parts(self, x: np.ndarray) -> Parts[Query]:
+        """`smallest_eigenvalue`, with pauses where it takes long."""
+        found = yield from self._smallest(x)
+        return Query(found[:, None], self.facts.curvature_sensitivity / self.facts.n, "l2")
+
+    # -------------------------------------------------------------------------------------------- what needs no noise
+
+    def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
+        """Gradient of the penalty at x; (R', d)."""
+        return self.penalty.gradient(bounded(x))
+
+    def regulariser_hessian(self, x: np.ndarray) -> np.ndarray:
+        """Hessian of the penalty at x, which is diagonal; (R', d)."""
+        return self.penalty.hessian(bounded(x))
+
+    # ------------------------------------------------------------------------------------------------------ diagnostics
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return finished(self.evaluate_in_parts(output, dear=True))
+
+    def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        x = bounded(output["x"])
+        loss, total = np.zeros(len(x)), np.zeros_like(x)
+        for _, rows, arguments, _ in self._blocks(x):
+            loss += self.losses(arguments).sum(axis=1)
+            with np.errstate(over="ignore"):
+                total += self.slopes(arguments, None) @ rows
+        self._remember(x, total)
+        gradient = self.penalty.gradient(x) - total / self.facts.n
+        return {
+            "objective": loss / self.facts.n + self.penalty.value(x),
+            "gradient_norm": np.linalg.norm(gradient, axis=1),
+            **{
+                metric.name: x[:, place].copy()
+                for place, metric in enumerate(PLACE[: x.shape[1]])
+                if metric in self.metrics
+            },
+        }
+
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+        found = yield from evaluated_in_slices(self.evaluate_cheap, output, self._cost.diagnostic)
+        if dear:
+            found["smallest_eigenvalue"] = yield from self._remembered(output["x"])
+        return found
+
+    def _remembered(self, x: np.ndarray) -> Parts[np.ndarray]:
+        """λ_min (R,), computed where no replicate was before: those that have ended stay where they are."""
+        keys = [row.tobytes() for row in x]
+        with self._lock:
+            new = [i for i, key in enumerate(keys) if key not in self._eigenvalues]
+            known = {key: self._eigenvalues[key] for key in keys if key in self._eigenvalues}
+        new = list({keys[i]: i for i in new}.values())
+        find = self._smallest if self.facts.d <= MOST_COLUMNS else self._about_smallest
+        for some in (new[start : start + _AT_ONCE] for start in range(0, len(new), _AT_ONCE)):
+            found = yield from find(x[some])
+            known |= {keys[i]: float(value) for i, value in zip(some, found, strict=True)}
+        with self._lock:
+            self._eigenvalues |= known
+            while len(self._eigenvalues) > _EIGENVALUES:
+                del self._eigenvalues[next(iter(self._eigenvalues))]
+        return np.array([known[key] for key in keys])
+
+    def _smallest(self, x: np.ndarray) -> Parts[np.ndarray]:
+        """λ_min (R,) of the Hessians at x (R, d)."""
+        matrices = yield from self._bend(x, None)
+        matrices /= self.facts.n
+        diagonal = np.arange(self.facts.d)
+        matrices[:, diagonal, diagonal] += self.penalty.hessian(bounded(x))
+        return np.linalg.eigvalsh(matrices)[:, 0]
+
+    def _about_smallest(self, x: np.ndarray) -> Parts[np.ndarray]:
+        """A bound on λ_min (R,) from below, hardly under it, from a few products. For diagnostics: it has no
+        sensitivity that is known."""
+        products, diagonal = self.hessian_products(x), self.penalty.hessian(bounded(x))
+        start = np.tile(np.random.default_rng(0).standard_normal(self.facts.d), (len(x), 1))
+        _, lowest, _ = yield from lanczos(
+            lambda v: products.times(v) + diagonal * v, start, PRODUCTS, self.product_seconds(len(x)), _MISJUDGED
+        )
+        return lowest
+
+    # --------------------------------------------------------------------------------------------------- sums over rows
+
+    def _divisor(self, batch: Batch | None) -> int:
+        return self.facts.n if batch is None else batch.divisor(self.facts.n)
+
+    def _bend(self, x: np.ndarray, batch: Batch | None) -> Parts[np.ndarray]:
+        """Σ φ'' vvᵀ (R, d, d) at x (R, d) over the rows of each replicate's batch, or all of them without one."""
+        x, pace = bounded(x), Pace()
+        total = np.zeros((len(x), self.facts.d, self.facts.d))
+        if batch is not None and not batch.whole:
+            indices = batch.indices
+            if indices is None:
+                raise ValueError("a block of the table is no batch of single rows")
+            self._check_rows(indices, None)
+            blocks = self._batch_blocks(x, indices)
+        else:
+            blocks = ((slice(None), rows, arguments) for _, rows, arguments, _ in self._blocks(x))
+        for replicates, rows, arguments in blocks:
+            with np.errstate(over="ignore"):
+                weights = self.curvatures(arguments)
+            scaled = np.empty_like(rows)
+            for matrix, weight in zip(total[replicates], weights, strict=True):
+                np.multiply(rows, weight[:, None], out=scaled)
+                matrix += scaled.T @ rows
+            if pace.due(arguments.size * rows.shape[1] ** 2 * SECONDS_PER_PRODUCT):
+                yield
+        return total
+
+    def _batch_blocks(self, x: np.ndarray, indices: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Blocks of each replicate's batch (R, m): whose they are, rows (b, d), their arguments (1, b)."""
+        size = max(1, GATHERED // x.shape[1])
+        for r, chosen in enumerate(indices):
+            for start in range(0, len(chosen), size):
+                rows = self._rows[chosen[start : start + size]]
+                yield slice(r, r + 1), rows, x[r : r + 1] @ rows.T
+
+
+def product_seconds(cost: Cost, replicates: int) -> float:
+    """What a product with a Hessian of each replicate takes, about, on a problem of this cost."""
+    return 1.5 * replicates * cost.evaluation + 2 * cost.reading

@@ -1,0 +1,1 @@
+"""Problems of which only values are asked."""

@@ -1,0 +1,337 @@
+"""Means of functions of which only values are used: differences of values along public directions, clipped."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dpviz.pauses import Pace, Parts, finished
+from dpviz.privacy.batches import Batch
+from dpviz.privacy.queries import Norm, Query
+from dpviz.problems.base import Cost, Facts, Metric, Problem, evaluated_in_slices
+from dpviz.problems.values.directions import Directions, bank, haar
+from dpviz.problems.values.least_norm import mixed, shortest
+from dpviz.problems.values.value_losses import ValueLoss
+
+UNIT = 1 + 1e-12  # the largest norm of a row, after rounding
+BLOCK = 400_000  # values of the loss that are computed at once; their arguments are temporaries of 8 bytes each
+TEMPORARIES = 5  # of these, at once
+HALF = 2000  # rows of each half of the sample that diagnostics look at
+POINTS = 20  # around an iterate, of which the least convex combination of gradients is sought
+FEWER = 1000  # rows of that sample that choose the combination; the others say how long it is
+GROUPS = 20  # of these others: how much their means differ tells the error
+ROUNDING = 1e-9  # relative, of a clip that is not active, and of a point that is x itself
+_SEED = 2_718_281_829  # of what diagnostics draw
+
+
+@dataclass(frozen=True)
+class ValueFacts(Facts):
+    """Facts of a mean of n functions that may have kinks or jumps.
+
+    lipschitz : L, declared. exact : whether every row's function has it, whatever the row; else values that move faster
+        are clipped, which costs accuracy and no privacy.
+    radius : r, over which the objective is smoothed. value_range : largest difference of two values of one row's
+        function, inf if there is none.
+    gap : bound on F(x₀) - inf F. guessed : whether it is assumed, as it is less than what holds for every data set.
+    start : (d,) the starting point.
+    """
+
+    lipschitz: float = 1.0
+    exact: bool = True
+    radius: float = 0.1
+    value_range: float = np.inf
+    gap: float = 1.0
+    guessed: bool = False
+    start: tuple[float, ...] = ()
+
+    def starting_point(self, replicates: int) -> np.ndarray:
+        """(R, d) the data-independent x₀, the same for every replicate."""
+        return np.tile(np.array(self.start), (replicates, 1))
+
+
+Terms = tuple[tuple[float, np.ndarray, int], ...]  # weight, point (R, d), sign of the direction
+
+
+class ValueProblem(Problem):
+    """F(x) = (1/n) Σ f(x, zᵢ), of which an algorithm may ask values f(x, z) only, at any points.
+
+    rows : (n, p), of norm at most 1. targets : (n, t). What they mean, the loss knows.
+    """
+
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("objective", "Objective F(x_t)", headline=1),
+        Metric("smoothed_gradient_norm", "Smoothed gradient ‖∇F̂_r(x_t)‖", headline=2, cost="dear"),
+        Metric("smoothed_gradient_error", "Standard error of ‖∇F̂_r(x_t)‖", cost="dear", better=""),
+        Metric("stationarity_bound", "Goldstein stationarity ‖∇F(x_t)‖_r, at most", headline=3, cost="dear"),
+        Metric("stationarity_error", "Standard error of the Goldstein stationarity", cost="dear", better=""),
+        Metric("clipped_share", "Share of the differences that are clipped", headline=4, cost="dear"),
+        Metric("clipped_mass", "Share of their sum that clipping takes away", cost="dear"),
+    )
+    facts: ValueFacts
+
+    def __init__(self, facts: ValueFacts, cost: Cost, loss: ValueLoss, rows: np.ndarray, targets: np.ndarray) -> None:
+        if not np.linalg.norm(rows, axis=1).max(initial=0.0) <= UNIT:
+            raise ValueError("a row is longer than 1: no Lipschitz constant would hold")
+        if not np.isfinite(targets).all():
+            raise ValueError("a target is not a finite number")
+        self.facts, self.loss, self._cost = facts, loss, cost
+        self._rows, self._targets = rows, targets
+
+    # ------------------------------------------------------------------------------------------------ what needs noise
+
+    def slope(
+        self, x: np.ndarray, batch: Batch, directions: Directions, clip: float, radius: float | None = None
+    ) -> Query:
+        """Estimate of ∇F̂_r(x) from differences f(x + ru, z) - f(x - ru, z); (R', d), "l2". Algorithm 1.
+
+        x : (R', d). clip : largest |difference| that counts. radius : r, if it is not that of the facts.
+        """
+        return finished(self.slope_in_parts(x, batch, directions, clip, radius))
+
+    def slope_in_parts(
+        self, x: np.ndarray, batch: Batch, directions: Directions, clip: float, radius: float | None = None
+    ) -> Parts[Query]:
+        """`slope`, with pauses where it takes long."""
+        r = self.facts.radius if radius is None else radius
+        clips = np.full(len(x), float(clip))
+        total = yield from self._summed(((1, x, 1), (-1, x, -1)), batch, directions, clips, r)
+        return self._query(total, directions.d / (2 * r), clips, batch, directions)
+
+    def change(
+        self,
+        x: np.ndarray,
+        before: np.ndarray,
+        batch: Batch,
+        directions: Directions,
+        clips: np.ndarray,
+        symmetric: bool = False,
+    ) -> Query:
+        """Estimate of ∇F̂_r(x) - ∇F̂_r(before) from differences f(x + ru, z) - f(before + ru, z), the same u for both;
+        (R', d), "l2". Algorithm 2.
+
+        x, before : (R', d). clips : (R',) largest |difference| that counts; public, such as L ‖x - before‖.
+        symmetric : half of that for u minus that for -u.
+        """
+        return finished(self.change_in_parts(x, before, batch, directions, clips, symmetric))
+
+    def change_in_parts(
+        self,
+        x: np.ndarray,
+        before: np.ndarray,
+        batch: Batch,
+        directions: Directions,
+        clips: np.ndarray,
+        symmetric: bool = False,
+    ) -> Parts[Query]:
+        """`change`, with pauses where it takes long."""
+        terms: Terms = ((1, x, 1), (-1, before, 1))
+        if symmetric:
+            terms = ((0.5, x, 1), (-0.5, x, -1), (-0.5, before, 1), (0.5, before, -1))
+        total = yield from self._summed(terms, batch, directions, clips, self.facts.radius)
+        return self._query(total, directions.d / self.facts.radius, clips, batch, directions)
+
+    def directional(
+        self, x: np.ndarray, along: np.ndarray, batch: Batch, clip: float, distance: float, norm: Norm = "l2"
+    ) -> Query:
+        """Mean slope along one direction per replicate, (f(x + λu, z) - f(x - λu, z)) / 2λ, clipped; (R', 1).
+
+        x, along : (R', d), u of any length. clip : largest |slope| that counts. distance : λ. norm : any, as it is one
+        number.
+        """
+        x, total, b = bounded(x), np.zeros(len(x)), self._size(batch)
+        for rows in self._blocks(b, len(x) * self.facts.d * self.loss.count):
+            z, y = self._gathered(batch, rows)
+            here, step = self._arguments(z, x), distance * self._arguments(z, along)
+            with np.errstate(invalid="ignore", over="ignore"):
+                found = self._values(here + step, y) - self._values(here - step, y)
+            found[~np.isfinite(found)] = 0.0
+            total += _clipped(found / (2 * distance), clip).sum(axis=(0, 1))
+        return Query((total / b)[:, None], 2 * clip / b, norm, batch)
+
+    def subgradient(self, x: np.ndarray, batch: Batch, clip: float) -> Query:
+        """Mean of the rows' subgradients at x (R', d), each clipped to length `clip`; (R', d), "l2". For methods that
+        may ask for more than values."""
+        x, total, b = bounded(x), np.zeros(x.shape), self._size(batch)
+        for rows in self._blocks(b, x.size * self.loss.count):
+            z, y = self._gathered(batch, rows)
+            weights = self.loss.slopes(self.loss.arguments(z, x[:, :, None])[..., 0], y)
+            lengths = self.loss.lengths(z) * np.linalg.norm(weights, axis=2)
+            weights = weights * np.minimum(1.0, clip / np.maximum(lengths, 1e-300))[:, :, None]
+            total += self.loss.pulled(z, weights)
+        return Query(total / b, 2 * clip / b, "l2", batch)
+
+    def _query(self, total: np.ndarray, scale: float, clips: np.ndarray, batch: Batch, directions: Directions) -> Query:
+        """A row's part of the sum is scale/m Σ_j h_j u_j, of which `spread` bounds the length: replaced, it moves twice
+        that."""
+        b = self._size(batch)
+        return Query(total * (scale / b), 2 * scale * clips * directions.spread / b, "l2", batch)
+
+    # ---------------------------------------------------------------------------------------------- sums of differences
+
+    def _summed(
+        self, terms: Terms, batch: Batch, directions: Directions, clips: np.ndarray, radius: float
+    ) -> Parts[np.ndarray]:
+        """(1/m) Σ_ij h_ij u_ij (R', d) over the rows of a batch, h = Σ weight · f(point ± ru) clipped at `clips`."""
+        count, d = terms[0][1].shape
+        terms = tuple((weight, bounded(x), sign) for weight, x, sign in terms)
+        total, each = np.zeros((count, d)), count * directions.count
+        pace, b = Pace(), self._size(batch)
+        for part, sets, turns in directions.parts(b):
+            turned = np.zeros((count, d))
+            for rows in self._blocks(part.stop - part.start, count * max(directions.count, d) * self.loss.count):
+                if pace.due((rows.stop - rows.start) * each * len(terms) * self._cost.value):
+                    yield
+                z, y = self._gathered(batch, slice(part.start + rows.start, part.start + rows.stop))
+                kept = _clipped(self._differences(terms, z, y, sets[rows], turns, radius), clips)
+                turned += kept.reshape(-1, count).T @ sets[rows].reshape(-1, d)
+            total += np.matmul(turns, turned[:, :, None])[:, :, 0] / directions.count
+        return total
+
+    def _differences(
+        self, terms: Terms, z: np.ndarray, y: np.ndarray, sets: np.ndarray, turns: np.ndarray, radius: float
+    ) -> np.ndarray:
+        """h (b, m, R) of rows z (R, b, p), not clipped; where it is no finite number, 0."""
+        count, b = len(turns), len(sets)
+        columns = self.loss.arguments(z, turns).transpose(1, 3, 0, 2).reshape(b, -1, count * self.loss.count)
+        shifts = np.matmul(sets, columns).reshape(b, -1, count, self.loss.count)
+        shifts *= radius
+        total = np.zeros((b, sets.shape[1], count))
+        with np.errstate(invalid="ignore", over="ignore"):
+            for weight, x, sign in terms:
+                here = self._arguments(z, x)
+                total += weight * self._values(here + shifts if sign > 0 else here - shifts, y)
+        if not np.isfinite(total.sum()):
+            total[~np.isfinite(total)] = 0.0
+        return total
+
+    def _arguments(self, z: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """A_z x (b, 1, R, k) at x (R, d)."""
+        return self.loss.arguments(z, x[:, :, None]).transpose(1, 3, 0, 2)
+
+    def _values(self, arguments: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """f (b, m, R); y (R, b, t)."""
+        return self.loss.values(arguments, y.transpose(1, 0, 2)[:, None])
+
+    def _size(self, batch: Batch) -> int:
+        """Rows of a batch that names them one by one."""
+        if batch.indices is None or batch.taken is not None or batch.indices.max(initial=0) >= self.facts.n:
+            raise ValueError("values are asked for on leaves of this table")
+        return batch.indices.shape[1]
+
+    def _gathered(self, batch: Batch, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Rows (R', b, p) and targets (R', b, t) of a part of a batch."""
+        assert batch.indices is not None
+        chosen = batch.indices[:, rows]
+        return self._rows[chosen], self._targets[chosen]
+
+    @staticmethod
+    def _blocks(count: int, each: int) -> Iterator[slice]:
+        """0..count in blocks of rows with `each` values, so that temporaries stay small."""
+        size = max(1, BLOCK // max(1, each))
+        return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+    # ------------------------------------------------------------------------------------------------------ diagnostics
+
+    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return self.evaluate_cheap(output) | self._sampled(bounded(output["x"]))
+
+    def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        x = bounded(output["x"])
+        total = np.zeros(len(x))
+        for rows in self._blocks(self.facts.n, len(x) * self.loss.count):
+            z, y = self._rows[None, rows], self._targets[None, rows]
+            total += self._values(self._arguments(z, x), y).sum(axis=(0, 1))
+        return {"objective": total / self.facts.n}
+
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+        cost = self._cost.diagnostic + dear * self._cost.dear
+        return (yield from evaluated_in_slices(self.evaluate if dear else self.evaluate_cheap, output, cost))
+
+    def _sampled(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """What a sample of rows says of the smoothed gradient, of stationarity, and of clipping; the same rows and
+        directions every time."""
+        generator, facts = np.random.default_rng(_SEED), self.facts
+        half = max(1, min(HALF, facts.n // 2))
+        order = generator.permutation(facts.n)[: 2 * half]
+        vectors, clipping = self._gradients(x, order, generator)
+        one, two = vectors[:half].mean(axis=0), vectors[half:].mean(axis=0)
+        product, mean = (one * two).sum(axis=1), (one + two) / 2
+        along = np.einsum("brd,rd->br", vectors, mean) / np.maximum(np.linalg.norm(mean, axis=1), 1e-12)
+        bound, error = self._stationarity(x, order, generator)
+        return {
+            "smoothed_gradient_norm": np.sign(product) * np.sqrt(np.abs(product)),
+            "smoothed_gradient_error": along.std(axis=0) / np.sqrt(len(along)),
+            "stationarity_bound": np.minimum(bound, facts.lipschitz) if facts.exact else bound,
+            "stationarity_error": error,
+            **clipping,
+        }
+
+    def _gradients(
+        self, x: np.ndarray, order: np.ndarray, generator: np.random.Generator
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Each row's own estimate (b, R, d) of ∇F̂_r(x), with d orthonormal directions, not clipped; and what a clip at
+        2rL would have done."""
+        (count, d), r = x.shape, self.facts.radius
+        clip, beyond, lost, whole = 2 * r * self.facts.lipschitz, np.zeros(count), np.zeros(count), np.zeros(count)
+        sets, turn = bank("orthonormal", d, d), haar(generator.standard_normal((d, d)))
+        turns, found = np.broadcast_to(turn, (count, d, d)), np.empty((len(order), count, d))
+        for rows in self._blocks(len(order), max(count, d) * d * self.loss.count):  # d² of each row's directions
+            chosen, these = order[rows], sets[np.arange(rows.start, rows.stop) % len(sets)]
+            z, y = (np.broadcast_to(t[chosen], (count, len(chosen), t.shape[1])) for t in (self._rows, self._targets))
+            differences = self._differences(((1, x, 1), (-1, x, -1)), z, y, these, turns, r)
+            found[rows] = np.matmul(differences.transpose(0, 2, 1), these) @ turn.T
+            sizes = np.abs(differences)
+            whole += sizes.sum(axis=(0, 1))
+            beyond += (sizes > clip * (1 + ROUNDING)).sum(axis=(0, 1))
+            lost += np.maximum(sizes - clip, 0.0).sum(axis=(0, 1))
+        mass = np.divide(lost, whole, out=np.zeros(count), where=beyond > 0)
+        return found / (2 * r), {"clipped_share": beyond / (len(order) * d), "clipped_mass": mass}
+
+    def _stationarity(
+        self, x: np.ndarray, order: np.ndarray, generator: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(R,) norm of a convex combination of gradients within r of x: at least the distance of 0 from their hull, so
+        a bound from above. Some rows say which combination is short, others how long it is: judged by the same rows it
+        would look shorter than it is. The points are random, so that no row has a kink there: what is combined are
+        gradients of the mean of rows, and so is in the hull.
+
+        (R,) standard error of this norm, from the means of groups of rows. Both NaN for functions that jump, of which
+        Goldstein's gradients are not defined."""
+        count, d = x.shape
+        if not self.loss.continuous:
+            return np.full(count, np.nan), np.full(count, np.nan)
+        normals = generator.standard_normal((POINTS, d))
+        lengths = self.facts.radius * generator.random(POINTS) ** (1 / d) / np.linalg.norm(normals, axis=1)
+        lengths[0] *= ROUNDING  # x itself, but for kinks
+        points = (x[:, None] + lengths[:, None] * normals).reshape(-1, d)
+        chosen = min(FEWER, max(1, len(order) // 2))
+        judging = order[chosen:] if len(order) > chosen else order
+        weights = shortest(self._slopes(points, order[:chosen]).reshape(count, POINTS, d))
+        groups = np.array_split(judging, min(GROUPS, len(judging)))
+        gradients = np.array([self._slopes(points, group) for group in groups]).reshape(-1, count, POINTS, d)
+        share = np.array([len(group) / len(judging) for group in groups])
+        found = mixed(np.tensordot(share, gradients, 1), weights)
+        bound = np.linalg.norm(found, axis=1)
+        each = np.einsum("rq,grqd->grd", weights, gradients)
+        along = np.einsum("grd,rd->gr", each, found) / np.maximum(bound, 1e-12)
+        return bound, along.std(axis=0, ddof=min(1, len(groups) - 1)) / np.sqrt(len(groups))
+
+    def _slopes(self, points: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """(P, d) gradients of the mean of some rows at points (P, d)."""
+        total = np.zeros(points.shape)
+        for rows in self._blocks(len(chosen), len(points) * self.loss.count):
+            z, y = self._rows[None, chosen[rows]], self._targets[None, chosen[rows]]
+            weights = self.loss.slopes(self.loss.arguments(z, points[:, :, None])[..., 0], y)
+            total += self.loss.pulled(np.broadcast_to(z, (len(points), *z.shape[1:])), weights)
+        return total / len(chosen)
+
+
+def bounded(x: np.ndarray) -> np.ndarray:
+    """x with finite numbers whose squares are finite, too: a diverged replicate must not turn a value into NaN."""
+    return np.clip(np.nan_to_num(x), -1e100, 1e100)
+
+
+def _clipped(values: np.ndarray, clips: np.ndarray | float) -> np.ndarray:
+    """Values (b, m, R) clipped at `clips` (R,), in place."""
+    return np.clip(values, -clips, clips, out=values)

@@ -1,0 +1,377 @@
+"""Sweeps: one experiment at several values of one setting or two, on one or several data sets."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from dpviz.datasets.base import NO_TABLES
+from dpviz.errors import UserError
+from dpviz.experiments.cells import Cell, Executor, InThread, Outcome
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.trace import Trace
+from dpviz.numbers import short
+from dpviz.specification import Specification, sentences
+from dpviz.sweeps.sweep_result import LeftOut, Place, SweepResult
+
+MOST_VALUES, MOST_POINTS = 24, 200
+Address = Sequence[str]  # the words between the points of "budget.epsilon"
+_HERE = InThread()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point(Place):
+    """One place of a sweep, planned.
+
+    experiment : with the arms that have a plan; None if none has. left_out : why the others have none, by label.
+    seconds, bytes : about how long it will take, and how much memory.
+    """
+
+    experiment: Experiment | None
+    plans: Mapping[str, Plan]
+    left_out: Mapping[str, str]
+    seconds: float
+    bytes: float
+
+    @property
+    def place(self) -> Place:
+        """Where it is, without what is run there."""
+        return Place(self.number, self.value, self.second, self.data_seed)
+
+
+class Axis(Specification):
+    """A setting that a sweep varies.
+
+    fields : addresses of the numbers that take the value, all of them at once: "budget.epsilon",
+        "problem.data.strategies_x", "arms.0.algorithm.iterations". values : kept in ascending order.
+    """
+
+    kind: ClassVar[str] = "experiments.sweep.axis"
+    fields: tuple[str, ...] = Field(min_length=1, max_length=32)
+    values: tuple[float, ...] = Field(min_length=1)
+
+    @field_validator("values")
+    @classmethod
+    def _ascending(cls, values: tuple[float, ...]) -> tuple[float, ...]:
+        return _ascending(values)
+
+    def taking(self, value: float) -> list[tuple[Address, float]]:
+        """The addresses, each with that value."""
+        return [(address.split("."), value) for address in self.fields]
+
+
+def _ascending(values: tuple[float, ...]) -> tuple[float, ...]:
+    if len(values) > MOST_VALUES:
+        raise ValueError(f"at most {MOST_VALUES} of a setting, and there are {len(values):,}")
+    if len(set(values)) < len(values):
+        raise ValueError("every value of a sweep must be another one")
+    return tuple(sorted(values))
+
+
+class Sweep(Specification):
+    """An experiment at each of several values of one setting, or of two, on each of several data sets.
+
+    Every point has noise and batches of its own, drawn from the experiment's seed and from what is released there; so
+    both the data and the noise differ between data sets. Points on one problem share where runs start.
+
+    fields, values : of the setting, as of an `Axis`. second : another setting, whose values are taken with each of
+        these. metric : what is kept of every run, at its last iteration. data_seed : address of the seed that the data
+        are generated from, "problem.data.seed". data_seeds : its values, one for each data set; without any, the
+        experiment's own data are the only ones.
+
+    >>> from dpviz.experiments.experiment import Arm
+    >>> from dpviz.families.accelerated import Nesterov
+    >>> from dpviz.problems.linear.quadratic import Quadratic
+    >>> arm = Arm(label="NAG", algorithm=Nesterov(iterations=5))
+    >>> experiment = Experiment(problem=Quadratic(), arms=(arm,), replicates=2)
+    >>> sweep = Sweep(experiment=experiment, fields=("budget.epsilon",), values=(5.0, 0.05), metric="objective_gap")
+    >>> values, medians = sweep.run().medians("NAG")
+    >>> values.tolist(), bool(medians[0] > medians[1])  # with less budget it is worse
+    ([0.05, 5.0], True)
+    """
+
+    kind: ClassVar[str] = "experiments.sweep.sweep"
+    experiment: Experiment
+    fields: tuple[str, ...] = Field(min_length=1, max_length=32)
+    values: tuple[float, ...] = Field(min_length=1)
+    second: Axis | None = None
+    metric: str = Field(min_length=1, max_length=100)
+    data_seed: str = Field("", max_length=100)
+    data_seeds: tuple[int, ...] = Field((), max_length=32)
+
+    @field_validator("values")
+    @classmethod
+    def _in_order(cls, values: tuple[float, ...]) -> tuple[float, ...]:
+        return _ascending(values)
+
+    @model_validator(mode="after")
+    def _data_sets_differ(self) -> "Sweep":
+        if bool(self.data_seeds) != bool(self.data_seed):
+            raise ValueError("several data sets need the address of their seed, and a seed each")
+        if len(set(self.data_seeds)) < len(self.data_seeds):
+            raise ValueError("every data set needs a seed of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _varied_once(self) -> "Sweep":
+        varied = self.fields, self.second.fields if self.second else (), (self.data_seed,) if self.data_seed else ()
+        numbers = [number for fields in varied for number in set(fields)]
+        if len(set(numbers)) < len(numbers):
+            raise ValueError("a number can take one value at a time; vary another setting beside it")
+        return self
+
+    @model_validator(mode="after")
+    def _not_too_many(self) -> "Sweep":
+        if (points := self.data_sets * self.places) > MOST_POINTS:
+            raise ValueError(f"at most {MOST_POINTS} points, and this has {points}; choose fewer values or data sets")
+        return self
+
+    @property
+    def data_sets(self) -> int:
+        """How many data sets there are."""
+        return len(self.data_seeds) or 1
+
+    @property
+    def places(self) -> int:
+        """How many points there are on every data set."""
+        return len(self.values) * (len(self.second.values) if self.second else 1)
+
+    def points(self) -> tuple[Experiment, ...]:
+        """The experiment at each value on the first data set, value by value of the second setting, then on the next.
+
+        Raises UserError, naming the value or the seed, where settings do not go together.
+        """
+        first = [experiment for _, experiment in self._first()]
+        return tuple(self._on(seed, point) for seed in self.data_seeds or (None,) for point in first)
+
+    def planned(self) -> tuple[Point, ...]:
+        """The points with the plans of their arms, from public facts alone.
+
+        An arm without a plan at some value is left out there, with the reason. Raises UserError if no arm has a plan at
+        any value, or as `points` does.
+        """
+        first = [_planned(place, experiment) for place, experiment in self._first()]
+        if all(point.experiment is None for point in first):
+            raise UserError(next(iter(first[0].left_out.values())), title="No method has a plan")
+        # Plans know nothing of the data, so they are the same for all data sets.
+        points = [
+            replace(point, data_seed=seed, experiment=point.experiment and self._on(seed, point.experiment))
+            for seed in self.data_seeds or (None,)
+            for point in first
+        ]
+        return tuple(replace(point, number=number) for number, point in enumerate(points))
+
+    def cells(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> tuple[Cell, ...]:
+        """What is to be run, in the order of the points; without those at which no arm has a plan."""
+        return _cells(self.planned(), tables)
+
+    def stream(
+        self,
+        tables: Mapping[str, np.ndarray] = NO_TABLES,
+        executor: Executor = _HERE,
+        stopping: threading.Event | None = None,
+        heard: "Callable[[SweepStep], None] | None" = None,
+    ) -> Iterator["SweepStep"]:
+        """Let an executor run the points, yielding as they end, in any order.
+
+        All values on one data set come before the next one, so the whole curve is there early and then gains its
+        intervals. A stop, which is to set `stopping` or to close the stream, keeps the points that are finished. An arm
+        that meets a user's mistake while it runs, and a point that fails, are left out. Raises UserError as `planned`
+        does, if nobody records the metric, and at the end if no point could be run.
+
+        heard : told of every advance, also inside a point; may be called by any thread.
+        """
+        points, stopping = self.planned(), stopping or threading.Event()
+        under_way = _UnderWay(self, points, stopping, heard)
+        outcomes = executor.run(_cells(points, tables), stopping, under_way.hear)
+        try:
+            for number, outcome in outcomes:
+                yield under_way.end(number, outcome)
+            under_way.check()
+        except BaseException:  # nobody waits for the others any more
+            stopping.set()
+            raise
+        finally:
+            outcomes.close()  # type: ignore[attr-defined]  # executors are generators
+
+    def run(self, tables: Mapping[str, np.ndarray] = NO_TABLES, executor: Executor = _HERE) -> SweepResult:
+        """Run all points to their end."""
+        for step in self.stream(tables, executor):  # noqa: B007 (a sweep has at least one point)
+            pass
+        return step.result
+
+    def _first(self) -> list[tuple[Place, Experiment]]:
+        """The places on the first data set, and the experiment at each."""
+        second = self.second.values if self.second else (None,)
+        pairs = [(value, other) for other, value in product(second, self.values)]
+        return [(Place(number, *pair), self._at(*pair)) for number, pair in enumerate(pairs)]
+
+    def _at(self, value: float, second: float | None) -> Experiment:
+        changes, named = Axis(fields=self.fields, values=(value,)).taking(value), f"value {short(value, 10)}"
+        if self.second is not None and second is not None:
+            changes += self.second.taking(second)
+            named = f"values {short(value, 10)} and {short(second, 10)}"
+        try:
+            return _replaced(self.experiment, changes)
+        except UserError as error:
+            raise UserError(f"At the {named}: {error}", title="This sweep is not possible") from None
+
+    def _on(self, data_seed: int | None, experiment: Experiment) -> Experiment:
+        if data_seed is None:
+            return experiment
+        try:
+            return _replaced(experiment, [(self.data_seed.split("."), data_seed)])
+        except UserError as error:
+            raise UserError(f"On the data set {data_seed}: {error}", title="This sweep is not possible") from None
+
+
+@dataclass(frozen=True)
+class SweepStep:
+    """One advance of a sweep at one of its values.
+
+    result : what is known so far. progress : over all points, in [0, 1]; restored : that part of it which was known
+    before and took no time.
+    """
+
+    value: float
+    result: SweepResult
+    progress: float
+    restored: float = 0.0
+
+
+class _UnderWay:
+    """A sweep while it runs: who is how far, and what has been found."""
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        points: Sequence[Point],
+        stopping: threading.Event,
+        heard: Callable[[SweepStep], None] | None,
+    ) -> None:
+        self._run = [point for point in points if point.experiment is not None]
+        self._stopping, self._heard, self._lock = stopping, heard, threading.Lock()
+        self._weights = [point.seconds / sum(point.seconds for point in self._run) for point in self._run]
+        self._shares, self._progress, self._restored = [0.0] * len(self._run), 0.0, 0.0
+        self._failed: dict[int, str] = {}
+        self._known = 0
+        second = sweep.second.values if sweep.second else ()
+        self.result = SweepResult(sweep.experiment.arms, sweep.metric, len(points), second)
+        self.result.finished = len(points) - len(self._run)
+        self.result.leave_out(
+            LeftOut(point.place, label, reason)
+            for point in points[: sweep.places]
+            for label, reason in point.left_out.items()
+        )
+
+    def hear(self, number: int, trace: Trace | None, progress: float) -> None:
+        """A point has advanced."""
+        if trace is not None and not self._told(trace):
+            self._stopping.set()  # the outcome says why
+        elif progress > 0:
+            self._advance(number, progress)
+
+    def end(self, number: int, outcome: Outcome) -> SweepStep:
+        """A point has ended. Raises UserError if nobody records the metric."""
+        point, found = self._run[number], self.result
+        if outcome.trace is not None and not self._told(outcome.trace):
+            recorded = ", ".join(outcome.trace.metrics)
+            raise UserError(f"No method records '{found.metric_name}'. Recorded are: {recorded}.")
+        if outcome.state == "done":
+            self._known += 1
+            found.finished += 1
+            found.restored += outcome.restored
+            self._restored += self._weights[number] * outcome.restored
+            if outcome.trace is not None:
+                found.record(point.place, outcome.trace)
+            found.leave_out(LeftOut(point.place, *item) for item in outcome.left_out.items())
+        elif outcome.state == "failed":
+            self._failed[number] = outcome.message
+            found.leave_out(LeftOut(point.place, label, outcome.message) for label in point.plans)
+        else:
+            found.cut = outcome.state
+        return self._advance(number, 1.0 if outcome.state in ("done", "failed") else 0.0)
+
+    def check(self) -> None:
+        """Raises UserError if there is nothing but failures."""
+        if self._failed and not self._known:
+            raise UserError(self._failed[min(self._failed)])
+
+    def _told(self, trace: Trace) -> bool:
+        """Whether the words of the metric are known, now that this was recorded."""
+        found, metrics = self.result, trace.metrics
+        found.metric = found.metric or metrics.get(found.metric_name)
+        return found.metric is not None or len(trace.lanes) < len(found.arms)
+
+    def _advance(self, number: int, share: float) -> SweepStep:
+        with self._lock:
+            self._shares[number] = max(share, self._shares[number])
+            done = sum(weight * share for weight, share in zip(self._weights, self._shares, strict=True))
+            complete = min(self._shares) == 1.0
+            self._progress = 1.0 if complete else min(1.0, max(self._progress, done))
+            step = SweepStep(self._run[number].value, self.result, self._progress, self._restored)
+        if self._heard is not None:
+            self._heard(step)
+        return step
+
+
+def _cells(points: Sequence[Point], tables: Mapping[str, np.ndarray]) -> tuple[Cell, ...]:
+    return tuple(
+        Cell(point.experiment, tables, "last", point.seconds) for point in points if point.experiment is not None
+    )
+
+
+def _replaced(owner: Any, changes: Sequence[tuple[Address, float]]) -> Any:
+    """A validated copy of a specification, or a tuple of them, with the numbers at the addresses replaced."""
+    fresh: dict[str, Any] = {}
+    for name in dict.fromkeys(address[0] for address, _ in changes):
+        below = [(address[1:], value) for address, value in changes if address[0] == name]
+        if not all(address for address, _ in below):
+            fresh[name] = _number(owner, name, below[0][1])
+        elif isinstance(owner, tuple) and name in map(str, range(len(owner))):
+            fresh[name] = _replaced(owner[int(name)], below)
+        elif isinstance(owner, Specification) and name in type(owner).model_fields:
+            fresh[name] = _replaced(getattr(owner, name), below)
+        else:
+            raise _no_number(name)
+    if isinstance(owner, tuple):
+        return tuple(fresh.get(str(position), item) for position, item in enumerate(owner))
+    with sentences(type(owner)):
+        return owner.replaced(**fresh)
+
+
+def _number(owner: Any, name: str, value: float) -> float | int:
+    """The value as the field that it is for takes it."""
+    controls = {control.name: control for control in owner.controls()} if isinstance(owner, Specification) else {}
+    control = controls.get(name)
+    if control is None or control.options or control.type not in (int, float):
+        raise _no_number(name)
+    if control.type is float:
+        return value
+    if not float(value).is_integer():
+        raise UserError(f"{control.label} must be a whole number.")
+    return int(value)
+
+
+def _no_number(name: str) -> UserError:
+    return UserError(f"'{name}' is not a number among these settings. Choose another quantity to vary.")
+
+
+def _planned(place: Place, experiment: Experiment) -> Point:
+    found = experiment.planned()
+    ready, left_out = found.experiment, {label: str(error) for label, error in found.refused.items()}
+    return Point(
+        place.number,
+        place.value,
+        place.second,
+        experiment=ready,
+        plans=found.plans,
+        left_out=left_out,
+        seconds=0.0 if ready is None else ready.estimated_seconds(found.plans),
+        bytes=0.0 if ready is None else ready.estimated_bytes(found.plans),
+    )

@@ -1,0 +1,69 @@
+"""The fair line: one visitor after the other, and who is told to wait is told rightly how long."""
+
+import threading
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpviz.execution.line import Line
+
+
+def all_of(line: Line[str]) -> list[str]:
+    found = []
+    while line._visitors:
+        found.append(line.take() or "")
+    return found
+
+
+def test_visitors_take_turns_and_so_do_the_tasks_of_each() -> None:
+    line: Line[str] = Line()
+    line.put("a", "sweep", ["a1", "a2", "a3", "a4"])
+    line.put("b", "sweep", ["b1", "b2"])
+    line.put("a", "run", ["A"])
+    line.put("c", "run", ["c"])
+    assert all_of(line) == ["a1", "b1", "c", "A", "b2", "a2", "a3", "a4"]
+
+
+def test_who_comes_again_is_last() -> None:
+    line: Line[str] = Line()
+    for visitor in "ab":
+        line.put(visitor, "one", [f"{visitor}1"])
+    assert line.take() == "a1"
+    line.put("a", "two", ["a2"])
+    assert all_of(line) == ["b1", "a2"]
+
+
+TASKS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(1, 4)), min_size=1, max_size=8)
+
+
+@given(tasks=TASKS, taken=st.integers(0, 10))
+def test_what_comes_before_is_foretold_and_a_task_that_leaves_is_gone(
+    tasks: list[tuple[str, str, int]], taken: int
+) -> None:
+    def filled() -> Line[str]:
+        line: Line[str] = Line()
+        for number, (visitor, task, count) in enumerate(tasks):
+            line.put(visitor, task, [f"{visitor}{task}{number}.{item}" for item in range(count)])
+        for _ in range(min(taken, sum(count for *_, count in tasks))):
+            line.take()
+        return line
+
+    whole = all_of(filled())
+    for visitor, task, _ in tasks:
+        of_task = [item for item in whole if item.startswith(visitor + task)]
+        ahead = filled().ahead(visitor, task)
+        assert ahead == (whole[: whole.index(of_task[0])] if of_task else None)
+        line = filled()
+        assert line.withdraw(visitor, task) == of_task
+        assert line.withdraw(visitor, task) == [] and sorted(all_of(line)) == sorted(set(whole) - set(of_task))
+
+
+def test_who_waits_gets_what_comes_and_is_let_go_when_the_line_closes() -> None:
+    line: Line[str] = Line()
+    found: list[str | None] = []
+    waiting = threading.Thread(target=lambda: found.extend([line.take(), line.take()]))
+    waiting.start()
+    line.put("a", "run", ["a"])
+    line.close()
+    waiting.join(10.0)
+    assert found in (["a", None], [None, None]) and line.take() is None
