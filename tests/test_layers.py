@@ -19,9 +19,9 @@ ROOMS_OF_UI = (
     (*FAMILIES, "budget_planner"),
     ("experiment",),
     ("uploads",),
-    ("downloads", "tab"),
+    ("downloads", "browser_session"),
     ("charts", "glossary", "links"),
-    ("appearance", "components", "explain", "controls", "presenting", "screen", "tables", "typed", "visitors"),
+    ("appearance", "components", "explain", "controls", "presenting", "screen", "tables", "number_table", "visitors"),
     ("markdown", "streamlit_patches", "terms"),
 )
 

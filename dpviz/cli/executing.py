@@ -11,7 +11,7 @@ import click
 from dpviz.execution.cluster import Cluster
 from dpviz.execution.executors import Slots
 from dpviz.execution.store import VARIABLE, Store, Stored, usual
-from dpviz.experiments.cells import Executor, InThread
+from dpviz.experiments.task import Executor, InThread
 from dpviz.privacy.budgets import ApproximateDP
 
 Command = TypeVar("Command", bound=Callable[..., Any])

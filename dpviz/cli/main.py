@@ -14,7 +14,7 @@ import dpviz
 from dpviz.cli import looking, running, sweeping
 from dpviz.cli.sources import example
 from dpviz.errors import UserError
-from dpviz.experiments.cells import OURS
+from dpviz.experiments.task import OURS
 
 WRONG, INTERRUPTED = 2, 130
 

@@ -13,10 +13,10 @@ from dpviz.cli.results import out_option, rescued, shown, write
 from dpviz.cli.sources import example, experiment_of, settings_options, table_option, tables_of
 from dpviz.errors import UserError
 from dpviz.experiments import publishing
-from dpviz.experiments.cells import Cell, Outcome, seconds_left
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import final_table
+from dpviz.experiments.task import Cell, Outcome, seconds_left
 from dpviz.experiments.trace import Trace
 from dpviz.exports import export
 from dpviz.numbers import duration

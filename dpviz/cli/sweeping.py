@@ -17,8 +17,8 @@ from dpviz.cli.running import INTERRUPTED
 from dpviz.cli.sources import example, experiment_of, numbers, settings_options, table_option, tables_of, varied
 from dpviz.errors import UserError
 from dpviz.execution import cluster
-from dpviz.experiments.cells import Cell, seconds_left
 from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.task import Cell, seconds_left
 from dpviz.exports import export
 from dpviz.numbers import duration
 from dpviz.problems.base import condition_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import dpviz
-from dpviz.compare.packing import MOST_TEXT, pack, unpack
+from dpviz.compare.link_codec import MOST_TEXT, pack, unpack
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 

@@ -9,8 +9,8 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from dpviz.checkpoints import Pace, Parts, finished
 from dpviz.errors import UserError
-from dpviz.pauses import Pace, Parts, finished
 from dpviz.specification import Specification
 
 MAX_BOUND = 1e100  # squares and sums of features this large still fit into float64

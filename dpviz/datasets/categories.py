@@ -12,7 +12,6 @@ from pydantic import Field, model_validator
 from dpviz.datasets.base import MAX_BOUND
 from dpviz.datasets.bundled import data_file
 from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, Columns
-from dpviz.datasets.uploads.cells import as_number, classes
 from dpviz.datasets.uploads.columns import in_order
 from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, shown
 from dpviz.datasets.uploads.lists import (
@@ -26,6 +25,7 @@ from dpviz.datasets.uploads.lists import (
     list_codes,
     unlisted,
 )
+from dpviz.datasets.uploads.parsing import as_number, classes
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import Prepared, Upload, check_columns, check_rows, new_identity, of_size
 from dpviz.errors import NotYet, UserError

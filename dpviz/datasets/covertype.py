@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from dpviz.datasets.base import DatasetFacts, DatasetSpecification
-from dpviz.datasets.uploads.cells import numbers
 from dpviz.datasets.uploads.from_data import ROWS
+from dpviz.datasets.uploads.parsing import numbers
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import Prepared, Upload, check_rows, new_identity, of_size
 from dpviz.errors import UserError

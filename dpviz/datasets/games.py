@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz.pauses import Pace, Parts, finished
+from dpviz.checkpoints import Pace, Parts, finished
 from dpviz.specification import Specification, choice, number
 
 _WORD = 64

@@ -19,8 +19,8 @@ from dpviz.datasets.groups_base import (
     GroupedSpecification,
     mistake_of,
 )
-from dpviz.datasets.uploads.cells import class_label, classes
 from dpviz.datasets.uploads.limits import MAX_COLUMNS, shown
+from dpviz.datasets.uploads.parsing import class_label, classes
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import (
     CONSTANT,

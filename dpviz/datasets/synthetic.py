@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpviz.checkpoints import Parts, finished, slices
 from dpviz.datasets.base import SECONDS_PER_LOADED, DatasetFacts, DatasetSpecification
-from dpviz.pauses import Parts, finished, slices
 from dpviz.specification import number
 
 _SECONDS_PER_CAUCHY = 25e-9  # to draw one, which takes two normal numbers and a division

@@ -13,9 +13,9 @@ import pandas as pd
 from pydantic import Field
 
 from dpviz.datasets.base import Dataset, DatasetFacts
-from dpviz.datasets.uploads.cells import classes
 from dpviz.datasets.uploads.from_data import ROWS
 from dpviz.datasets.uploads.limits import MAX_ROWS, shown
+from dpviz.datasets.uploads.parsing import classes
 from dpviz.datasets.uploads.upload import Name, Prepared, RowsRead, UploadedTable, check_columns, prepare
 from dpviz.errors import UserError
 from dpviz.specification import sentences

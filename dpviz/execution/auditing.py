@@ -13,7 +13,7 @@ from dpviz.audits.broken import Broken
 from dpviz.datasets.base import NO_TABLES
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Step
-from dpviz.experiments.trace import Lane, Trace
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.audit import CONFIDENCE, clopper_pearson
 from dpviz.privacy.budgets import Budget, PureDP
@@ -125,7 +125,7 @@ def _padded(scores: Floats) -> Floats:
     return np.pad(scores, (0, BLOCK - len(scores)), constant_values=np.nan)
 
 
-def _joined(lane: Lane, name: str, rows: int) -> Floats:
+def _joined(lane: ArmTrace, name: str, rows: int) -> Floats:
     values = np.concatenate(lane.values[name][:rows])
     return values[~np.isnan(values)]
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from dpviz.errors import UserError
 from dpviz.execution.increments import outcome_from_bytes, outcome_to_bytes
 from dpviz.execution.store import versions
-from dpviz.experiments.cells import OURS, Cell, Heard, Keep, Outcome, Stopping, execute
 from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.task import OURS, Cell, Keep, OnProgress, Outcome, Stopping, execute
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -59,9 +59,9 @@ class Cluster:
             raise UserError(f"'{self.address}' is no address of a Dask scheduler. Use the form tcp://host:8786.")
 
     def run(
-        self, cells: Sequence[Cell], stopping: Stopping, heard: Heard | None = None
+        self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
-        """As `Executor.run`; `heard` is told of a cell when it has ended. Without a cluster or a worker, cells fail."""
+        """As `Executor.run`; `on_progress` is told of ended cells only. Without a cluster or a worker, cells fail."""
         missing = dict(enumerate(cells))
         for number, cell in enumerate(cells):
             if not cell.repeatable:
@@ -72,8 +72,8 @@ class Cluster:
             if missing and not stopping.is_set():
                 for number, outcome in session.outcomes():
                     del missing[number]
-                    if heard is not None:
-                        heard(number, outcome.trace, 1.0)
+                    if on_progress is not None:
+                        on_progress(number, outcome.trace, 1.0)
                     yield number, outcome
         finally:
             session.given_up.set()

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from dpviz.execution.fair_queue import Line
 from dpviz.execution.increments import extend
-from dpviz.execution.line import Line
-from dpviz.experiments.cells import OURS, TOO_LARGE, Cell, Heard, Outcome, Stopping, execute, numbered, seconds_left
+from dpviz.experiments.task import OURS, TOO_LARGE, Cell, OnProgress, Outcome, Stopping, execute, numbered, seconds_left
 from dpviz.experiments.trace import Trace
 from dpviz.messages import pack, unpack
 from dpviz.processes import Child, Ended, Why
@@ -44,7 +44,7 @@ class _Turn:
     number: int
     cell: Cell
     stopping: Stopping
-    heard: Callable[[Trace | None, float], None]
+    on_progress: Callable[[Trace | None, float], None]
     allowance: _Allowance
     ended: SimpleQueue[tuple[int, Outcome]]
     begun: float = 0.0
@@ -53,7 +53,7 @@ class _Turn:
     def hear(self, trace: Trace | None, progress: float) -> None:
         """Pass on what has been recorded so far."""
         self.progress = progress
-        self.heard(trace, progress)
+        self.on_progress(trace, progress)
 
     @property
     def seconds_left(self) -> float:
@@ -127,12 +127,12 @@ class Place:
         self._task = uuid.uuid4().hex
 
     def run(
-        self, cells: Sequence[Cell], stopping: Stopping, heard: Heard | None = None
+        self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         """As `Executor.run`. Closed before its end, it leaves the line; who closes it has set `stopping`."""
         ended: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
         turns = [
-            _Turn(number, cell, stopping, numbered(heard, number), self._allowance, ended)
+            _Turn(number, cell, stopping, numbered(on_progress, number), self._allowance, ended)
             for number, cell in enumerate(cells)
         ]
         missing = len(turns)
@@ -187,7 +187,7 @@ class _Worker:
         self._child.kill()
 
     def execute(
-        self, cell: Cell, stopping: Stopping, heard: Callable[[Trace | None, float], None], max_seconds: float
+        self, cell: Cell, stopping: Stopping, on_progress: Callable[[Trace | None, float], None], max_seconds: float
     ) -> Outcome:
         """Run a cell in the process. Never raises; a process that has ended is replaced.
 
@@ -201,8 +201,8 @@ class _Worker:
         trace, began = Trace({}), time.monotonic()
         try:
             if 0 < cell.seconds < SHORT and not self._has_started():
-                return execute(cell, stopping, heard, max_seconds)
-            return self._converse(cell, stopping, heard, max_seconds, trace)
+                return execute(cell, stopping, on_progress, max_seconds)
+            return self._converse(cell, stopping, on_progress, max_seconds, trace)
         except Ended as ended:
             self._replace()
             kept = trace if trace.lanes else None
@@ -217,7 +217,7 @@ class _Worker:
         self,
         cell: Cell,
         stopping: Stopping,
-        heard: Callable[[Trace | None, float], None],
+        on_progress: Callable[[Trace | None, float], None],
         max_seconds: float,
         trace: Trace,
     ) -> Outcome:
@@ -236,7 +236,7 @@ class _Worker:
                     extend(trace, header["trace"], arrays)
                 if "end" in header:
                     return self._ended(header["end"], trace)
-                heard(trace if trace.lanes else None, header["progress"])
+                on_progress(trace if trace.lanes else None, header["progress"])
             if stopping.is_set():
                 if asked is None:
                     asked = time.monotonic()

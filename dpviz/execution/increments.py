@@ -7,8 +7,8 @@ from typing import Any, get_args
 import numpy as np
 
 from dpviz.experiments.algorithm import Status
-from dpviz.experiments.cells import Outcome
-from dpviz.experiments.trace import Lane, Trace
+from dpviz.experiments.task import Outcome
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.messages import pack, unpack
 from dpviz.problems.base import Metric
 
@@ -59,7 +59,7 @@ class Sender:
     def increment(self, trace: Trace, last: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Header and arrays of what is new, to be packed; with `last`, the outputs however large they are.
 
-        The last row that was sent is sent again: dear diagnostics and the final status are filled in later.
+        The last row that was sent is sent again: expensive diagnostics and the final status are filled in later.
         """
         lanes: list[dict[str, Any]] = []
         arrays: dict[str, np.ndarray] = {}
@@ -88,7 +88,7 @@ class Sender:
         return {"lanes": lanes}, arrays
 
 
-def _rows(lane: Lane, first: int) -> dict[str, np.ndarray]:
+def _rows(lane: ArmTrace, first: int) -> dict[str, np.ndarray]:
     """What a lane holds from a row on, stacked."""
     found = {"iterations": np.array(lane.iterations[first:], dtype=np.int64), "stopped_at": lane.stopped_at}
     codes = [[_CODES[word] for word in words] for words in lane.statuses[first:]]
@@ -110,7 +110,7 @@ def extend(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, np.ndar
     for described in lanes:
         if described["label"] not in fresh:
             metrics = tuple(Metric(**metric) for metric in described["metrics"])
-            fresh[described["label"]] = Lane(
+            fresh[described["label"]] = ArmTrace(
                 metrics,
                 described["private"],
                 described["keeps_path"],
@@ -125,7 +125,7 @@ def extend(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, np.ndar
         trace.lanes = fresh  # at once: readers see no arm or all
 
 
-def _extend_lane(lane: Lane, described: Mapping[str, Any], found: Mapping[str, np.ndarray]) -> None:
+def _extend_lane(lane: ArmTrace, described: Mapping[str, Any], found: Mapping[str, np.ndarray]) -> None:
     first = described["first"]
     for name, array in found.items():
         kind, _, key = name.partition("/")

@@ -14,8 +14,8 @@ from dpviz.errors import UserError
 from dpviz.execution.auditing import Auditing
 from dpviz.execution.executors import Place, Slots
 from dpviz.execution.store import Store, Stored
-from dpviz.experiments.cells import OURS, Cell, Ending, Executor, InThread, seconds_left
 from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.task import OURS, Cell, Ending, Executor, InThread, seconds_left
 from dpviz.experiments.trace import Trace
 from dpviz.sweeps.sweep import Sweep, SweepStep
 from dpviz.sweeps.sweep_result import SweepResult
@@ -137,8 +137,8 @@ class Job:
     def _run(self, executor: Executor) -> Ending:
         assert not isinstance(self.task, Sweep)
         cell = Cell(self.task, self._tables, seconds=self._expected)
-        ((_, outcome),) = executor.run((cell,), self._stopping, self._heard)
-        self._heard(0, outcome.trace, 1.0 if outcome.state == "done" else self.progress)
+        ((_, outcome),) = executor.run((cell,), self._stopping, self._on_progress)
+        self._on_progress(0, outcome.trace, 1.0 if outcome.state == "done" else self.progress)
         self.message = outcome.message
         return outcome.state
 
@@ -152,9 +152,9 @@ class Job:
         with self._lock:  # a point may go on for a moment when its sweep has failed
             if self.active:
                 self.result, self._restored = step.result, step.restored
-                self._heard(0, None, step.progress)
+                self._on_progress(0, None, step.progress)
 
-    def _heard(self, _: int, trace: Trace | None, progress: float) -> None:
+    def _on_progress(self, _: int, trace: Trace | None, progress: float) -> None:
         """What the run has recorded so far."""
         now = time.monotonic()
         self._begun = now if self._begun is None else self._begun

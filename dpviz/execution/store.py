@@ -22,7 +22,7 @@ import numpy as np
 
 import dpviz
 from dpviz.execution.increments import outcome_from_bytes, outcome_to_bytes
-from dpviz.experiments.cells import Cell, Executor, Heard, Outcome, Stopping
+from dpviz.experiments.task import Cell, Executor, OnProgress, Outcome, Stopping
 from dpviz.experiments.trace import Trace
 
 VARIABLE, OFF = "DPVIZ_STORE", "off"
@@ -213,7 +213,7 @@ class Stored:
     store: Store
 
     def run(
-        self, cells: Sequence[Cell], stopping: Stopping, heard: Heard | None = None
+        self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         """As `Executor.run`: first the cells that are known, in their order, then the others as they end."""
         missing = []
@@ -222,16 +222,16 @@ class Stored:
             if known is None:
                 missing.append(number)
                 continue
-            if heard is not None:
-                heard(number, known.trace, 1.0)
+            if on_progress is not None:
+                on_progress(number, known.trace, 1.0)
             yield number, known
 
         def hear(place: int, trace: Trace | None, progress: float) -> None:
-            if heard is not None:
-                heard(missing[place], trace, progress)
+            if on_progress is not None:
+                on_progress(missing[place], trace, progress)
 
         rest = [cells[number] for number in missing]
-        for place, outcome in self.executor.run(rest, stopping, None if heard is None else hear):
+        for place, outcome in self.executor.run(rest, stopping, None if on_progress is None else hear):
             self.store.put(cells[missing[place]], outcome)
             yield missing[place], outcome
 

@@ -10,8 +10,8 @@ import numpy as np
 from dpviz import families
 from dpviz.execution.auditing import Auditing
 from dpviz.execution.increments import Sender, ending
-from dpviz.experiments.cells import Cell, Outcome, execute
 from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.task import Cell, Outcome, execute
 from dpviz.experiments.trace import Trace
 from dpviz.messages import pack, unpack
 from dpviz.processes import Parent, limited, resident
@@ -21,12 +21,12 @@ EVERY = 0.1  # seconds between two increments
 
 
 class _Stop:
-    """Whether the server has asked to stop the cell that runs; it is heard while that computes."""
+    """Whether the server has asked to stop the cell that runs; it is on_message while that computes."""
 
     def __init__(self) -> None:
         self.number = self._stopped = -1
 
-    def heard(self, message: bytearray) -> bool:
+    def on_message(self, message: bytearray) -> bool:
         """Take note of a request to stop; False for another message."""
         header, _ = unpack(message)
         if "stop" not in header:
@@ -78,7 +78,7 @@ def _run(parent: Parent, stop: _Stop, header: Mapping[str, Any], tables: Mapping
 def main() -> None:
     """Run what the server sends, until it is gone."""
     stop = _Stop()
-    parent = Parent(stop.heard)
+    parent = Parent(stop.on_message)
     families.load_all()  # before the first run asks for one of them
     gc.collect()
     gc.freeze()  # what was imported stays: to look at it again after each run took a sixth of a short one's time

@@ -120,10 +120,10 @@ class Algorithm(Specification, ABC, Generic[P, F]):
         return 1.0
 
     def record_seconds(self, plan: Plan, replicates: int, cost: Cost) -> tuple[float, float]:
-        """About how long the diagnostics of one snapshot take without those that are declared dear, and how long those
-        take."""
+        """About how long the diagnostics of one snapshot take without those that are declared expensive, and how long
+        those take."""
         outputs = 1 + self.has_internal(plan.facts)
-        return outputs * (replicates * cost.diagnostic + cost.reading), outputs * replicates * cost.dear
+        return outputs * (replicates * cost.diagnostic + cost.reading), outputs * replicates * cost.expensive
 
     def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
         """About how much memory a run needs beside the problem: also for batches that are drawn, as row numbers or as a

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
+from dpviz.checkpoints import Parts, between, finished
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import (
@@ -19,9 +20,8 @@ from dpviz.experiments.algorithm import (
     Snapshot,
 )
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.trace import CLOUD, Lane, Trace, recorded_points, recording_grid
+from dpviz.experiments.trace import CLOUD, ArmTrace, Trace, recorded_points, recording_grid
 from dpviz.one_thread import one_thread, steps_on_one_thread
-from dpviz.pauses import Parts, between, finished
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import Budget, PureDP
@@ -32,7 +32,7 @@ from dpviz.specification import Specification, number
 
 LAST_RECORD = 0.5  # seconds that all methods together may take to record their last state when a run is stopped
 FINISHED = object()
-DEAR_IF_STOPS = 14  # dear records of a run that may end before its plan does, the two ends included
+EXPENSIVE_IF_STOPS = 14  # expensive records of a run that may end before its plan does, the two ends included
 INTERNAL = "internal_"  # prefix of the diagnostics of iterates that are not released
 
 
@@ -86,15 +86,15 @@ class Planned:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The iterations of an arm that are recorded, ascending; those of them with dear diagnostics; and what that takes.
+    """The iterations of an arm that are recorded, ascending; those with expensive diagnostics; and what that takes.
 
-    once, dearly : seconds of one record without and with dear diagnostics; seconds : of all.
+    once, once_expensive : seconds of one record without and with expensive diagnostics; seconds : of all.
     """
 
     iterations: np.ndarray
-    dear: np.ndarray
+    expensive: np.ndarray
     once: float
-    dearly: float
+    once_expensive: float
     seconds: float
 
 
@@ -188,18 +188,18 @@ class Experiment(Specification):
         """What is recorded of an arm, by declared costs: diagnostics shall take a small part of a run."""
         cost = self.problem.cost(plan.facts)
         steps = arm.algorithm.estimated_seconds(plan, self.replicates, cost)
-        cheap, dear = arm.algorithm.record_seconds(plan, self.replicates, cost)
+        cheap, expensive = arm.algorithm.record_seconds(plan, self.replicates, cost)
         one = cheap + SECONDS_PER_RECORD
-        share = steps / 2 if dear else steps
+        share = steps / 2 if expensive else steps
         grid = recording_grid(plan.iterations, recorded_points(share, one))
         if plan.record_at is not None:
             grid = np.union1d(grid, plan.record_at)
-        few = min(len(grid), recorded_points(share, one + dear)) if dear else len(grid)
+        few = min(len(grid), recorded_points(share, one + expensive)) if expensive else len(grid)
         chosen = grid[np.linspace(0, len(grid) - 1, few).round().astype(int)]
-        if dear and plan.stops:  # it may end after a few of its steps, so they are the closest
-            wanted = np.geomspace(1, plan.iterations, min(few, DEAR_IF_STOPS) - 1)
+        if expensive and plan.stops:  # it may end after a few of its steps, so they are the closest
+            wanted = np.geomspace(1, plan.iterations, min(few, EXPENSIVE_IF_STOPS) - 1)
             chosen = grid[np.unique([0, *np.searchsorted(grid, wanted.round())])]
-        return Recorded(grid, chosen, one, one + dear, len(grid) * one + len(chosen) * dear)
+        return Recorded(grid, chosen, one, one + expensive, len(grid) * one + len(chosen) * expensive)
 
     def estimated_seconds(self, plans: Mapping[str, Plan]) -> float:
         """About how long the run will take on one core: loading, steps, and diagnostics."""
@@ -303,12 +303,14 @@ BEFORE = Snapshot(-1, {})  # while the data are loaded
 class _Run:
     """One arm on its way: its generator, its clock, and what is to be recorded."""
 
-    def __init__(self, arm: Arm, problem: Problem, plan: Plan, experiment: Experiment, seed: int, lane: Lane) -> None:
+    def __init__(
+        self, arm: Arm, problem: Problem, plan: Plan, experiment: Experiment, seed: int, lane: ArmTrace
+    ) -> None:
         self.label, self.seconds, self.iteration, self.finished = arm.label, 0.0, -1, False
         self.plan, self._problem, self._lane = plan, problem, lane
         self.weight = experiment._seconds(arm, plan)
         recorded = experiment.recorded(arm, plan)
-        self._grid, self._dear = set(recorded.iterations.tolist()), set(recorded.dear.tolist())
+        self._grid, self._expensive = set(recorded.iterations.tolist()), set(recorded.expensive.tolist())
         ledger = Ledger(plan.terms, experiment.replicates)
         release, compared = experiment.release(arm), experiment.problem.to_json()
         self._mechanisms = Mechanisms(ledger, seed, release=release, compared=compared)
@@ -317,7 +319,7 @@ class _Run:
         self._within = 0.0
         self._recording: Parts[None] | None = None
         most = LAST_RECORD / len(experiment.arms)
-        self._patient, self._dearly = recorded.once <= most, recorded.dearly <= most
+        self._patient, self._once_expensive = recorded.once <= most, recorded.once_expensive <= most
         kept = 2 * experiment.replicates * len(recorded.iterations) <= CLOUD
         self._plane = experiment.problem.plane if kept else None
 
@@ -329,7 +331,7 @@ class _Run:
         began = self._clock()
         snapshot = next(self._snapshots, None) if self._recording is None else self._latest
         if snapshot is None:
-            self._patient = self._dearly = True
+            self._patient = self._once_expensive = True
             self.close()
             self._lane.finish()
             return None
@@ -338,7 +340,7 @@ class _Run:
             self._latest, self.iteration = snapshot, snapshot.iteration
             self._lane.follow(snapshot)
             if snapshot.iteration in self._grid:
-                self._recording = self._record(snapshot, snapshot.iteration in self._dear)
+                self._recording = self._record(snapshot, snapshot.iteration in self._expensive)
         if self._recording is not None and next(self._recording, FINISHED) is FINISHED:
             self._recording = None
         self.seconds += self._clock() - began
@@ -348,10 +350,10 @@ class _Run:
         """Seconds of computing time, here and elsewhere: a busy machine makes nobody slower than the others."""
         return time.thread_time() + self._problem.elsewhere
 
-    def _record(self, snapshot: Snapshot, dear: bool) -> Parts[None]:
-        diagnostics = yield from self._problem.evaluate_in_parts(snapshot.output, dear)
+    def _record(self, snapshot: Snapshot, expensive: bool) -> Parts[None]:
+        diagnostics = yield from self._problem.evaluate_in_parts(snapshot.output, expensive)
         if snapshot.internal:
-            found = yield from self._problem.evaluate_in_parts(snapshot.internal, dear)
+            found = yield from self._problem.evaluate_in_parts(snapshot.internal, expensive)
             diagnostics |= {INTERNAL + name: value for name, value in found.items()}
         places = None if self._plane is None else self._plane.project(snapshot.output)
         self._lane.append(snapshot, diagnostics, self.seconds, self._spent(snapshot.iteration), places)
@@ -386,8 +388,8 @@ class _Run:
     def close(self) -> None:
         """Record the last state, also of a run that was stopped in between; but nobody who stops a run waits for
         diagnostics that take long."""
-        unrecorded = self._recording is not None or self.iteration not in self._dear
+        unrecorded = self._recording is not None or self.iteration not in self._expensive
         if not self.finished and self._latest is not None and unrecorded and self._patient:
-            finished(self._record(self._latest, self._dearly))
+            finished(self._record(self._latest, self._once_expensive))
         self.finished = True
         self._snapshots.close()  # type: ignore[attr-defined]  # algorithms are generators

@@ -13,7 +13,7 @@ from scipy.special import bdtr
 
 from dpviz.experiments.algorithm import Status
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.trace import Lane, Trace
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
@@ -200,7 +200,7 @@ WORDS: Mapping[Status, str] = MappingProxyType(
 )
 
 
-def endings(lane: Lane) -> Endings | None:
+def endings(lane: ArmTrace) -> Endings | None:
     """How the replicates of an arm ended so far; None for a method that never says who goes on."""
     if not len(lane.stopped_at):
         return None

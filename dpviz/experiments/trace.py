@@ -40,7 +40,7 @@ def recorded_points(steps: float, diagnostic: float) -> int:
 
 
 @dataclass
-class Lane:
+class ArmTrace:
     """One arm's part of a trace: iterations (k,) and, per metric, k arrays (R,). Append-only.
 
     private : whether the arm has a budget. Nothing of an arm without one is released, whatever its metrics say.
@@ -99,14 +99,14 @@ class Lane:
         """Whether they are private releases, or functions of such, on no condition."""
         return self.status_of(metric) == "private"
 
-    def without_diagnostics(self) -> "Lane":
+    def without_diagnostics(self) -> "ArmTrace":
         """What of a private arm may leave: its released metrics and outputs, but not how long it took, which is a
         function of its data. A view that does not grow."""
         kept = tuple(metric for metric in self.metrics if self.status_of(metric) != "not private")
         values = {metric.name: self.values[metric.name] for metric in kept if metric.name in self.values}
         return replace(self, metrics=kept, values=values, seconds=math.nan)
 
-    def end(self) -> "Lane":
+    def end(self) -> "ArmTrace":
         """Its last record alone, without outputs: of every metric the last numbers that its replicates delivered."""
         values = {name: [last_numbers(np.array(series))] for name, series in self.values.items() if series}
         return replace(
@@ -137,7 +137,7 @@ class Lane:
     ) -> None:
         """Record one iteration. The iteration number comes last: readers take the length of that list once.
 
-        diagnostics : dear ones may be missing. Of an iteration that was recorded before they are filled in.
+        diagnostics : expensive ones may be missing. Of an iteration that was recorded before they are filled in.
         places : (R, 2) in the plane of the problem; those of replicates that diverged may be anything.
         """
         if self.iterations and self.iterations[-1] == snapshot.iteration:
@@ -146,7 +146,7 @@ class Lane:
         if len(self.iterations) >= ROWS or (self.iterations and self.iterations[-1] >= snapshot.iteration):
             return
         left_out = {
-            metric.name: np.full(snapshot.replicates, np.nan) for metric in self.metrics if metric.cost == "dear"
+            metric.name: np.full(snapshot.replicates, np.nan) for metric in self.metrics if metric.cost == "expensive"
         }
         for name, value in {**left_out, **snapshot.released, **diagnostics}.items():
             self.values.setdefault(name, []).append(np.array(value, dtype=float))
@@ -175,8 +175,8 @@ class Trace:
     def __init__(
         self, metrics: Mapping[str, Iterable[Metric]], references: Collection[str] = (), public: bool = True
     ) -> None:
-        self.lanes: dict[str, Lane] = {
-            label: Lane(tuple(chosen), label not in references, public or label not in references)
+        self.lanes: dict[str, ArmTrace] = {
+            label: ArmTrace(tuple(chosen), label not in references, public or label not in references)
             for label, chosen in metrics.items()
         }
 
@@ -226,14 +226,14 @@ class Trace:
     def series(self, arm: str, metric: str, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Iterations (k,) and values (k, R) recorded so far; empty if the arm does not record the metric.
 
-        Of a dear metric, those iterations at which it was computed; with `gaps` the others too, as nan.
+        Of an expensive metric, those iterations at which it was computed; with `gaps` the others too, as nan.
         """
         lane = self.lanes[arm]
         rows = len(lane.iterations)
         values = np.array(lane.values.get(metric, [])[:rows])
         iterations = np.array(lane.iterations[: len(values)], dtype=int)
-        dear = any(other.name == metric and other.cost == "dear" for other in lane.metrics)
-        if dear and not gaps and len(values):
+        expensive = any(other.name == metric and other.cost == "expensive" for other in lane.metrics)
+        if expensive and not gaps and len(values):
             computed = ~np.isnan(values).all(axis=1)
             return iterations[computed], values[computed]
         return iterations, values

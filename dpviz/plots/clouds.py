@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpviz.plots.elements.sheets import Ruler
-from dpviz.plots.landscape import Ground
+from dpviz.plots.landscape import Background
 
 STEPS, FIRST = 60, 20  # recorded steps that are shown at most; all of the first ones, then evenly
 SHAPE = 0.85  # height of a frame, as a share of its width
@@ -19,7 +19,7 @@ _FAR = 1e4  # half frames: an ellipse that large is not seen
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
+class Trajectories:
     """The runs of one method at k steps.
 
     places : (k, R, 2), finite. plainly : (k, R', 2) those of the method `without`, which has no privacy; None if there
@@ -41,19 +41,19 @@ class Walk:
 
 
 @dataclass(frozen=True, eq=False)
-class Film:
+class Animation:
     """What all methods do at the same steps (k,), in the same frame.
 
-    metric : what `Walk.median` is the median of; empty if nothing is told. corners : names of places, such as those of
-    a triangle; its sides are drawn.
+    metric : what `Trajectories.median` is the median of; empty if nothing is told. corners : names of places, such as
+    those of a triangle; its sides are drawn.
     """
 
     steps: np.ndarray
-    walks: Sequence[Walk]
+    walks: Sequence[Trajectories]
     x: Ruler
     y: Ruler
     metric: str = ""
-    ground: Ground | None = None
+    ground: Background | None = None
     corners: Sequence[tuple[str, float, float]] = ()
 
     @property
@@ -63,7 +63,7 @@ class Film:
 
 
 def timeline(recorded: Iterable[np.ndarray], most: int = STEPS) -> np.ndarray:
-    """The steps of a film (k,), at most so many: all of the first that any method recorded, then evenly to the end."""
+    """The steps of an animation (k,), at most so many: all of the first that any method recorded, then evenly."""
     steps = np.unique(np.concatenate([np.zeros(0, dtype=int), *recorded]))
     if len(steps) <= most:
         return steps
@@ -91,7 +91,7 @@ def frame(
     return rulers[0], rulers[1]
 
 
-def on_ground(titles: tuple[str, str], ground: Ground) -> tuple[Ruler, Ruler]:
+def on_ground(titles: tuple[str, str], ground: Background) -> tuple[Ruler, Ruler]:
     """The axes that show the whole ground."""
     ends = ((float(values[0]), float(values[-1])) for values in (ground.x, ground.y))
     x, y = (Ruler(title, low, high, False) for title, (low, high) in zip(titles, ends, strict=True))
@@ -111,42 +111,42 @@ def _undistorted(titles: tuple[str, str], corners: np.ndarray) -> tuple[Ruler, R
     return x, y
 
 
-def packed(film: Film, mark: str, scale: float = 1.0) -> bytes:
-    """A film as the browser takes it: the length of the head in 4 bytes, the head as JSON, then 16-bit numbers.
+def packed(animation: Animation, mark: str, scale: float = 1.0) -> bytes:
+    """An animation as the browser takes it: the length of the head in 4 bytes, the head as JSON, then 16-bit numbers.
 
-    These are the places of each walk, those without privacy, and at last the height of the ground in bands: in the
-    order of the head, little-endian, from -32767 to 32767 from edge to edge of the frame. What lies beyond is at its
-    edge.
+    These are the places of each method's runs, those without privacy, and at last the height of the ground in bands: in
+    the order of the head, little-endian, from -32767 to 32767 from edge to edge of the frame. What lies beyond is at
+    its edge.
     mark : the colour of the words "not private". scale : of type and dots.
     """
     numbers, walks = [], []
-    for walk in film.walks:
-        plainly = np.empty((len(film.steps), 0, 2)) if walk.plainly is None else walk.plainly
-        numbers += [_numbers(film, walk.places), _numbers(film, plainly)]
+    for trajectories in animation.walks:
+        plainly = np.empty((len(animation.steps), 0, 2)) if trajectories.plainly is None else trajectories.plainly
+        numbers += [_numbers(animation, trajectories.places), _numbers(animation, plainly)]
         walks.append(
             {
-                "label": walk.label,
-                "color": walk.color,
-                "last": walk.last,
-                "runs": walk.places.shape[1],
+                "label": trajectories.label,
+                "color": trajectories.color,
+                "last": trajectories.last,
+                "runs": trajectories.places.shape[1],
                 "plain": plainly.shape[1],
-                "without": walk.without,
-                "region": None if walk.region is None else _region(film, *walk.region),
-                "median": list(walk.median),
-                "spent": list(walk.spent),
+                "without": trajectories.without,
+                "region": None if trajectories.region is None else _region(animation, *trajectories.region),
+                "median": list(trajectories.median),
+                "spent": list(trajectories.spent),
             }
         )
-    if film.ground is not None:
-        numbers.append(np.rint(_levels(film.ground.values) / BANDS * _FULL).astype("<i2"))
+    if animation.ground is not None:
+        numbers.append(np.rint(_levels(animation.ground.values) / BANDS * _FULL).astype("<i2"))
     head = {
-        "steps": film.steps.tolist(),
+        "steps": animation.steps.tolist(),
         "walks": walks,
-        "metric": film.metric,
-        "x": _axis(film.x),
-        "y": _axis(film.y),
-        "ground": None if film.ground is None else {"shape": list(film.ground.values.shape), "bands": BANDS},
-        "corners": [[name, *_shares(film, np.array(at)).round(4).tolist()] for name, *at in film.corners],
-        "raw": film.raw,
+        "metric": animation.metric,
+        "x": _axis(animation.x),
+        "y": _axis(animation.y),
+        "ground": None if animation.ground is None else {"shape": list(animation.ground.values.shape), "bands": BANDS},
+        "corners": [[name, *_shares(animation, np.array(at)).round(4).tolist()] for name, *at in animation.corners],
+        "raw": animation.raw,
         "mark": mark,
         "shape": SHAPE,
         "scale": scale,
@@ -160,20 +160,20 @@ def _axis(ruler: Ruler) -> dict[str, object]:
     return {"title": ruler.title, "ticks": ruler.ticks}
 
 
-def _shares(film: Film, places: np.ndarray) -> np.ndarray:
+def _shares(animation: Animation, places: np.ndarray) -> np.ndarray:
     """Places (..., 2) from -1 to 1 along both axes of the frame, and farther for those beyond it."""
-    low, high = np.array([film.x.low, film.y.low]), np.array([film.x.high, film.y.high])
+    low, high = np.array([animation.x.low, animation.y.low]), np.array([animation.x.high, animation.y.high])
     return np.asarray((2 * places.astype(float) - low - high) / (high - low))
 
 
-def _numbers(film: Film, places: np.ndarray) -> np.ndarray:
-    return np.rint(np.clip(_shares(film, places), -1.0, 1.0) * _FULL).astype("<i2")
+def _numbers(animation: Animation, places: np.ndarray) -> np.ndarray:
+    return np.rint(np.clip(_shares(animation, places), -1.0, 1.0) * _FULL).astype("<i2")
 
 
-def _region(film: Film, centres: np.ndarray, half_axes: np.ndarray) -> list[list[float]]:
+def _region(animation: Animation, centres: np.ndarray, half_axes: np.ndarray) -> list[list[float]]:
     """Centre and half axes of each ellipse, in shares of half the frame."""
-    half = np.array([film.x.high - film.x.low, film.y.high - film.y.low]) / 2
-    found = np.concatenate([_shares(film, centres), half_axes / half], axis=1)
+    half = np.array([animation.x.high - animation.x.low, animation.y.high - animation.y.low]) / 2
+    found = np.concatenate([_shares(animation, centres), half_axes / half], axis=1)
     return [[round(number, 4) for number in row] for row in np.clip(found, -_FAR, _FAR).tolist()]
 
 

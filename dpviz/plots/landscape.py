@@ -17,7 +17,7 @@ _CLOUD = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marke
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class Background:
     """The objective on a grid of two public directions, all other coordinates fixed: x (k,), y (m,), values (m, k).
 
     raw : whether it is computed from the data.
@@ -38,7 +38,7 @@ class Cloud:
 
 
 def contours(
-    ground: Ground,
+    ground: Background,
     clouds: Mapping[str, Cloud],
     styles: Mapping[str, ArmStyle],
     directions: tuple[str, str],

@@ -23,7 +23,7 @@ def told(
 
     after : none before they are shown. names : of the two sides. guess : what the reader has drawn.
     """
-    lines = _lines(before, names[0], ghosts=bool(after)) + _lines(after, names[1], ghosts=False)
+    lines = _lines(before, names[0], faint=bool(after)) + _lines(after, names[1], faint=False)
     if guess is not None:
         lines.append(Line(guess.x, guess.y, guess.name, ArmStyle(PALETTE["second"], DASHES[2])))
     return _figure(lines, axes)
@@ -34,7 +34,7 @@ def asked(before: Sequence[Curve], name: str, axes: Axes, reach: tuple[float, fl
 
     name : of the side. reach : both ends of the horizontal axis after.
     """
-    figure = _figure(_lines(before, name, ghosts=False), axes, labels=False)
+    figure = _figure(_lines(before, name, faint=False), axes, labels=False)
     figure.update_xaxes(range=_ends(axes, reach), uirevision=str(reach))
     figure.update_yaxes(axis(axes.y, axes.log_y, _room(before, axes)))
     return figure
@@ -77,14 +77,14 @@ def _figure(lines: Sequence[Line], axes: Axes, labels: bool = True) -> go.Figure
     )
 
 
-def _lines(curves: Sequence[Curve], name: str, ghosts: bool) -> list[Line]:
+def _lines(curves: Sequence[Curve], name: str, faint: bool) -> list[Line]:
     found = []
     for place, curve in enumerate(curves):
         style = (
             ArmStyle(GREY, DASHES[1 + place % (len(DASHES) - 1)])
-            if ghosts
+            if faint
             else ArmStyle(HUES[place % len(HUES)], DASHES[0])
         )
         label = f"{curve.name}, {name}" if curve.name else name
-        found.append(Line(curve.x, curve.y, label, style, low=curve.low, high=curve.high, band=not ghosts))
+        found.append(Line(curve.x, curve.y, label, style, low=curve.low, high=curve.high, band=not faint))
     return found

@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.results import endings, headlined, quantiles
-from dpviz.experiments.trace import Lane, Trace
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.plots.elements import style
 from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, line_figure, one_band
 from dpviz.plots.elements.multiples import small_multiples
@@ -132,7 +132,7 @@ def _final_median(values: np.ndarray) -> float:
     return float(np.median(values[-1]) if np.isfinite(values[-1]).all() else quantiles(values)[-1, 1])
 
 
-def _stops(lane: Lane, line: Line, iterations: np.ndarray) -> list[Mark]:
+def _stops(lane: ArmTrace, line: Line, iterations: np.ndarray) -> list[Mark]:
     """Where the median replicate of a method that stops by itself stopped, on its line."""
     found = endings(lane)
     if found is None or not found.finished or not np.isfinite(line.y).any():

@@ -116,12 +116,12 @@ def calibrated_events(
     """(T,) releases on m of n rows that use up the budget, step t in proportion to weights[t] of ε_t or ρ_t.
 
     Where no closed form tells the noise, long schedules are first rounded to few levels (`staircase`): to LEVELS where
-    it is dear to tell what an event costs, to MANY_LEVELS where closed forms add up.
+    it is expensive to tell what an event costs, to MANY_LEVELS where closed forms add up.
     """
     closed_form = budget.pure or not budget.private or (noise == "gaussian" and m == n)
     if not closed_form and len(set(weights.tolist())) > accountants.MOST_EXACT:
-        dear = not budget.adds_up or noise == "gaussian"
-        weights = levelled(weights, LEVELS if dear else MANY_LEVELS)
+        expensive = not budget.adds_up or noise == "gaussian"
+        weights = levelled(weights, LEVELS if expensive else MANY_LEVELS)
     if noise == "laplace":
         return laplace_events(calibrate_laplace(budget, weights, m, n, prior, sampling), m, n, sampling)
     return gaussian_events(calibrate_gaussian(budget, weights, m, n, prior, sampling), m, n, sampling)
@@ -262,7 +262,7 @@ def _largest_feasible(
         if -waste <= high_value <= 0:
             return high
         if step > 200:
-            _refuse(too_dear=low_value > 0)
+            _refuse(too_expensive=low_value > 0)
         if low_value > 0:
             high, high_value, low = low, low_value, low - step
             low_value = excess(low)
@@ -286,8 +286,8 @@ def _largest_feasible(
     return low
 
 
-def _refuse(too_dear: bool) -> NoReturn:
-    if too_dear:
+def _refuse(too_expensive: bool) -> NoReturn:
+    if too_expensive:
         raise UserError(
             "No accountant can tell what so many steps cost at so small a δ. Raise δ or take fewer steps.",
             title="The budget cannot be planned",

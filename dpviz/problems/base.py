@@ -7,9 +7,9 @@ from typing import ClassVar, Literal, get_args, get_type_hints
 
 import numpy as np
 
+from dpviz.checkpoints import Parts, slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, DataSpecification
 from dpviz.errors import UserError
-from dpviz.pauses import Parts, slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, Relation
 from dpviz.privacy.queries import Norm, Query
@@ -22,7 +22,7 @@ class Metric:
 
     released : True if it is a function of what the mechanisms release; False for a diagnostic, which reads raw data.
     headline : its place among the numbers that the final table shows, 1 first; 0 is not in the table.
-    cost : "dear" if a diagnostic is worth a grid of its own, with fewer points than those beside it.
+    cost : "expensive" if a diagnostic is worth a grid of its own, with fewer points than those beside it.
     axis : whether the others can be drawn over it: a released series that only grows, such as function evaluations.
     better : which values are; "" where it is no merit.
     beside : the metric beside which it stands wherever that is shown: what a constant guess reaches in it. It is no
@@ -35,7 +35,7 @@ class Metric:
     released: bool = False
     scale: Literal["linear", "log"] = "linear"
     headline: int = 0
-    cost: Literal["cheap", "dear"] = "cheap"
+    cost: Literal["cheap", "expensive"] = "cheap"
     axis: bool = False
     better: Literal["lower", "higher", ""] = "lower"
     beside: str = ""
@@ -132,7 +132,7 @@ class Cost:
         problem that has none.
     value : one row's value at a point of its own; 0 of a problem that is not asked for such.
     reading : beside that, for all replicates together: what a pass waits for the table.
-    diagnostic : one `evaluate`, without the metrics that are declared dear; dear : those.
+    diagnostic : one `evaluate`, without the metrics that are declared expensive; expensive : those.
     preparation : to build the problem and find what its diagnostics compare with, once.
     table : bytes that the problem holds; replicate : bytes that a replicate needs beside it.
     """
@@ -140,7 +140,7 @@ class Cost:
     evaluation: float
     batch_row: float
     diagnostic: float
-    dear: float = 0.0
+    expensive: float = 0.0
     preparation: float = 0.0
     table: float = 0.0
     replicate: float = 0.0
@@ -255,12 +255,12 @@ class Problem(ABC):
         """Diagnostics (R,) at the outputs {"x": (R, d)}: read raw data, not private."""
 
     def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The same without the metrics that are declared dear. To be overridden where there are any."""
+        """The same without the metrics that are declared expensive. To be overridden where there are any."""
         return self.evaluate(output)
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
         """`evaluate` or `evaluate_cheap`, with pauses where it takes long."""
-        return (self.evaluate if dear else self.evaluate_cheap)(output)
+        return (self.evaluate if expensive else self.evaluate_cheap)(output)
         yield
 
     def prepare(self) -> Parts[None]:

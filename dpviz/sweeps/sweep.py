@@ -11,9 +11,9 @@ from pydantic import Field, field_validator, model_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
-from dpviz.experiments.cells import Cell, Executor, InThread, Outcome
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
+from dpviz.experiments.task import Cell, Executor, InThread, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
 from dpviz.specification import Specification, sentences
@@ -175,7 +175,7 @@ class Sweep(Specification):
         tables: Mapping[str, np.ndarray] = NO_TABLES,
         executor: Executor = _HERE,
         stopping: threading.Event | None = None,
-        heard: "Callable[[SweepStep], None] | None" = None,
+        on_progress: "Callable[[SweepStep], None] | None" = None,
     ) -> Iterator["SweepStep"]:
         """Let an executor run the points, yielding as they end, in any order.
 
@@ -184,10 +184,10 @@ class Sweep(Specification):
         that meets a user's mistake while it runs, and a point that fails, are left out. Raises UserError as `planned`
         does, if nobody records the metric, and at the end if no point could be run.
 
-        heard : told of every advance, also inside a point; may be called by any thread.
+        on_progress : told of every advance, also inside a point; may be called by any thread.
         """
         points, stopping = self.planned(), stopping or threading.Event()
-        under_way = _UnderWay(self, points, stopping, heard)
+        under_way = _UnderWay(self, points, stopping, on_progress)
         outcomes = executor.run(_cells(points, tables), stopping, under_way.hear)
         try:
             for number, outcome in outcomes:
@@ -252,10 +252,10 @@ class _UnderWay:
         sweep: Sweep,
         points: Sequence[Point],
         stopping: threading.Event,
-        heard: Callable[[SweepStep], None] | None,
+        on_progress: Callable[[SweepStep], None] | None,
     ) -> None:
         self._run = [point for point in points if point.experiment is not None]
-        self._stopping, self._heard, self._lock = stopping, heard, threading.Lock()
+        self._stopping, self._on_progress, self._lock = stopping, on_progress, threading.Lock()
         self._weights = [point.seconds / sum(point.seconds for point in self._run) for point in self._run]
         self._shares, self._progress, self._restored = [0.0] * len(self._run), 0.0, 0.0
         self._failed: dict[int, str] = {}
@@ -315,8 +315,8 @@ class _UnderWay:
             complete = min(self._shares) == 1.0
             self._progress = 1.0 if complete else min(1.0, max(self._progress, done))
             step = SweepStep(self._run[number].value, self.result, self._progress, self._restored)
-        if self._heard is not None:
-            self._heard(step)
+        if self._on_progress is not None:
+            self._on_progress(step)
         return step
 
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
 
-from dpviz.compare.packing import pack, unpack
+from dpviz.compare.link_codec import pack, unpack
 from dpviz.compare.pins import together
 from dpviz.errors import UserError
 from dpviz.ui import components, presenting

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dpviz.ui import appearance, families, links, presenting, screen, streamlit_patches, tab, visitors
+from dpviz.ui import appearance, browser_session, families, links, presenting, screen, streamlit_patches, visitors
 from dpviz.ui.experiment import run as run_panel
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def build() -> "StreamlitPage":
     presenting.begin()
     screen.watch(appearance.theme())
     visitors.here().drawn()
-    tab.remember()
+    browser_session.remember()
     run_panel.sidebar_status()
     return page
 

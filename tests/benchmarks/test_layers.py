@@ -11,8 +11,8 @@ import pytest
 
 from dpviz.datasets import prepare
 from dpviz.execution.runner import Job
-from dpviz.experiments.cells import InThread
 from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.task import InThread
 from dpviz.families.accelerated import GradientDescent, MultistageNesterov, Nesterov
 from dpviz.families.accelerated.presets import SIX_METHODS, arms
 from dpviz.privacy.budgets import PureDP

@@ -22,8 +22,8 @@ from playwright.async_api import Page, expect
 
 from dpviz.datasets.synthetic import UniformLogistic
 from dpviz.execution.executors import Slots
-from dpviz.experiments.cells import Cell, Executor, InThread
 from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.task import Cell, Executor, InThread
 from dpviz.families.accelerated import Nesterov
 from dpviz.problems.linear.linear_models import LogisticRegression
 from tests.benchmarks.browsers import CURVES, GUARANTEE, SLIDER, chromium, opened, seen

@@ -9,8 +9,8 @@ import pytest
 
 from dpviz.execution.increments import outcome_to_bytes
 from dpviz.execution.store import Store, Stored
-from dpviz.experiments.cells import Cell, InThread
 from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.task import Cell, InThread
 from dpviz.families.accelerated import Nesterov
 from dpviz.problems.linear.quadratic import Quadratic
 

@@ -6,8 +6,8 @@ Declared is what estimates read; a training's time depends on its setting, so te
 import numpy as np
 import pytest
 
+from dpviz.checkpoints import finished
 from dpviz.datasets import BundledTable, FactorDraws, NormalDraws, ProcessDraws
-from dpviz.pauses import finished
 from dpviz.problems.tuning.direct_tuning import HuberRegression, NormalLocation
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
 from dpviz.problems.tuning.tuning import TuningProblem, TuningSpecification

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from dpviz.checkpoints import finished
 from dpviz.families.bayesian_optimization import Gibo, Placing
 from dpviz.families.bayesian_optimization.algorithms import Posteriors
-from dpviz.pauses import finished
 from dpviz.problems.tuning.learners import ProcessLearner
 from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem
 

@@ -106,7 +106,7 @@ class Visitor:
         return await self._drawn()
 
     async def ask_by_address(self) -> float:
-        """Ask as a tab that has not heard yet which page it shows; returns the seconds until it was drawn."""
+        """Ask as a tab that has not on_progress yet which page it shows; returns the seconds until it was drawn."""
         self._script = ""
         return await self._drawn(lambda message: setattr(message.rerun_script, "page_name", self.page))
 
@@ -117,8 +117,10 @@ class Visitor:
             async with self._news, asyncio.timeout(seconds):
                 await self._news.wait_for(lambda: self._lost or seen(self))
         except TimeoutError:
-            heard = f"page {self.drawn} of {self.begun} was drawn, {self.polls} polls were sent, last: {self._last}"
-            raise TimeoutError(f"not within {seconds:g} s; {heard}") from None
+            on_progress = (
+                f"page {self.drawn} of {self.begun} was drawn, {self.polls} polls were sent, last: {self._last}"
+            )
+            raise TimeoutError(f"not within {seconds:g} s; {on_progress}") from None
         if self._lost:
             raise ConnectionError("the server has closed the connection, or said what is not understood")
         return time.perf_counter() - began
@@ -151,7 +153,7 @@ class Visitor:
             async for data in self._socket:
                 message = ForwardMsg.FromString(data)  # type: ignore[arg-type]  # never text
                 self.bytes += len(data)
-                self._heard(message)
+                self._on_progress(message)
                 async with self._news:
                     self._news.notify_all()
         finally:
@@ -159,7 +161,7 @@ class Visitor:
             async with self._news:
                 self._news.notify_all()
 
-    def _heard(self, message: ForwardMsg) -> None:
+    def _on_progress(self, message: ForwardMsg) -> None:
         self._last = message.WhichOneof("type")
         match self._last:
             case "new_session":

@@ -181,7 +181,7 @@ def test_a_number_that_a_slider_has_just_set_is_not_taken_back_with_the_next_cha
             visitor.still_shows(number, 1.0)
             await visitor.enter("Steps T, exact value", 42)
             assert visitor.says("ε = 3") and visitor.says("epochs in 42 steps")
-            assert visitor.controls[number].set_value, "said again, for a browser that never heard it"
+            assert visitor.controls[number].set_value, "said again, for a browser that never on_progress it"
             await visitor.enter(number, 1.0)
             assert visitor.says("ε = 1") and not visitor.says("ε = 3")
 

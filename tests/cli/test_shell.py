@@ -21,10 +21,10 @@ from dpviz.cli.results import shown
 from dpviz.datasets import UploadedTable
 from dpviz.execution.executors import Slots
 from dpviz.execution.store import Store
-from dpviz.experiments.cells import InThread, Outcome
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.results import final_table
+from dpviz.experiments.task import InThread, Outcome
 from dpviz.exports.export import sweep_to_csv, to_csv, to_settings
 from dpviz.families.mirror_descent import FictitiousPlay
 from dpviz.problems.linear.linear_models import LogisticRegression
@@ -101,8 +101,8 @@ def test_a_sweep_has_the_numbers_of_the_library_and_is_there_at_once_the_second_
 def test_what_fails_for_one_reason_is_said_once(shell, monkeypatch: pytest.MonkeyPatch) -> None:
     run = InThread.run
 
-    def lost(self, cells, stopping, heard):
-        yield from run(self, cells[:1], stopping, heard)
+    def lost(self, cells, stopping, on_progress):
+        yield from run(self, cells[:1], stopping, on_progress)
         yield from ((number, Outcome("failed", "The cluster was lost.")) for number in range(1, len(cells)))
 
     monkeypatch.setattr(InThread, "run", lost)

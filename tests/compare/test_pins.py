@@ -12,7 +12,7 @@ import pytest
 
 from dpviz.compare import pins
 from dpviz.compare.differences import differences
-from dpviz.compare.packing import MOST_PACKED, MOST_TEXT, pack, unpack
+from dpviz.compare.link_codec import MOST_PACKED, MOST_TEXT, pack, unpack
 from dpviz.compare.pins import Pin
 from dpviz.datasets import UploadedTable
 from dpviz.errors import UserError

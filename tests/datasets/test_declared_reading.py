@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpviz.datasets import Reading, detect_reading, read_table
-from dpviz.datasets.uploads.cells import is_empty, numbers
+from dpviz.datasets.uploads.parsing import is_empty, numbers
 from dpviz.datasets.uploads.reading import SEPARATORS
 from dpviz.errors import UserError
 

@@ -18,7 +18,7 @@ from dpviz.datasets import (
     target_classes,
 )
 from dpviz.datasets.uploads import limits
-from dpviz.datasets.uploads.cells import numbers
+from dpviz.datasets.uploads.parsing import numbers
 from dpviz.errors import UserError
 from tests.refusals import is_refusal
 

@@ -18,8 +18,8 @@ import pytest
 
 from dpviz.datasets import describe_columns, read_table, suggested_bounds, target_classes
 from dpviz.datasets.uploads.arrow import frame_of
-from dpviz.datasets.uploads.cells import as_number, classes, is_empty, numbers
 from dpviz.datasets.uploads.files import read_columns
+from dpviz.datasets.uploads.parsing import as_number, classes, is_empty, numbers
 from dpviz.errors import UserError
 from tests.refusals import is_refusal
 
@@ -317,7 +317,7 @@ def test_a_million_texts_are_read_as_each_would_be_and_plain_numbers_not_one_by_
         asked.append(text)
         return as_number(text)
 
-    monkeypatch.setattr("dpviz.datasets.uploads.cells.as_number", read)
+    monkeypatch.setattr("dpviz.datasets.uploads.parsing.as_number", read)
     np.testing.assert_array_equal(numbers(series), expected)
     assert not {*plain, "x"} & set(asked)
     assert is_empty(series).tolist() == [not text.strip() for text in (*odd, *plain)] * 2

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpviz.datasets import Reading, describe_columns, detect_reading, prepare, read_table
 from dpviz.datasets.uploads.arrow import mixed
-from dpviz.datasets.uploads.cells import class_label, numbers
+from dpviz.datasets.uploads.parsing import class_label, numbers
 from dpviz.datasets.uploads.reading import plain_number, read_cells
 from dpviz.errors import UserError
 from dpviz.specification import Specification

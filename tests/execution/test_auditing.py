@@ -10,7 +10,7 @@ from dpviz import families
 from dpviz.audits.audit import Audit
 from dpviz.execution.auditing import Auditing, case_named, mistake_named, rates
 from dpviz.execution.increments import Sender, extend
-from dpviz.experiments.cells import Cell, execute
+from dpviz.experiments.task import Cell, execute
 from dpviz.experiments.trace import Trace
 from dpviz.privacy.budgets import PureDP
 from dpviz.specification import Specification
@@ -23,12 +23,12 @@ def test_the_settings_travel_and_what_was_found_comes_back() -> None:
     assert task == AUDITING and isinstance(task, Auditing)
     sender, received, seen = Sender(), Trace({}), []
 
-    def heard(trace: Trace | None, progress: float) -> None:
+    def on_progress(trace: Trace | None, progress: float) -> None:
         if trace is not None:
             extend(received, *sender.increment(trace))
         seen.append(progress)
 
-    outcome = execute(Cell(task), threading.Event(), heard)
+    outcome = execute(Cell(task), threading.Event(), on_progress)
     assert outcome.state == "done" and outcome.trace is not None
     assert seen == sorted(seen) and seen[-1] == 1
     audit = Audit(case_named("accelerated", "nesterov"), AUDITING.budget, AUDITING.runs, seed=AUDITING.seed)

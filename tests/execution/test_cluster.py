@@ -20,8 +20,8 @@ from dpviz.errors import UserError
 from dpviz.execution import cluster
 from dpviz.execution.cluster import UPLOADS, Cluster
 from dpviz.execution.increments import outcome_from_bytes
-from dpviz.experiments.cells import Cell, InThread, Outcome
 from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.task import Cell, InThread, Outcome
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic

@@ -13,8 +13,8 @@ import pytest
 from dpviz.datasets import UniformLogistic, UploadedTable
 from dpviz.execution.executors import CRASHED, CUT_OFF, Slots, _Allowance, _Turn
 from dpviz.execution.runner import Job, Runner
-from dpviz.experiments.cells import OURS, TOO_LARGE, Cell, InThread, Outcome
 from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.task import OURS, TOO_LARGE, Cell, InThread, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.problems.linear.linear_models import LogisticRegression
@@ -76,12 +76,12 @@ def test_a_worker_finds_what_a_thread_finds_bit_by_bit(runner: Runner) -> None:
     ]
     seen: dict[int, Trace] = {}
 
-    def heard(number: int, trace: Trace | None, progress: float) -> None:
+    def on_progress(number: int, trace: Trace | None, progress: float) -> None:
         if trace is not None:
             seen[number] = trace
 
     here = dict(InThread().run(cells, threading.Event()))
-    there = dict(runner.slots.place("somebody").run(cells, threading.Event(), heard))
+    there = dict(runner.slots.place("somebody").run(cells, threading.Event(), on_progress))
     assert sorted(there) == list(range(6))
     for number, outcome in here.items():
         assert (outcome.state, outcome.message) == (there[number].state, there[number].message)
@@ -138,10 +138,10 @@ def test_a_worker_that_has_ended_between_two_runs_costs_nobody_anything(runner: 
 def test_who_listens_and_fails_costs_one_run_and_no_slot(runner: Runner, processes: bool) -> None:
     slots = runner.slots if processes else Slots(1)
 
-    def heard(number: int, trace: Trace | None, progress: float) -> None:
+    def on_progress(number: int, trace: Trace | None, progress: float) -> None:
         raise KeyError("a bug of the page")
 
-    ((_, failed),) = slots.place().run([Cell(endless(33))], threading.Event(), heard)
+    ((_, failed),) = slots.place().run([Cell(endless(33))], threading.Event(), on_progress)
     assert (failed.state, failed.message) == ("failed", OURS)
     ((_, outcome),) = slots.place().run([Cell(quick(34))], threading.Event())
     assert outcome.state == "done" and outcome.trace is not None and list(outcome.trace.lanes) == ["NAG"]

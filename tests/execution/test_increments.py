@@ -9,9 +9,9 @@ import pytest
 
 from dpviz.execution import increments, worker
 from dpviz.execution.increments import Sender, extend, outcome_from_bytes, outcome_to_bytes
-from dpviz.experiments.cells import TOO_LARGE, Cell, InThread, Outcome, execute
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.trace import Lane, Trace
+from dpviz.experiments.task import TOO_LARGE, Cell, InThread, Outcome, execute
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.mirror_descent import BiasReduced
 from dpviz.messages import pack, unpack
@@ -26,7 +26,7 @@ def same(one: Trace, other: Trace) -> None:
         same_lane(lane, other.lanes[label])
 
 
-def same_lane(one: Lane, other: Lane) -> None:
+def same_lane(one: ArmTrace, other: ArmTrace) -> None:
     assert (one.metrics, one.private, one.keeps_path, one.currency, one.iterations, one.statuses, one.seconds) == (
         other.metrics,
         other.private,
@@ -60,7 +60,7 @@ EXPERIMENTS = {
         ),
         replicates=3,
     ),
-    "dear diagnostics, stops by itself": Experiment(
+    "expensive diagnostics, stops by itself": Experiment(
         problem=MatrixGame(),
         arms=(Arm(label="filter", algorithm=BiasReduced()),),
         budget=ApproximateDP(epsilon=1.0, delta=1e-6),

@@ -14,8 +14,8 @@ from dpviz.datasets import UploadedTable
 from dpviz.execution import store as stores
 from dpviz.execution.increments import outcome_to_bytes
 from dpviz.execution.store import Store, Stored, usual, versions
-from dpviz.experiments.cells import Cell, Heard, InThread, Outcome
 from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.task import Cell, InThread, OnProgress, Outcome
 from dpviz.families.accelerated import Nesterov
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
@@ -50,9 +50,9 @@ class Counting:
         self.ran: list[str] = []
 
     def run(
-        self, cells: Sequence[Cell], stopping: threading.Event, heard: Heard | None = None
+        self, cells: Sequence[Cell], stopping: threading.Event, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
-        for number, outcome in InThread().run(cells, stopping, heard):
+        for number, outcome in InThread().run(cells, stopping, on_progress):
             self.ran.append(cells[number].key)
             yield number, outcome
 

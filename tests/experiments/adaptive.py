@@ -19,7 +19,7 @@ ROUNDS, RHO = 40, 0.02
 
 
 class Careful(Algorithm[SmoothProblem, SmoothFacts]):
-    """Looks at a cheap noisy gradient in every round, and at a dear one after it where the cheap one was small.
+    """Looks at a cheap noisy gradient in every round, and at an expensive one after it where the cheap one was small.
 
     A replicate ends when its iterate, which is released, is close to 0, or when it cannot pay for another look.
     """
@@ -29,25 +29,26 @@ class Careful(Algorithm[SmoothProblem, SmoothFacts]):
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
         assert isinstance(budget, ZeroConcentratedDP)
-        cheap, dear = (Gaussian(math.sqrt(2 * budget.rho * share)) for share in (1 / 20, 1 / 8))
+        cheap, expensive = (Gaussian(math.sqrt(2 * budget.rho * share)) for share in (1 / 20, 1 / 8))
         sensitivity = facts.gradient_sensitivity("l2", facts.n)
         rounds = np.arange(ROUNDS + 1)
         return Plan.filtered(
             facts,
             budget,
-            Filter("rho", budget.rho, {"cheap": cheap, "dear": dear}),
+            Filter("rho", budget.rho, {"cheap": cheap, "expensive": expensive}),
             ROUNDS,
             worst_case=np.minimum(budget.rho, rounds * budget.rho * (1 / 20 + 1 / 8)),
             batch_size=np.full(ROUNDS, facts.n),
             noise={
-                name: np.full(ROUNDS, noise_scale(e, sensitivity)) for name, e in (("cheap", cheap), ("dear", dear))
+                name: np.full(ROUNDS, noise_scale(e, sensitivity))
+                for name, e in (("cheap", cheap), ("expensive", expensive))
             },
             record_at=np.array([7, 33]),
         )
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         assert isinstance(plan.terms, Filter)
-        cheap, dear = plan.terms.allowed["cheap"], plan.terms.allowed["dear"]
+        cheap, expensive = plan.terms.allowed["cheap"], plan.terms.allowed["expensive"]
         x = problem.facts.starting_point(mechanisms.replicates)
         looks, close = np.zeros(len(x)), np.zeros(len(x), dtype=bool)
         active = np.ones(len(x), dtype=bool)
@@ -58,11 +59,11 @@ class Careful(Algorithm[SmoothProblem, SmoothFacts]):
             noisy = batch.gaussian(problem.mean_gradient(x[rows], batch, "l2")) + problem.regulariser_gradient(x[rows])
             small = np.zeros(len(x), dtype=bool)
             small[rows] = np.linalg.norm(noisy, axis=1) < 0.4
-            again = np.flatnonzero(small & mechanisms.affordable(dear))
+            again = np.flatnonzero(small & mechanisms.affordable(expensive))
             x = x.copy()
             x[rows] -= 0.3 * noisy
             if len(again):
-                batch = mechanisms.batch(dear, again)
+                batch = mechanisms.batch(expensive, again)
                 noisy = batch.gaussian(problem.mean_gradient(x[again], batch, "l2"))
                 x[again] -= 0.3 * (noisy + problem.regulariser_gradient(x[again]))
             looks = looks + np.isin(np.arange(len(x)), again)

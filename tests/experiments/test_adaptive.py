@@ -100,7 +100,7 @@ def test_the_file_holds_what_each_was_charged_its_ceiling_and_how_it_ended() -> 
     frame = pd.read_csv(io.StringIO(to_csv(TRACE, EXPERIMENT, PLANS)), comment="#")
     lane = TRACE.lanes["B"]
     rows = frame[frame["algorithm"] == "B"]
-    assert (rows["ceiling_rho"] == RHO / 4).all() and {"noise_scale_cheap", "noise_scale_dear"} <= set(frame)
+    assert (rows["ceiling_rho"] == RHO / 4).all() and {"noise_scale_cheap", "noise_scale_expensive"} <= set(frame)
     last = rows[rows["iteration"] == LAST["B"]].sort_values("replicate")
     np.testing.assert_allclose(last["spent_rho"], lane.spent[-1])
     assert last["status"].tolist() == list(lane.status) and last["stopped_at"].tolist() == lane.stopped_at.tolist()
@@ -116,7 +116,7 @@ def test_publishing_several_costs_their_ceilings() -> None:
 @pytest.mark.slow
 def test_its_plan_is_drawn_with_every_noise_and_at_most_what_it_spends() -> None:
     noise = plan_figures.noise_schedule(PLANS, STYLES)
-    assert [trace.name for trace in noise.data] == ["A, cheap", "A, dear", "B, cheap", "B, dear"]
+    assert [trace.name for trace in noise.data] == ["A, cheap", "A, expensive", "B, cheap", "B, expensive"]
     assert noise.layout.yaxis.title.text == "Noise scale σ_t" and not notes(noise)
     spent = plan_figures.privacy_spent(PLANS, STYLES, "rho", RHO)
     assert notes(spent) == "at most; stops by itself: A, B"

@@ -135,7 +135,7 @@ def test_the_estimate_of_the_running_time_grows_with_what_takes_time() -> None:
 
     base = seconds(iterations=200)
     assert 0 < base < seconds(iterations=400) and base < seconds(iterations=200, replicates=40)
-    assert seconds(iterations=200, batch_fraction=0.01) < base, "rows of a batch are dear, but these are few"
+    assert seconds(iterations=200, batch_fraction=0.01) < base, "rows of a batch are expensive, but these are few"
 
 
 # ----------------------------------------------------------------------------------------------------------------- runs

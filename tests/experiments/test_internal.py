@@ -9,7 +9,7 @@ from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import INTERNAL, Arm, Experiment, recorded_metrics
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import columns, final_table
-from dpviz.experiments.trace import PATH, Lane, Trace, recording_grid
+from dpviz.experiments.trace import PATH, ArmTrace, Trace, recording_grid
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
@@ -160,7 +160,7 @@ def snapshot(iteration: int, size: int, replicates: int = 2) -> Snapshot:
 
 
 def test_the_path_is_that_of_the_first_replicate_in_single_precision() -> None:
-    lane = Lane((GAP,))
+    lane = ArmTrace((GAP,))
     for iteration in (0, 3, 3, 1, 7):  # some are not recorded
         lane.append(snapshot(iteration, 4), {"duality_gap": np.zeros(2)}, 0.0)
     assert lane.iterations == [0, 3, 7] and {name: len(kept) for name, kept in lane.path.items()} == {"x": 3, "y": 3}
@@ -170,7 +170,7 @@ def test_the_path_is_that_of_the_first_replicate_in_single_precision() -> None:
 
 
 def test_the_path_does_not_change_with_the_snapshot() -> None:
-    lane, source = Lane((GAP,)), snapshot(1, 2)
+    lane, source = ArmTrace((GAP,)), snapshot(1, 2)
     lane.append(source, {"duality_gap": np.zeros(2)}, 0.0)
     source.output["x"][:] = np.nan
     assert np.isfinite(lane.path["x"][0]).all() and np.isfinite(lane.output["x"]).all()
@@ -178,7 +178,7 @@ def test_the_path_does_not_change_with_the_snapshot() -> None:
 
 @pytest.mark.parametrize(("size", "kept"), [(PATH, 4), (PATH + 1, 0)])
 def test_a_path_that_is_too_large_is_dropped_as_a_whole_and_nothing_else_is(size: int, kept: int) -> None:
-    lane = Lane((GAP,))
+    lane = ArmTrace((GAP,))
     for iteration in range(4):
         lane.append(snapshot(iteration, size), {"duality_gap": np.zeros(2)}, 0.0)
     assert len(lane.path["x"]) == kept and len(lane.path["y"]) == 4 == len(lane.iterations)

@@ -1,4 +1,4 @@
-"""What is recorded, and when: by declared costs; nothing is evaluated twice; dear diagnostics at few iterations."""
+"""What is recorded, and when: by declared costs; nothing is evaluated twice; few expensive diagnostics."""
 
 import io
 from collections.abc import Iterator, Mapping
@@ -28,15 +28,15 @@ from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegress
 
 
 class Scale(Problem):
-    """A value that is cheap and one that is dear; counts how often each is asked for, and of how many replicates."""
+    """A cheap value and an expensive one; counts how often each is asked for, and of how many replicates."""
 
-    metrics = (Metric("value", "Value"), Metric("depth", "Depth", cost="dear"))
+    metrics = (Metric("value", "Value"), Metric("depth", "Depth", cost="expensive"))
 
     def __init__(self) -> None:
         self.facts = Facts(n=10, d=1)
 
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        CALLS.append(("dear", int(output["x"][0, 0])))
+        CALLS.append(("expensive", int(output["x"][0, 0])))
         return {"value": output["x"][:, 0], "depth": 10 * output["x"][:, 0]}
 
     def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -49,13 +49,13 @@ CALLS: list[tuple[str, int]] = []
 
 class Weighing(ProblemSpecification):
     title = "Weighing"
-    dear: float = 0.0
+    expensive: float = 0.0
 
     def facts(self) -> Facts:
         return Facts(n=10, d=1)
 
     def cost(self, facts: Facts) -> Cost:
-        return Cost(evaluation=1e-3, batch_row=1e-3, diagnostic=1e-4, dear=self.dear)
+        return Cost(evaluation=1e-3, batch_row=1e-3, diagnostic=1e-4, expensive=self.expensive)
 
     def build(self, tables: Mapping[str, np.ndarray] = {}) -> Scale:
         return Scale()
@@ -81,10 +81,10 @@ class Counting(Algorithm[Problem, Facts]):
                 yield snapshot
 
 
-def weighing(dear: float = 0.0, **settings: int) -> Experiment:
+def weighing(expensive: float = 0.0, **settings: int) -> Experiment:
     CALLS.clear()
     arm = Arm(label="it", algorithm=Counting(**settings))
-    return Experiment(problem=Weighing(dear=dear), arms=(arm,), replicates=3, budget=PureDP(epsilon=1.0))
+    return Experiment(problem=Weighing(expensive=expensive), arms=(arm,), replicates=3, budget=PureDP(epsilon=1.0))
 
 
 @pytest.mark.parametrize(
@@ -129,37 +129,37 @@ def test_a_state_is_evaluated_once_and_the_last_one_too(monkeypatch: pytest.Monk
     assert len(calls) == 7, "the start and six steps"
 
 
-def test_dear_diagnostics_are_computed_at_few_iterations_and_at_both_ends() -> None:
-    of = weighing(dear=0.02)
+def test_expensive_diagnostics_are_computed_at_few_iterations_and_at_both_ends() -> None:
+    of = weighing(expensive=0.02)
     trace = of.run()
     recorded = of.recorded(of.arms[0], of.plans()["it"])
     iterations, values = trace.series("it", "value")
     assert iterations.tolist() == recorded.iterations.tolist() and set(iterations) <= set(range(201))
     few, depths = trace.series("it", "depth")
-    assert few.tolist() == recorded.dear.tolist() and {0, 200} <= set(few.tolist())
+    assert few.tolist() == recorded.expensive.tolist() and {0, 200} <= set(few.tolist())
     assert 2 < len(few) < len(iterations) / 2 and set(few.tolist()) <= set(iterations.tolist())
     assert np.array_equal(depths, 10.0 * np.tile(few[:, None], 3)) and values.shape == (len(iterations), 3)
-    asked = [t for kind, t in CALLS if kind == "dear"]
+    asked = [t for kind, t in CALLS if kind == "expensive"]
     assert asked == few.tolist() and len(CALLS) == len(iterations), "no state is evaluated twice"
     assert len(trace.lanes["it"].values["depth"]) == len(iterations), "nan between"
     assert not trace.to_frame()["value"].isna().any()
 
 
-def test_of_a_run_that_may_end_early_dear_diagnostics_are_closest_at_its_beginning() -> None:
-    of = weighing(dear=1e-3, iterations=1511)
+def test_of_a_run_that_may_end_early_expensive_diagnostics_are_closest_at_its_beginning() -> None:
+    of = weighing(expensive=1e-3, iterations=1511)
     plan = of.plans()["it"]
     found, stopping = of.recorded(of.arms[0], plan), of.recorded(of.arms[0], replace(plan, stops=True))
-    assert np.array_equal(found.iterations, stopping.iterations) and len(found.dear) > 14
-    dear = stopping.dear.tolist()
-    assert dear[:4] == [0, 1, 2, 3] and dear[-1] == 1511 and set(dear) <= set(found.iterations.tolist())
-    assert 12 <= len(dear) <= 14 and (np.diff(dear, n=2) >= -1).all()
+    assert np.array_equal(found.iterations, stopping.iterations) and len(found.expensive) > 14
+    expensive = stopping.expensive.tolist()
+    assert expensive[:4] == [0, 1, 2, 3] and expensive[-1] == 1511 and set(expensive) <= set(found.iterations.tolist())
+    assert 12 <= len(expensive) <= 14 and (np.diff(expensive, n=2) >= -1).all()
     assert stopping.seconds < found.seconds
 
 
 def test_a_run_that_is_stopped_has_its_last_state_with_everything() -> None:
-    of = weighing(dear=0.02)
+    of = weighing(expensive=0.02)
     recorded = of.recorded(of.arms[0], of.plans()["it"])
-    (cheap, *_) = sorted(set(recorded.iterations.tolist()) - set(recorded.dear.tolist()))
+    (cheap, *_) = sorted(set(recorded.iterations.tolist()) - set(recorded.expensive.tolist()))
     stream = of.stream()
     step = next(step for step in stream if step.snapshot.iteration == cheap)
     stream.close()  # type: ignore[attr-defined]
@@ -168,13 +168,13 @@ def test_a_run_that_is_stopped_has_its_last_state_with_everything() -> None:
         assert iterations[-1] == step.snapshot.iteration and np.isfinite(values[-1]).all()
 
 
-def test_nobody_who_stops_a_run_waits_for_dear_diagnostics() -> None:
-    of = weighing(dear=0.4)
+def test_nobody_who_stops_a_run_waits_for_expensive_diagnostics() -> None:
+    of = weighing(expensive=0.4)
     stream = of.stream()
     step = next(step for step in stream if step.snapshot.iteration == 1)
     stream.close()  # type: ignore[attr-defined]
     assert step.trace.series("it", "value")[0][-1] == 1 and step.trace.series("it", "depth")[0].tolist() == [0]
-    ended = weighing(dear=0.4, iterations=3).run()
+    ended = weighing(expensive=0.4, iterations=3).run()
     assert ended.series("it", "depth")[0][-1] == 3, "who waits for the end gets everything"
 
 
@@ -230,8 +230,8 @@ def test_a_released_series_that_is_declared_as_an_axis_is_one() -> None:
     assert axis.curves["it"][iterations] == pytest.approx(np.median(values, axis=1))
 
 
-def test_a_csv_has_gaps_where_a_dear_diagnostic_was_not_computed() -> None:
-    of = weighing(dear=0.02)
+def test_a_csv_has_gaps_where_a_expensive_diagnostic_was_not_computed() -> None:
+    of = weighing(expensive=0.02)
     trace = of.run()
     table = pd.read_csv(io.StringIO(export.to_csv(trace, of, of.plans())), comment="#")
     found = table[table["replicate"] == 0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpviz.experiments.algorithm import Snapshot
-from dpviz.experiments.trace import ROWS, Lane, Trace, recording_grid
+from dpviz.experiments.trace import ROWS, ArmTrace, Trace, recording_grid
 from dpviz.problems.base import Metric
 
 GAP, SPENT = Metric("objective_gap", "Gap", scale="log"), Metric("rho_spent", "ρ", released=True)
@@ -68,14 +68,14 @@ def test_an_iteration_is_recorded_once_and_never_backwards() -> None:
 
 
 def test_a_lane_does_not_grow_without_limit() -> None:
-    lane = Lane((GAP,))
+    lane = ArmTrace((GAP,))
     for t in range(ROWS + 50):
         lane.append(snapshot(t, 1), {"objective_gap": np.zeros(1)}, 0.0)
     assert len(lane.iterations) == ROWS == len(lane.values["objective_gap"])
 
 
 def test_status_is_one_word_per_replicate() -> None:
-    lane = Lane((GAP,))
+    lane = ArmTrace((GAP,))
     lane.append(snapshot(0), {"objective_gap": np.zeros(3)}, 0.0)
     assert lane.status == ("running",) * 3
     lane.append(snapshot(1, status=("running", "diverged", "running")), {"objective_gap": np.zeros(3)}, 0.0)
@@ -130,7 +130,7 @@ def test_places_are_kept_as_finite_numbers_and_go_with_the_rest() -> None:
     iterations, found = trace.cloud("A")
     assert iterations.tolist() == [0, 4] and found.shape == (2, 3, 2) and found.dtype == np.float32
     assert found[1, 0, 0] == 0.5 and np.isfinite(found).all() and (np.abs(found[:, 1]) > 1e38).all()
-    without = Lane((GAP, SPENT))
+    without = ArmTrace((GAP, SPENT))
     for t in (0, 4):
         without.append(snapshot(t), {"objective_gap": np.zeros(3)}, 0.0)
     assert lane.bytes - without.bytes == 2 * 3 * 2 * 4

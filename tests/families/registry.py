@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpviz import families, pauses
+from dpviz import checkpoints, families
 from dpviz.datasets import UploadedTable
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.categories import CategoricalUpload
@@ -240,7 +240,7 @@ def _with_row(base: MatrixGameProblem, other: Any, row: int) -> Payoffs:
         mine, its = (game._payoffs._records[player].columns(slice(None)).copy() for game in (base, other))
         mine[row] = its[row] * (-1 if other is base and player == 0 else 1)
         records.append(Signs.pack(mine.T < 0))
-    return pauses.finished(Payoffs.of((records[0], records[1]), base._payoffs._population))
+    return checkpoints.finished(Payoffs.of((records[0], records[1]), base._payoffs._population))
 
 
 # ---------------------------------------------------------------------------------------------------------------- cases

@@ -1,4 +1,4 @@
-"""Pins of a page: ghosts in its picture, what has changed, at most three, in the address and in files."""
+"""Pins of a page: faint lines in its picture, what has changed, at most three, in the address and in files."""
 
 import json
 from dataclasses import replace
@@ -11,7 +11,7 @@ from dpviz.compare import pins
 from dpviz.compare.pins import Pin
 from dpviz.families.accelerated import presets
 from dpviz.families.mirror_descent.presets import PRESETS as GAMES
-from dpviz.plots.ghosts import OPACITY
+from dpviz.plots.pinned_overlay import OPACITY
 from dpviz.ui import families, visitors
 from tests.pages.reading import Load, run, text
 
@@ -25,7 +25,7 @@ def picture(app: AppTest, prefix: str = "accel") -> dict[str, Any]:
     return figure
 
 
-def ghosts(app: AppTest, prefix: str = "accel") -> list[str]:
+def pinned_overlay(app: AppTest, prefix: str = "accel") -> list[str]:
     return [trace["name"] for trace in picture(app, prefix)["data"] if trace.get("opacity") == OPACITY]
 
 
@@ -63,14 +63,14 @@ def test_a_pinned_run_of_any_family_is_a_ghost_in_the_next_picture_until_it_is_r
     assert app.button(key=f"{prefix}_pin").disabled  # there is nothing to pin
     run(app)
     press(app, f"{prefix}_pin")
-    assert ghosts(app, prefix) and all(name.startswith("Pin 1: ") for name in ghosts(app, prefix))
+    assert pinned_overlay(app, prefix) and all(name.startswith("Pin 1: ") for name in pinned_overlay(app, prefix))
     assert "The same settings as now" in listed(app)[0] and app.button(key=f"{prefix}_pin").disabled
     run(app.number_input(key=f"{prefix}_replicates").set_value(1.0).run())
-    assert ghosts(app, prefix) and "Changed since the pin: Repeats R\\: 2 → 1." in listed(app)[0]
+    assert pinned_overlay(app, prefix) and "Changed since the pin: Repeats R\\: 2 → 1." in listed(app)[0]
     assert "pinned runs" in text(app)
     remove = next(button.key for button in app.button if (button.key or "").endswith("_remove"))
     press(app, remove)
-    assert not ghosts(app, prefix) and not listed(app) and "pin" not in app.query_params
+    assert not pinned_overlay(app, prefix) and not listed(app) and "pin" not in app.query_params
 
 
 def test_a_pin_stays_through_other_pages_and_is_in_the_link(load: Load) -> None:
@@ -81,7 +81,7 @@ def test_a_pin_stays_through_other_pages_and_is_in_the_link(load: Load) -> None:
     app.switch_page("pages/mirror_descent.py").run()
     assert not listed(app)
     app.switch_page("pages/accelerated.py").run()
-    assert not app.exception and len(listed(app)) == 1 and ghosts(app)
+    assert not app.exception and len(listed(app)) == 1 and pinned_overlay(app)
 
 
 def test_a_tab_that_was_loaded_again_on_another_page_has_its_pins(load: Load) -> None:
@@ -104,7 +104,7 @@ def test_a_pin_with_other_axes_is_said_not_to_be_drawn(load: Load) -> None:
     app.session_state["accel_pins"] = (other,)
     del app.session_state["accel_picture"]  # that is drawn anew when the pins change
     app.run()
-    assert not app.exception and not ghosts(app) and "not drawn, as the axes differ: Pin 1." in text(app)
+    assert not app.exception and not pinned_overlay(app) and "not drawn, as the axes differ: Pin 1." in text(app)
 
 
 def test_there_are_at_most_three_with_names_of_ones_own(load: Load) -> None:
@@ -137,7 +137,7 @@ def test_the_lines_of_a_pin_that_came_with_a_link_are_computed(load: Load) -> No
         app.run()
     assert not app.exception and name not in app.session_state
     run(app)
-    assert any(ghost.startswith("Theirs: ") for ghost in ghosts(app))
+    assert any(ghost.startswith("Theirs: ") for ghost in pinned_overlay(app))
 
 
 def test_a_pin_that_takes_long_is_computed_when_asked(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_a_pin_that_takes_long_is_computed_when_asked(load: Load, monkeypatch: p
         app.session_state[name].job.wait(30.0)
         app.run()
     assert not any((button.key or "").endswith("_job_start") for button in app.button)
-    assert not app.exception and app.session_state["accel_pins"][0].drawn.ghosts
+    assert not app.exception and app.session_state["accel_pins"][0].drawn.pinned_lines
 
 
 def test_links_that_hold_no_pin_of_this_page_get_a_sentence_and_the_page_works(load: Load) -> None:

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.compare.packing import pack
+from dpviz.compare.link_codec import pack
 from dpviz.compare.pins import Pin
 from dpviz.experiments.preset import Preset
 from dpviz.families.accelerated import presets

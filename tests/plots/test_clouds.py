@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dpviz.plots import clouds
-from dpviz.plots.clouds import BANDS, STEPS, Film, Walk
+from dpviz.plots.clouds import BANDS, STEPS, Animation, Trajectories
 from dpviz.plots.elements.sheets import Ruler
-from dpviz.plots.landscape import Ground
+from dpviz.plots.landscape import Background
 from tests.films import unpacked
 
 TITLES = ("one", "other")
@@ -17,11 +17,15 @@ def test_what_is_unpacked_is_what_was_packed_and_who_diverged_is_at_the_edge() -
     places = generator.normal(size=(6, 40, 2)).astype(np.float32)
     places[3:, 5] = 3e38, -3e38
     region = np.full((6, 2), [0.5, -1.0]), np.full((6, 2), [1.0, np.inf])
-    walk = Walk("Ünï", "#0072B2", places, 9, places[:, :1], "plain", region, ["0.1"] * 6, ["ε = 1 spent"] * 6)
+    walk = Trajectories("Ünï", "#0072B2", places, 9, places[:, :1], "plain", region, ["0.1"] * 6, ["ε = 1 spent"] * 6)
     x, y = clouds.frame(TITLES, [places[:, 6:]])
-    ground = Ground(np.linspace(x.low, x.high, 7), np.linspace(y.low, y.high, 5), np.arange(35.0).reshape(5, 7) ** 3)
+    ground = Background(
+        np.linspace(x.low, x.high, 7), np.linspace(y.low, y.high, 5), np.arange(35.0).reshape(5, 7) ** 3
+    )
     steps = np.array([0, 1, 2, 3, 5, 9])
-    found = unpacked(clouds.packed(Film(steps, [walk, walk], x, y, "loss", ground, [("Rock", 0.0, 0.0)]), "#B45309"))
+    found = unpacked(
+        clouds.packed(Animation(steps, [walk, walk], x, y, "loss", ground, [("Rock", 0.0, 0.0)]), "#B45309")
+    )
 
     assert found["steps"] == steps.tolist() and [told["label"] for told in found["walks"]] == ["Ünï", "Ünï"]
     low, high = np.array([x.low, y.low]), np.array([x.high, y.high])
@@ -55,7 +59,7 @@ def test_a_triangle_keeps_its_proportions() -> None:
 def test_a_frame_shows_nearly_all_and_never_nothing() -> None:
     same = clouds.frame(TITLES, [np.zeros((3, 2, 2))])
     assert all(ruler.low < 0 < ruler.high for ruler in same)
-    assert clouds.on_ground(TITLES, Ground(np.array([0.0, 2.0]), np.array([1.0, 3.0]), np.zeros((2, 2)))) == (
+    assert clouds.on_ground(TITLES, Background(np.array([0.0, 2.0]), np.array([1.0, 3.0]), np.zeros((2, 2)))) == (
         Ruler("one", 0.0, 2.0, False),
         Ruler("other", 1.0, 3.0, False),
     )

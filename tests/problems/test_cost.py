@@ -50,7 +50,7 @@ def test_costs_grow_with_rows_and_columns() -> None:
     for name in ("evaluation", "diagnostic", "preparation", "table"):
         assert getattr(longer, name) == pytest.approx(10 * getattr(small, name)), name
         assert getattr(wider, name) > getattr(small, name), name
-    assert longer.batch_row == small.batch_row > small.evaluation / 1000, "a row that is drawn is dear"
+    assert longer.batch_row == small.batch_row > small.evaluation / 1000, "a row that is drawn is expensive"
     bench = Quadratic(rows=10_000_000)
     assert bench.cost(bench.facts()).evaluation < 1e-5, "the bench has no table"
 

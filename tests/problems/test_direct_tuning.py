@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpviz.checkpoints import finished
 from dpviz.datasets import BundledTable, UniformLinear
 from dpviz.datasets.tuning import NormalDraws, RegressionDraws
 from dpviz.datasets.users import prepare_users
-from dpviz.pauses import finished
 from dpviz.problems.tuning.direct_tuning import DirectTuning, HuberRegression, Location, NormalLocation
 from dpviz.problems.tuning.tuning import TuningProblem
 from dpviz.problems.tuning.users import Users

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from dpviz.checkpoints import finished
 from dpviz.datasets import UniformLinear, UniformLogistic
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
-from dpviz.pauses import finished
 from dpviz.privacy.events import Laplace, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
@@ -128,9 +128,9 @@ def test_parts_of_replicates_are_the_same_for_diagnostics_and_gradients(
 ) -> None:
     """Where a pass takes long, some replicates come after the others; what is remembered is found all the same."""
     x, calls = point(problem), []
-    monkeypatch.setattr("dpviz.pauses.LONGEST", 2.5 * problem._cost.diagnostic)  # two replicates at a time
+    monkeypatch.setattr("dpviz.checkpoints.LONGEST", 2.5 * problem._cost.diagnostic)  # two replicates at a time
     computed = whole(problem, x)
     monkeypatch.setattr(type(problem), "_table_sum", lambda *a: calls.append(1))
-    finished(problem.evaluate_in_parts({"x": x}, dear=True))
+    finished(problem.evaluate_in_parts({"x": x}, expensive=True))
     assert len(problem._known) >= 5
     assert np.array_equal(whole(problem, x), computed) and not calls

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from dpviz.checkpoints import finished
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.errors import UserError
-from dpviz.pauses import finished
 from dpviz.problems.base import check_facts
 from dpviz.problems.games import matrix_games
 from dpviz.problems.games.games import Game, GameFacts, Pair, Scores

@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpviz.checkpoints import finished
 from dpviz.datasets import BundledTable
 from dpviz.datasets.tuning import FactorDraws, ProcessDraws
 from dpviz.datasets.uploads.upload import UploadedTable, prepare
 from dpviz.datasets.users import UserUpload, prepare_users
 from dpviz.errors import UserError
-from dpviz.pauses import finished
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.tuning import trainers
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales, ModelProblem, ModelTuning

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from dpviz import pauses
+from dpviz import checkpoints
+from dpviz.checkpoints import finished
 from dpviz.datasets.games import LatentGame, Signs
-from dpviz.pauses import finished
 from dpviz.problems.base import check_facts
 from dpviz.problems.games import quadratic_games
 from dpviz.problems.games.games import GameFacts, Pair, Scores
@@ -161,8 +161,8 @@ def test_identical_replicates_have_one_minimum_that_pauses(monkeypatch: pytest.M
     monkeypatch.setattr(quadratic_games, "project", projected)
     found = game.evaluate({"x": np.repeat(x, 6, axis=0), "y": np.repeat(y, 6, axis=0)})
     assert set(started) == {1} and all((found[name] == alone[name]).all() and len(found[name]) == 6 for name in found)
-    monkeypatch.setattr(pauses, "LONGEST", 1e-12)
-    counted = list(game.evaluate_in_parts(dict(zip("xy", apart, strict=True)), dear=True))
+    monkeypatch.setattr(checkpoints, "LONGEST", 1e-12)
+    counted = list(game.evaluate_in_parts(dict(zip("xy", apart, strict=True)), expensive=True))
     paused = game.evaluate(dict(zip("xy", apart, strict=True)))
     assert len(counted) > 10 and max(started) <= 4
     assert paused["duality_gap"] == pytest.approx(expected["duality_gap"], rel=1e-9)
@@ -174,7 +174,7 @@ def test_a_bound_on_eigenvalues_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, largest = finished(quadratic_games.eigenvalue_bound(matrix)), float(np.linalg.eigvalsh(matrix)[-1])
     assert largest <= whole <= 30**0.125 * largest
     assert not list(quadratic_games.eigenvalue_bound(matrix)), "short as it is"
-    monkeypatch.setattr(pauses, "LONGEST", 1e-12)
+    monkeypatch.setattr(checkpoints, "LONGEST", 1e-12)
     assert len(list(quadratic_games.eigenvalue_bound(matrix))) == 59
     assert finished(quadratic_games.eigenvalue_bound(matrix)) == pytest.approx(whole, rel=1e-12)
 

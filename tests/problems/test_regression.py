@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from dpviz.checkpoints import finished
 from dpviz.datasets import UniformLinear, UniformLogistic, UploadedTable
 from dpviz.errors import UserError
-from dpviz.pauses import finished
 from dpviz.problems.linear.linear_base import LinearModel, norms
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.regression import HuberRegression, LeastSquares, RegressionProblem

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpviz.pauses import finished
+from dpviz.checkpoints import finished
 from dpviz.problems.nonconvex.symmetric import lanczos, packed, smallest_eigenpair, trust_region_step, unpacked
 
 

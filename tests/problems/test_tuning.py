@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpviz.pauses import finished
+from dpviz.checkpoints import finished
 from dpviz.problems.tuning import tuning
 from dpviz.problems.tuning.tuning import Evaluations, TuningFacts, TuningProblem
 

@@ -87,9 +87,9 @@ def scripted(happens: str, **others: Algorithm) -> Sweep:
     return DIMENSIONS.replaced(experiment=of, metric="told")
 
 
-def told(sweep: Sweep, heard: Callable[[SweepStep], object]) -> None:
+def told(sweep: Sweep, on_progress: Callable[[SweepStep], object]) -> None:
     """Run a sweep to its end, telling of every advance."""
-    for _ in sweep.stream(heard=heard):
+    for _ in sweep.stream(on_progress=on_progress):
         pass
 
 
@@ -199,7 +199,7 @@ def test_progress_rises_to_one_and_points_come_one_after_the_other() -> None:
 
 def test_a_stop_in_the_middle_keeps_the_points_that_are_finished() -> None:
     stopping = threading.Event()
-    steps = DIMENSIONS.stream(stopping=stopping, heard=lambda step: stopping.set() if step.value == 4.0 else None)
+    steps = DIMENSIONS.stream(stopping=stopping, on_progress=lambda step: stopping.set() if step.value == 4.0 else None)
     *_, step = steps
     assert step.result.finished == 1 and step.result.points == 3
     assert step.result.series("a")[0].tolist() == [2] and set(step.result.to_frame()["setting"]) == {2.0}

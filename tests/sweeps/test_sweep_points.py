@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from dpviz.errors import UserError
-from dpviz.experiments.cells import Cell, Heard, InThread, Outcome, Stopping
+from dpviz.experiments.task import Cell, InThread, OnProgress, Outcome, Stopping
 from dpviz.privacy.budgets import PureDP
 from dpviz.sweeps.sweep import Axis, Sweep
 from tests.sweeps.test_sweep import BASE, DIMENSIONS, GAP, SEVERAL
@@ -26,7 +26,7 @@ class Elsewhere:
     cells: Sequence[Cell] = ()
 
     def run(
-        self, cells: Sequence[Cell], stopping: Stopping, heard: Heard | None = None
+        self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         self.cells = cells
         for number in self.order or range(len(cells)):

@@ -25,7 +25,7 @@ def _page() -> None:
     panel.show(here, "P", run.experiment, hero.curves, lambda found: Ready(found, {}))
     picture = panel.beneath(here, hero.curves)(run, bool(st.session_state.get("p_diagnostics")))
     names = [] if picture is None else [trace.name for trace in picture.figure.data if trace.name]
-    st.session_state["ghosts"] = [name for name in names if name.startswith("Pin ")]
+    st.session_state["pinned_overlay"] = [name for name in names if name.startswith("Pin ")]
     st.session_state["linked"] = here.query
 
 
@@ -49,7 +49,9 @@ def test_a_pin_of_a_file_without_diagnostics_keeps_what_is_released() -> None:
     app = page()
     pinned = press(app)
     assert pinned.drawn is not None and not pinned.drawn.not_private and not pinned.raw
-    assert pinned.drawn.axes[1].startswith("Distance travelled") and app.session_state["ghosts"] == ["Pin 1: DP-GD"]
+    assert pinned.drawn.axes[1].startswith("Distance travelled") and app.session_state["pinned_overlay"] == [
+        "Pin 1: DP-GD"
+    ]
 
 
 def test_lines_of_diagnostics_are_kept_only_while_they_are_shown_and_seen_only_then() -> None:
@@ -58,10 +60,10 @@ def test_lines_of_diagnostics_are_kept_only_while_they_are_shown_and_seen_only_t
     app.run()
     pinned = press(app)
     assert pinned.raw and pinned.drawn is not None and pinned.drawn.not_private
-    assert app.session_state["ghosts"] == ["Pin 1: DP-GD"]
+    assert app.session_state["pinned_overlay"] == ["Pin 1: DP-GD"]
     app.session_state["p_diagnostics"] = False
     app.run()
-    assert app.session_state["ghosts"] == []
+    assert app.session_state["pinned_overlay"] == []
 
 
 def test_a_pin_of_a_file_holds_no_table_is_in_no_link_and_in_no_file() -> None:
@@ -71,7 +73,7 @@ def test_a_pin_of_a_file_holds_no_table_is_in_no_link_and_in_no_file() -> None:
     assert "pin" not in app.query_params and app.session_state["linked"] == {}
     assert app.session_state["visitor"].notes["p_pins"] == ()
     assert not app.get("download_button") and '"pins": []' in pins.to_file([pinned.pin])
-    sizes = [part.nbytes for ghost in pinned.drawn.ghosts for part in (ghost.x, ghost.y)]  # type: ignore[union-attr]
+    sizes = [part.nbytes for ghost in pinned.drawn.pinned_lines for part in (ghost.x, ghost.y)]  # type: ignore[union-attr]
     assert max(sizes) <= 8 * 5  # four steps and the start, of a table of 40 rows
 
 

@@ -1,4 +1,4 @@
-"""A family that nobody has heard of: two packages, a page and an entry in the list are all that it needs."""
+"""A family that nobody has on_progress of: two packages, a page and an entry in the list are all that it needs."""
 
 import shutil
 from collections.abc import Callable

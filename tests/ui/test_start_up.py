@@ -25,7 +25,7 @@ def imported(path: Path) -> set[str]:
     return {name for name in found if name.startswith("dpviz")}
 
 
-def test_no_page_imports_the_dear_parts_of_scipy() -> None:
+def test_no_page_imports_the_expensive_parts_of_scipy() -> None:
     modules = {"dpviz.ui.navigation"}.union(*(imported(path) for path in (ROOT / "pages").glob("*.py")))
     assert any("mirror_descent" in name for name in modules) and any("accelerated" in name for name in modules)
     program = f"import sys, {', '.join(sorted(modules))}\nprint([name for name in {DEAR} if name in sys.modules])"

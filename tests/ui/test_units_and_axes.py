@@ -45,7 +45,7 @@ def _page() -> None:
     figures = results.curves(panel, run, job.trace, results.plain_options(shown))
     st.session_state["figure"] = figures[0][1]
     run_panel.runner().max_bytes = 1.0
-    run_panel.outlook(panel, run_panel.Ready(experiment, plans))
+    run_panel.forecast(panel, run_panel.Ready(experiment, plans))
     run_panel.runner().max_bytes = 3e9
 
 

@@ -30,7 +30,7 @@ from streamlit.runtime.state.common import WidgetMetadata
 from streamlit.runtime.state.session_state import SessionState
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
-from dpviz.ui import streamlit_patches, tab, visitors
+from dpviz.ui import browser_session, streamlit_patches, visitors
 from dpviz.ui.visitors import Visitor
 from tests import waiting
 from tests.apart import apart
@@ -239,10 +239,10 @@ def test_a_tab_that_is_loaded_again_has_its_runs_back_and_robs_nobody(server, mo
         before.runs |= {"public_job": public, "private_job": private}
         before.notes |= {"said": 1, "both": 1}
         after.notes["both"] = 2
-        said = {"visitor": before.name, "server": tab._SERVER, "has": ["public_job"]}
+        said = {"visitor": before.name, "server": browser_session._SERVER, "has": ["public_job"]}
         with monkeypatch.context() as patch:
-            patch.setattr(st, "session_state", {tab.KEY: {"before": said}})
-            tab._hear(after)  # still there: a tab that was duplicated
+            patch.setattr(st, "session_state", {browser_session.KEY: {"before": said}})
+            browser_session._hear(after)  # still there: a tab that was duplicated
         assert after.runs.keys() == {"toy_job"} and before.runs.keys() > {"public_job"} and not after.lost
         server.runtime.disconnect_session(session)
         after.take_back("somebody else")
@@ -300,10 +300,10 @@ def test_what_the_visitor_has_changed_is_heard_before_what_comes_next(
 ) -> None:
     """The script has not come to the change yet, and Streamlit would make one request of both."""
     held, ready, tell = threading.Event(), ScriptRequests.on_scriptrunner_ready, SessionState.on_script_will_rerun
-    heard: list[float] = []
+    on_progress: list[float] = []
 
     def told(state: SessionState, states: WidgetStates, **how: Any) -> None:
-        heard.extend(one.double_array_value.data[0] for one in states.widgets)
+        on_progress.extend(one.double_array_value.data[0] for one in states.widgets)
         tell(state, states, **how)
 
     async def scene(server: Server) -> None:
@@ -322,7 +322,7 @@ def test_what_the_visitor_has_changed_is_heard_before_what_comes_next(
         server.runtime.handle_backmsg(session, client.poll if by_itself else changes[1])
         held.set()
         await until(lambda: noted[-1] == (7 if by_itself else 9))
-        assert heard == ([7.0] if by_itself else [7.0, 9.0])
+        assert on_progress == ([7.0] if by_itself else [7.0, 9.0])
 
     server(scene)
 
@@ -395,12 +395,12 @@ GONE = {"visitor": "me before", "server": "another", "has": ["toy_job", "toy_upl
 
 @pytest.mark.parametrize("said", [None, 7, "x", {}, {"visitor": ["x"]}, {"visitor": "x", "has": 7}, GONE], ids=str)
 def test_a_tab_is_told_what_it_has_lost_whatever_it_says(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(st, "session_state", {tab.KEY: {"before": said}})
+    monkeypatch.setattr(st, "session_state", {browser_session.KEY: {"before": said}})
     visitor = Visitor("session")
     visitor.runs["kept_job"] = Run()
-    tab._hear(visitor)
+    browser_session._hear(visitor)
     gone = ("toy_job", "toy_upload") if said is GONE else ()
-    assert visitor.lost == dict.fromkeys(gone, tab.RESTARTED)
+    assert visitor.lost == dict.fromkeys(gone, browser_session.RESTARTED)
     visitor.keep("toy_job", Run())  # it runs again: nothing is to be said of it
-    tab._hear(visitor)
+    browser_session._hear(visitor)
     assert visitor.lost.keys() == set(gone) - {"toy_job"}

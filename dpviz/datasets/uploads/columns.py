@@ -13,8 +13,8 @@ import pandas as pd
 
 from dpviz.datasets.base import MAX_BOUND
 from dpviz.datasets.uploads.arrow import texts_of
-from dpviz.datasets.uploads.cells import as_number, class_label, classes, is_empty, numbers
 from dpviz.datasets.uploads.limits import MAX_NAME
+from dpviz.datasets.uploads.parsing import as_number, class_label, classes, is_empty, numbers
 from dpviz.datasets.uploads.reading import Kind
 
 DISTINCT_CAP = 100

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
-from dpviz.datasets.uploads.cells import as_number
 from dpviz.datasets.uploads.limits import MAX_COLUMNS, unreadable
 from dpviz.datasets.uploads.lines import Rows, cells_of, fits, is_open, lines_of, named_separator
+from dpviz.datasets.uploads.parsing import as_number
 from dpviz.datasets.uploads.reading import MISSING, PATTERNS, SEPARATORS, Kind, Reading, plain_number
 from dpviz.datasets.uploads.texts import LOOKED_AT, blank_lines, layout, usual_width
 from dpviz.errors import UserError

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from dpviz.datasets.uploads.cells import class_label, classes, numbers
 from dpviz.datasets.uploads.limits import MAX_NAME, shown
+from dpviz.datasets.uploads.parsing import class_label, classes, numbers
 from dpviz.errors import NotYet, UserError
 
 MAX_CATEGORIES = 1_000  # of one column; more could hardly be told apart through the noise

@@ -13,8 +13,8 @@ import pyarrow.compute
 from pydantic import Field
 
 from dpviz.datasets.uploads.arrow import as_texts, in_parts, looked_up
-from dpviz.datasets.uploads.cells import as_number, class_label, regular
 from dpviz.datasets.uploads.limits import MAX_COLUMNS
+from dpviz.datasets.uploads.parsing import as_number, class_label, regular
 from dpviz.specification import Specification
 
 SEPARATORS = (",", ";", "\t", "|")

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow
 
 from dpviz.datasets.uploads.arrow import Column, as_texts, only
-from dpviz.datasets.uploads.cells import numbers_in
 from dpviz.datasets.uploads.limits import checked_names, shown, too_many_rows, unreadable
 from dpviz.datasets.uploads.lines import (
     MAX_LINE_BYTES,
@@ -18,6 +17,7 @@ from dpviz.datasets.uploads.lines import (
     lines_of,
     records,
 )
+from dpviz.datasets.uploads.parsing import numbers_in
 from dpviz.datasets.uploads.reading import Reading, read_cells
 from dpviz.errors import UserError
 

@@ -18,7 +18,6 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from dpviz.datasets.base import MAX_BOUND, DatasetFacts, DatasetSpecification, is_range
-from dpviz.datasets.uploads.cells import is_empty, numbers
 from dpviz.datasets.uploads.columns import encode_target
 from dpviz.datasets.uploads.from_data import ROWS, Mark, in_words
 from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, MAX_ROWS, MIN_ROWS, shown, too_few_rows
@@ -32,6 +31,7 @@ from dpviz.datasets.uploads.lists import (
     list_codes,
     unlisted,
 )
+from dpviz.datasets.uploads.parsing import is_empty, numbers
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short

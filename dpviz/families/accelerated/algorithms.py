@@ -10,11 +10,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dpviz.checkpoints import between
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
-from dpviz.families.accelerated import drawn, planning, quadratic, theory
+from dpviz.families.accelerated import custom_schedule, planning, quadratic, theory
 from dpviz.numbers import short
-from dpviz.pauses import between
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
@@ -60,8 +60,8 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         label="Noise schedule",
         help="How the budget is spread over the steps. Optimal: more noise early, less noise late.",
     )
-    knots: drawn.Knots = numbers(
-        drawn.EVEN,
+    knots: custom_schedule.Knots = numbers(
+        custom_schedule.EVEN,
         label="Your own schedule",
         help="Powers of ten of the noise, from the first step to the last, straight in between. Only the shape counts: "
         "the noise is scaled until the guarantee holds.",

@@ -8,7 +8,7 @@ from numpy.polynomial import chebyshev
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import quadratic
 from dpviz.families.accelerated.algorithms import GradientMethod
-from dpviz.plots.landscape import Ground
+from dpviz.plots.landscape import Background
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear.linear_base import LinearProblem
 
@@ -37,13 +37,13 @@ def ellipse(method: GradientMethod, plan: Plan) -> tuple[np.ndarray, np.ndarray]
     )
 
 
-def ground(facts: SmoothFacts, x: np.ndarray, y: np.ndarray) -> Ground:
+def ground(facts: SmoothFacts, x: np.ndarray, y: np.ndarray) -> Background:
     """F on a grid of the same plane, x (k,) and y (m,), all other coordinates at the minimum; exact, and public."""
     across, up = facts.eigenvalues[0] * x**2, facts.eigenvalues[-1] * y**2
-    return Ground(x, y, 0.5 * (across + up[:, None]), raw=False)
+    return Background(x, y, 0.5 * (across + up[:, None]), raw=False)
 
 
-def section(problem: LinearProblem, x: np.ndarray, y: np.ndarray) -> Ground:
+def section(problem: LinearProblem, x: np.ndarray, y: np.ndarray) -> Background:
     """F on a grid of the plane of the first two weights, x (k,) and y (m,), all others as they are at the minimum.
 
     It is evaluated at KNOTS × KNOTS places, and in between the polynomial through them: near the minimum it is off by
@@ -53,7 +53,7 @@ def section(problem: LinearProblem, x: np.ndarray, y: np.ndarray) -> Ground:
     places = np.tile(problem.minimiser, (KNOTS * KNOTS, 1))
     places[:, 0], places[:, 1] = np.tile(few, KNOTS), np.repeat(many, KNOTS)
     values = problem.evaluate({"x": places})["objective"].reshape(KNOTS, KNOTS)
-    return Ground(x, y, up @ values @ across.T)
+    return Background(x, y, up @ values @ across.T)
 
 
 def _knots(along: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
-from dpviz.families.accelerated import drawn, quadratic, theory
+from dpviz.families.accelerated import custom_schedule, quadratic, theory
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event
@@ -34,7 +34,7 @@ class Method(Protocol):
         """How the budget is spread over the steps."""
 
     @property
-    def knots(self) -> drawn.Knots:
+    def knots(self) -> custom_schedule.Knots:
         """The shape of the schedule of one's own."""
 
     @property
@@ -64,7 +64,7 @@ def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) 
     if method.schedule == "uniform" or not budget.private:
         return np.ones(iterations)
     if method.schedule == "own":
-        return drawn.shares(method.knots, iterations, method.noise)
+        return custom_schedule.shares(method.knots, iterations, method.noise)
     steps = method.steps(facts, iterations)
     if method.schedule == "envelope":
         worst = quadratic.envelope_weights(steps, method.dynamics, facts.strong_convexity, facts.smoothness)
@@ -145,7 +145,7 @@ def _gaussian_bound(
     unit = _unit(method, facts, budget)
 
     def bound_at(iterations: int) -> float:
-        part, weights = recursion.first(iterations), drawn.shares(method.knots, iterations, "gaussian")
+        part, weights = recursion.first(iterations), custom_schedule.shares(method.knots, iterations, "gaussian")
         terms = np.exp(part.log_contraction[-1] + part.log_weight) * unit * weights.sum() / weights
         return float(part.initial * np.exp(part.log_contraction[-1]) + terms.sum())
 
@@ -175,7 +175,7 @@ def _laplace_bound(
     def bound_at(iterations: int) -> float:
         part = recursion.first(iterations)
         if method.schedule == "own":
-            weights = drawn.shares(method.knots, iterations, "laplace")
+            weights = custom_schedule.shares(method.knots, iterations, "laplace")
         else:
             weights = np.ones(iterations) if schedule == "uniform" else theory.optimal_weights(part, "laplace")
         base = np.log1p(np.expm1(weights * largest_multiple(weights)) * ratio)

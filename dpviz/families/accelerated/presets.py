@@ -6,7 +6,7 @@ from typing import Any
 
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.preset import Preset, load
-from dpviz.families.accelerated import drawn
+from dpviz.families.accelerated import custom_schedule
 from dpviz.families.accelerated.algorithms import (
     GradientDescent,
     GradientMethod,
@@ -41,7 +41,7 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
     private = [Arm(label=label, algorithm=method) for label, method in chosen]
     if not references:
         return tuple(private)
-    plainly: dict[str, Any] = {"schedule": "uniform", "knots": drawn.EVEN, "horizon": "fixed"}
+    plainly: dict[str, Any] = {"schedule": "uniform", "knots": custom_schedule.EVEN, "horizon": "fixed"}
     rules = {type(method): method.replaced(**plainly) for _, method in chosen}
     plain = [
         Arm(label=f"{method.title.removeprefix('DP-')}, no privacy", algorithm=method, budget=NoPrivacy())

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dpviz.checkpoints import Pace, Parts, between
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
@@ -14,7 +15,6 @@ from dpviz.families.bayesian_optimization import planning
 from dpviz.families.bayesian_optimization.batches import Batches, Placing
 from dpviz.families.bayesian_optimization.kernels import Surrogate
 from dpviz.families.bayesian_optimization.posterior import Evaluated
-from dpviz.pauses import Pace, Parts, between
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
@@ -118,8 +118,8 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
 
     def record_seconds(self, plan: Plan, replicates: int, cost: Cost) -> tuple[float, float]:
         """The internal output needs no further training but where exact gradients are compared with."""
-        dear = cost.dear and cost.evaluation + cost.dear
-        return replicates * cost.diagnostic + cost.reading, replicates * dear
+        expensive = cost.expensive and cost.evaluation + cost.expensive
+        return replicates * cost.diagnostic + cost.reading, replicates * expensive
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)

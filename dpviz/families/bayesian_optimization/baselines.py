@@ -6,13 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpviz.checkpoints import Pace, between
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization import planning
 from dpviz.families.bayesian_optimization.algorithms import SECONDS, TRAININGS, taken
 from dpviz.families.bayesian_optimization.kernels import Matern
 from dpviz.families.bayesian_optimization.posterior import JITTER, solved
-from dpviz.pauses import Pace, between
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import ExpMech, Laplace

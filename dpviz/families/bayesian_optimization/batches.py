@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.families.bayesian_optimization import designs
-from dpviz.families.bayesian_optimization.joint import polished
+from dpviz.families.bayesian_optimization.batch_refinement import polished
 from dpviz.families.bayesian_optimization.kernels import Surrogate
 from dpviz.families.bayesian_optimization.posterior import Evaluated, Local, Trial
 from dpviz.specification import Specification, choice, number

@@ -10,11 +10,11 @@ import plotly.graph_objects as go
 from dpviz.experiments.experiment import INTERNAL
 from dpviz.experiments.plan import Privacy
 from dpviz.experiments.results import quantiles
-from dpviz.experiments.trace import Lane, Trace
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.bayesian_optimization.advice import AMPLITUDE
 from dpviz.families.bayesian_optimization.algorithms import NOISY_NORM, TRAININGS, UNCERTAINTY
-from dpviz.families.bayesian_optimization.along import Curve
-from dpviz.families.bayesian_optimization.outlook import LEVELS, Outlook, biases, expected
+from dpviz.families.bayesian_optimization.forecast import LEVELS, Forecast, biases, expected
+from dpviz.families.bayesian_optimization.posterior_slice import Curve
 from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.lines import Limit, Line, Turn, line_figure, one_band
@@ -88,7 +88,7 @@ def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.
 # ------------------------------------------------------------------------------------------------------------- the plan
 
 
-def bias_and_noise(found: Outlook, *, height: int = style.HEIGHT) -> go.Figure:
+def bias_and_noise(found: Forecast, *, height: int = style.HEIGHT) -> go.Figure:
     """How long the planned bias of a step's gradient is against the bias level, beside its noise; below the point where
     they meet, trainings buy what drowns in noise. The level advised is marked."""
     if found.advice is None:
@@ -114,7 +114,7 @@ def bias_and_noise(found: Outlook, *, height: int = style.HEIGHT) -> go.Figure:
     )
 
 
-def trainings_by_level(found: Outlook, *, height: int = style.HEIGHT) -> go.Figure:
+def trainings_by_level(found: Forecast, *, height: int = style.HEIGHT) -> go.Figure:
     """About how many trainings a run takes against the bias level; and what the other methods take."""
     levels = LEVELS[::3]
     others = [
@@ -171,7 +171,7 @@ def _noise(along: np.ndarray, noise: float) -> Line:
 
 
 def paths(
-    lanes: Mapping[str, Lane],
+    lanes: Mapping[str, ArmTrace],
     styles: Mapping[str, ArmStyle],
     facts: TuningFacts,
     pair: tuple[int, int],

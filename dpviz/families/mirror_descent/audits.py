@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from dpviz.audits.audit import KNOWN, WORST, Case, Neighbours, Row
+from dpviz.checkpoints import finished
 from dpviz.datasets.categories import CategoricalUpload
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.experiments.algorithm import AnyAlgorithm
@@ -24,7 +25,6 @@ from dpviz.families.mirror_descent.methods.bias_reduced import BiasReduced
 from dpviz.families.mirror_descent.methods.certified import CertifiedSampling
 from dpviz.families.mirror_descent.methods.minimisation import AnytimeSampling, FrankWolfe
 from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
-from dpviz.pauses import finished
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
 from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs

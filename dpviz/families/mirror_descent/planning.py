@@ -290,8 +290,8 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
     def record_seconds(self, plan: Plan, replicates: int, cost: Cost) -> tuple[float, float]:
         assert isinstance(cost, GameCost) and isinstance(plan.facts, GameFacts)
         played, shown = self.vertices(plan)
-        cheap, dear = cost.evaluate(replicates, shown, played)
+        cheap, expensive = cost.evaluate(replicates, shown, played)
         if self.has_internal(plan.facts):
             hidden, hidden_dear = cost.evaluate(replicates)
-            return cheap + hidden, dear + hidden_dear
-        return cheap, dear
+            return cheap + hidden, expensive + hidden_dear
+        return cheap, expensive

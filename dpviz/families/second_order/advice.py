@@ -28,7 +28,7 @@ ORDER: tuple[Light, ...] = ("green", "amber", "red")
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Forecast:
     """What is known of one phase of one method's plan, from settings alone.
 
     label : of the method. phase, phases : which of how many, from 1. stopping : what both tests do at a flat place.
@@ -76,7 +76,7 @@ class Outlook:
         return self.rows * largest if self.all_rows else None
 
 
-def outlooks(experiment: Experiment, plans: Mapping[str, Plan]) -> dict[str, tuple[Outlook, ...]]:
+def forecasts(experiment: Experiment, plans: Mapping[str, Plan]) -> dict[str, tuple[Forecast, ...]]:
     """The phases of every private method, by its label."""
     found = {}
     for arm in experiment.arms:
@@ -86,7 +86,7 @@ def outlooks(experiment: Experiment, plans: Mapping[str, Plan]) -> dict[str, tup
     return found
 
 
-def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Outlook, ...]:
+def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, ...]:
     """The phases of one private method's plan."""
     facts = plan.facts
     assert isinstance(facts, NonconvexFacts)
@@ -107,7 +107,7 @@ def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Outlook, ..
         published = theory.published_rows(facts.d, float(plan.spent("rho")[-1]), *tolerances) if promised else None
         decrease, count = least_decrease(plan), len(stoppings)
         rows = facts.n, all_rows, needed, published
-        found.append(Outlook(label, number, count, stopping, decrease, *rows, blind, facts.assumed, factor))
+        found.append(Forecast(label, number, count, stopping, decrease, *rows, blind, facts.assumed, factor))
     return tuple(found)
 
 
@@ -127,9 +127,9 @@ def least_decrease(plan: Plan) -> float:
     return min(parts[: 1 if "hessian" not in plan.noise else None], default=float("nan"))
 
 
-def best(phases: tuple[Outlook, ...]) -> Outlook:
+def best(phases: tuple[Forecast, ...]) -> Forecast:
     """The phase in which a run is most likely to stop: the last one of those with the best light."""
-    return min(reversed(phases), key=lambda outlook: ORDER.index(outlook.light))
+    return min(reversed(phases), key=lambda forecast: ORDER.index(forecast.light))
 
 
 def budget_for(plan: Plan, factor: float) -> str:
@@ -145,8 +145,8 @@ def budget_for(plan: Plan, factor: float) -> str:
     return f"{control.symbol} = {short(rounded_up(needed))}" if needed <= control.high else ""
 
 
-def waiting_by_rows(outlook: Outlook, reach: float = 100.0, points: int = 60) -> tuple[np.ndarray, np.ndarray]:
+def waiting_by_rows(forecast: Forecast, reach: float = 100.0, points: int = 60) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of rows (k,) around the present one, and the waiting time at each (k,), at the same budget."""
     factors = np.geomspace(1 / reach, reach, points)
-    times = [outlook.stopping.quieter(factor).waiting_time for factor in factors.tolist()]
-    return outlook.rows * factors, np.array(times)
+    times = [forecast.stopping.quieter(factor).waiting_time for factor in factors.tolist()]
+    return forecast.rows * factors, np.array(times)

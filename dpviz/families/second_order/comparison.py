@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpviz.families.second_order import texts
-from dpviz.families.second_order.advice import Outlook
+from dpviz.families.second_order.advice import Forecast
 from dpviz.families.second_order.published import EPSILONS, Cell
 from dpviz.numbers import short
 from dpviz.sweeps.sweep_result import Ended, SweepResult
 
-Lights = Mapping[float, Mapping[str, Outlook]]  # by the value of a sweep, and by method
+Lights = Mapping[float, Mapping[str, Forecast]]  # by the value of a sweep, and by method
 
 
 def rows(
-    table: Mapping[str, Sequence[Cell]], epsilon: float, ends: Mapping[str, Ended], lights: Mapping[str, Outlook]
+    table: Mapping[str, Sequence[Cell]], epsilon: float, ends: Mapping[str, Ended], lights: Mapping[str, Forecast]
 ) -> list[dict[str, Any]]:
     """A table of the paper at one of its budgets, a row for each method; what is not known yet is None.
 

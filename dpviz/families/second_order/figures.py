@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.experiments.trace import Lane, Trace
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.second_order.methods.states import CURVATURE, GRADIENT, KIND, PERTURBATION, STOP, TRUST_REGION
 from dpviz.families.second_order.shares import PROVEN, SOONEST, YOURS, Compared
 from dpviz.families.second_order.theory import GREEN
@@ -111,7 +111,7 @@ def _asked(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, np.ndarra
     return steps[kept], values[kept], taken[kept]
 
 
-def _own_steps(lane: Lane, iterations: np.ndarray, runs: int) -> np.ndarray:
+def _own_steps(lane: ArmTrace, iterations: np.ndarray, runs: int) -> np.ndarray:
     """(k, R) the step that a record tells of each run: no later than its end; 0 where it tells nothing new."""
     ended = lane.stopped_at if len(lane.stopped_at) else np.full(runs, -1)
     last = np.where(ended < 0, iterations[-1], ended)

@@ -28,7 +28,7 @@ Costs = Mapping[Purpose, float]  # amounts of one iteration, or shares of it
 
 
 @dataclass(frozen=True)
-class Purse:
+class BudgetSplit:
     """A budget in a currency that adds up, of which a filter keeps the account.
 
     amount : ρ, or μ².
@@ -38,7 +38,7 @@ class Purse:
     amount: float
 
     @classmethod
-    def gaussian(cls, budget: Budget, facts: NonconvexFacts) -> "Purse":
+    def gaussian(cls, budget: Budget, facts: NonconvexFacts) -> "BudgetSplit":
         """For Gaussian noise alone: ρ stays ρ; of (ε, δ), and of all others, the exact μ.
 
         Raises UserError under pure ε.
@@ -47,7 +47,7 @@ class Purse:
         return cls("rho", float(rho)) if budget.currency == "rho" else cls("mu", 2 * float(rho))
 
     @classmethod
-    def mixed(cls, budget: Budget, facts: NonconvexFacts) -> "Purse":
+    def mixed(cls, budget: Budget, facts: NonconvexFacts) -> "BudgetSplit":
         """For Gaussian noise and releases of pure ε: the largest ρ that implies (ε, δ); μ stays μ.
 
         Raises UserError under pure ε.
@@ -103,7 +103,7 @@ class Phase:
 
 
 def phases(
-    purse: Purse, lengths: Sequence[int], shares: np.ndarray, each: Costs, carry_over: bool
+    purse: BudgetSplit, lengths: Sequence[int], shares: np.ndarray, each: Costs, carry_over: bool
 ) -> tuple[Phase, ...]:
     """Phases that get their shares of the budget, in each of which every iteration costs the same.
 
@@ -133,7 +133,7 @@ def name(purpose: Purpose, phase: int, asked: int | None = None) -> str:
     return f"{purpose}{later}" if asked is None else f"{purpose}{later}, {asked} before"
 
 
-def allowed(purse: Purse, plan: Sequence[Phase]) -> dict[str, Event]:
+def allowed(purse: BudgetSplit, plan: Sequence[Phase]) -> dict[str, Event]:
     """All releases of a plan under a filter, by name."""
     found: dict[str, Event] = {}
     for number, phase in enumerate(plan):
@@ -149,7 +149,7 @@ def in_each(plan: Sequence[Phase], values: Sequence[float]) -> np.ndarray:
     return np.repeat(np.asarray(values, dtype=float), [phase.iterations for phase in plan])
 
 
-def noise(purse: Purse, plan: Sequence[Phase], facts: NonconvexFacts) -> dict[str, np.ndarray]:
+def noise(purse: BudgetSplit, plan: Sequence[Phase], facts: NonconvexFacts) -> dict[str, np.ndarray]:
     """By purpose, (T,) the scale of its noise, at most: that of the largest sensitivity, with nothing left over."""
     changes: dict[Purpose, float] = {
         "gradient": facts.gradient_sensitivity,
@@ -185,7 +185,7 @@ def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:
 
 
 def filtered(
-    purse: Purse,
+    purse: BudgetSplit,
     stretches: Sequence[Phase],
     facts: NonconvexFacts,
     budget: Budget,

@@ -54,24 +54,24 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> Compared | None:
     assert isinstance(facts, NonconvexFacts)
     if not (plan.private and isinstance(method, Descent | TrustRegion) and "hessian" in plan.noise):
         return None
-    outlook, analysis, now = advice.best(advice.phases(label, method, plan)), method.analysis(facts), share_of(plan)
+    forecast, analysis, now = advice.best(advice.phases(label, method, plan)), method.analysis(facts), share_of(plan)
 
     def needed(share: float) -> float | None:
-        if outlook.needed is None:
+        if forecast.needed is None:
             return None
-        return advice.guarantee(analysis, at(outlook.stopping, now, share), method, plan).factor
+        return advice.guarantee(analysis, at(forecast.stopping, now, share), method, plan).factor
 
-    shares = {YOURS: now, EVENLY: EVEN, SOONEST: soonest_green(outlook.stopping, now)}
-    if outlook.needed is not None:
-        shares[PROVEN] = soonest_proven(advice.guarantee(analysis, outlook.stopping, method, plan), now)
+    shares = {YOURS: now, EVENLY: EVEN, SOONEST: soonest_green(forecast.stopping, now)}
+    if forecast.needed is not None:
+        shares[PROVEN] = soonest_proven(advice.guarantee(analysis, forecast.stopping, method, plan), now)
     return Compared(
-        {name: Split(share, at(outlook.stopping, now, share), needed(share)) for name, share in shares.items()},
-        outlook.name,
-        facts.n if outlook.all_rows else None,
+        {name: Split(share, at(forecast.stopping, now, share), needed(share)) for name, share in shares.items()},
+        forecast.name,
+        facts.n if forecast.all_rows else None,
         facts.assumed,
         CURVE,
-        np.array([at(outlook.stopping, now, share).recognised_at for share in CURVE.tolist()]),
-        None if outlook.needed is None else np.array([needed(share) for share in CURVE.tolist()], dtype=float),
+        np.array([at(forecast.stopping, now, share).recognised_at for share in CURVE.tolist()]),
+        None if forecast.needed is None else np.array([needed(share) for share in CURVE.tolist()], dtype=float),
     )
 
 

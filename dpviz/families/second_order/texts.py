@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping
 
 from dpviz.experiments.plan import Plan
-from dpviz.families.second_order.advice import Outlook, budget_for
+from dpviz.families.second_order.advice import Forecast, budget_for
 from dpviz.families.second_order.measure import Finish
 from dpviz.families.second_order.theory import Light, Stopping
 from dpviz.numbers import rounded_up, short
@@ -159,9 +159,9 @@ LIGHTS: Mapping[Light, tuple[str, str]] = {
 BLIND = "stops where it is flat, be it a pass"
 
 
-def light(outlook: Outlook) -> str:
+def light(forecast: Forecast) -> str:
     """The traffic light of a method in a symbol and words."""
-    return f"? cannot tell: {BLIND}" if outlook.blind else stops(outlook.stopping, outlook.assumed)
+    return f"? cannot tell: {BLIND}" if forecast.blind else stops(forecast.stopping, forecast.assumed)
 
 
 def stops(stopping: Stopping, assumed: Collection[Assumed] = ()) -> str:
@@ -176,34 +176,36 @@ def stops(stopping: Stopping, assumed: Collection[Assumed] = ()) -> str:
     return f"{symbol} {name}: {words}"
 
 
-def can_tell(outlook: Outlook, plan: Plan) -> str:
+def can_tell(forecast: Forecast, plan: Plan) -> str:
     """Whether the budget can tell, for one method, and what would make it able to, in a sentence."""
-    stopping = outlook.stopping
-    waiting = f"At a flat place {outlook.name} waits {_steps(stopping.waiting_time)}, of {stopping.iterations:,}"
+    stopping = forecast.stopping
+    waiting = f"At a flat place {forecast.name} waits {_steps(stopping.waiting_time)}, of {stopping.iterations:,}"
     asks = stopping.hessian_noise > 0
     passed, targets = ("both tests pass", "α and ε_H") if asks else ("its gradient looks small", "α above all")
     if stopping.light == "green":
-        rests = " and ".join(f"{a.symbol} = {short(a.declared)}" for a in outlook.assumed)
-        condition = f" This holds if {rests} do{'es' * (len(outlook.assumed) == 1)}: assumed, not known."
+        rests = " and ".join(f"{a.symbol} = {short(a.declared)}" for a in forecast.assumed)
+        condition = f" This holds if {rests} do{'es' * (len(forecast.assumed) == 1)}: assumed, not known."
         return f"{waiting}, until {passed}.{condition if rests else ''}"
     if stopping.too_short:
         steps = f"{stopping.iterations:,} step{'s' * (stopping.iterations != 1)}"
         return (
-            f"{outlook.name} stops after {stopping.in_a_row:,} small gradients in a row, and has {steps}. No budget "
+            f"{forecast.name} stops after {stopping.in_a_row:,} small gradients in a row, and has {steps}. No budget "
             "and no rows turn that green: only more “Iterations at most”."
         )
     begin = f"{waiting}, until {passed} by the luck of {'their' if asks else 'the'} noise."
     if stopping.recognised:
         begin = f"{waiting}, until {passed}. It may end on the way there: so few steps are often too few."
-    if math.isinf(outlook.factor):
+    if math.isinf(forecast.factor):
         return f"{begin} No budget and no rows turn that green: only looser targets, or more “Iterations at most”."
     either = ""
-    if outlook.all_rows:  # the noise of batches falls in another way
-        larger = budget_for(plan, outlook.factor)
-        either = f": n = {short(rounded_up(outlook.factor * outlook.rows))} rows{larger and f' or about {larger}'}"
-    turned = f"would let it stop there soon, if {_hold(outlook.assumed)}" if outlook.assumed else "would turn it green"
+    if forecast.all_rows:  # the noise of batches falls in another way
+        larger = budget_for(plan, forecast.factor)
+        either = f": n = {short(rounded_up(forecast.factor * forecast.rows))} rows{larger and f' or about {larger}'}"
+    turned = (
+        f"would let it stop there soon, if {_hold(forecast.assumed)}" if forecast.assumed else "would turn it green"
+    )
     return (
-        f"{begin} {short(rounded_up(outlook.factor))} times less noise {turned}{either}; or looser "
+        f"{begin} {short(rounded_up(forecast.factor))} times less noise {turned}{either}; or looser "
         f"targets{',' * (not asks)} {targets}."
     )
 

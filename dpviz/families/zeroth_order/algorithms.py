@@ -7,12 +7,12 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
+from dpviz.checkpoints import Parts
 from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import theory
 from dpviz.families.zeroth_order.conversion import Conversion, Oracle, directions_field
 from dpviz.families.zeroth_order.path import Path
 from dpviz.families.zeroth_order.planning import Layout
-from dpviz.pauses import Parts
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Parallel
 from dpviz.privacy.matrix_factorisation import Factorisation, restarted

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from dpviz.checkpoints import Parts, between
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import MOST_RECORDED, Plan
@@ -19,7 +20,6 @@ from dpviz.families.zeroth_order import planning, theory
 from dpviz.families.zeroth_order.path import EVALUATIONS, NOISY_NORM, ROWS_USED, Path
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.numbers import short
-from dpviz.pauses import Parts, between
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Cost, Metric, check_facts

@@ -38,7 +38,7 @@ DEFAULT: Mapping[str, Conversion] = {  # the ways of THEORY.md, section 8
 }
 DEFAULT_BUDGETS: Mapping[str, Budget] = {f"{mu:g}": GaussianDP(mu=mu) for mu in (0.3, 1.0, 3.0)} | {"": NoPrivacy()}
 DATA_SEEDS = range(3)
-LENGTHS, LONG = (8, 16, 32, 64), (128,)  # T; and of the page's first function, which is not dear
+LENGTHS, LONG = (8, 16, 32, 64), (128,)  # T; and of the page's first function, which is not expensive
 
 
 def problems() -> tuple[tuple[BlackBox, ...], ...]:

@@ -11,9 +11,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dpviz.checkpoints import Parts, finished, slices
 from dpviz.errors import UserError
 from dpviz.numbers import short
-from dpviz.pauses import Parts, finished, slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems import planes
@@ -23,7 +23,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 Player = Literal["x", "y"]
 
 DUALITY_GAP = Metric("duality_gap", "Duality gap", scale="log", headline=2)
-DEAR_GAP = replace(DUALITY_GAP, cost="dear")  # where it is the result of a minimisation
+DEAR_GAP = replace(DUALITY_GAP, cost="expensive")  # where it is the result of a minimisation
 
 
 # Measured on one core with one BLAS thread, as CPU time of gradients at d = 20 to 5,000 and 1 to 200 replicates.
@@ -92,20 +92,20 @@ class Work:
 
 @dataclass(frozen=True)
 class GameCost(Cost):
-    """work : of which `evaluation`, `diagnostic` and `dear` are the seconds for one replicate alone."""
+    """work : of which `evaluation`, `diagnostic` and `expensive` are the seconds for one replicate alone."""
 
     work: Work = Work()
     d: int = 1
 
     def evaluate(self, replicates: int, vertices: float = math.inf, new: float | None = None) -> tuple[float, float]:
-        """Seconds of the diagnostics of all replicates without what is dear, and of that.
+        """Seconds of the diagnostics of all replicates without what is expensive, and of that.
 
         vertices, new : as in `Work.gradients`.
         """
         cheap = self.work.gradients(replicates, 1, vertices, new=new)
         projected = replicates * self.d * _SECONDS_PER_PROJECTED
-        dear = self.work.minimum * (self.work.gradients(replicates) + projected)
-        return cheap + replicates * self.d * _SECONDS_PER_EVALUATED, dear
+        expensive = self.work.minimum * (self.work.gradients(replicates) + projected)
+        return cheap + replicates * self.d * _SECONDS_PER_EVALUATED, expensive
 
 
 _SECONDS_PER_EVALUATED = 3e-9  # per vertex, beside the gradient
@@ -186,8 +186,8 @@ class GameSpecification(ProblemSpecification):
             work=facts.work,
             d=facts.d,
         )
-        diagnostic, dear = one.evaluate(1)
-        return replace(one, diagnostic=diagnostic, dear=dear)
+        diagnostic, expensive = one.evaluate(1)
+        return replace(one, diagnostic=diagnostic, expensive=expensive)
 
     @property
     def good(self) -> tuple[slice | None, str]:
@@ -237,8 +237,8 @@ class Game(Problem):
         of_x, of_y = zip(*found, strict=True)
         return np.concatenate(of_x), np.concatenate(of_y)
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
-        evaluate, seconds = self.evaluate if dear else self.evaluate_cheap, self.facts.work.seconds
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
+        evaluate, seconds = self.evaluate if expensive else self.evaluate_cheap, self.facts.work.seconds
         return (yield from evaluated_in_slices(evaluate, output, 2 * seconds))
 
     def noisy_gradients(self, x: np.ndarray, y: np.ndarray, batch: Batch) -> tuple[Query, Query]:
@@ -272,7 +272,7 @@ class Game(Problem):
                 "one row moves it. Choose the matrix game, the quadratic game or “Strategies against groups”.",
                 title="Algorithm and problem do not fit",
             )
-        found = yield from self.evaluate_in_parts({"x": x, "y": y}, dear=True)
+        found = yield from self.evaluate_in_parts({"x": x, "y": y}, expensive=True)
         return Query(found[DUALITY_GAP.name], self.facts.gap_change / self.facts.n, norm)
 
 

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import model_validator
 
+from dpviz.checkpoints import Parts, finished, sliced
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
 from dpviz.datasets.groups_base import GroupedDataset, GroupedSpecification
-from dpviz.pauses import Parts, finished, sliced
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.queries import Query
 from dpviz.problems import planes
@@ -162,12 +162,12 @@ class GroupLossGame(GroupedGame):
         return ball_gradient(slopes, self._radius), losses
 
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return finished(self.evaluate_in_parts(output, dear=True))
+        return finished(self.evaluate_in_parts(output, expensive=True))
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
         seconds = self.facts.work.seconds
         cheap = yield from evaluated_in_slices(self.evaluate_cheap, output, seconds)
-        if not dear:
+        if not expensive:
             return cheap
         yield from self.prepare()
         x, y = output["x"], output["y"]

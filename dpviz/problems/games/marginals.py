@@ -11,10 +11,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import model_validator
 
+from dpviz.checkpoints import Parts, finished, sliced
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.categories import CategoricalGenerator
 from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, CategoricalTable
-from dpviz.pauses import Parts, finished, sliced
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems import planes
 from dpviz.problems.base import Metric, Plane

@@ -10,10 +10,10 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from scipy.optimize import linprog
 
+from dpviz.checkpoints import Pace, Parts, finished
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.errors import UserError
-from dpviz.pauses import Pace, Parts, finished
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Metric
 from dpviz.problems.games.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Work, per_product
@@ -97,9 +97,9 @@ class MatrixGameProblem(Game):
         return (yield from self._payoffs.in_parts(x, y, rows))
 
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return finished(self.evaluate_in_parts(output, dear=True))
+        return finished(self.evaluate_in_parts(output, expensive=True))
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
         x, y = output["x"], output["y"]
         products = yield from self._payoffs.in_parts(x, y)
         gaps = (bilinear_gap(pair) for pair in (products, self._payoffs.population(x, y)))

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import model_validator
 
+from dpviz.checkpoints import Pace, Parts, finished, slices
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.games import LatentGame, Signs
-from dpviz.pauses import Pace, Parts, finished, slices
 from dpviz.problems.base import Metric
 from dpviz.problems.games.games import (
     DEAR_GAP,
@@ -114,9 +114,9 @@ class QuadraticGameProblem(Game):
         return self._curvatures[0] * x + against_y, against_x - self._curvatures[1] * y
 
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return finished(self.evaluate_in_parts(output, dear=True))
+        return finished(self.evaluate_in_parts(output, expensive=True))
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
         x, y = output["x"], output["y"]
         found = yield from self._payoffs.in_parts(x, y)
         gaps = (quadratic_gap(x, y, products, self._curvatures) for products in (found, self._payoffs.population(x, y)))
@@ -244,14 +244,14 @@ class CurvedGameProblem(Game):
         return self._curved[0](x, rows) + against_y, against_x - self._curved[1](y, rows)
 
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return finished(self.evaluate_in_parts(output, dear=True))
+        return finished(self.evaluate_in_parts(output, expensive=True))
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
         x, y = output["x"], output["y"]
-        if not dear:
+        if not expensive:
             return self.evaluate_cheap(output)
         if len(x) > 1 and (x == x[0]).all() and (y == y[0]).all():  # as at the start of every method: one minimum
-            once = yield from self.evaluate_in_parts({"x": x[:1], "y": y[:1]}, dear)
+            once = yield from self.evaluate_in_parts({"x": x[:1], "y": y[:1]}, expensive)
             return {name: np.repeat(value, len(x)) for name, value in once.items()}
         against_y, against_x = yield from self._payoffs.in_parts(x, y)
         largest = yield from self._smallest(1, -against_x)

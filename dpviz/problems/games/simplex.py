@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dpviz.pauses import Pace, Parts, finished, slices
+from dpviz.checkpoints import Pace, Parts, finished, slices
 
 ValueAndGradient = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 

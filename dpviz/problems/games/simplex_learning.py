@@ -9,9 +9,9 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import model_validator
 
+from dpviz.checkpoints import Parts, finished, slices
 from dpviz.datasets.base import NO_TABLES
 from dpviz.numbers import short
-from dpviz.pauses import Parts, finished, slices
 from dpviz.problems import planes
 from dpviz.problems.base import Metric, Plane
 from dpviz.problems.games.games import (
@@ -288,9 +288,9 @@ class LearningGame(Game):
             yield from self._sums()
         return (yield from super().gradients_in_parts(x, y, rows))
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
         yield from self.prepare()
-        return (yield from super().evaluate_in_parts(output, dear))
+        return (yield from super().evaluate_in_parts(output, expensive))
 
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         objective = self._objective(output["x"], np.arange(len(output["x"])))[0]

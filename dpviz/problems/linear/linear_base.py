@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import model_validator
 
+from dpviz.checkpoints import Pace, Parts, finished, slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLogistic
 from dpviz.numbers import short
-from dpviz.pauses import Pace, Parts, finished, slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.queries import Norm, Query
@@ -323,7 +323,7 @@ class LinearProblem(LinearSums, SmoothProblem):
                 self.metrics[-1].name: np.full(len(x), self.guess),
             }
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
         yield from self.prepare()
         return (yield from evaluated_in_slices(self.evaluate, output, self._cost.diagnostic))
 

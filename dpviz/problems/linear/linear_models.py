@@ -8,9 +8,9 @@ from typing import ClassVar, Self
 import numpy as np
 from pydantic import model_validator
 
+from dpviz.checkpoints import Parts, finished
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
-from dpviz.pauses import Parts, finished
 from dpviz.privacy.queries import Norm
 from dpviz.problems.base import Metric
 from dpviz.problems.linear.linear_base import LinearModel, LinearProblem

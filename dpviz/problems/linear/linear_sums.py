@@ -6,7 +6,7 @@ from threading import Lock
 
 import numpy as np
 
-from dpviz.pauses import Parts, slices
+from dpviz.checkpoints import Parts, slices
 from dpviz.privacy.batches import Batch
 
 # Passes over the table work on blocks of about this many elements (rows × replicates): they stay in the cache, and no

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpviz.checkpoints import Parts
 from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLinear
-from dpviz.pauses import Parts
 from dpviz.privacy.queries import Norm
 from dpviz.problems.base import Metric
 from dpviz.problems.linear.linear_base import LinearModel, LinearProblem, Rows, gradient_clip, norms

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
+from dpviz.checkpoints import Parts, finished, slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import Saddle
 from dpviz.errors import UserError
-from dpviz.pauses import Parts, finished, slices
 from dpviz.privacy.events import Laplace
 from dpviz.problems import planes
 from dpviz.problems.base import (
@@ -184,7 +184,9 @@ class NonconvexModel(ProblemSpecification):
             batch_row=drawn,
             batch=evaluation + n * SECONDS_PER_MARK,
             diagnostic=evaluation + n * SECONDS_PER_LOSS,
-            dear=hessian + eigenvalue_seconds(d) if whole else PRODUCTS * (1.5 * evaluation + n * d * SECONDS_PER_READ),
+            expensive=hessian + eigenvalue_seconds(d)
+            if whole
+            else PRODUCTS * (1.5 * evaluation + n * d * SECONDS_PER_READ),
             preparation=n * d * SECONDS_PER_LOADED,
             table=24.0 * n * d,
             replicate=64.0 * d

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dpviz.pauses import Pace, Parts, finished
+from dpviz.checkpoints import Pace, Parts, finished
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.queries import Query
@@ -146,7 +146,7 @@ class NonconvexRisk(LinearSums, Problem):
             "smallest_eigenvalue",
             "Smallest eigenvalue λ_min(∇²f(x_t))",
             headline=3,
-            cost="dear",
+            cost="expensive",
             better="higher",
         ),
     )
@@ -295,7 +295,7 @@ class NonconvexRisk(LinearSums, Problem):
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return finished(self.evaluate_in_parts(output, dear=True))
+        return finished(self.evaluate_in_parts(output, expensive=True))
 
     def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         x = bounded(output["x"])
@@ -316,9 +316,9 @@ class NonconvexRisk(LinearSums, Problem):
             },
         }
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
         found = yield from evaluated_in_slices(self.evaluate_cheap, output, self._cost.diagnostic)
-        if dear:
+        if expensive:
             found["smallest_eigenvalue"] = yield from self._remembered(output["x"])
         return found
 

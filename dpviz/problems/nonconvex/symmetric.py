@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import betaincinv
 
-from dpviz.pauses import Pace, Parts
+from dpviz.checkpoints import Pace, Parts
 
 # How noise falls on a symmetric matrix: evenly in every direction ("goe", half the variance off the diagonal), or with
 # the same variance on all entries on and above the diagonal ("upper").

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import minimize
 
+from dpviz.checkpoints import Parts, finished
 from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.tuning import NormalDraws, RegressionDraws
-from dpviz.pauses import Parts, finished
 from dpviz.problems.base import Cost, Facts, Metric
 from dpviz.problems.tuning.tuning import (
     SECONDS_PER_NUMBER,
@@ -178,7 +178,7 @@ class HuberRegression(DirectTuning):
     def cost(self, facts: Facts) -> Cost:
         cost = super().cost(facts)
         searched = not isinstance(self.data, RegressionDraws)
-        return replace(cost, preparation=cost.preparation + searched * 60 * (cost.evaluation + cost.dear))
+        return replace(cost, preparation=cost.preparation + searched * 60 * (cost.evaluation + cost.expensive))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Huber":
         return finished(self.build_in_parts(tables))

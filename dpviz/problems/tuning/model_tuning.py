@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from dpviz.checkpoints import Parts, finished
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.tuning import DRAWN, FactorDraws, ProcessDraws
-from dpviz.pauses import Parts, finished
 from dpviz.problems import planes
 from dpviz.problems.base import Cost, Facts, Plane
 from dpviz.problems.tuning.learners import LEARNERS, SECONDS_PER_FACTORED, Learner, ProcessLearner, training_seconds

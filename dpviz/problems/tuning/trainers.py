@@ -12,8 +12,8 @@ from itertools import count
 
 import numpy as np
 
+from dpviz.checkpoints import Parts
 from dpviz.messages import pack, unpack
-from dpviz.pauses import Parts
 from dpviz.problems.tuning.learners import Learner
 from dpviz.processes import Child, Ended
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from dpviz.checkpoints import LONGEST, Pace, Parts, finished, slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED
-from dpviz.pauses import LONGEST, Pace, Parts, finished, slices
 from dpviz.privacy.queries import Query
 from dpviz.problems import planes
 from dpviz.problems.base import Cost, Facts, Metric, Plane, Problem, ProblemSpecification
@@ -155,7 +155,7 @@ class TuningSpecification(ProblemSpecification):
             evaluation=training,
             batch_row=training / facts.n,
             diagnostic=training,
-            dear=facts.gradient_seconds,
+            expensive=facts.gradient_seconds,
             preparation=facts.n * facts.d * SECONDS_PER_LOADED,
             table=14.0 * facts.n * facts.d + gradients,
             replicate=16.0 * facts.n,
@@ -200,12 +200,12 @@ class TuningProblem(Problem):
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
     def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return finished(self.evaluate_in_parts(output, dear=True))
+        return finished(self.evaluate_in_parts(output, expensive=True))
 
     def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return finished(self.evaluate_in_parts(output, dear=False))
+        return finished(self.evaluate_in_parts(output, expensive=False))
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
         """Of an output {"x": (R, d)} the objective. Of an internal one, which has also the mean clipped gradient that
         was found at x before noise, "gradient" (R, d), and "clipped" (R,), what that was like."""
         if "gradient" not in output:
@@ -215,7 +215,7 @@ class TuningProblem(Problem):
             "gradient_norm": np.linalg.norm(output["gradient"], axis=1),
             "clipped_share": np.array(output["clipped"], dtype=float),
         }
-        if dear and self.facts.has_gradients:
+        if expensive and self.facts.has_gradients:
             exact = yield from self._mean_gradients(output["x"])
             found["gradient_error"] = np.linalg.norm(output["gradient"] - exact, axis=1)
             found["exact_gradient_norm"] = np.linalg.norm(exact, axis=1)
@@ -248,8 +248,8 @@ class GradientProblem(TuningProblem):
 
     internal_metrics: ClassVar[tuple[Metric, ...]] = (
         *TuningProblem.internal_metrics,
-        Metric("gradient_error", "Error of the mean clipped gradient", scale="log", cost="dear"),
-        Metric("exact_gradient_norm", "Norm of the exact mean gradient", scale="log", cost="dear", better=""),
+        Metric("gradient_error", "Error of the mean clipped gradient", scale="log", cost="expensive"),
+        Metric("exact_gradient_norm", "Norm of the exact mean gradient", scale="log", cost="expensive", better=""),
     )
 
     @abstractmethod

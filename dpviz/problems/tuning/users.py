@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from dpviz.checkpoints import Parts
 from dpviz.datasets.base import Dataset, DatasetFacts, DatasetSpecification
 from dpviz.datasets.users import UserDataset, UserFacts
-from dpviz.pauses import Parts
 from dpviz.specification import number
 
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from dpviz.checkpoints import Parts, finished, slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLinear
-from dpviz.pauses import Parts, finished, slices
 from dpviz.problems import planes
 from dpviz.problems.base import SECONDS_PER_DRAWN_ROW, SECONDS_PER_GATHERED, Cost, Facts, Plane, ProblemSpecification
 from dpviz.problems.nonconvex.nonconvex import random_start, shorten
@@ -130,7 +130,7 @@ class BlackBox(ProblemSpecification):
             batch_row=SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * d,
             value=each,
             diagnostic=n * weight * row,
-            dear=sample * (2 * d * each + POINTS * weight * SECONDS_PER_DIAGNOSED),
+            expensive=sample * (2 * d * each + POINTS * weight * SECONDS_PER_DIAGNOSED),
             preparation=n * d * SECONDS_PER_LOADED,
             table=24.0 * n * (d + 2) + 8.0 * TEMPORARIES * BLOCK + bank_bytes(d, d),
             replicate=8.0 * (16 * d + 2 * sample * d),

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.pauses import Pace, Parts, finished
+from dpviz.checkpoints import Pace, Parts, finished
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems.base import Cost, Facts, Metric, Problem, evaluated_in_slices
@@ -61,12 +61,12 @@ class ValueProblem(Problem):
 
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("objective", "Objective F(x_t)", headline=1),
-        Metric("smoothed_gradient_norm", "Smoothed gradient ‖∇F̂_r(x_t)‖", headline=2, cost="dear"),
-        Metric("smoothed_gradient_error", "Standard error of ‖∇F̂_r(x_t)‖", cost="dear", better=""),
-        Metric("stationarity_bound", "Goldstein stationarity ‖∇F(x_t)‖_r, at most", headline=3, cost="dear"),
-        Metric("stationarity_error", "Standard error of the Goldstein stationarity", cost="dear", better=""),
-        Metric("clipped_share", "Share of the differences that are clipped", headline=4, cost="dear"),
-        Metric("clipped_mass", "Share of their sum that clipping takes away", cost="dear"),
+        Metric("smoothed_gradient_norm", "Smoothed gradient ‖∇F̂_r(x_t)‖", headline=2, cost="expensive"),
+        Metric("smoothed_gradient_error", "Standard error of ‖∇F̂_r(x_t)‖", cost="expensive", better=""),
+        Metric("stationarity_bound", "Goldstein stationarity ‖∇F(x_t)‖_r, at most", headline=3, cost="expensive"),
+        Metric("stationarity_error", "Standard error of the Goldstein stationarity", cost="expensive", better=""),
+        Metric("clipped_share", "Share of the differences that are clipped", headline=4, cost="expensive"),
+        Metric("clipped_mass", "Share of their sum that clipping takes away", cost="expensive"),
     )
     facts: ValueFacts
 
@@ -244,9 +244,9 @@ class ValueProblem(Problem):
             total += self._values(self._arguments(z, x), y).sum(axis=(0, 1))
         return {"objective": total / self.facts.n}
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], dear: bool) -> Parts[dict[str, np.ndarray]]:
-        cost = self._cost.diagnostic + dear * self._cost.dear
-        return (yield from evaluated_in_slices(self.evaluate if dear else self.evaluate_cheap, output, cost))
+    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
+        cost = self._cost.diagnostic + expensive * self._cost.expensive
+        return (yield from evaluated_in_slices(self.evaluate if expensive else self.evaluate_cheap, output, cost))
 
     def _sampled(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """What a sample of rows says of the smoothed gradient, of stationarity, and of clipping; the same rows and

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 import streamlit as st
 
-from dpviz.families.accelerated import drawn, texts
+from dpviz.families.accelerated import custom_schedule, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.comparison import Compared
 from dpviz.families.accelerated.smoothness import assumed
 from dpviz.numbers import short
 from dpviz.plots.elements.sheets import Ruler, Sheet
-from dpviz.ui import typed
+from dpviz.ui import number_table
 from dpviz.ui.accelerated import plan
 from dpviz.ui.components import curve
 from dpviz.ui.controls import Panel
@@ -22,9 +22,12 @@ FIELD = "knots"
 HANDLES, TABLE = (f"{PREFIX}_own_{name}" for name in ("handles", "table"))
 POWER = "Power of ten, by percent of the steps"
 ACROSS = Ruler("Percent of the steps", 0.0, 100.0, False)
-UP = Ruler("Noise, relative", -drawn.LIMIT, drawn.LIMIT, True)
-PLACES = tuple(np.linspace(0, 1, len(drawn.EVEN)).tolist())
-KEYS = (0.1 / (2 * drawn.LIMIT), 0.5 / (2 * drawn.LIMIT))  # an arrow is a tenth of a power of ten, a page key five
+UP = Ruler("Noise, relative", -custom_schedule.LIMIT, custom_schedule.LIMIT, True)
+PLACES = tuple(np.linspace(0, 1, len(custom_schedule.EVEN)).tolist())
+KEYS = (
+    0.1 / (2 * custom_schedule.LIMIT),
+    0.5 / (2 * custom_schedule.LIMIT),
+)  # an arrow is a tenth of a power of ten, a page key five
 HEIGHT = 300
 HOW = "Only the shape counts: whatever you draw, the noise is scaled until the guarantee holds."
 
@@ -52,7 +55,7 @@ def show(shown: PlanView) -> None:
             _table(method.knots)
 
 
-def _handles(knots: drawn.Knots, told: Mapping[str, Compared]) -> None:
+def _handles(knots: custom_schedule.Knots, told: Mapping[str, Compared]) -> None:
     known, best = [], next(iter(told), None)
     if best is not None:
         noise = told[best].noise
@@ -60,27 +63,27 @@ def _handles(knots: drawn.Knots, told: Mapping[str, Compared]) -> None:
         places = UP.place(noise[across]).tolist()
         known = list(zip((across / max(len(noise) - 1, 1)).tolist(), places, strict=True))
     sheet = Sheet(ACROSS, UP, known, None, PLACES, HEIGHT)
-    at = [(knot + drawn.LIMIT) / (2 * drawn.LIMIT) for knot in knots]
+    at = [(knot + custom_schedule.LIMIT) / (2 * custom_schedule.LIMIT) for knot in knots]
     label = "Your noise schedule: six handles for the noise from the first step to the last"
-    curve.draw(HANDLES, sheet, at, label, _moved, keys=KEYS, edition=typed.edition(HANDLES, knots))
+    curve.draw(HANDLES, sheet, at, label, _moved, keys=KEYS, edition=number_table.edition(HANDLES, knots))
     st.caption(HOW if best is None else f"{HOW} Dashed: the {_best(told[best])} schedule of {best}, as far as it fits.")
 
 
 def _moved() -> None:
     places = curve.values(HANDLES, len(PLACES))
     if places is not None:
-        knots = tuple(round((2 * place - 1) * drawn.LIMIT, 2) + 0.0 for place in places)
-        typed.remember(HANDLES, knots)
+        knots = tuple(round((2 * place - 1) * custom_schedule.LIMIT, 2) + 0.0 for place in places)
+        number_table.remember(HANDLES, knots)
         _take(knots)
 
 
 def _shapes() -> None:
     with st.container(horizontal=True, gap="small"):
-        for name, knots in drawn.SHAPES.items():
+        for name, knots in custom_schedule.SHAPES.items():
             st.button(name, key=f"{PREFIX}_shape_{name}", on_click=_take, args=(knots,))
 
 
-def _take(knots: drawn.Knots) -> None:
+def _take(knots: custom_schedule.Knots) -> None:
     Panel(PREFIX).write({FIELD: knots})
 
 
@@ -104,20 +107,20 @@ def _best(found: Compared) -> str:
     return "optimal" if found.proven else "recommended"
 
 
-def _table(knots: drawn.Knots) -> None:
+def _table(knots: custom_schedule.Knots) -> None:
     """The same numbers to type."""
-    typed.table(
+    number_table.table(
         TABLE,
         knots,
         [f"{100 * place:g} %" for place in PLACES],
         _typed,
         heading=POWER,
-        limits=(-drawn.LIMIT, drawn.LIMIT),
+        limits=(-custom_schedule.LIMIT, custom_schedule.LIMIT),
         help="Of the noise: 1 is ten times as much.",
     )
 
 
 def _typed(numbers: tuple[float, ...], _: int) -> tuple[float, ...]:
-    knots = tuple(min(drawn.LIMIT, max(-drawn.LIMIT, number)) for number in numbers)
+    knots = tuple(min(custom_schedule.LIMIT, max(-custom_schedule.LIMIT, number)) for number in numbers)
     _take(knots)
     return knots

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dpviz.experiments.trace import Lane, Trace
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.numbers import short
 from dpviz.problems.linear.linear_base import LinearModel
 from dpviz.ui.controls import Panel
@@ -99,7 +99,7 @@ def _reached(text: str, _tables: Mapping[str, np.ndarray]) -> float:
     return built.shortened_share if problem.clipping == "rows" else built.clipped_share
 
 
-def _words(trace: Trace, label: str, lane: Lane, names: list[str]) -> str:
+def _words(trace: Trace, label: str, lane: ArmTrace, names: list[str]) -> str:
     """The released model in one sentence."""
     x, distance = lane.output["x"][0], trace.last(label, "distance")
     heaviest = np.argsort(-np.abs(x), kind="stable")[:NAMED]

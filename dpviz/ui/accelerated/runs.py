@@ -7,17 +7,17 @@ from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import clouds
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.plots.elements.sheets import Ruler
-from dpviz.plots.landscape import Ground
+from dpviz.plots.landscape import Background
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear.linear_base import LinearModel, LinearProblem
-from dpviz.ui.experiment.cloud import Scenery
+from dpviz.ui.experiment.cloud import PlaneView
 from dpviz.ui.experiment.run import Run
 
 POINTS = 61  # of the ground along each axis
 SECONDS = 0.3  # that it may take to load the data and to evaluate the objective there
 
 
-def _ground(run: Run, x: Ruler, y: Ruler) -> Ground | None:
+def _ground(run: Run, x: Ruler, y: Ruler) -> Background | None:
     problem, grid = run.experiment.problem, [np.linspace(ruler.low, ruler.high, POINTS) for ruler in (x, y)]
     facts = problem.facts()
     assert isinstance(facts, SmoothFacts)
@@ -35,4 +35,4 @@ def _region(run: Run, arm: Arm) -> tuple[np.ndarray, np.ndarray] | None:
     return clouds.ellipse(arm.algorithm, run.plans[arm.label])
 
 
-SCENERY = Scenery(ground=_ground, region=_region)
+SCENERY = PlaneView(ground=_ground, region=_region)

@@ -8,7 +8,7 @@ from dpviz.families.accelerated import story
 from dpviz.numbers import short
 from dpviz.plots import landscape, story_figures
 from dpviz.plots.elements.style import PALETTE, ArmStyle
-from dpviz.plots.landscape import Cloud, Ground
+from dpviz.plots.landscape import Background, Cloud
 from dpviz.privacy.budgets import PureDP
 from dpviz.ui import charts
 from dpviz.ui.controls import Panel, mistake
@@ -62,7 +62,7 @@ def _walked(epsilon: float) -> tuple[go.Figure, dict[str, float]]:
     clouds = {label: Cloud(lane.output["x"], np.array(lane.path["x"])) for label, lane in trace.lanes.items()}
     places, heights = story.ground()
     figure = landscape.contours(
-        Ground(places, places, heights),
+        Background(places, places, heights),
         clouds,
         LOOKS,
         ("First parameter", "Second parameter"),

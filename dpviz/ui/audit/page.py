@@ -9,7 +9,7 @@ from dpviz.execution.auditing import Auditing
 from dpviz.ui import components, downloads, explain, glossary, links
 from dpviz.ui.audit import choose, guess, more, results, texts
 from dpviz.ui.audit import verdict as verdicts
-from dpviz.ui.audit.run import AuditRun, Ready, outlook
+from dpviz.ui.audit.run import AuditRun, Ready, forecast
 from dpviz.ui.controls import Panel, in_place
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.plan import Shown
@@ -34,7 +34,7 @@ def show() -> None:
     ready = None if auditing is None else Ready(auditing)
     active = run_panel.bar(panel, texts.TITLE, ready)
     if ready is not None:
-        outlook(ready)
+        forecast(ready)
     run_panel.live(panel.page, active, partial(_draw, panel, guessing), texts.NONE)
     run, shown = run_panel.current(panel.page), False
     if isinstance(run, AuditRun) and not run.job.active:

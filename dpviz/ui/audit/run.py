@@ -62,7 +62,7 @@ class Ready:
         return AuditRun(job, {}, page, title)
 
 
-def outlook(ready: Ready) -> None:
+def forecast(ready: Ready) -> None:
     """What the audit takes, and whether that is too much."""
     if not ready.too_much:
         st.caption(f"{ready.auditing.runs:,} runs on each data set, {about(ready.likely)}.")

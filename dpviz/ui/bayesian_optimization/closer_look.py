@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from dpviz.families.bayesian_optimization import advice, texts, theory, theory_figures
-from dpviz.families.bayesian_optimization.outlook import Outlook
+from dpviz.families.bayesian_optimization.forecast import Forecast
 from dpviz.families.bayesian_optimization.theory import Landscape
 from dpviz.numbers import short
 from dpviz.specification import Control
@@ -59,7 +59,7 @@ def _privacy(panel: Panel, shown: PlanView, delta: float) -> None:
 
 def _steps(panel: Panel, shown: PlanView) -> None:
     """The bound for every number of steps, how many users it takes, and where plain steps end up."""
-    found: Outlook = shown.theory
+    found: Forecast = shown.theory
     if found.mu is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return
@@ -90,7 +90,7 @@ def _steps(panel: Panel, shown: PlanView) -> None:
         _told(found, landscape, step, bias)
 
 
-def _told(found: Outlook, landscape: Landscape, step: float, bias: float) -> None:
+def _told(found: Forecast, landscape: Landscape, step: float, bias: float) -> None:
     """What the bounds say, in numbers."""
     assert found.mu is not None
     method, facts, zeta = found.method, found.facts, theory_figures.FAILURE
@@ -112,7 +112,7 @@ def _told(found: Outlook, landscape: Landscape, step: float, bias: float) -> Non
 
 def _others(panel: Panel, shown: PlanView, delta: float) -> None:
     """Random stopping, values instead of slopes, and global search, in numbers of the plan."""
-    found: Outlook = shown.theory
+    found: Forecast = shown.theory
     if found.mu is None or not math.isfinite(found.mu):
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return

@@ -10,7 +10,7 @@ from dpviz.families.bayesian_optimization.algorithms import TRAININGS
 from dpviz.numbers import short
 from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import arm_styles
-from dpviz.plots.landscape import Cloud, Ground, contours
+from dpviz.plots.landscape import Background, Cloud, contours
 from dpviz.problems.tuning.tuning import TuningFacts
 from dpviz.ui import explain
 from dpviz.ui.experiment import hero, results
@@ -68,17 +68,17 @@ def landscape(run: Run, trace: Trace) -> hero.Picture | None:
     return hero.Picture(figure, "Contours of the validation loss, with a dot for every run", caption)
 
 
-def below(run: Run, *_: Ruler) -> Ground | None:
+def below(run: Run, *_: Ruler) -> Background | None:
     """The loss below the runs, over all of both settings; None where it cannot be drawn."""
     return _ground(run) if has_ground(run) else None
 
 
-def _ground(run: Run) -> Ground:
+def _ground(run: Run) -> Background:
     return _evaluated(run.experiment.problem.to_json(), run)
 
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False)
-def _evaluated(about: str, _run: Run) -> Ground:  # noqa: ARG001 (what the cache knows it by)
+def _evaluated(about: str, _run: Run) -> Background:  # noqa: ARG001 (what the cache knows it by)
     """The mean loss of a run, whose problem as JSON text is `about`, over both settings: at points as many as are
     quick."""
     facts = facts_of(_run)
@@ -87,7 +87,7 @@ def _evaluated(about: str, _run: Run) -> Ground:  # noqa: ARG001 (what the cache
     x, y = (np.linspace(low[j], high[j], points) for j in range(2))
     places = np.stack([np.tile(x, points), np.repeat(y, points)], axis=1)
     values = _run.problem.evaluate_cheap({"x": places})["objective"]
-    return Ground(x, y, values.reshape(points, points))
+    return Background(x, y, values.reshape(points, points))
 
 
 def number(run: Run, trace: Trace) -> hero.Headline | None:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from dpviz.families import bayesian_optimization
 from dpviz.families.bayesian_optimization import algorithms, presets, texts
 from dpviz.families.bayesian_optimization.algorithms import BATCH_SIZE
-from dpviz.families.bayesian_optimization.outlook import outlook
+from dpviz.families.bayesian_optimization.forecast import forecast
 from dpviz.ui.bayesian_optimization import closer_look, live, plan, problem, results
 from dpviz.ui.experiment import results as page_results
-from dpviz.ui.experiment.cloud import Scenery
+from dpviz.ui.experiment.cloud import PlaneView
 from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView
@@ -40,7 +40,7 @@ PAGE = FamilyPage(
     choose=problem.data,
     build=problem.problem,
     settings_of=problem.settings_of,
-    predict=outlook,
+    predict=forecast,
     advice=plan.verdict,
     noise=plan.noise,
     drawings=plan.drawings,
@@ -53,5 +53,5 @@ PAGE = FamilyPage(
     options=_options,
     extra=results.extra,
     verdict=results.verdict,
-    scenery=Scenery(ground=live.below),
+    scenery=PlaneView(ground=live.below),
 )

@@ -7,7 +7,7 @@ import streamlit as st
 from dpviz.datasets import DatasetSpecification
 from dpviz.datasets.users import UserFacts
 from dpviz.families.bayesian_optimization import figures, texts
-from dpviz.families.bayesian_optimization.outlook import Outlook
+from dpviz.families.bayesian_optimization.forecast import Forecast
 from dpviz.numbers import short
 from dpviz.problems.tuning.tuning import TuningSpecification
 from dpviz.ui import explain
@@ -39,7 +39,7 @@ def protected(problem: TuningSpecification) -> str:
 
 def verdict(shown: PlanView) -> None:
     """Who is protected and who is not, the advised bias level, and a button that takes it."""
-    found: Outlook = shown.theory
+    found: Forecast = shown.theory
     problem = shown.experiment.problem
     assert isinstance(problem, TuningSpecification)
     with st.container(border=True):
@@ -75,7 +75,7 @@ def _apply(level: float) -> None:
     Panel(PREFIX).write(settings)
 
 
-def _levels(found: Outlook) -> None:
+def _levels(found: Forecast) -> None:
     assert found.advice is not None
     rows = [
         {
@@ -98,7 +98,7 @@ def noise(shown: PlanView) -> Drawing:
 
 def drawings(shown: PlanView) -> Shown:
     """The other figures of the plan, with headings and captions."""
-    found: Outlook = shown.theory
+    found: Forecast = shown.theory
     return [
         ("What it takes", figures.trainings_by_level(found), f"{texts.TRAININGS} {SETTINGS_ONLY}"),
         page_plan.privacy_spent(shown),
@@ -107,7 +107,7 @@ def drawings(shown: PlanView) -> Shown:
 
 def size_note(shown: PlanView) -> str:
     """Users, settings, and about how many trainings."""
-    found: Outlook = shown.theory
+    found: Forecast = shown.theory
     each = "; ".join(f"{label} about {short(count)}" for label, count in found.trainings.items())
     return f"n = {found.facts.n:,} users, d = {found.facts.d:,} settings. Trainings of a run: {each}."
 

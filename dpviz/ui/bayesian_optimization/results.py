@@ -7,10 +7,10 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.experiments.experiment import Arm
-from dpviz.experiments.trace import Lane, Trace
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.bayesian_optimization import figures, texts
 from dpviz.families.bayesian_optimization.algorithms import TRAININGS, Gibo
-from dpviz.families.bayesian_optimization.along import POINTS, Curve, along
+from dpviz.families.bayesian_optimization.posterior_slice import POINTS, Curve, along
 from dpviz.numbers import short
 from dpviz.plots.elements.style import arm_styles
 from dpviz.problems.tuning.trainers import SLOW
@@ -77,7 +77,7 @@ def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
 @st.fragment
 def _paths(panel: Panel, run: Run, trace: Trace) -> None:
     """Where two settings of the visitor's choice went."""
-    lanes: Mapping[str, Lane] = {
+    lanes: Mapping[str, ArmTrace] = {
         label: lane for label, lane in trace.lanes.items() if "x" in lane.output and lane.path.get("x")
     }
     facts, experiment = facts_of(run), run.experiment
@@ -106,7 +106,7 @@ def _setting(
 # ---------------------------------------------------------------------------------------------------------- the process
 
 
-def _cheap(run: Run, arm: Arm, lane: Lane) -> bool:
+def _cheap(run: Run, arm: Arm, lane: ArmTrace) -> bool:
     """Whether the process can be looked at: every step is recorded, and the trainings that it takes are quick."""
     assert isinstance(arm.algorithm, Gibo)
     seconds, evaluations = facts_of(run).training_seconds, POINTS + arm.algorithm.batches(facts_of(run)).window
@@ -131,7 +131,7 @@ def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
 
 
 @st.cache_resource(max_entries=32, scope="session", show_spinner=False)
-def _curve(about: str, label: str, step: int, setting: int, _run: Run, _lane: Lane) -> Curve:  # noqa: ARG001 (its key)
+def _curve(about: str, label: str, step: int, setting: int, _run: Run, _lane: ArmTrace) -> Curve:  # noqa: ARG001 (its key)
     """What the first run of a method saw at a step, along a setting."""
     method = next(arm.algorithm for arm in _run.experiment.arms if arm.label == label)
     problem = _run.problem
@@ -157,7 +157,7 @@ def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
     released_model.show(panel, run, words, model, meaning, digits="%.4g")
 
 
-def _ended(facts: TuningFacts, lane: Lane) -> str:
+def _ended(facts: TuningFacts, lane: ArmTrace) -> str:
     """Where the first run of a method ended, and after what."""
     x, trainings = lane.output["x"][0], lane.values[TRAININGS.name][-1][0]
     edge = int(np.count_nonzero((x <= facts.box[0]) | (x >= facts.box[1])))

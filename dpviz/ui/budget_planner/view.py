@@ -126,8 +126,9 @@ def attack_chart(budget: Budget, relation: Relation, planned: Releases | None) -
     name, curve, said = "", None, ""
     if planned is not None and planned.events:
         name, curve = planned.name, tradeoffs.tradeoff(planned.events, rates)
-        right = 50 * (1 + tradeoffs.advantage(planned.events))
-        said = f"Of {name}, as a whole: a guess is right in at most {short(right)} of 100 such cases. "
+        advantage = tradeoffs.advantage(planned.events)
+        right = f"right in at most {short(50 * (1 + advantage))} of 100 such cases"
+        said = f"Of {name}, as a whole: a guess is {right}, an advantage of {short(advantage)}. "
     unit = "one row replaced" if relation == "replace-one" else "one row added or removed"
     return show(
         guarantee_figures.tradeoff(budget.tradeoff(rates), curve, name),

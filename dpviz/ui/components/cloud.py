@@ -19,6 +19,6 @@ def _component() -> Any:
     )
 
 
-def draw(key: str, film: bytes) -> None:
-    """Show a film, as `plots.clouds.packed` makes it; where one of this key is shown, the step stays what it is."""
-    _component()(key=key, data=film)
+def draw(key: str, animation: bytes) -> None:
+    """Show an animation, as `plots.clouds.packed` makes it; where one of this key is shown, its step stays."""
+    _component()(key=key, data=animation)

@@ -14,10 +14,10 @@ from dpviz.experiments.results import quantiles, spent_curve
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
 from dpviz.plots import clouds
-from dpviz.plots.clouds import Film, Walk
+from dpviz.plots.clouds import Animation, Trajectories
 from dpviz.plots.elements import style
 from dpviz.plots.elements.sheets import Ruler
-from dpviz.plots.landscape import Ground
+from dpviz.plots.landscape import Background
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.problems.base import Metric, Plane
 from dpviz.ui import explain, presenting
@@ -42,18 +42,18 @@ def _nothing(*_: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Scenery:
+class PlaneView:
     """What a family knows of the plane in which its runs move.
 
     ground : the objective, given the axes that show the runs; they become those of the ground. region : centres and
     half axes (T+1, 2) of the ellipses that should hold about 90 % of the runs of an arm after each step, by theory.
     """
 
-    ground: Callable[[Run, Ruler, Ruler], Ground | None] = _nothing
+    ground: Callable[[Run, Ruler, Ruler], Background | None] = _nothing
     region: Callable[[Run, Arm], tuple[np.ndarray, np.ndarray] | None] = _nothing
 
 
-def show(panel: Panel, run: Run, trace: Trace, currency: Currency, scenery: Scenery) -> None:
+def show(panel: Panel, run: Run, trace: Trace, currency: Currency, scenery: PlaneView) -> None:
     """The runs of at most three methods, with their controls; nothing where there is no plane, as for a user's file."""
     plane = run.experiment.problem.plane
     labels = [label for label, lane in trace.lanes.items() if lane.private and len(lane.cloud) > 1]
@@ -63,13 +63,13 @@ def show(panel: Panel, run: Run, trace: Trace, currency: Currency, scenery: Scen
     if look not in run.films:
         metric = next(iter(results.metrics(trace).values()), None)
         chosen = _chosen(trace, labels, metric)
-        film = _Filmed(run, trace, metric, currency, scenery).film(plane, chosen)
+        animation = _Filmed(run, trace, metric, currency, scenery).animation(plane, chosen)
         words = [
-            *_words(run, film),
+            *_words(run, animation),
             *[LEFT_OUT] * (len(chosen) < len(labels)),
-            _privacy(run, trace, film, metric),
+            _privacy(run, trace, animation, metric),
         ]
-        run.films[look] = clouds.packed(film, *look), " ".join(words)
+        run.films[look] = clouds.packed(animation, *look), " ".join(words)
     film_sent, caption = run.films[look]
     st.subheader(HEADING, anchor=False)
     cloud.draw(panel.key("cloud"), film_sent)
@@ -92,9 +92,9 @@ class _Filmed:
     trace: Trace
     metric: Metric | None
     currency: Currency
-    scenery: Scenery
+    scenery: PlaneView
 
-    def film(self, plane: Plane, labels: Sequence[str]) -> Film:
+    def animation(self, plane: Plane, labels: Sequence[str]) -> Animation:
         """The runs of these methods in a plane."""
         steps = clouds.timeline(self.trace.cloud(label)[0] for label in labels)
         walks = [self.walk(label, steps) for label in labels]
@@ -103,14 +103,14 @@ class _Filmed:
         if ground is not None:
             x, y = clouds.on_ground(plane.titles, ground)
         told = "" if self.metric is None else _lower(self.metric)
-        return Film(steps, walks, x, y, told, ground, plane.corners)
+        return Animation(steps, walks, x, y, told, ground, plane.corners)
 
-    def walk(self, label: str, steps: np.ndarray) -> Walk:
+    def walk(self, label: str, steps: np.ndarray) -> Trajectories:
         """The runs of a method at these steps."""
         run, trace = self.run, self.trace
         arm = next(arm for arm in run.experiment.arms if arm.label == label)
         without, region = _without(trace, run.experiment.arms, arm), self.scenery.region(run, arm)
-        return Walk(
+        return Trajectories(
             label,
             style.arm_styles(run.experiment.arms)[label].color,
             clouds.held(*trace.cloud(label), steps),
@@ -167,28 +167,28 @@ def _lower(metric: Metric) -> str:
     return words[0].lower() + words[1:]
 
 
-def _words(run: Run, film: Film) -> list[str]:
+def _words(run: Run, animation: Animation) -> list[str]:
     """What is drawn."""
     shades = SECTION if run.experiment.problem.facts().d > 2 else GROUND
     return [
         MOVES,
-        *[f"{film.x.title}. {film.y.title}."] * bool(film.corners),
-        *[PLAINLY] * any(walk.plainly is not None for walk in film.walks),
-        *[REGION] * any(walk.region is not None for walk in film.walks),
-        *[shades] * (film.ground is not None),
+        *[f"{animation.x.title}. {animation.y.title}."] * bool(animation.corners),
+        *[PLAINLY] * any(walk.plainly is not None for walk in animation.walks),
+        *[REGION] * any(walk.region is not None for walk in animation.walks),
+        *[shades] * (animation.ground is not None),
     ]
 
 
-def _privacy(run: Run, trace: Trace, film: Film, metric: Metric | None) -> str:
+def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None) -> str:
     """What of the picture may be published."""
     experiment = run.experiment
-    raw = ["the grey dots"] * any(walk.plainly is not None for walk in film.walks)
-    raw += ["the shades"] * film.raw
+    raw = ["the grey dots"] * any(walk.plainly is not None for walk in animation.walks)
+    raw += ["the shades"] * animation.raw
     if (
         metric is not None
-        and "not private" in trace.only([walk.label for walk in film.walks]).statuses(metric).values()
+        and "not private" in trace.only([walk.label for walk in animation.walks]).statuses(metric).values()
     ):
-        raw.append(f"the {film.metric}")
+        raw.append(f"the {animation.metric}")
     released = explain.released(experiment, experiment.replicates)
     if not raw:
         return released

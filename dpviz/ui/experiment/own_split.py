@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from dpviz.specification import Control
-from dpviz.ui import typed
+from dpviz.ui import number_table
 from dpviz.ui.controls import Panel
 
 SHARE = "Share, %"
@@ -25,7 +25,7 @@ def table(panel: Panel, control: Control, share: float, names: Sequence[str]) ->
     control : the share of the first of them. names : of both.
     """
 
-    def take(numbers: typed.Numbers, row: int) -> typed.Numbers:
+    def take(numbers: number_table.Numbers, row: int) -> number_table.Numbers:
         assert control.low is not None and control.high is not None
         first = numbers[0] / 100 if row == 0 else 1 - numbers[1] / 100
         first = round(min(control.high, max(control.low, first)), 4)
@@ -34,7 +34,7 @@ def table(panel: Panel, control: Control, share: float, names: Sequence[str]) ->
 
     assert control.low is not None and control.high is not None
     low, high = min(control.low, 1 - control.high), max(control.high, 1 - control.low)
-    typed.table(
+    number_table.table(
         panel.key(f"{control.name}_table"),
         percent(share),
         names,

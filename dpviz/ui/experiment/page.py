@@ -137,7 +137,7 @@ class FamilyPage:
     summary: Callable[[Panel, Run, Trace], None] = _nothing
     extra: Callable[[Panel, Run, Trace, bool], Shown] = _no_pictures
     verdict: Callable[[Run, Trace, bool], None] = _nothing
-    scenery: cloud.Scenery = field(default_factory=cloud.Scenery)
+    scenery: cloud.PlaneView = field(default_factory=cloud.PlaneView)
 
     def view(self, experiment: Experiment) -> PlanView:
         """The plans of an experiment and what theory says of them, cached. Raises UserError if no arm has a plan."""
@@ -324,7 +324,7 @@ def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Pla
         if not pictured:
             hero.picture(panel, active, pins.beneath(panel, page.picture))
         if ready is not None:
-            run_panel.outlook(panel, ready)
+            run_panel.forecast(panel, ready)
     with places.number:
         hero.number(panel, chosen.noise, page.number)
         pins.button(panel, page.picture, page.knows)

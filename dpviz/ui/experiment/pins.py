@@ -1,4 +1,4 @@
-"""Pins of a page: runs that stay in its picture as ghosts while the settings move on, with what has changed since."""
+"""Pins of a page: runs that stay in its picture as faint lines while the settings move on, with what has changed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +16,8 @@ from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.summary import Summary, summary
 from dpviz.numbers import about
-from dpviz.plots import ghosts
-from dpviz.plots.ghosts import Drawn
+from dpviz.plots import pinned_overlay
+from dpviz.plots.pinned_overlay import Drawn
 from dpviz.ui import downloads, links, visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import hero, results
@@ -95,7 +95,7 @@ def _linked(packed: str) -> Sequence[Pin]:
 
 
 def beneath(panel: Panel, draw: Draw) -> Draw:
-    """What draws a run's picture, with the ghosts of the page's pins in it."""
+    """What draws a run's picture, with the faint lines of the page's pins in it."""
 
     def haunted(run: Run, diagnostics: bool) -> hero.Picture | None:
         picture = draw(run, diagnostics)
@@ -107,11 +107,11 @@ def beneath(panel: Panel, draw: Draw) -> Draw:
             if pinned.drawn is None or (pinned.raw and not results.diagnostics_shown(panel, pinned.pin.experiment)):
                 continue
             here = not ground or pinned.pin.experiment.problem == run.experiment.problem
-            if here and ghosts.same_axes(picture.figure, pinned.drawn):
+            if here and pinned_overlay.same_axes(picture.figure, pinned.drawn):
                 seen.append((pinned.pin.name, pinned.drawn))
             else:
                 others.append(plain(pinned.pin.name))
-        figure = ghosts.over(picture.figure, seen)
+        figure = pinned_overlay.over(picture.figure, seen)
         said = [KEPT] if figure is not picture.figure else []
         if others:
             said.append(f"Pinned, and not drawn, as the axes differ: {', '.join(others)}.")
@@ -261,7 +261,7 @@ def _filled(panel: Panel, pinned: Pinned, run: Run, draw: Draw) -> Pinned:
     references = {arm.label for arm in run.experiment.arms if arm.reference}
     return replace(
         pinned,
-        drawn=NOTHING if picture is None else ghosts.taken(picture.figure, references),
+        drawn=NOTHING if picture is None else pinned_overlay.taken(picture.figure, references),
         summary=summary(trace.visible(diagnostics)),
         raw=diagnostics and not run.experiment.problem.public,
     )

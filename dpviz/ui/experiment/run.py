@@ -239,7 +239,7 @@ def bar(panel: Panel, title: str, ready: Startable | None) -> bool:
     return active
 
 
-def outlook(panel: Panel, ready: Ready) -> None:
+def forecast(panel: Panel, ready: Ready) -> None:
     """What a run will take, and what keeps it from running."""
     row = st.container(horizontal=True, vertical_alignment="center")
     most = f", at most {duration(ready.seconds)}" if ready.may_stop_early else ""

@@ -8,7 +8,7 @@ import streamlit as st
 from dpviz.datasets.base import NO_TABLES
 from dpviz.execution import cluster
 from dpviz.execution.cluster import Cluster
-from dpviz.experiments.cells import Executor
+from dpviz.experiments.task import Executor
 from dpviz.numbers import about, duration, short
 from dpviz.plots.sweep_figures import with_margin
 from dpviz.sweeps.laws import better_law

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.datasets.uploads.upload import CONSTANT
-from dpviz.experiments.trace import Lane, Trace
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.mirror_descent import group_figures, group_texts
 from dpviz.numbers import short
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
@@ -44,20 +44,20 @@ def released(panel: Panel, run: Run, trace: Trace) -> None:
     released_model.show(panel, run, words, _model(problem, lanes), _meaning(problem), weights)
 
 
-def _vector(problem: GroupLoss | LossMatrix, lane: Lane) -> np.ndarray:
+def _vector(problem: GroupLoss | LossMatrix, lane: ArmTrace) -> np.ndarray:
     """(d,) the first run's model: a coefficient for each feature, or a share for each strategy."""
     x = lane.output["x"][0]
     return to_ball(x, problem.radius) if isinstance(problem, GroupLoss) else x
 
 
-def _model(problem: GroupLoss | LossMatrix, lanes: Mapping[str, Lane]) -> pd.DataFrame:
+def _model(problem: GroupLoss | LossMatrix, lanes: Mapping[str, ArmTrace]) -> pd.DataFrame:
     facts = problem.data.facts()
     low, high = np.array(facts.bounds).T
     table = pd.DataFrame({"column": facts.names, "lowest": low, "highest": high})
     return table.assign(**{label: _vector(problem, lane) for label, lane in lanes.items()})
 
 
-def _words(problem: GroupLoss | LossMatrix, lane: Lane) -> str:
+def _words(problem: GroupLoss | LossMatrix, lane: ArmTrace) -> str:
     """The released model in one sentence."""
     facts, values, y = problem.data.facts(), _vector(problem, lane), lane.output["y"][0]
     heaviest = np.argsort(-np.abs(values), kind="stable")[:NAMED]
@@ -140,7 +140,7 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
     return [(heading, figure, caption)]
 
 
-def _kept(panel: Panel, run: Run, game: GroupedGame, lanes: Mapping[str, Lane]) -> dict[str, Measured]:
+def _kept(panel: Panel, run: Run, game: GroupedGame, lanes: Mapping[str, ArmTrace]) -> dict[str, Measured]:
     """All measures by model, computed once for a run."""
     key = panel.key("measured_groups")
     kept = st.session_state.get(key)

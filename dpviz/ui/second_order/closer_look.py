@@ -63,7 +63,7 @@ def _tables(panel: Panel) -> None:
     key = panel.key(f"table_{tolerances}_{mode}")
     lights = {
         point.value: {
-            label: advice.best(phases) for label, phases in advice.outlooks(point.experiment, point.plans).items()
+            label: advice.best(phases) for label, phases in advice.forecasts(point.experiment, point.plans).items()
         }
         for point in sweep_panel.planned(sweep.to_json())
         if point.experiment is not None

@@ -13,7 +13,7 @@ from dpviz.numbers import short
 from dpviz.plots.elements.lines import Limit
 from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import arm_styles
-from dpviz.plots.landscape import Cloud, Ground, contours
+from dpviz.plots.landscape import Background, Cloud, contours
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.nonconvex.nonconvex import DIRECTIONS, RobustComponent
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
@@ -63,17 +63,17 @@ def landscape(run: Run, trace: Trace, height: int) -> hero.Picture | None:
     return hero.Picture(figure, "Contours of the objective, with a dot for every run", caption)
 
 
-def ground(run: Run, *_: Ruler) -> Ground | None:
+def ground(run: Run, *_: Ruler) -> Background | None:
     """The objective below the runs, whatever part of the plane they reach; None where it cannot be drawn."""
     return _ground(run) if has_landscape(run.experiment.problem) else None
 
 
-def _ground(run: Run) -> Ground:
+def _ground(run: Run) -> Background:
     return _evaluated(run.experiment.problem.to_json(), run)
 
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False)
-def _evaluated(about: str, _run: Run) -> Ground:  # noqa: ARG001 (what the cache knows it by)
+def _evaluated(about: str, _run: Run) -> Background:  # noqa: ARG001 (what the cache knows it by)
     """The objective of a run, whose problem as JSON text is `about`, in the plane of the first two coordinates. Fewer
     points where there are many rows."""
     facts = _run.problem.facts
@@ -82,13 +82,13 @@ def _evaluated(about: str, _run: Run) -> Ground:  # noqa: ARG001 (what the cache
     places = np.zeros((points * points, facts.d))
     places[:, 0], places[:, 1] = np.tile(x, points), np.repeat(y, points)
     values = _run.problem.evaluate_cheap({"x": places})["objective"]
-    return Ground(x, y, values.reshape(points, points))
+    return Background(x, y, values.reshape(points, points))
 
 
 def _why_none(run: Run, label: str) -> str:
     """Why no run of a method stopped: its noise, or else its steps."""
-    outlook = advice.best(advice.outlooks(run.experiment, run.plans)[label])
-    return TOO_SOON if outlook.stopping.recognised or outlook.stopping.too_short else NOISY
+    forecast = advice.best(advice.forecasts(run.experiment, run.plans)[label])
+    return TOO_SOON if forecast.stopping.recognised or forecast.stopping.too_short else NOISY
 
 
 def number(run: Run, trace: Trace) -> hero.Headline | None:

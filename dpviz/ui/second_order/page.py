@@ -5,7 +5,7 @@ from dataclasses import replace
 from dpviz.families import second_order
 from dpviz.families.second_order import presets, texts
 from dpviz.ui.experiment import results as page_results
-from dpviz.ui.experiment.cloud import Scenery
+from dpviz.ui.experiment.cloud import PlaneView
 from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView
@@ -61,5 +61,5 @@ PAGE = FamilyPage(
     summary=results.summary,
     extra=results.tests,
     verdict=results.verdict,
-    scenery=Scenery(ground=live.ground),
+    scenery=PlaneView(ground=live.ground),
 )

@@ -9,7 +9,7 @@ from dpviz.datasets.covertype import CovertypeUpload
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, figures, texts
-from dpviz.families.second_order.advice import Outlook
+from dpviz.families.second_order.advice import Forecast
 from dpviz.numbers import short
 from dpviz.problems.nonconvex.nonconvex import NonconvexModel
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
@@ -21,7 +21,7 @@ from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.tables import show_table
 from dpviz.ui.uploads.file import missing_rule
 
-Theory = Mapping[str, tuple[Outlook, ...]]  # the phases of every private method
+Theory = Mapping[str, tuple[Forecast, ...]]  # the phases of every private method
 COLUMNS = {
     "Can it stop?": "Green: it waits two steps or less at a flat place, and has the steps to get there. Amber: up to "
     "half of its steps, or few steps to get there. Red: longer. Open: rests on a constant that is assumed.",
@@ -40,7 +40,7 @@ COLUMNS = {
 
 def predict(experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
     """What both tests do at a flat place, for every phase of every private method."""
-    return advice.outlooks(experiment, plans)
+    return advice.forecasts(experiment, plans)
 
 
 def card(label: str, plan: Plan) -> guarantee.Card:
@@ -57,10 +57,10 @@ def traffic_light(shown: PlanView) -> None:
     st.header("Can your budget tell?", anchor=False)
     chosen = {label: advice.best(phases) for label, phases in found.items()}
     with st.container(horizontal=True, gap="small"):
-        for label, outlook in chosen.items():
-            color, icon = BLIND if outlook.blind else BADGES[outlook.light]
-            st.badge(f"{label}: {texts.light(outlook).partition(': ')[2]}", icon=icon, color=color)
-    first = min(chosen.values(), key=lambda outlook: outlook.blind)
+        for label, forecast in chosen.items():
+            color, icon = BLIND if forecast.blind else BADGES[forecast.light]
+            st.badge(f"{label}: {texts.light(forecast).partition(': ')[2]}", icon=icon, color=color)
+    first = min(chosen.values(), key=lambda forecast: forecast.blind)
     if not first.blind:
         say = {"green": st.success, "amber": st.warning, "red": st.error}[first.light]
         say(texts.can_tell(first, shown.plans[first.label]), icon=BADGES[first.light][1])
@@ -79,7 +79,7 @@ BLIND: tuple[Color, str] = ("gray", ":material/visibility_off:")
 
 
 def _table(found: Theory) -> None:
-    rows = [_row(outlook) for phases in found.values() for outlook in phases]
+    rows = [_row(forecast) for phases in found.values() for forecast in phases]
     show_table(
         rows,
         placeholder="–",
@@ -93,19 +93,19 @@ def _table(found: Theory) -> None:
     )
 
 
-def _row(outlook: Outlook) -> dict[str, object]:
-    stopping = outlook.stopping
+def _row(forecast: Forecast) -> dict[str, object]:
+    stopping = forecast.stopping
     return {
-        "Method": outlook.name,
-        "Can it stop?": texts.light(outlook),
+        "Method": forecast.name,
+        "Can it stop?": texts.light(forecast),
         "W": stopping.waiting_time,
         "T": stopping.iterations,
         "Gradient": stopping.gradient_ratio,
         "Curvature": stopping.hessian_ratio,
-        "Least decrease": None if any(a.symbol in "GM" for a in outlook.assumed) else outlook.decrease,
-        "Rows, practical": outlook.practical,
-        "Rows, proven": outlook.needed,
-        "Rows, published": outlook.published,
+        "Least decrease": None if any(a.symbol in "GM" for a in forecast.assumed) else forecast.decrease,
+        "Rows, practical": forecast.practical,
+        "Rows, proven": forecast.needed,
+        "Rows, published": forecast.published,
     }
 
 
@@ -125,11 +125,11 @@ def drawings(shown: PlanView) -> Shown:
     """The other figures of the plan, with headings and captions."""
     found: Theory = shown.theory
     lasts = {label: phases[-1] for label, phases in found.items() if phases[-1].all_rows and not phases[-1].blind}
-    waiting = {label: _waiting(outlook) for label, outlook in lasts.items()}
+    waiting = {label: _waiting(forecast) for label, forecast in lasts.items()}
     ratios = {
-        outlook.name: (outlook.stopping.gradient_ratio, outlook.stopping.hessian_ratio)
+        forecast.name: (forecast.stopping.gradient_ratio, forecast.stopping.hessian_ratio)
         for phases in found.values()
-        for outlook in phases
+        for forecast in phases
     }
     return [
         plan_view.privacy_spent(shown),
@@ -148,10 +148,10 @@ def drawings(shown: PlanView) -> Shown:
     ]
 
 
-def _waiting(outlook: Outlook) -> figures.Waiting:
-    rows, steps = advice.waiting_by_rows(outlook)
-    here = (outlook.rows, outlook.stopping.waiting_time)
-    return figures.Waiting(rows, steps, here, outlook.stopping.iterations / 2)
+def _waiting(forecast: Forecast) -> figures.Waiting:
+    rows, steps = advice.waiting_by_rows(forecast)
+    here = (forecast.rows, forecast.stopping.waiting_time)
+    return figures.Waiting(rows, steps, here, forecast.stopping.iterations / 2)
 
 
 ALTS = (

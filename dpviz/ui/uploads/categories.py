@@ -12,10 +12,10 @@ import streamlit as st
 
 from dpviz.datasets import CategoricalUpload, PreparedCategories, prepare_categories, suggest_categories
 from dpviz.datasets.categories import MAX_DOMAIN
-from dpviz.datasets.uploads.cells import class_label
 from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import shown
 from dpviz.datasets.uploads.lists import OTHER, Bins, Declared
+from dpviz.datasets.uploads.parsing import class_label
 from dpviz.errors import UserError
 from dpviz.ui.controls import in_place
 from dpviz.ui.uploads import file

@@ -26,9 +26,9 @@ from dpviz.datasets import (
     target_classes,
     usual_positive,
 )
-from dpviz.datasets.uploads.cells import is_empty, numbers
 from dpviz.datasets.uploads.columns import MAX_CLASSES_SHOWN
 from dpviz.datasets.uploads.limits import shown
+from dpviz.datasets.uploads.parsing import is_empty, numbers
 from dpviz.datasets.uploads.upload import UNDECLARED, UploadedTable
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.markdown import plain

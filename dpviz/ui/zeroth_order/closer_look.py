@@ -8,7 +8,7 @@ import streamlit as st
 
 from dpviz.families.zeroth_order import complexity_figures, figures, noise_figures, texts, theory
 from dpviz.families.zeroth_order.advice import setting_of
-from dpviz.families.zeroth_order.outlook import Outlook, reduced_of
+from dpviz.families.zeroth_order.forecast import Forecast, reduced_of
 from dpviz.numbers import short
 from dpviz.specification import Control
 from dpviz.ui import charts, explain
@@ -77,7 +77,7 @@ def _sums(panel: Panel, shown: PlanView) -> None:
             _mechanisms(layout.length)
 
 
-def _measured(panel: Panel, found: Outlook) -> None:
+def _measured(panel: Panel, found: Forecast) -> None:
     """What runs came to, where something of the kind was measured."""
     expected = None if found.advice is None else found.advice.expected
     if expected is None:
@@ -95,7 +95,7 @@ def _measured(panel: Panel, found: Outlook) -> None:
 @st.fragment
 def _tree(panel: Panel, shown: PlanView, length: int) -> None:
     """Choose a row and a step; the nodes that the row enters, and those that the step sums, light up."""
-    found: Outlook = shown.theory
+    found: Forecast = shown.theory
     layout = reduced_of(shown.experiment).layout(found.facts)
     left, right = st.columns(2, gap="medium")
     row = left.slider(
@@ -132,7 +132,7 @@ def _mechanisms(length: int) -> None:
 
 def _rows(panel: Panel, shown: PlanView) -> None:
     """How many rows a stationary point takes, and from which budget on privacy is free."""
-    found: Outlook = shown.theory
+    found: Forecast = shown.theory
     if found.mu is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return
@@ -161,7 +161,7 @@ def _rows(panel: Panel, shown: PlanView) -> None:
 
 def _readings(panel: Panel, shown: PlanView, delta: float) -> None:
     """ε of the budget at δ: exactly, and as others read it."""
-    found: Outlook = shown.theory
+    found: Forecast = shown.theory
     if found.mu is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return

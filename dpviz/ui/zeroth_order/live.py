@@ -10,7 +10,7 @@ from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import presets, texts
 from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import arm_styles
-from dpviz.plots.landscape import Cloud, Ground, contours
+from dpviz.plots.landscape import Background, Cloud, contours
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.values.black_box import BentValley, BlackBox, PhaseRetrieval
 from dpviz.problems.values.value_problem import ValueFacts
@@ -53,13 +53,13 @@ def landscape(run: Run, trace: Trace, smoothed: bool = False) -> hero.Picture | 
     return hero.Picture(figure, f"Contours of the {of}, with a dot for every run", caption)
 
 
-def ground(run: Run, smoothed: bool) -> Ground:
+def ground(run: Run, smoothed: bool) -> Background:
     """The objective of a run's function over both parameters; smoothed over discs of radius r, if so asked."""
     found = _evaluated(run.experiment.problem.to_json())
     return averaged(found, radius(run)) if smoothed else found
 
 
-def below(run: Run, *_: Ruler) -> Ground | None:
+def below(run: Run, *_: Ruler) -> Background | None:
     """The objective below the runs, whatever part of the plane they reach; None where it cannot be drawn."""
     return ground(run, smoothed=False) if has_landscape(run.experiment.problem) else None
 
@@ -72,17 +72,17 @@ def radius(run: Run) -> float:
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _evaluated(about: str) -> Ground:
+def _evaluated(about: str) -> Background:
     """The objective of a simulated function, given as JSON text, of fewer rows: the picture is the same."""
     problem = BlackBox.from_json(about)
     built = problem.replaced(rows=ROWS).build()
     x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
     places = np.stack([np.tile(x, POINTS), np.repeat(y, POINTS)], axis=1)
     values = built.evaluate_cheap({"x": places})["objective"]
-    return Ground(x, y, values.reshape(POINTS, POINTS))
+    return Background(x, y, values.reshape(POINTS, POINTS))
 
 
-def averaged(found: Ground, radius: float) -> Ground:
+def averaged(found: Background, radius: float) -> Background:
     """The mean over discs of this radius, linear between the points of the grid; beyond its edge it goes on as it
     ends."""
     cells = radius / (found.x[1] - found.x[0]), radius / (found.y[1] - found.y[0])
@@ -94,7 +94,7 @@ def averaged(found: Ground, radius: float) -> Ground:
     for length, turn in zip(lengths.tolist(), turns.tolist(), strict=True):
         along = _moved(padded, room, cells[0] * length * math.cos(turn))
         total += _moved(along.T, room, cells[1] * length * math.sin(turn)).T
-    return Ground(found.x, found.y, total / BALL)
+    return Background(found.x, found.y, total / BALL)
 
 
 def _moved(values: np.ndarray, room: int, cells: float) -> np.ndarray:

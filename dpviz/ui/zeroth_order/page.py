@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from dpviz.families import zeroth_order
 from dpviz.families.zeroth_order import presets, texts
-from dpviz.families.zeroth_order.outlook import outlook
+from dpviz.families.zeroth_order.forecast import forecast
 from dpviz.families.zeroth_order.path import EVALUATIONS
 from dpviz.problems.values.black_box import BlackBox
 from dpviz.ui.experiment import results as page_results
-from dpviz.ui.experiment.cloud import Scenery
+from dpviz.ui.experiment.cloud import PlaneView
 from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView
@@ -52,7 +52,7 @@ PAGE = FamilyPage(
     choose=problem_controls.data,
     build=problem_controls.model,
     settings_of=problem_controls.settings_of,
-    predict=outlook,
+    predict=forecast,
     card=plan.card,
     advice=plan.verdict,
     noise=plan.noise,
@@ -67,5 +67,5 @@ PAGE = FamilyPage(
     summary=released.summary,
     extra=results.extra,
     verdict=results.verdict,
-    scenery=Scenery(ground=live.below),
+    scenery=PlaneView(ground=live.below),
 )

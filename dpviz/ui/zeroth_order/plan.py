@@ -10,7 +10,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import figures, noise_figures, presets, texts
 from dpviz.families.zeroth_order.advice import Option
-from dpviz.families.zeroth_order.outlook import Outlook, reduced_of
+from dpviz.families.zeroth_order.forecast import Forecast, reduced_of
 from dpviz.numbers import short
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel
@@ -34,7 +34,7 @@ def card(label: str, plan: Plan) -> guarantee.Card:
 
 def verdict(shown: PlanView) -> None:
     """The guarantee as the paper states it; which method is advised at this size, why, and a button that chooses it."""
-    found: Outlook = shown.theory
+    found: Forecast = shown.theory
     _say_reach(shown)
     if found.advice is None or found.mu is None:
         return
@@ -60,14 +60,14 @@ def verdict(shown: PlanView) -> None:
 
 def _say_reach(shown: PlanView) -> None:
     """Say if no run with epochs can get to a minimum, where it is known how far that is."""
-    found: Outlook = shown.theory
+    found: Forecast = shown.theory
     if found.far is not None and 0 < found.reach < found.far:
         st.warning(
             texts.NO_REACH.format(far=short(found.far), reach=short(found.reach)), title="Too few steps to get there"
         )
 
 
-def _options(found: Outlook) -> None:
+def _options(found: Forecast) -> None:
     advice = found.advice
     assert advice is not None
     rows: list[dict[str, object]] = []
@@ -125,7 +125,7 @@ def noise(shown: PlanView) -> Drawing:
 
 def drawings(shown: PlanView) -> Shown:
     """The other figures of the plan, with headings and captions."""
-    found: Outlook = shown.theory
+    found: Forecast = shown.theory
     guess = f" {texts.GUESS}" * (bool(found.bounds) and found.facts.guessed)
     without = f" Without a bound: {', '.join(found.without)}." if found.without else ""
     return [
@@ -144,7 +144,7 @@ def drawings(shown: PlanView) -> Shown:
 
 
 def _sums(shown: PlanView) -> go.Figure:
-    found: Outlook = shown.theory
+    found: Forecast = shown.theory
     try:
         return noise_figures.running_sums(reduced_of(shown.experiment), found.facts, shown.experiment.budget)
     except UserError as error:
@@ -161,7 +161,7 @@ ALTS = (
 
 def size_note(shown: PlanView) -> str:
     """Rows, parameters, and how far a run may get."""
-    found: Outlook = shown.theory
+    found: Forecast = shown.theory
     facts = found.facts
     far = f" A run may get {short(found.reach)} from its start." if found.reach else ""
     return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{far}"
@@ -169,7 +169,7 @@ def size_note(shown: PlanView) -> str:
 
 def assumptions(shown: PlanView) -> None:
     """The box of assumptions for these settings."""
-    found: Outlook = shown.theory
+    found: Forecast = shown.theory
     problem = shown.experiment.problem
     explain.assumptions(
         explain.protects(problem.unit),

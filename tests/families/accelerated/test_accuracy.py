@@ -26,7 +26,7 @@ IDS = [f"{noise}-{schedule}-{budget.name}" for noise, schedule, budget in COMBIN
 
 
 class Unknown(RenyiDP):
-    """A currency that the bound has never heard of."""
+    """A currency that the bound has never on_progress of."""
 
     name = "Unknown"
 

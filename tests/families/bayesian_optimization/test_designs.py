@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dpviz.families.bayesian_optimization import Placing, Surrogate, designs
+from dpviz.families.bayesian_optimization.batch_refinement import unexplained
 from dpviz.families.bayesian_optimization.batches import Batches
-from dpviz.families.bayesian_optimization.joint import unexplained
 from dpviz.families.bayesian_optimization.posterior import Evaluated
 
 TABLE = {

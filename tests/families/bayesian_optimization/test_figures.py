@@ -7,10 +7,10 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.families.bayesian_optimization import figures, presets, theory_figures
 from dpviz.families.bayesian_optimization.algorithms import Gibo
-from dpviz.families.bayesian_optimization.along import along, known_after
 from dpviz.families.bayesian_optimization.batches import Placing
+from dpviz.families.bayesian_optimization.forecast import LEVELS, forecast
 from dpviz.families.bayesian_optimization.kernels import Surrogate
-from dpviz.families.bayesian_optimization.outlook import LEVELS, outlook
+from dpviz.families.bayesian_optimization.posterior_slice import along, known_after
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.problems.tuning.direct_tuning import NormalLocation
@@ -75,7 +75,7 @@ def test_a_process_of_quadratic_functions_knows_a_quadratic_loss() -> None:
 
 def test_bias_meets_the_noise_at_the_advised_level(experiment: Experiment) -> None:
     shown = experiment.replaced(budget=GaussianDP(mu=0.02))
-    found = outlook(shown, shown.plans())
+    found = forecast(shown, shown.plans())
     assert found.advice is not None
     (bias,) = [line for line in figures.bias_and_noise(found).data if line.name == "bias"]
     level = found.advice.level
@@ -84,7 +84,7 @@ def test_bias_meets_the_noise_at_the_advised_level(experiment: Experiment) -> No
     assert at == pytest.approx(found.advice.noise, rel=0.01)
     pure = shown.replaced(budget=PureDP(epsilon=1.0)).planned()
     assert pure.experiment is not None
-    nothing = figures.bias_and_noise(outlook(pure.experiment, pure.plans))
+    nothing = figures.bias_and_noise(forecast(pure.experiment, pure.plans))
     assert not nothing.data and "no Gaussian noise" in nothing.layout.annotations[0].text
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpviz.checkpoints import finished
 from dpviz.families.bayesian_optimization.kernels import Kernel, Matern, Quadratic, SquaredExponential, Surrogate
 from dpviz.families.bayesian_optimization.posterior import Evaluated
-from dpviz.pauses import finished
 from dpviz.problems.tuning.direct_tuning import NormalLocation
 
 KERNELS: tuple[Kernel, ...] = (SquaredExponential(1.3), Matern(1.3), Quadratic())

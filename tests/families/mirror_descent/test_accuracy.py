@@ -23,7 +23,7 @@ GAMES = {
 
 
 class Unknown(RenyiDP):
-    """A currency that the bound has never heard of."""
+    """A currency that the bound has never on_progress of."""
 
     name = "Unknown"
 

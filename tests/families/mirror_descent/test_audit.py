@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpviz.checkpoints import finished
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling
-from dpviz.pauses import finished
 from dpviz.privacy import audit
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import exponential_rho

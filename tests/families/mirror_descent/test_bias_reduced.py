@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpviz.checkpoints import finished
 from dpviz.datasets.games import LatentGame
 from dpviz.errors import UserError
 from dpviz.families.mirror_descent import BiasReduced, theory
-from dpviz.pauses import finished
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
+from dpviz.checkpoints import finished
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.datasets.groups import GroupedUpload
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import CertifiedSampling, VertexSampling
 from dpviz.families.mirror_descent.methods.certified import CERTIFIED_GAP, certifying_event
-from dpviz.pauses import finished
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP

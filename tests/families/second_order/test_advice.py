@@ -11,7 +11,7 @@ from dpviz.datasets import Saddle
 from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import ShortStep, advice, planning, presets, texts
-from dpviz.families.second_order.advice import Outlook
+from dpviz.families.second_order.advice import Forecast
 from dpviz.families.second_order.theory import Stopping
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, ZeroConcentratedDP
 from dpviz.privacy.ledger import Filter
@@ -21,7 +21,7 @@ START, AMBER, RED = (preset.experiment for preset in presets.PRESETS[:3])
 
 
 def test_the_presets_have_the_light_that_they_are_named_after() -> None:
-    lights = [advice.outlooks(found, found.plans())["OPT"][0].light for found in (START, AMBER, RED)]
+    lights = [advice.forecasts(found, found.plans())["OPT"][0].light for found in (START, AMBER, RED)]
     assert lights == ["green", "amber", "red"]
 
 
@@ -42,7 +42,7 @@ def test_the_budget_that_is_named_buys_so_many_times_less_noise(budget: Budget) 
 def test_what_is_said_to_turn_it_green_does_so_as_it_is_said(label: str) -> None:
     """To the last digit: rows and budgets rounded down would leave it amber."""
 
-    def told(rows: int, budget: Budget, problem: type[NonconvexModel], **settings: Any) -> tuple[Outlook, Plan]:
+    def told(rows: int, budget: Budget, problem: type[NonconvexModel], **settings: Any) -> tuple[Forecast, Plan]:
         made = problem(data=Saddle(rows=rows, dimension=4), **settings)
         plan = presets.METHODS[label].plan(made.facts(), budget)
         return advice.best(advice.phases(label, presets.METHODS[label], plan)), plan
@@ -51,10 +51,10 @@ def test_what_is_said_to_turn_it_green_does_so_as_it_is_said(label: str) -> None
     for problem, settings in ((RobustComponent, {}), (SigmoidTukey, {"regularisation": 0.5, **start})):
         for epsilon in (0.055, 0.06, 0.065):
             budget = ApproximateDP(epsilon=epsilon, delta=1e-5)
-            outlook, plan = told(3000, budget, problem, **settings)
-            said = texts.can_tell(outlook, plan)
+            forecast, plan = told(3000, budget, problem, **settings)
+            said = texts.can_tell(forecast, plan)
             rows, more = re.search(r"n = ([\d,]+) rows", said), re.search(r"ε = ([\d.]+)", said)
-            assert outlook.light != "green" and rows is not None and more is not None
+            assert forecast.light != "green" and rows is not None and more is not None
             assert told(int(rows[1].replace(",", "")), budget, problem, **settings)[0].light == "green"
             found, _ = told(3000, budget.replaced(epsilon=float(more[1])), problem, **settings)
             assert found.light == "green" and found.factor > 0.98, "nor is it much more than that takes"
@@ -64,9 +64,9 @@ def test_who_has_too_few_steps_to_stop_at_all_is_red_whatever_the_noise() -> Non
     method, facts = presets.METHODS[presets.PERTURBED], RobustComponent().facts()
     for steps, light in ((1, "red"), (12, "red"), (13, "red"), (73, "green")):
         plan = method.replaced(iterations=steps).plan(facts, ApproximateDP(epsilon=50.0, delta=1e-5))
-        (outlook,) = advice.phases("A", method, plan)
-        assert plan.resolved["patience"] == 12 and outlook.light == light
-        assert ("stops after 13 small gradients in a row, and has" in texts.can_tell(outlook, plan)) == (steps < 13)
+        (forecast,) = advice.phases("A", method, plan)
+        assert plan.resolved["patience"] == 12 and forecast.light == light
+        assert ("stops after 13 small gradients in a row, and has" in texts.can_tell(forecast, plan)) == (steps < 13)
 
 
 def test_who_has_a_fixed_number_of_steps_and_no_filter_is_named() -> None:
@@ -80,38 +80,38 @@ def test_who_has_a_fixed_number_of_steps_and_no_filter_is_named() -> None:
 def test_the_published_baseline_is_foreseen_with_the_tolerances_that_it_tests() -> None:
     """Noise over α and ε_H themselves, not over a part of them: 0.26 and 0.93 in the paper's table at ε = 0.2."""
     published = presets.paper("loose", 0.2, "published")
-    (outlook,) = advice.outlooks(published, published.plans())["DP-TR"]
-    assert (outlook.stopping.gradient_tolerance, outlook.stopping.curvature_tolerance) == (0.06, math.sqrt(0.06))
-    assert outlook.stopping.iterations == 205
+    (forecast,) = advice.forecasts(published, published.plans())["DP-TR"]
+    assert (forecast.stopping.gradient_tolerance, forecast.stopping.curvature_tolerance) == (0.06, math.sqrt(0.06))
+    assert forecast.stopping.iterations == 205
     (tight,) = (plan for label, plan in presets.paper("tight", 0.2, "published").plans().items() if label == "DP-TR")
     assert tight.iterations == 578, "⌈6 · 0.5/α^1.5⌉"
-    assert outlook.stopping.gradient_ratio == pytest.approx(0.26, abs=0.005)
-    assert outlook.stopping.hessian_ratio == pytest.approx(0.93, abs=0.005)
+    assert forecast.stopping.gradient_ratio == pytest.approx(0.26, abs=0.005)
+    assert forecast.stopping.hessian_ratio == pytest.approx(0.93, abs=0.005)
 
 
 def test_no_budget_is_named_that_cannot_be_had() -> None:
     plan = RED.replaced(budget=ApproximateDP(epsilon=40.0, delta=1e-5)).plans()["OPT"]
     assert advice.budget_for(plan, 1.1).startswith("ε = ") and advice.budget_for(plan, 10.0) == ""
-    (outlook,) = advice.outlooks(RED, RED.plans())["OPT"]
-    assert "rows; or looser" in texts.can_tell(outlook, plan)
+    (forecast,) = advice.forecasts(RED, RED.plans())["OPT"]
+    assert "rows; or looser" in texts.can_tell(forecast, plan)
 
 
 def test_of_tests_that_are_never_asked_nothing_is_said() -> None:
     flat = RED.replaced(problem=LogisticTukey(data=Saddle(rows=5000)))
-    (outlook,) = advice.outlooks(flat, flat.plans())["OPT"]
-    assert "until its gradient looks small" in texts.can_tell(outlook, flat.plans()["OPT"])
-    (both,) = advice.outlooks(RED, RED.plans())["OPT"]
+    (forecast,) = advice.forecasts(flat, flat.plans())["OPT"]
+    assert "until its gradient looks small" in texts.can_tell(forecast, flat.plans()["OPT"])
+    (both,) = advice.forecasts(RED, RED.plans())["OPT"]
     assert "until both tests pass by the luck of their noise" in texts.can_tell(both, RED.plans()["OPT"])
 
 
 def test_waiting_times_fall_with_rows_and_are_the_plans_own_at_its_rows() -> None:
-    (outlook,) = advice.outlooks(AMBER, AMBER.plans())["OPT"]
-    rows, times = advice.waiting_by_rows(outlook, points=61)
-    assert (np.diff(times) <= 0).all() and rows[30] == pytest.approx(outlook.rows)
-    assert times[30] == pytest.approx(outlook.stopping.waiting_time)
+    (forecast,) = advice.forecasts(AMBER, AMBER.plans())["OPT"]
+    rows, times = advice.waiting_by_rows(forecast, points=61)
+    assert (np.diff(times) <= 0).all() and rows[30] == pytest.approx(forecast.rows)
+    assert times[30] == pytest.approx(forecast.stopping.waiting_time)
     more = AMBER.replaced(problem=AMBER.problem.replaced(data=AMBER.problem.data.replaced(rows=40_000)))  # type: ignore[attr-defined]
-    (doubled,) = advice.outlooks(more, more.plans())["OPT"]
-    assert outlook.stopping.quieter(2).waiting_time == pytest.approx(doubled.stopping.waiting_time, rel=1e-9)
+    (doubled,) = advice.forecasts(more, more.plans())["OPT"]
+    assert forecast.stopping.quieter(2).waiting_time == pytest.approx(doubled.stopping.waiting_time, rel=1e-9)
 
 
 def test_a_run_is_likely_to_take_what_its_light_says() -> None:
@@ -153,9 +153,9 @@ def test_the_rows_of_the_published_formula_stand_beside_those_that_are_proven() 
     """At ρ = 0.02 and d = 10: √500 times the largest of 1/ε_g² = 121, 1/(ε_g ε_H²) = 332.75 and ε_H^(-7/2) = 390.18."""
     for share in (1.0, 4.0):
         found = START.replaced(budget=ZeroConcentratedDP(rho=0.02 * share))
-        (outlook,) = advice.outlooks(found, found.plans())["OPT"]
-        assert outlook.published == pytest.approx(390.184 * np.sqrt(500 / share), rel=1e-5)
-        assert outlook.needed is not None and outlook.needed > outlook.published, "of which it hides some factors"
+        (forecast,) = advice.forecasts(found, found.plans())["OPT"]
+        assert forecast.published == pytest.approx(390.184 * np.sqrt(500 / share), rel=1e-5)
+        assert forecast.needed is not None and forecast.needed > forecast.published, "of which it hides some factors"
     others = START.replaced(arms=presets.arms(["OPT-B", "2OPT"]))
-    phases = [phase for each in advice.outlooks(others, others.plans()).values() for phase in each]
+    phases = [phase for each in advice.forecasts(others, others.plans()).values() for phase in each]
     assert [phase.published is None for phase in phases] == [phase.needed is None for phase in phases]

@@ -61,7 +61,7 @@ def test_the_published_noise_is_that_of_the_papers_rows(tolerances: Tolerances, 
     for epsilon, (gradient, hessian) in zip(EPSILONS, ratios, strict=True):
         experiment = presets.paper(tolerances, epsilon, "published")
         plans = experiment.plans()
-        stopping = advice.outlooks(experiment, plans)[label][-1].stopping
+        stopping = advice.forecasts(experiment, plans)[label][-1].stopping
         assert plans[label].iterations == iterations
         assert (stopping.gradient_ratio, stopping.hessian_ratio) == pytest.approx((gradient, hessian), abs=0.0125)
 

@@ -9,7 +9,7 @@ from dpviz.datasets import CovertypeLike
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.families.second_order import LineSearch, ShortStep, advice, gap, planning, presets, shares, texts
-from dpviz.families.second_order.advice import Outlook
+from dpviz.families.second_order.advice import Forecast
 from dpviz.families.second_order.methods.algorithms import CERTIFICATE_FAILURE, NonconvexMethod
 from dpviz.families.second_order.methods.steps import Certificate
 from dpviz.families.second_order.searches import Searching, search_quantile
@@ -23,7 +23,7 @@ from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, Ro
 USUAL = ApproximateDP(epsilon=1.0, delta=1e-5)
 
 
-def last(method: NonconvexMethod, problem: NonconvexModel, label: str = "A") -> Outlook:
+def last(method: NonconvexMethod, problem: NonconvexModel, label: str = "A") -> Forecast:
     return advice.phases(label, method, method.plan(problem.facts(), USUAL))[-1]
 
 
@@ -89,9 +89,9 @@ def test_less_for_the_search_does_not_lower_the_rows_that_are_proven(phases: str
 def test_a_plan_has_the_noise_of_the_search_in_every_split_that_is_compared() -> None:
     method, facts = LineSearch(search_share=0.05), RobustComponent().facts()
     plan = method.plan(facts, USUAL)
-    found, outlook = shares.compare("A", method, plan), advice.phases("A", method, plan)[-1]
-    assert found is not None and found.proven is not None and outlook.needed is not None
-    assert found.splits[shares.YOURS].needed == pytest.approx(outlook.needed / facts.n)
+    found, forecast = shares.compare("A", method, plan), advice.phases("A", method, plan)[-1]
+    assert found is not None and found.proven is not None and forecast.needed is not None
+    assert found.splits[shares.YOURS].needed == pytest.approx(forecast.needed / facts.n)
     assert np.ptp(found.proven) == 0, "which does not depend on the split of the others"
 
 
@@ -128,8 +128,8 @@ def test_nothing_that_rests_on_a_smaller_constant_is_green_or_proven(problem: No
         for label, method in presets.METHODS.items():
             plan = method.plan(facts, USUAL)
             phases = advice.phases(label, method, plan)
-            lights = {(outlook.light, outlook.needed is None) for outlook in phases}
-            said = " ".join(texts.light(outlook) for outlook in phases) + texts.can_tell(advice.best(phases), plan)
+            lights = {(forecast.light, forecast.needed is None) for forecast in phases}
+            said = " ".join(texts.light(forecast) for forecast in phases) + texts.can_tell(advice.best(phases), plan)
             if assumed:
                 assert not any(light == "green" or not unproven for light, unproven in lights)
                 assert "green:" not in said and any(note.startswith("Assumed, not known:") for note in plan.notes)
@@ -171,8 +171,8 @@ def test_presets_of_assumed_constants_say_so(preset: Preset) -> None:
     assert bool(assumed) == ("paper's" in preset.name), "they have the authors' Γ = 0.5"
     if assumed:
         assert [a.symbol for a in assumed] == ["Γ"] and assumed[0].follows > 6
-        for phases in advice.outlooks(experiment, experiment.plans()).values():
-            assert not any(outlook.light == "green" or outlook.needed is not None for outlook in phases)
+        for phases in advice.forecasts(experiment, experiment.plans()).values():
+            assert not any(forecast.light == "green" or forecast.needed is not None for forecast in phases)
 
 
 # ----------------------------------------------------------------------------------------------- the scalar certificate

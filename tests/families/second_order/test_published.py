@@ -48,7 +48,7 @@ def test_the_waiting_time_predicts_who_finishes(tolerances: Tolerances, epsilon:
 def test_two_phases_are_not_green_where_the_paper_has_a_cross(tolerances: Tolerances, epsilon: float) -> None:
     experiment = presets.paper(tolerances, epsilon, "published")
     plans = experiment.plans()
-    chosen = advice.best(advice.outlooks(experiment, plans)["2OPT"])
+    chosen = advice.best(advice.forecasts(experiment, plans)["2OPT"])
     assert not cells(tolerances, epsilon)["2OPT"].finished and chosen.light == "amber" and chosen.phase == 1
     said = texts.can_tell(chosen, plans["2OPT"])
     assert "✓" not in texts.light(chosen) and "It may end on the way there" in said
@@ -70,12 +70,12 @@ def test_a_phase_is_green_only_with_the_steps_to_get_there() -> None:
         (1, "amber"),
     ):
         plan = method.replaced(iterations=iterations).plan(facts, budget)
-        (outlook,) = advice.phases("OPT", method, plan)
-        assert outlook.light == light == outlook.stopping.light and outlook.hurried == (light == "amber")
-        assert ("✓" in texts.light(outlook)) == (light == "green")
-        assert math.isinf(outlook.factor) == (light == "amber")
+        (forecast,) = advice.phases("OPT", method, plan)
+        assert forecast.light == light == forecast.stopping.light and forecast.hurried == (light == "amber")
+        assert ("✓" in texts.light(forecast)) == (light == "green")
+        assert math.isinf(forecast.factor) == (light == "amber")
         if light == "amber":
-            assert "No budget and no rows turn that green" in texts.can_tell(outlook, plan)
+            assert "No budget and no rows turn that green" in texts.can_tell(forecast, plan)
 
 
 @pytest.mark.slow

@@ -91,9 +91,9 @@ def test_no_split_turns_green_sooner_than_the_soonest(label: str) -> None:
 def test_no_split_is_proven_sooner_than_by_the_closed_form(curvature: float, inside: bool) -> None:
     method = ShortStep(curvature_target=curvature)
     plan = method.plan(FACTS, APPROXIMATE)
-    found, (outlook,) = shares.compare("OPT", method, plan), advice.phases("OPT", method, plan)
-    assert found is not None and found.proven is not None and outlook.needed is not None
-    assert found.splits[shares.YOURS].needed == pytest.approx(outlook.needed / FACTS.n)
+    found, (forecast,) = shares.compare("OPT", method, plan), advice.phases("OPT", method, plan)
+    assert found is not None and found.proven is not None and forecast.needed is not None
+    assert found.splits[shares.YOURS].needed == pytest.approx(forecast.needed / FACTS.n)
     best = found.splits[shares.PROVEN]
     assert best.needed is not None and best.needed <= min(found.proven) * (1 + 1e-9)
     assert (best.share > HESSIAN_LIMITS[0]) == inside == (best.needed < 0.99 * found.proven[0])

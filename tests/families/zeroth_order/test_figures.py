@@ -11,7 +11,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import DirectionalDescent, Naive, VarianceReduced, figures, presets, texts, theory
 from dpviz.families.zeroth_order.advice import setting_of
-from dpviz.families.zeroth_order.outlook import distance, outlook, reduced_of, watched
+from dpviz.families.zeroth_order.forecast import distance, forecast, reduced_of, watched
 from dpviz.families.zeroth_order.path import EVALUATIONS, NOISY_NORM, ROWS_USED
 from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.elements.words import in_words
@@ -24,7 +24,7 @@ LOOKS = arm_styles(DEFAULT.arms)
 
 
 def test_an_outlook_has_a_bound_for_every_method_that_has_one() -> None:
-    found = outlook(DEFAULT, DEFAULT.plans())
+    found = forecast(DEFAULT, DEFAULT.plans())
     assert set(found.bounds) == set(presets.DEFAULT_METHODS) and not found.without and found.mu == 0.3
     assert found.bounds[presets.FRESH].total == min(bound.total for bound in found.bounds.values())
     methods = {
@@ -35,10 +35,10 @@ def test_an_outlook_has_a_bound_for_every_method_that_has_one() -> None:
     }
     arms = tuple(Arm(label=label, algorithm=method) for label, method in methods.items())
     problem = CappedRegression()  # whose values have a range
-    none = outlook(experiment := DEFAULT.replaced(problem=problem, arms=arms), experiment.plans())
+    none = forecast(experiment := DEFAULT.replaced(problem=problem, arms=arms), experiment.plans())
     assert not none.bounds and none.without == tuple(methods)
     jumps = DEFAULT.replaced(problem=Votes())
-    assert not outlook(jumps, jumps.plans()).bounds, "no Lipschitz constant holds"
+    assert not forecast(jumps, jumps.plans()).bounds, "no Lipschitz constant holds"
 
 
 @pytest.mark.parametrize("sums", ["tree", "optimal", "independent"])
@@ -48,7 +48,7 @@ def test_a_bound_counts_the_noise_of_its_plan(sums: theory.Sums) -> None:
         method = VarianceReduced(sums=sums, first_share=share)
         experiment = DEFAULT.replaced(arms=(Arm(label="A", algorithm=method),))
         plan = experiment.plans()["A"]
-        found, layout = outlook(experiment, {"A": plan}).bounds["A"], method.layout(plan.facts)
+        found, layout = forecast(experiment, {"A": plan}).bounds["A"], method.layout(plan.facts)
         quiet = replace(setting_of(plan.facts, math.inf), kind="iid")
         least = theory.reduced_bound(quiet, 16, 40, layout.first, layout.batch, layout.move, 1.0)
         noise = plan.facts.d * (plan.noise["prefix"] ** 2).mean()
@@ -58,7 +58,7 @@ def test_a_bound_counts_the_noise_of_its_plan(sums: theory.Sums) -> None:
 def test_there_is_no_outlook_on_gaussian_noise_under_pure_epsilon() -> None:
     arm = Arm(label="A", algorithm=DirectionalDescent(noise="laplace"))
     experiment = Experiment(problem=PhaseRetrieval(), arms=(arm,), budget=PureDP(epsilon=1.0))
-    found = outlook(experiment, experiment.plans())
+    found = forecast(experiment, experiment.plans())
     assert found.mu is None and found.advice is None and not found.watched
 
 
@@ -100,7 +100,7 @@ def test_the_noise_of_an_epoch_is_a_line_per_method_with_epochs() -> None:
 
 
 def test_the_parts_of_a_bound_are_stacked_beside_the_line_at_which_it_says_nothing() -> None:
-    found = outlook(DEFAULT, DEFAULT.plans())
+    found = forecast(DEFAULT, DEFAULT.plans())
     figure = figures.bound_parts(found.bounds, found.facts.lipschitz)
     assert [bars.name for bars in figure.data] == [word for word, _, _ in figures.PARTS]
     total = sum(bars.x[list(bars.y).index(presets.PUBLISHED)] for bars in figure.data)
@@ -114,7 +114,7 @@ def test_the_parts_of_a_bound_are_stacked_beside_the_line_at_which_it_says_nothi
 
 def test_no_part_of_a_bound_is_called_twice_an_error_that_averages_out() -> None:
     """Over running sums the third part is 2 e, over fresh estimates e/√T: one word for both."""
-    found = outlook(DEFAULT, DEFAULT.plans()).bounds
+    found = forecast(DEFAULT, DEFAULT.plans()).bounds
     sums, fresh = found[presets.PUBLISHED], found[presets.FRESH]
     assert sums.oracle == 2 * sums.error and fresh.oracle == pytest.approx(fresh.error / 4)
     assert figures.PARTS[2][0] == "oracle's error" and "twice in running sums" in texts.PARTS
@@ -126,13 +126,13 @@ def test_what_is_advised_keeps_its_bound_where_steps_are_limited() -> None:
     problem = PhaseRetrieval(rows=200_000, dimension=2, radius=1.0)
     arm = Arm(label="A", algorithm=Naive(directions="orthonormal", directions_per_row=None))
     experiment = Experiment(problem=problem, arms=(arm,), budget=GaussianDP(mu=3.0))
-    told = outlook(experiment, experiment.plans()).advice
+    told = forecast(experiment, experiment.plans()).advice
     assert told is not None
     for option in (option for option in told.options if option.way.sums is None):
         length, steps = option.best.length, option.best.length * option.best.epochs
         own = option.way.method(iterations=steps, epoch_length=length)
         taken = experiment.replaced(arms=(Arm(label="A", algorithm=own),))
-        assert outlook(taken, taken.plans()).bounds["A"].total == pytest.approx(option.best.bound, rel=1e-9)
+        assert forecast(taken, taken.plans()).bounds["A"].total == pytest.approx(option.best.bound, rel=1e-9)
         assert steps > 10_000, "the limit counts here"
 
 

@@ -10,11 +10,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dpviz.checkpoints import between
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
-from dpviz.pauses import between
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event, Laplace
 from dpviz.privacy.mechanisms import Mechanisms

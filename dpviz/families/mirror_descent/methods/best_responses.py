@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpviz.checkpoints import between
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods.algorithms import frequencies
-from dpviz.pauses import between
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Laplace
@@ -81,7 +81,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
         latest = Snapshot(0, {"x": played[0], "y": played[1]})
         yield latest
         for t, (player, event) in enumerate(zip(self._turns(facts), plan.events, strict=True)):
-            # All replicates begin at the same point, whose gradient may be dear.
+            # All replicates begin at the same point, whose gradient may be expensive.
             asked = problem.gradients_in_parts(*(played if t else facts.uniform(1)))
             g_x, g_y = yield from between(asked, latest)
             utilities = np.broadcast_to((-g_x, g_y)[player], played[player].shape)

@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpviz.checkpoints import Pace, Parts, between
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
 from dpviz.families.mirror_descent.methods.algorithms import ACCOUNTING, frequencies, softmax
-from dpviz.pauses import Pace, Parts, between
 from dpviz.privacy.accounting.currencies import UNITS, price
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech

@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtri
 
+from dpviz.checkpoints import between
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods.algorithms import DRAWS_Y, VertexSampling
-from dpviz.pauses import between
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, Gaussian, Laplace
 from dpviz.privacy.ledger import FixedEvents

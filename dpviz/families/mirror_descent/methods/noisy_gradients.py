@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpviz.checkpoints import between
 from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, theory
 from dpviz.families.mirror_descent.methods.algorithms import BATCHES, softmax
-from dpviz.pauses import between
 from dpviz.privacy import calibration
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget

@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpviz.checkpoints import Parts, between
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods.algorithms import softmax
-from dpviz.pauses import Parts, between
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
@@ -141,7 +141,7 @@ class _Best:
         self.pair = (found[0], found[1])
 
     def _gaps(self, x: np.ndarray, y: np.ndarray) -> Parts[np.ndarray]:
-        found = yield from self._problem.evaluate_in_parts({"x": x, "y": y}, dear=True)
+        found = yield from self._problem.evaluate_in_parts({"x": x, "y": y}, expensive=True)
         return found[DUALITY_GAP.name]
 
 

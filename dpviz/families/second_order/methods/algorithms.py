@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
+from dpviz.checkpoints import Parts, between
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
@@ -29,9 +30,8 @@ from dpviz.families.second_order.methods.steps import (
     ShortSteps,
     StepRule,
 )
-from dpviz.families.second_order.planning import Phase, Purpose, Purse
+from dpviz.families.second_order.planning import BudgetSplit, Phase, Purpose
 from dpviz.numbers import short
-from dpviz.pauses import Parts, between
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Cost, Metric, check_facts
@@ -322,7 +322,7 @@ class ShortStep(WholeTable):
     )
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
-        purse = Purse.gaussian(budget, facts)
+        purse = BudgetSplit.gaussian(budget, facts)
         stretches = self._stretches(purse, facts)
         plan = planning.filtered(purse, stretches, facts, budget, self._resolved(facts), self._notes(facts))
         return replace(plan, noise_varies=plan.noise_varies or self.at_state)
@@ -337,7 +337,7 @@ class ShortStep(WholeTable):
             )
         return True
 
-    def _stretches(self, purse: Purse, facts: NonconvexFacts) -> tuple[Phase, ...]:
+    def _stretches(self, purse: BudgetSplit, facts: NonconvexFacts) -> tuple[Phase, ...]:
         share = CERTIFICATE_SHARE if self._certifies(facts) else 0.0
         tests: dict[Purpose, float] = {"hessian": 1 - share}
         if share:

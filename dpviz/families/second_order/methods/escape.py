@@ -6,14 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpviz.checkpoints import Parts
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
 from dpviz.families.second_order.methods.algorithms import GRADIENT_CHARGED, NonconvexMethod
 from dpviz.families.second_order.methods.releases import Releases, Separate
 from dpviz.families.second_order.methods.states import GRADIENT, KIND, NOISY_GRADIENT, PERTURBATION, State
 from dpviz.families.second_order.methods.steps import Measured
-from dpviz.families.second_order.planning import Purse
-from dpviz.pauses import Parts
+from dpviz.families.second_order.planning import BudgetSplit
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Metric
@@ -56,7 +56,7 @@ class PerturbedDescent(NonconvexMethod):
         return max(1, math.ceil(math.log(UNLUCKY * math.sqrt(facts.d) / (self.radius * grows)) / math.log1p(grows)))
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
-        purse, patience = Purse.gaussian(budget, facts), self.patience(facts)
+        purse, patience = BudgetSplit.gaussian(budget, facts), self.patience(facts)
         decrease = self.analysis(facts).gradient_decrease
         by_theory = (1 + patience) * theory.iterations(facts.gap, decrease)
         lengths = (min(by_theory, self.iterations),)

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from dpviz.checkpoints import Parts
 from dpviz.families.second_order.methods.releases import Separate
 from dpviz.families.second_order.methods.states import State, within_bounds
 from dpviz.families.second_order.methods.steps import CurvatureTest
-from dpviz.pauses import Parts
 from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts
 from dpviz.problems.nonconvex.symmetric import Shape, lanczos
 from dpviz.specification import number

@@ -11,7 +11,7 @@ from dpviz.families.second_order.methods.algorithms import GRADIENT_CHARGED, HES
 from dpviz.families.second_order.methods.releases import Releases, Separate
 from dpviz.families.second_order.methods.states import GRADIENT_NOISE
 from dpviz.families.second_order.methods.steps import Backtracking, StepRule
-from dpviz.families.second_order.planning import Purpose, Purse
+from dpviz.families.second_order.planning import BudgetSplit, Purpose
 from dpviz.families.second_order.searches import Searching
 from dpviz.numbers import short
 from dpviz.privacy.accounting.currencies import stated_pure
@@ -67,7 +67,7 @@ class LineSearch(WholeTable):
         return 1 / (2 + asks) if self.search_share is None else self.search_share
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
-        purse = Purse.mixed(budget, facts)
+        purse = BudgetSplit.mixed(budget, facts)
         asks = self.asks(facts)
         each: dict[Purpose, float] = {"gradient": 2 * (1 - self.hessian_share) if asks else 1.0, "search": 1.0}
         if asks:

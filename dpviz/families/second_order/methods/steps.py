@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import ndtri
 
+from dpviz.checkpoints import Parts, sliced
 from dpviz.families.second_order.methods.releases import Releases, Separate
 from dpviz.families.second_order.methods.states import (
     CURVATURE,
@@ -17,7 +18,6 @@ from dpviz.families.second_order.methods.states import (
     within_bounds,
 )
 from dpviz.families.second_order.theory import Analysis, Search
-from dpviz.pauses import Parts, sliced
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexRisk
 from dpviz.problems.nonconvex.symmetric import Shape, eigenvalue_seconds, smallest_eigenpair, unpacked
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dpviz.checkpoints import Parts, sliced
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
 from dpviz.families.second_order.methods.algorithms import (
@@ -19,7 +20,6 @@ from dpviz.families.second_order.methods.algorithms import (
 from dpviz.families.second_order.methods.releases import Releases, Together
 from dpviz.families.second_order.methods.states import NOISY_CURVATURE, NOISY_GRADIENT, TRUST_REGION, State
 from dpviz.families.second_order.methods.steps import Measured
-from dpviz.pauses import Parts, sliced
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Cost, Metric

@@ -16,13 +16,13 @@ from dpviz.plots.elements.style import ArmStyle
 
 OPACITY = 0.38
 DECADES = 2.0  # that a log axis grows downwards, at most
-MOST = 10  # labels beside a figure with ghosts, if there is room
-_ROOM = 0.03  # of the height, beside ghosts at its edge
+MOST = 10  # labels beside a figure with pinned_lines, if there is room
+_ROOM = 0.03  # of the height, beside pinned_lines at its edge
 _DASH, _EMPTY = "dot", "circle-open"
 
 
 @dataclass(frozen=True, eq=False)
-class Ghost:
+class PinnedLine:
     """A line of an earlier picture, or its dots: x and y (k,), the methods that it stands for, its colour."""
 
     x: np.ndarray
@@ -36,23 +36,23 @@ class Ghost:
 class Drawn:
     """What is kept of an earlier picture.
 
-    axes : the titles of both. ghosts : of its methods with privacy. not_private : whether they read the raw data.
+    axes : the titles of both. pinned_lines : of its methods with privacy. not_private : whether they read the raw data.
     """
 
     axes: tuple[str, str]
-    ghosts: tuple[Ghost, ...]
+    pinned_lines: tuple[PinnedLine, ...]
     not_private: bool
 
 
 def taken(figure: go.Figure, references: Collection[str]) -> Drawn:
     """What is kept of a picture; `references` are methods without privacy, which do not depend on the budget."""
-    ghosts = []
+    pinned_lines = []
     for trace in _named(figure):
         names = _names(trace)
         if not set(names) <= set(references):
             color = trace.line.color or trace.marker.color
-            ghosts.append(Ghost(np.array(trace.x), np.array(trace.y), names, color, trace.mode == "markers"))
-    return Drawn(_axes(figure), tuple(ghosts), _marked(figure))
+            pinned_lines.append(PinnedLine(np.array(trace.x), np.array(trace.y), names, color, trace.mode == "markers"))
+    return Drawn(_axes(figure), tuple(pinned_lines), _marked(figure))
 
 
 def same_axes(figure: go.Figure, drawn: Drawn) -> bool:
@@ -61,23 +61,23 @@ def same_axes(figure: go.Figure, drawn: Drawn) -> bool:
 
 
 def over(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Figure:
-    """The figure with the ghosts of pictures that have its axes, by the name of each picture.
+    """The figure with the pinned_lines of pictures that have its axes, by the name of each picture.
 
     Of each picture those of the methods that the figure shows, or all if it shows none of them. The figure's own ranges
     grow to hold them; their labels stand at their own ends, as far as there is room.
     """
     fitting = [(name, drawn) for name, drawn in pinned if same_axes(figure, drawn)]
-    shown = [(name, ghost) for name, drawn in fitting for ghost in _alike(drawn, figure)]
+    shown = [(name, pinned_line) for name, drawn in fitting for pinned_line in _alike(drawn, figure)]
     if not shown or figure.layout.yaxis.range is None:  # nothing is drawn there yet
         return figure
     found = go.Figure(figure)
     labelled = any(shape.name == NAME for shape in figure.layout.shapes)
     before = len(found.data)
-    found.add_traces([_trace(name, ghost) for name, ghost in shown])
+    found.add_traces([_trace(name, pinned_line) for name, pinned_line in shown])
     ground = sum(trace.type == "contour" for trace in found.data)  # beneath the lines, and above the ground
     found.data = (*found.data[:ground], *found.data[before:], *found.data[ground:before])
     if not shown[0][1].dots:
-        shown_range = _grown(found, [ghost.y for _, ghost in shown])
+        shown_range = _grown(found, [pinned_line.y for _, pinned_line in shown])
         if labelled:
             _label(found, shown, shown_range)
     if any(drawn.not_private for _, drawn in fitting):  # where some curves were named, it is true of others now
@@ -108,26 +108,32 @@ def _marked(figure: go.Figure) -> bool:
     return any(note.text == style.in_frame(True) for note in figure.layout.annotations)
 
 
-def _alike(drawn: Drawn, figure: go.Figure) -> Sequence[Ghost]:
-    """The ghosts of the methods that a figure shows; all, if it shows none of them."""
+def _alike(drawn: Drawn, figure: go.Figure) -> Sequence[PinnedLine]:
+    """The pinned_lines of the methods that a figure shows; all, if it shows none of them."""
     live = {name for trace in _named(figure) for name in _names(trace)}
-    return [ghost for ghost in drawn.ghosts if live.intersection(ghost.names)] or drawn.ghosts
+    return [
+        pinned_line for pinned_line in drawn.pinned_lines if live.intersection(pinned_line.names)
+    ] or drawn.pinned_lines
 
 
-def _title(name: str, ghost: Ghost) -> str:
-    methods = ghost.names[0] if len(ghost.names) == 1 else f"{ghost.names[0]} + {len(ghost.names) - 1} equal"
+def _title(name: str, pinned_line: PinnedLine) -> str:
+    methods = (
+        pinned_line.names[0]
+        if len(pinned_line.names) == 1
+        else f"{pinned_line.names[0]} + {len(pinned_line.names) - 1} equal"
+    )
     return f"{name}: {methods}"
 
 
-def _trace(name: str, ghost: Ghost) -> dict[str, Any]:
-    look = {"marker": {"color": ghost.color, "symbol": _EMPTY, "size": 9}} if ghost.dots else {}
+def _trace(name: str, pinned_line: PinnedLine) -> dict[str, Any]:
+    look = {"marker": {"color": pinned_line.color, "symbol": _EMPTY, "size": 9}} if pinned_line.dots else {}
     return look | {
         "type": "scatter",
-        "mode": "markers" if ghost.dots else "lines",
-        "x": ghost.x,
-        "y": ghost.y,
-        "name": html.escape(_title(name, ghost), quote=False),
-        "line": {"color": ghost.color, "dash": _DASH, "width": 2},
+        "mode": "markers" if pinned_line.dots else "lines",
+        "x": pinned_line.x,
+        "y": pinned_line.y,
+        "name": html.escape(_title(name, pinned_line), quote=False),
+        "line": {"color": pinned_line.color, "dash": _DASH, "width": 2},
         "opacity": OPACITY,
         "showlegend": True,
         "legendrank": 1001,  # after the figure's own lines
@@ -135,10 +141,10 @@ def _trace(name: str, ghost: Ghost) -> dict[str, Any]:
     }
 
 
-def _grown(figure: go.Figure, ghosts: Sequence[np.ndarray]) -> Range:
-    """Make the vertical axis hold the ghosts; a log axis goes at most two decades below its own lines."""
+def _grown(figure: go.Figure, pinned_lines: Sequence[np.ndarray]) -> Range:
+    """Make the vertical axis hold the pinned_lines; a log axis goes at most two decades below its own lines."""
     log = figure.layout.yaxis.type == "log"
-    values = np.concatenate([values[np.isfinite(values) & ((values > 0) | (not log))] for values in ghosts])
+    values = np.concatenate([values[np.isfinite(values) & ((values > 0) | (not log))] for values in pinned_lines])
     low, high = (float(end) for end in figure.layout.yaxis.range)
     if len(values):
         ends = np.array([values.min(), values.max()], dtype=float)
@@ -150,8 +156,8 @@ def _grown(figure: go.Figure, ghosts: Sequence[np.ndarray]) -> Range:
     return grown
 
 
-def _label(figure: go.Figure, shown: Sequence[tuple[str, Ghost]], shown_range: Range) -> None:
-    """Labels at the ends of all lines, those of ghosts as far as there is room."""
+def _label(figure: go.Figure, shown: Sequence[tuple[str, PinnedLine]], shown_range: Range) -> None:
+    """Labels at the ends of all lines, those of pinned_lines as far as there is room."""
     layout = figure.layout
     log_x = layout.xaxis.type == "log"
     own = [trace for trace in _named(figure) if trace.opacity != OPACITY]
@@ -165,9 +171,9 @@ def _label(figure: go.Figure, shown: Sequence[tuple[str, Ghost]], shown_range: R
         return End(float(x[-1]), float(y[-1]), across, up, f"{name} {short(float(y[-1]))}", look)
 
     ends = [end(trace.x, trace.y, trace.name, ArmStyle(trace.line.color, trace.line.dash)) for trace in own]
-    for name, ghost in shown:
-        title = html.escape(_title(name, ghost), quote=False)
-        more = end(ghost.x, ghost.y, title, ArmStyle(style.with_opacity(ghost.color, OPACITY), _DASH))
+    for name, pinned_line in shown:
+        title = html.escape(_title(name, pinned_line), quote=False)
+        more = end(pinned_line.x, pinned_line.y, title, ArmStyle(style.with_opacity(pinned_line.color, OPACITY), _DASH))
         if fits([*ends, more], height, MOST):
             ends.append(more)
     texts, shapes = draw(ends, height, log_x, shown_range.log)

@@ -4,7 +4,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dpviz.plots import ghosts
+from dpviz.plots import pinned_overlay
 from dpviz.plots.elements.labels import NAME
 from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.style import GREY, ArmStyle
@@ -26,7 +26,7 @@ def figure(
 
 
 def names(drawn: go.Figure) -> list[str]:
-    return [trace.name for trace in drawn.data if trace.opacity == ghosts.OPACITY]
+    return [trace.name for trace in drawn.data if trace.opacity == pinned_overlay.OPACITY]
 
 
 def labels(drawn: go.Figure) -> list[str]:
@@ -34,11 +34,11 @@ def labels(drawn: go.Figure) -> list[str]:
 
 
 def test_ghosts_are_faint_dotted_lines_of_the_same_hue_beneath_the_lines_with_labels_at_their_ends() -> None:
-    kept = ghosts.taken(figure(0.5, steps=20), {"A, no privacy"})
-    drawn = ghosts.over(figure(0.1), [("Pin 1", kept)])
+    kept = pinned_overlay.taken(figure(0.5, steps=20), {"A, no privacy"})
+    drawn = pinned_overlay.over(figure(0.1), [("Pin 1", kept)])
     assert names(drawn) == ["Pin 1: A", "Pin 1: B"] == [trace.name for trace in drawn.data[:2]]
     for trace, color in zip(drawn.data, (BLUE.color, RED.color), strict=False):
-        assert (trace.line.color, trace.line.dash, trace.opacity) == (color, "dot", ghosts.OPACITY)
+        assert (trace.line.color, trace.line.dash, trace.opacity) == (color, "dot", pinned_overlay.OPACITY)
     np.testing.assert_allclose(drawn.data[0].y, np.geomspace(1.0, 0.5, 21), rtol=1e-6)
     assert {"Pin 1: A 0.5", "Pin 1: B 1", "A 0.1", "B 0.2"} <= set(labels(drawn))
     assert "Pin 1: A" in set(charts.numbers(drawn)["curve"])
@@ -47,17 +47,17 @@ def test_ghosts_are_faint_dotted_lines_of_the_same_hue_beneath_the_lines_with_la
 def test_the_axis_grows_to_hold_a_ghost_but_not_for_ever() -> None:
     own = figure(0.1, floor=False)
     low, high = own.layout.yaxis.range
-    above = ghosts.over(own, [("P", ghosts.taken(figure(50.0, floor=False), ()))])
+    above = pinned_overlay.over(own, [("P", pinned_overlay.taken(figure(50.0, floor=False), ()))])
     assert above.layout.yaxis.range[1] >= 2 > high and above.layout.yaxis.range[0] == low
-    below = ghosts.over(own, [("P", ghosts.taken(figure(1e-11, floor=False), ()))])
+    below = pinned_overlay.over(own, [("P", pinned_overlay.taken(figure(1e-11, floor=False), ()))])
     assert low - 2.2 < below.layout.yaxis.range[0] < low - 2
     assert below.layout.yaxis.uirevision != own.layout.yaxis.uirevision  # a kept zoom would hide it
 
 
 def test_only_pictures_with_the_same_axes_and_the_same_methods_have_ghosts() -> None:
     own = figure(0.1)
-    assert ghosts.over(own, [("P", ghosts.taken(figure(0.5, y_title="Gap"), ()))]) is own
-    other = ghosts.taken(
+    assert pinned_overlay.over(own, [("P", pinned_overlay.taken(figure(0.5, y_title="Gap"), ()))]) is own
+    other = pinned_overlay.taken(
         line_figure(
             [Line(np.arange(3), np.ones(3), name, BLUE) for name in ("A", "C")],
             x_title="Step t",
@@ -67,28 +67,30 @@ def test_only_pictures_with_the_same_axes_and_the_same_methods_have_ghosts() -> 
         ),
         (),
     )
-    assert other.ghosts[0].names == ("A", "C")  # that coincide
-    assert names(ghosts.over(own, [("P", other)])) == ["P: A + 1 equal"]
-    strange = ghosts.taken(
+    assert other.pinned_lines[0].names == ("A", "C")  # that coincide
+    assert names(pinned_overlay.over(own, [("P", other)])) == ["P: A + 1 equal"]
+    strange = pinned_overlay.taken(
         line_figure([Line(np.arange(3), np.ones(3), "C", BLUE)], x_title="Step t", y_title="Loss", log_y=True), ()
     )
-    assert names(ghosts.over(own, [("P", strange)])) == ["P: C"]  # nothing in common: all
+    assert names(pinned_overlay.over(own, [("P", strange)])) == ["P: C"]  # nothing in common: all
 
 
 @pytest.mark.parametrize(("own", "kept"), [(False, True), (True, False), (False, False)])
 def test_ghosts_that_read_raw_data_carry_their_mark_with_them(own: bool, kept: bool) -> None:
-    drawn = ghosts.over(figure(0.1, not_private=own), [("P", ghosts.taken(figure(0.5, not_private=kept), ()))])
+    drawn = pinned_overlay.over(
+        figure(0.1, not_private=own), [("P", pinned_overlay.taken(figure(0.5, not_private=kept), ()))]
+    )
     assert sum(note.name == "not private" for note in drawn.layout.annotations) == (own or kept)
 
 
 def test_labels_of_ghosts_give_way_where_there_is_no_room() -> None:
-    kept = ghosts.taken(figure(0.5), {"A, no privacy"})
-    drawn = ghosts.over(figure(0.1), [(f"Pin {k}", kept) for k in range(9)])
-    assert len(names(drawn)) == 18 and len(labels(drawn)) == ghosts.MOST
+    kept = pinned_overlay.taken(figure(0.5), {"A, no privacy"})
+    drawn = pinned_overlay.over(figure(0.1), [(f"Pin {k}", kept) for k in range(9)])
+    assert len(names(drawn)) == 18 and len(labels(drawn)) == pinned_overlay.MOST
     assert {"A 0.1", "B 0.2", "A, no privacy 0.0111"} <= set(labels(drawn))
 
 
 def test_a_figure_without_lines_stays_as_it_is() -> None:
     empty = line_figure([], x_title="Step t", y_title="Loss", log_y=True)
-    assert ghosts.over(empty, [("P", ghosts.taken(figure(0.5), ()))]) is empty
-    assert ghosts.taken(empty, ()).ghosts == ()
+    assert pinned_overlay.over(empty, [("P", pinned_overlay.taken(figure(0.5), ()))]) is empty
+    assert pinned_overlay.taken(empty, ()).pinned_lines == ()

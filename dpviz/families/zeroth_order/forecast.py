@@ -19,7 +19,7 @@ from dpviz.problems.values.value_problem import ValueFacts
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Forecast:
     """What is known before a run.
 
     mu, advice : None where the budget buys no Gaussian noise.
@@ -39,7 +39,7 @@ class Outlook:
     advice: Advice | None
 
 
-def outlook(experiment: Experiment, plans: Mapping[str, Plan]) -> Outlook:
+def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
     """The bounds of all private methods with epochs, and the advice for these facts and this budget."""
     facts = next(iter(plans.values())).facts
     assert isinstance(facts, ValueFacts)
@@ -60,7 +60,7 @@ def outlook(experiment: Experiment, plans: Mapping[str, Plan]) -> Outlook:
         if (found := advice.bound(method, facts, planning.total_mu(plans[label].budget, facts))) is not None
     }
     private = [arm.label for arm in experiment.arms if not arm.reference and arm.label in plans]
-    return Outlook(
+    return Forecast(
         facts,
         mu,
         bounds,

@@ -82,7 +82,8 @@ class Outcome:
     restored: bool = False
 
 
-Heard = Callable[[int, Trace | None, float], None]  # number of a cell, what it has recorded, its progress in [0, 1]
+# The number of a cell, what it has recorded, its progress in [0, 1].
+OnProgress = Callable[[int, Trace | None, float], None]
 
 
 class Stopping(Protocol):
@@ -96,12 +97,12 @@ class Executor(Protocol):
     """Who runs cells: the caller's thread, the worker processes of a server, a cluster."""
 
     def run(
-        self, cells: Sequence[Cell], stopping: Stopping, heard: Heard | None = None
+        self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         """The outcomes as cells end, each with the place of its cell in the sequence; in any order, but all of them.
 
-        A stop ends those that run, which keep what they have; the others are "stopped" without a trace. `heard` is
-        called when a cell begins and while it runs, by any thread. Numbers are the same whoever runs a cell.
+        A stop ends those that run, which keep what they have; the others are "stopped" without a trace. `on_progress`
+        is called when a cell begins and while it runs, by any thread. Numbers are the same whoever runs a cell.
         """
 
 
@@ -115,19 +116,19 @@ class InThread:
     max_seconds: float = math.inf
 
     def run(
-        self, cells: Sequence[Cell], stopping: Stopping, heard: Heard | None = None
+        self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         """As `Executor.run`, in the order of the cells."""
         left = self.max_seconds
         for number, cell in enumerate(cells):
-            outcome = execute(cell, stopping, numbered(heard, number), left)
+            outcome = execute(cell, stopping, numbered(on_progress, number), left)
             left -= outcome.seconds
             yield number, outcome
 
 
-def numbered(heard: Heard | None, number: int) -> Callable[[Trace | None, float], None]:
+def numbered(on_progress: OnProgress | None, number: int) -> Callable[[Trace | None, float], None]:
     """Who listens to one cell, from who listens to many."""
-    return lambda trace, progress: None if heard is None else heard(number, trace, progress)
+    return lambda trace, progress: None if on_progress is None else on_progress(number, trace, progress)
 
 
 def seconds_left(gone: float, progress: float, restored: float = 0.0) -> float | None:
@@ -142,19 +143,19 @@ def seconds_left(gone: float, progress: float, restored: float = 0.0) -> float |
 def execute(
     cell: Cell,
     stopping: Stopping,
-    heard: Callable[[Trace | None, float], None],
+    on_progress: Callable[[Trace | None, float], None],
     max_seconds: float = math.inf,
 ) -> Outcome:
     """Run a cell here, to its end, a stop or the time limit. Never raises.
 
-    heard : called at first and after every step with what was recorded, None while the data are loaded, and the
+    on_progress : called at first and after every step with what was recorded, None while the data are loaded, and the
         progress.
     max_seconds : of computing time of this thread and of processes that work for the run; below 0, it is not begun.
     """
     if stopping.is_set() or max_seconds < 0:
         return Outcome("stopped" if stopping.is_set() else "timeout")
-    heard(None, 0.0)
-    began, running = time.thread_time(), _Running(cell, stopping, heard, max_seconds)
+    on_progress(None, 0.0)
+    began, running = time.thread_time(), _Running(cell, stopping, on_progress, max_seconds)
     try:
         state, message = running.all_arms(), ""
     except UserError as error:
@@ -177,10 +178,10 @@ class _Running:
         self,
         cell: Cell,
         stopping: Stopping,
-        heard: Callable[[Trace | None, float], None],
+        on_progress: Callable[[Trace | None, float], None],
         max_seconds: float,
     ) -> None:
-        self._cell, self._stopping, self._heard = cell, stopping, heard
+        self._cell, self._stopping, self._on_progress = cell, stopping, on_progress
         self._ends = time.thread_time() + max_seconds
         self.trace: Trace | None = None
         self.left_out: dict[str, str] = {}
@@ -224,7 +225,7 @@ class _Running:
             self.elsewhere = before + step.elsewhere
             if step.trace.lanes:  # data are loaded
                 self.trace = step.trace
-            self._heard(self.trace, step.progress)
+            self._on_progress(self.trace, step.progress)
             late = time.thread_time() + self.elsewhere > self._ends
             if late or self._stopping.is_set():
                 steps.close()  # type: ignore[attr-defined]  # streams are generators: this records the last state

@@ -20,7 +20,7 @@ LEVELS = np.geomspace(0.001, 0.95, 40)  # bias levels of the figures
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Forecast:
     """What is known before a run.
 
     label, method : the first DP-GIBO of the experiment, or the usual one. mu : of a run of it; None where the budget
@@ -42,7 +42,7 @@ class Outlook:
         return 0.0 if self.advice is None else self.advice.noise / math.sqrt(self.facts.d)
 
 
-def outlook(experiment: Experiment, plans: Mapping[str, Plan]) -> Outlook:
+def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
     """The advice for these facts and this budget, and what the methods take."""
     facts = next(iter(plans.values())).facts
     assert isinstance(facts, TuningFacts)
@@ -57,7 +57,7 @@ def outlook(experiment: Experiment, plans: Mapping[str, Plan]) -> Outlook:
         if not arm.reference and arm.label in plans:
             expected = plans[arm.label].resolved.get("expected_trainings", getattr(arm.algorithm, "trainings", None))
             trainings |= {} if expected is None else {arm.label: float(expected)}
-    return Outlook(facts, experiment.budget, label, method, mu, advised, trainings)
+    return Forecast(facts, experiment.budget, label, method, mu, advised, trainings)
 
 
 def gibo_of(experiment: Experiment) -> tuple[str, Gibo]:
@@ -70,14 +70,14 @@ def gibo_of(experiment: Experiment) -> tuple[str, Gibo]:
     return Gibo.title, Gibo().adopting(shared)
 
 
-def biases(found: Outlook) -> np.ndarray:
+def biases(found: Forecast) -> np.ndarray:
     """(k,) how long the planned bias of a step's gradient is at each of `LEVELS`."""
     middle = np.mean(found.facts.box, axis=0)
     prior = float(np.trace(found.method.surrogate.covariance.prior(middle)))
     return np.asarray(advice.AMPLITUDE * np.sqrt(LEVELS * prior / found.facts.d))
 
 
-def expected(found: Outlook, levels: np.ndarray) -> np.ndarray:
+def expected(found: Forecast, levels: np.ndarray) -> np.ndarray:
     """(k,) about how many trainings a run takes at these bias levels. About 0.1 ms each; with rougher kernels and a
     hundred settings 6 ms, once."""
     method = found.method.replaced(batch_size=None)

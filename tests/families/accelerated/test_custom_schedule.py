@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpviz.errors import UserError
-from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, drawn, planning
+from dpviz.families.accelerated import (
+    GradientDescent,
+    HeavyBall,
+    MultistageNesterov,
+    Nesterov,
+    custom_schedule,
+    planning,
+)
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.comparison import compare
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
@@ -22,21 +29,21 @@ BUDGETS: tuple[tuple[Budget, tuple[str, ...]], ...] = (
     (GaussianDP(mu=0.5), ("laplace", "gaussian")),
 )
 EACH = [(budget, noise) for budget, noises in BUDGETS for noise in noises]
-some_knots = st.lists(st.floats(-drawn.LIMIT, drawn.LIMIT), min_size=6, max_size=6).map(tuple)
+some_knots = st.lists(st.floats(-custom_schedule.LIMIT, custom_schedule.LIMIT), min_size=6, max_size=6).map(tuple)
 
 
 @steady
 @given(some_knots, st.sampled_from(EACH), st.sampled_from([1, 5, 40]))
 def test_whatever_is_drawn_keeps_the_budget_and_its_shape(
-    knots: drawn.Knots, settings: tuple[Budget, str], iterations: int
+    knots: custom_schedule.Knots, settings: tuple[Budget, str], iterations: int
 ) -> None:
     budget, noise = settings
     plan = Nesterov(iterations=iterations, noise=noise, schedule="own", knots=knots).plan(LOGISTIC, budget)
     spent = budget.cost(plan.events)
     assert 0.97 * budget.left(()) <= spent <= budget.left(()) * (1 + 1e-9)
-    asked = drawn.log_scales(knots, iterations)
+    asked = custom_schedule.log_scales(knots, iterations)
     got = np.log10(plan.noise["gradient"])
-    # Where the accountant is dear, long schedules are rounded to few levels.
+    # Where the accountant is expensive, long schedules are rounded to few levels.
     allowed = 1e-9 if iterations < 40 or budget.pure else 0.3
     assert np.abs((got - got[0]) - (asked - asked[0])).max() <= allowed
 
@@ -57,7 +64,9 @@ def test_the_numbers_are_powers_of_ten_of_the_noise_with_straight_lines_between(
 
 @pytest.mark.parametrize(("budget", "noise"), EACH)
 def test_the_bound_chooses_the_number_of_steps_of_any_shape(budget: Budget, noise: str) -> None:
-    method = Nesterov(iterations=60, noise=noise, schedule="own", knots=drawn.SHAPES["Falling"], horizon="bound")
+    method = Nesterov(
+        iterations=60, noise=noise, schedule="own", knots=custom_schedule.SHAPES["Falling"], horizon="bound"
+    )
     chosen = method.plan(LOGISTIC, budget)
     bounds = {}
     for steps in (5, 10, 20, 30, 40, 60, chosen.iterations):
@@ -73,12 +82,12 @@ def test_the_bound_chooses_the_number_of_steps_of_any_shape(budget: Budget, nois
 @pytest.mark.parametrize(("budget", "noise"), [EACH[0], EACH[2], EACH[4], EACH[6]])
 @pytest.mark.parametrize("cls", [GradientDescent, Nesterov, MultistageNesterov])
 def test_no_shape_beats_the_optimal_one(cls: type[GradientMethod], budget: Budget, noise: str, facts: object) -> None:
-    for knots in drawn.SHAPES.values():
+    for knots in custom_schedule.SHAPES.values():
         method = cls(iterations=30, noise=noise, schedule="own", knots=knots)
         found = compare(method, method.plan(facts, budget))  # type: ignore[arg-type]
         assert found is not None and found.proven and found.exact == (facts is BENCH)
         assert found.optimal <= min(found.yours, found.even) * (1 + 1e-9)
-        if knots == drawn.EVEN:
+        if knots == custom_schedule.EVEN:
             assert found.yours == pytest.approx(found.even, rel=1e-12)
 
 
@@ -105,7 +114,7 @@ def test_anything_else_gets_a_sentence(said: str) -> None:
 
 
 def test_only_a_schedule_that_is_used_makes_another_release() -> None:
-    knots = drawn.SHAPES["Falling"]
+    knots = custom_schedule.SHAPES["Falling"]
     for schedule, same in (("uniform", True), ("own", False)):
         one, other = Nesterov(schedule=schedule), Nesterov(schedule=schedule, knots=knots)
         assert (one.released_settings() == other.released_settings()) == same

@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpviz import pauses
+from dpviz import checkpoints
+from dpviz.checkpoints import Pace, Parts, between, finished, slices
 from dpviz.datasets import BundledTable, NormalDraws, ProcessDraws, UniformLogistic, games
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
 from dpviz.errors import UserError
 from dpviz.execution.runner import Job
 from dpviz.experiments.algorithm import Algorithm, Snapshot
-from dpviz.experiments.cells import Cell, InThread
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
+from dpviz.experiments.task import Cell, InThread
 from dpviz.experiments.trace import Trace
 from dpviz.families import mirror_descent
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods import baselines
-from dpviz.pauses import Pace, Parts, between, finished, slices
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
@@ -133,10 +133,10 @@ def test_while_data_are_loaded_there_are_steps_without_a_method_and_nothing_reco
 
 def test_a_pace_is_due_after_the_longest_time_without_a_pause() -> None:
     pace = Pace()
-    assert [pace.due(0.6 * pauses.LONGEST) for _ in range(4)] == [False, True, True, True]
+    assert [pace.due(0.6 * checkpoints.LONGEST) for _ in range(4)] == [False, True, True, True]
     pace = Pace()
-    assert [pace.due(0.3 * pauses.LONGEST) for _ in range(7)] == [False, False, False, True, False, False, True]
-    parts = list(slices(10, pauses.LONGEST / 4))
+    assert [pace.due(0.3 * checkpoints.LONGEST) for _ in range(7)] == [False, False, False, True, False, False, True]
+    parts = list(slices(10, checkpoints.LONGEST / 4))
     assert [(part.start, part.stop) for part in parts] == [(0, 4), (4, 8), (8, 10)]
     assert len(list(slices(3, 100.0))) == 3 and len(list(slices(1000, 0.0))) == 1
 
@@ -195,7 +195,7 @@ def test_pausing_as_often_as_possible_changes_no_result(name: str, monkeypatch: 
     monkeypatch.setattr("dpviz.datasets.games._ENTRIES", 200)
     plain, count = run(of)
     with monkeypatch.context() as patched:
-        patched.setattr(pauses, "LONGEST", 1e-12)
+        patched.setattr(checkpoints, "LONGEST", 1e-12)
         paused, often = run(of)
     assert often > count + 2 * len(methods), "it did pause"
     assert plain.metrics == paused.metrics
@@ -226,7 +226,7 @@ def test_a_certified_minimum_pauses_too(monkeypatch: pytest.MonkeyPatch) -> None
     output = {"x": np.eye(8)[:3], "y": np.eye(game.facts.d_y)[:3]}
     game._start = np.eye(8)[[7]]  # a start that is none of the minima
     expected = game.evaluate(output)
-    monkeypatch.setattr(pauses, "LONGEST", 1e-12)
+    monkeypatch.setattr(checkpoints, "LONGEST", 1e-12)
     parts, count = game.evaluate_in_parts(output, True), 0
     while True:
         try:
@@ -267,11 +267,11 @@ def test_the_largest_data_that_the_controls_allow_are_worked_on_with_a_pause_eve
     elif isinstance(problem, QuadraticGame):
         single = 200 * cost.diagnostic  # products with a matrix that was computed before the run
     elif isinstance(facts, TuningFacts):  # one training after the other
-        single = cost.evaluation + cost.dear
+        single = cost.evaluation + cost.expensive
     else:
         single = SHARES * max(cost.evaluation, cost.diagnostic)
     drawn = 200 * facts.d * planning.GameAlgorithm.beside.vertex  # a vertex for every replicate, at once
-    assert max(pauses.LONGEST, single, drawn) <= 1.0
+    assert max(checkpoints.LONGEST, single, drawn) <= 1.0
 
 
 METERED = {  # what a step or a record is made of, by replicates: the first array has a row for each
@@ -321,7 +321,7 @@ def test_no_method_works_on_many_replicates_without_a_pause(
     for owner, names in METERED.items():
         for name in names:
             monkeypatch.setattr(owner, name, metered(getattr(owner, name)))
-    monkeypatch.setattr(pauses, "LONGEST", 1e-12)
+    monkeypatch.setattr(checkpoints, "LONGEST", 1e-12)
     played = 0
     steps = next((control for control in cls.controls() if control.low is not None), None)
     for problem, budget in product(PLAYED, (ApproximateDP(), NoPrivacy())):

@@ -5,7 +5,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpviz.execution.line import Line
+from dpviz.execution.fair_queue import Line
 
 
 def all_of(line: Line[str]) -> list[str]:
