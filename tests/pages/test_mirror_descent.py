@@ -42,7 +42,7 @@ def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
         "Two draws",
     }
     assert "Prefer " in text(app) and "expect an error of about" in text(app)
-    assert "One row" in text(app) and "Versions (E11)" in text(app) and "saddle point" in text(app)
+    assert "*Versions.*" in text(app) and "saddle point" in text(app)
 
 
 @PROBLEMS

@@ -236,7 +236,8 @@ def test_the_first_target_offered_is_the_last_column_of_texts_whatever_the_rows_
 @pytest.mark.parametrize("classes", [("bad", "good"), ("False", "True"), ("0", "2")])
 def test_a_positive_class_with_another_name_is_chosen_by_the_visitor(app: AppTest, classes: tuple[str, str]) -> None:
     """The class that was offered came from the file, and entered the settings without a mark."""
-    fill(upload(app, csv(table().assign(sick=np.resize(classes, 60)))))
+    app.file_uploader[0].upload("table.csv", csv(table().assign(sick=np.resize(classes, 60))), "text/csv")
+    fill(confirmed(app.run(), positive=False))
     if classes == ("0", "2"):
         app.selectbox(key="p_upload_target").set_value("sick").run()
         app.multiselect(key="p_upload_features").set_value(["age", "height"]).run()

@@ -144,7 +144,6 @@ def test_what_columns_hold_can_be_said(app: AppTest) -> None:
     upload(app, data)
     filled(held(app, {1: "Left out", 2: "Texts or categories"}))
     assert app.multiselect(key="p_upload_features").value == ["age", "ill"], "the last column of texts is the target"
-    app.selectbox(key="p_upload_positive").set_value("6").run()
     assert app.session_state["dataset"].reading.kinds == ("number", "unused", "text", "number")
     assert list(app.session_state["p_upload"].frame) == ["age", "dose", "ill"] and "Left out: 1 column." in texts(app)
 
