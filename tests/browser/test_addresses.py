@@ -109,6 +109,7 @@ def test_link_to_a_game_restores_its_problem_its_methods_and_a_text(visit: Visit
     assert parse_qs(link.partition("?")[2]) == parse_qs(GAME.partition("?")[2])
 
 
+@pytest.mark.slow
 def test_settings_survive_a_visit_to_another_page(visit: Visit) -> None:
     page = visit(ADDRESS)
     shows_the_settings(page)

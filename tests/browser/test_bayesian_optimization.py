@@ -10,6 +10,7 @@ from tests.browser.conftest import PICTURE, Visit, chart, done, ready
 FEW = "tuning_replicates=2&tuning_iterations=6&tuning_trainings=20&tuning_scales_training_rows=60"
 
 
+@pytest.mark.slow
 def test_loss_falls_with_every_training_and_the_advice_is_one_click(visit: Visit) -> None:
     page = visit(f"/bayesian_optimization?{FEW}&tuning_mu=0.3&tuning_scales_drawn_rows=300")
     done(page)

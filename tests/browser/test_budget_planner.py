@@ -31,6 +31,7 @@ def open_tab(page: Page, name: str) -> None:
     expect(figure.locator(".main-svg").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_another_currency_a_dragged_slider_and_the_shared_link(visit: Visit) -> None:
     page = visit("/budget_planner")
     expect(metric(page, "Pure ε")).to_have_text("2")

@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Visit, done, part, ready
 
 
+@pytest.mark.slow
 def test_handles_by_keyboard_change_the_numbers_and_the_plan(visit: Visit) -> None:
     path = "/accelerated?accel_data=Quadratic+test+bench&accel_schedule=Your+own&accel_methods=DP-GD"
     page: Page = visit(path, viewport={"width": 390, "height": 844})

@@ -76,6 +76,7 @@ def test_the_last_of_many_quick_moves_is_what_is_shown(visit: Visit) -> None:
     expect(page.locator(PICTURE)).to_have_attribute("data-first", "yes")
 
 
+@pytest.mark.slow
 def test_a_preset_from_the_menu_switches_and_its_run_starts_by_itself(visit: Visit) -> None:
     page = visit("/accelerated")
     done(page)

@@ -35,6 +35,7 @@ def test_default_preset_runs_to_curves_and_table_which_say_when_settings_have_ch
     expect(page.get_by_role("heading", name="Results")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_stop_keeps_the_partial_curves_and_enables_run(visit: Visit) -> None:
     page = visit("/accelerated?accel_iterations=10000")
     expect(page.get_by_text("No run yet.")).to_be_visible()  # too long to start by itself
@@ -54,6 +55,7 @@ def test_stop_keeps_the_partial_curves_and_enables_run(visit: Visit) -> None:
     ready(page)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_while_its_visitor_looks_at_another_page(visit: Visit) -> None:
     page = visit(LONG)
     page.get_by_role("button", name="Run", exact=True).click()
@@ -66,6 +68,7 @@ def test_a_run_goes_on_while_its_visitor_looks_at_another_page(visit: Visit) -> 
     expect(page.get_by_role("main").get_by_text(re.compile("Stopped after"))).to_be_visible()
 
 
+@pytest.mark.slow
 def test_what_is_being_typed_survives_the_end_of_a_run(visit: Visit) -> None:
     """A run's state comes and goes in the sidebar; the controls below it must not be drawn anew."""
     page = visit(f"{BY_CLICK}&accel_iterations=500")

@@ -12,6 +12,7 @@ from tests.browser.conftest import PICTURE, Visit, chart, done, drawn, ready
 from tests.confirming import confirm
 
 
+@pytest.mark.slow
 def test_the_landscape_comes_by_itself_and_the_light_moves_with_the_budget(visit: Visit) -> None:
     page = visit("/second_order")
     done(page)

@@ -3,6 +3,7 @@
 import re
 from itertools import count
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit, drawn, part, ready
@@ -18,6 +19,7 @@ def opened(page: Page) -> Page:
     return page
 
 
+@pytest.mark.slow
 def test_a_sweep_is_stopped_and_resumed_where_it_was(visit: Visit) -> None:
     page = opened(visit(f"/accelerated?{SETTINGS}&accel_seed={next(TRIES)}"))
     page.get_by_role("button", name="Run the sweep").click()

@@ -2,11 +2,13 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import PICTURE, Visit, chart, done, ready
 
 
+@pytest.mark.slow
 def test_four_ways_to_ask_run_by_themselves_and_the_advice_is_one_click(visit: Visit) -> None:
     page = visit("/zeroth_order")
     done(page)
@@ -21,6 +23,7 @@ def test_four_ways_to_ask_run_by_themselves_and_the_advice_is_one_click(visit: V
     ready(page)
 
 
+@pytest.mark.slow
 def test_runs_are_a_cloud_in_the_bent_valley(visit: Visit) -> None:
     few = "zeroth_valley_rows=4000&zeroth_iterations=64&zeroth_replicates=3"
     page = visit(f"/zeroth_order?zeroth_data=Bent+valley+(two+parameters)&zeroth_references=false&{few}")

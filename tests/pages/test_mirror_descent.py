@@ -153,7 +153,8 @@ def test_settings_that_do_not_apply_have_no_control(load: Load) -> None:
     assert "theorem" not in controls_of(app) and not app.error
 
 
-@pytest.mark.parametrize("problem", [pytest.param("matrix", marks=pytest.mark.slow), "synthetic", "regression"])
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", ["matrix", "synthetic", "regression"])
 def test_both_ends_of_every_setting_give_a_plan_or_a_sentence(load: Load, problem: str) -> None:
     """Settings of games in the matrix game; in the others those that games do not have."""
     offered, _ = presets.offered(game_controls.PROBLEMS[problem])
@@ -180,6 +181,7 @@ def test_both_ends_of_every_setting_give_a_plan_or_a_sentence(load: Load, proble
     assert not app.exception and not app.error
 
 
+@pytest.mark.slow
 @PROBLEMS
 def test_both_ends_of_every_number_of_the_problem(load: Load, problem: str) -> None:
     cls, app = game_controls.PROBLEMS[problem], open_problem(load, problem)
@@ -366,6 +368,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], bytes]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_method_offers_a_synthetic_table_of_the_size_asked_for(
     load: Load, files: dict[str, Callable[[], bytes]]
 ) -> None:

@@ -91,6 +91,7 @@ def test_red_says_what_would_turn_it_green_and_that_does(load: Load) -> None:
     assert lights(app) == {"OPT": "✓ green"} and not app.error
 
 
+@pytest.mark.slow
 def test_every_method_plans_in_every_currency_or_says_why_not(load: Load) -> None:
     app = all_methods(load(PAGE))
     assert len(table(app, "W")) > len(presets.METHODS)  # a row for each phase
@@ -339,6 +340,7 @@ def test_a_gap_that_came_by_a_link_with_its_cost_is_a_release(load: Load) -> Non
     assert app.session_state["second_job"].experiment.problem.facts().released == (Laplace(0.05),)
 
 
+@pytest.mark.slow
 def test_a_split_of_ones_own_is_told_at_once(load: Load) -> None:
     """Slider and table set the same share, of which the page says what it is worth; so do the splits to start from."""
     app = load(PAGE, second_methods=["OPT", "OPT-LS"])
