@@ -16,8 +16,8 @@ from dpviz.plots.elements.style import ArmStyle
 
 OPACITY = 0.38
 DECADES = 2.0  # that a log axis grows downwards, at most
-MOST = 10  # labels beside a figure with pinned_lines, if there is room
-_ROOM = 0.03  # of the height, beside pinned_lines at its edge
+MOST = 10  # labels beside a figure with pinned lines, if there is room
+_ROOM = 0.03  # of the height, beside pinned lines at its edge
 _DASH, _EMPTY = "dot", "circle-open"
 
 
@@ -61,23 +61,23 @@ def same_axes(figure: go.Figure, drawn: Drawn) -> bool:
 
 
 def over(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Figure:
-    """The figure with the pinned_lines of pictures that have its axes, by the name of each picture.
+    """The figure with the pinned lines of pictures that have its axes, by the name of each picture.
 
     Of each picture those of the methods that the figure shows, or all if it shows none of them. The figure's own ranges
     grow to hold them; their labels stand at their own ends, as far as there is room.
     """
     fitting = [(name, drawn) for name, drawn in pinned if same_axes(figure, drawn)]
-    shown = [(name, pinned_line) for name, drawn in fitting for pinned_line in _alike(drawn, figure)]
+    shown = [(name, line) for name, drawn in fitting for line in _alike(drawn, figure)]
     if not shown or figure.layout.yaxis.range is None:  # nothing is drawn there yet
         return figure
     found = go.Figure(figure)
     labelled = any(shape.name == NAME for shape in figure.layout.shapes)
     before = len(found.data)
-    found.add_traces([_trace(name, pinned_line) for name, pinned_line in shown])
+    found.add_traces([_trace(name, line) for name, line in shown])
     ground = sum(trace.type == "contour" for trace in found.data)  # beneath the lines, and above the ground
     found.data = (*found.data[:ground], *found.data[before:], *found.data[ground:before])
     if not shown[0][1].dots:
-        shown_range = _grown(found, [pinned_line.y for _, pinned_line in shown])
+        shown_range = _grown(found, [line.y for _, line in shown])
         if labelled:
             _label(found, shown, shown_range)
     if any(drawn.not_private for _, drawn in fitting):  # where some curves were named, it is true of others now
@@ -109,31 +109,25 @@ def _marked(figure: go.Figure) -> bool:
 
 
 def _alike(drawn: Drawn, figure: go.Figure) -> Sequence[PinnedLine]:
-    """The pinned_lines of the methods that a figure shows; all, if it shows none of them."""
+    """The pinned lines of the methods that a figure shows; all, if it shows none of them."""
     live = {name for trace in _named(figure) for name in _names(trace)}
-    return [
-        pinned_line for pinned_line in drawn.pinned_lines if live.intersection(pinned_line.names)
-    ] or drawn.pinned_lines
+    return [line for line in drawn.pinned_lines if live.intersection(line.names)] or drawn.pinned_lines
 
 
-def _title(name: str, pinned_line: PinnedLine) -> str:
-    methods = (
-        pinned_line.names[0]
-        if len(pinned_line.names) == 1
-        else f"{pinned_line.names[0]} + {len(pinned_line.names) - 1} equal"
-    )
+def _title(name: str, line: PinnedLine) -> str:
+    methods = line.names[0] if len(line.names) == 1 else f"{line.names[0]} + {len(line.names) - 1} equal"
     return f"{name}: {methods}"
 
 
-def _trace(name: str, pinned_line: PinnedLine) -> dict[str, Any]:
-    look = {"marker": {"color": pinned_line.color, "symbol": _EMPTY, "size": 9}} if pinned_line.dots else {}
+def _trace(name: str, line: PinnedLine) -> dict[str, Any]:
+    look = {"marker": {"color": line.color, "symbol": _EMPTY, "size": 9}} if line.dots else {}
     return look | {
         "type": "scatter",
-        "mode": "markers" if pinned_line.dots else "lines",
-        "x": pinned_line.x,
-        "y": pinned_line.y,
-        "name": html.escape(_title(name, pinned_line), quote=False),
-        "line": {"color": pinned_line.color, "dash": _DASH, "width": 2},
+        "mode": "markers" if line.dots else "lines",
+        "x": line.x,
+        "y": line.y,
+        "name": html.escape(_title(name, line), quote=False),
+        "line": {"color": line.color, "dash": _DASH, "width": 2},
         "opacity": OPACITY,
         "showlegend": True,
         "legendrank": 1001,  # after the figure's own lines
@@ -142,7 +136,7 @@ def _trace(name: str, pinned_line: PinnedLine) -> dict[str, Any]:
 
 
 def _grown(figure: go.Figure, pinned_lines: Sequence[np.ndarray]) -> Range:
-    """Make the vertical axis hold the pinned_lines; a log axis goes at most two decades below its own lines."""
+    """Make the vertical axis hold the pinned lines; a log axis goes at most two decades below its own lines."""
     log = figure.layout.yaxis.type == "log"
     values = np.concatenate([values[np.isfinite(values) & ((values > 0) | (not log))] for values in pinned_lines])
     low, high = (float(end) for end in figure.layout.yaxis.range)
@@ -157,7 +151,7 @@ def _grown(figure: go.Figure, pinned_lines: Sequence[np.ndarray]) -> Range:
 
 
 def _label(figure: go.Figure, shown: Sequence[tuple[str, PinnedLine]], shown_range: Range) -> None:
-    """Labels at the ends of all lines, those of pinned_lines as far as there is room."""
+    """Labels at the ends of all lines, those of pins as far as there is room."""
     layout = figure.layout
     log_x = layout.xaxis.type == "log"
     own = [trace for trace in _named(figure) if trace.opacity != OPACITY]
@@ -171,9 +165,9 @@ def _label(figure: go.Figure, shown: Sequence[tuple[str, PinnedLine]], shown_ran
         return End(float(x[-1]), float(y[-1]), across, up, f"{name} {short(float(y[-1]))}", look)
 
     ends = [end(trace.x, trace.y, trace.name, ArmStyle(trace.line.color, trace.line.dash)) for trace in own]
-    for name, pinned_line in shown:
-        title = html.escape(_title(name, pinned_line), quote=False)
-        more = end(pinned_line.x, pinned_line.y, title, ArmStyle(style.with_opacity(pinned_line.color, OPACITY), _DASH))
+    for name, line in shown:
+        title = html.escape(_title(name, line), quote=False)
+        more = end(line.x, line.y, title, ArmStyle(style.with_opacity(line.color, OPACITY), _DASH))
         if fits([*ends, more], height, MOST):
             ends.append(more)
     texts, shapes = draw(ends, height, log_x, shown_range.log)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
+from functools import cache
 from numbers import Real
 from pathlib import Path
 from types import ModuleType
@@ -111,6 +112,7 @@ def assumptions(
         st.markdown("\n".join(f"- **{name}.** {text}" for name, text in rows.items()))
 
 
+@cache
 def document(package: ModuleType, name: str) -> str:
     """A text file of a package."""
     return (Path(next(iter(package.__path__))) / name).read_text(encoding="utf-8")
@@ -127,6 +129,7 @@ def theory(page: str, package: ModuleType) -> None:
             st.markdown(re.sub("^#", "###", document(package, "THEORY.md"), flags=re.MULTILINE))
 
 
+@cache
 def errata(package: ModuleType) -> str:
     """Where the tool and the publication differ: the section "Errata" of a package's THEORY.md, without its heading."""
     found = re.search(r"\n## [0-9. ]*Errata[^\n]*\n(.*?)(?=\n## |$)", document(package, "THEORY.md"), re.DOTALL)

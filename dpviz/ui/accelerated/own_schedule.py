@@ -24,10 +24,8 @@ POWER = "Power of ten, by percent of the steps"
 ACROSS = Ruler("Percent of the steps", 0.0, 100.0, False)
 UP = Ruler("Noise, relative", -custom_schedule.LIMIT, custom_schedule.LIMIT, True)
 PLACES = tuple(np.linspace(0, 1, len(custom_schedule.EVEN)).tolist())
-KEYS = (
-    0.1 / (2 * custom_schedule.LIMIT),
-    0.5 / (2 * custom_schedule.LIMIT),
-)  # an arrow is a tenth of a power of ten, a page key five
+# An arrow is a tenth of a power of ten, a page key five.
+KEYS = (0.1 / (2 * custom_schedule.LIMIT), 0.5 / (2 * custom_schedule.LIMIT))
 HEIGHT = 300
 HOW = "Only the shape counts: whatever you draw, the noise is scaled until the guarantee holds."
 

@@ -183,7 +183,7 @@ def _lacking(frame: pd.DataFrame, filled: Sequence[str], features: Sequence[str]
 
 
 def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
-    """The target column, and its positive class where it has two. Raises UserError as long as one is not chosen.
+    """The target column, and its positive class where it has two.
 
     kinds : what it may be, of TARGETS; asked if there are several. It is a choice of the user's: nothing in the file
         decides about it.
