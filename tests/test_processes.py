@@ -18,7 +18,7 @@ from tests.waiting import until
 
 MODULE = "tests.child"
 PATIENCE = 30.0  # seconds until a test gives up
-pytestmark = pytest.mark.usefixtures("in_a_crowd")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_a_crowd")]
 
 
 def answer(child: Child, message: bytes) -> bytes:

@@ -24,6 +24,7 @@ from packaging.requirements import Requirement
 import dpviz
 from dpviz.privacy.budgets import Budget
 from dpviz.specification import registered
+from tests.conftest import QUICK
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -144,13 +145,43 @@ def test_every_test_has_a_marker_that_chooses_it(request: pytest.FixtureRequest)
     assert [test for test, marks in chosen.items() if {"unit", "slow"} <= marks] == []
 
 
-def test_ci_runs_the_test_command_of_the_readme() -> None:
+def test_quick_tests_of_pages_and_the_browser_exist(request: pytest.FixtureRequest) -> None:
+    """As far as they were collected; the functions of the others are there by their names."""
+    collected = {item.nodeid for item in request.session.items}
+    functions = {test.partition("[")[0] for test in collected}
+    for test in QUICK - collected:
+        function = test.partition("[")[0]
+        path, _, name = function.partition("::")
+        assert function not in functions and f"\ndef {name}(" in (ROOT / path).read_text(), test
+
+
+def test_the_gate_runs_the_test_command_of_the_readme() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
-    program = re.search(r"awk '([^']+)' README.md", script.read_text())
+    program = re.search(r"command=.*\ntests=.*", script.read_text())
     assert program
-    found = subprocess.run(["awk", program[1], "README.md"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == marked("test-command")
+    found = subprocess.run(
+        ["bash", "-c", f"{program[0]}\necho $command; echo $tests"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    command, tests = found.stdout.splitlines()
+    assert command == marked("test-command")
+    installed, _, run = command.partition(" && OPENBLAS_NUM_THREADS=1 ")
+    assert tests == f"OPENBLAS_NUM_THREADS=1 {run}" and "-m pytest" not in installed
+
+
+def test_each_nightly_step_is_explained_and_has_a_job() -> None:
+    script = (ROOT / ".ci" / "nightly").read_text()
+    steps = re.search(r"set -- ([\w -]+)", script)
+    jobs = re.search(r"step: \[(.*)\]", (ROOT / ".github" / "workflows" / "nightly.yml").read_text())
+    assert steps and jobs
+    explained = set(re.findall(r"^#   ([\w-]+) ", script, re.MULTILINE))
+    assert set(steps[1].split()) == explained == set(jobs[1].split(", "))
+    wrong = subprocess.run(["bash", ROOT / ".ci" / "nightly", "everything"], capture_output=True, text=True)
+    assert wrong.returncode == 2 and "everything is no step" in wrong.stderr
 
 
 def test_files_that_the_documents_link_to_exist() -> None:

@@ -47,7 +47,8 @@ def test_traceback_once(server):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [[], ["-n", "2", "--dist", "loadfile"]], ids=["alone", "distributed"])
 def test_second_chances_are_for_the_browser_and_are_named(tmp_path: Path, workers: list[str]) -> None:
-    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    for name in ("conftest.py", "quick.txt"):
+        shutil.copy(ROOT / "tests" / name, tmp_path)
     for folder in ("browser", "problems"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / f"test_{folder}.py").write_text(TRIED)
@@ -66,7 +67,8 @@ def test_second_chances_are_for_the_browser_and_are_named(tmp_path: Path, worker
 
 @pytest.mark.slow
 def test_three_are_too_many(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    for name in ("conftest.py", "quick.txt"):
+        shutil.copy(ROOT / "tests" / name, tmp_path)
     (tmp_path / "browser").mkdir()
     (tmp_path / "browser" / "test_browser.py").write_text(
         "import pytest\n\ntries = []\n\n\n@pytest.mark.parametrize('number', range(3))\ndef test_late(number):\n"

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
     """Return as soon as the condition holds; fail where it does not even with so much patience."""
     ends = time.monotonic() + seconds
     while not condition():

@@ -141,6 +141,7 @@ def test_two_settings_of_every_method_on_several_data_sets_in_two_slots(shell, m
     assert Path("results.csv").read_text() == sweep_to_csv(sweep.run(), sweep)
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(shell, computed, monkeypatch) -> None:
     press_ctrl_c_at(monkeypatch, "2 of 3 points")
     code, _, err = shell(f"sweep experiment.json --grid {GRID} --out results.csv")
@@ -152,6 +153,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(shell, compu
     assert Path("results.csv").read_text() == sweep_to_csv(sweep.run(), sweep)
 
 
+@pytest.mark.slow
 def test_a_single_run_that_is_stopped_says_that_it_cannot_be_continued(shell, monkeypatch: pytest.MonkeyPatch) -> None:
     press_ctrl_c_at(monkeypatch, "50 %")
     code, _, err = shell("run experiment.json --out trace.csv")
@@ -160,6 +162,7 @@ def test_a_single_run_that_is_stopped_says_that_it_cannot_be_continued(shell, mo
     assert "0 finished runs" in shell("store")[1]
 
 
+@pytest.mark.slow
 def test_ctrl_c_before_anything_runs_and_twice_ends_at_once(shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Experiment, "from_json", lambda text: signal.raise_signal(signal.SIGINT))
     code, out, err = shell("plan experiment.json")

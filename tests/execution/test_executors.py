@@ -23,7 +23,7 @@ from tests.execution.test_increments import EXPERIMENTS, same
 from tests.waiting import until
 
 PATIENCE = 60.0  # seconds until a test gives up
-pytestmark = pytest.mark.usefixtures("in_a_crowd")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_a_crowd")]
 
 
 def quick(seed: int = 0) -> Experiment:

@@ -65,5 +65,5 @@ def test_who_waits_gets_what_comes_and_is_let_go_when_the_line_closes() -> None:
     waiting.start()
     line.put("a", "run", ["a"])
     line.close()
-    waiting.join(10.0)
+    waiting.join(300.0)
     assert found in (["a", None], [None, None]) and line.take() is None

@@ -23,7 +23,7 @@ from dpviz.sweeps.sweep import Sweep
 from tests.waiting import until
 
 BENCH = Quadratic(rows=100, dimension=2)
-PATIENCE = 20.0  # seconds until a test gives up
+PATIENCE = 300.0  # seconds until a test gives up
 
 
 class Gate:

@@ -21,7 +21,7 @@ def load() -> Callable[..., AppTest]:
     """
 
     def open_page(page: str, **parameters: str | list[str]) -> AppTest:
-        app = AppTest.from_file(str(APP), default_timeout=30)
+        app = AppTest.from_file(str(APP), default_timeout=300)
         if page in {family.name for family in families.FAMILIES}:
             prefix = families.named(page).page().prefix
             parameters = {f"{prefix}_follow": "false", f"{prefix}_references": "false", **parameters}

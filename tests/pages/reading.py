@@ -177,7 +177,7 @@ def run(app: AppTest, until: str = "done", press: str | None = None, job: str | 
     if started.active:
         app.run()
         assert not app.exception
-        started.wait(30.0)
+        started.wait(300.0)
     app.run()
     assert not app.exception and started.state == until, started.message
     return app

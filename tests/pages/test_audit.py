@@ -25,7 +25,7 @@ def attacked(load: Load, **settings: str) -> AppTest:
 
 
 def ended(app: AppTest) -> AppTest:
-    app.session_state["audit_job"].job.wait(30.0)
+    app.session_state["audit_job"].job.wait(300.0)
     app.run()
     assert not app.exception and not app.session_state["audit_job"].job.active
     return app

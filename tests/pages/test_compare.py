@@ -27,7 +27,7 @@ def computed(app: AppTest) -> AppTest:
         if f"{prefix}_pins" in app.session_state:
             keys = [f"{prefix}_pin_{pinned.key}_job" for pinned in app.session_state[f"{prefix}_pins"]]
             for key in (key for key in keys if key in app.session_state):
-                app.session_state[key].job.wait(30.0)
+                app.session_state[key].job.wait(300.0)
     app.run()
     assert not app.exception
     return app

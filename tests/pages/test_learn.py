@@ -21,7 +21,7 @@ def run(app: AppTest) -> AppTest:
     for name in ("before", "after"):
         key = f"learn_{slug}_{name}"
         if key in app.session_state:
-            app.session_state[key].job.wait(30)
+            app.session_state[key].job.wait(300.0)
     app.run()
     assert not app.exception and not app.error
     return app
@@ -115,7 +115,7 @@ def test_a_run_that_fails_is_told_and_can_be_tried_again(load: Load, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(Experiment, "stream", broken)
         app = load("learn", lesson="own")
-        app.session_state["learn_own_before"].job.wait(30)
+        app.session_state["learn_own_before"].job.wait(300.0)
         app.run()
         assert not app.exception and "did not finish" in said(app)
     app.button(key="learn_again").click().run()

@@ -133,7 +133,7 @@ def test_the_lines_of_a_pin_that_came_with_a_link_are_computed(load: Load) -> No
     key = next(iter(app.session_state["accel_pins"])).key
     name = f"accel_pin_{key}_job"
     if name in app.session_state:
-        app.session_state[name].job.wait(30.0)
+        app.session_state[name].job.wait(300.0)
         app.run()
     assert not app.exception and name not in app.session_state
     run(app)
@@ -147,7 +147,7 @@ def test_a_pin_that_takes_long_is_computed_when_asked(load: Load, monkeypatch: p
     press(app, key)
     name = key.removesuffix("_start")
     if name in app.session_state:
-        app.session_state[name].job.wait(30.0)
+        app.session_state[name].job.wait(300.0)
         app.run()
     assert not any((button.key or "").endswith("_job_start") for button in app.button)
     assert not app.exception and app.session_state["accel_pins"][0].drawn.pinned_lines

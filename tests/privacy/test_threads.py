@@ -20,6 +20,8 @@ from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 
+pytestmark = pytest.mark.slow  # real processes and clocks
+
 THREADS, LONG = 4, 5_000
 NOISE = Gaussian(0.1)
 

@@ -37,7 +37,7 @@ def table(rows: int = 60) -> pd.DataFrame:
 
 @pytest.fixture
 def app() -> AppTest:
-    return AppTest.from_function(script, default_timeout=30).run()
+    return AppTest.from_function(script, default_timeout=300).run()
 
 
 def upload(app: AppTest, frame: pd.DataFrame | bytes, name: str = "table.csv") -> AppTest:

@@ -76,7 +76,7 @@ def script() -> None:
 
 @pytest.fixture
 def app() -> AppTest:
-    return AppTest.from_function(script, default_timeout=20).run()
+    return AppTest.from_function(script, default_timeout=300).run()
 
 
 def test_values_are_the_declared_defaults_and_the_address_is_empty(app: AppTest) -> None:
@@ -163,7 +163,7 @@ def test_half_a_step_is_a_mistake(app: AppTest) -> None:
 
 @pytest.mark.parametrize("text", ["1e400", "-inf", "nan", "many", ""])
 def test_an_address_with_nonsense_falls_back_to_the_default(text: str) -> None:
-    app = AppTest.from_function(script, default_timeout=20)
+    app = AppTest.from_function(script, default_timeout=300)
     app.query_params["p_hb_iterations"] = text
     app.run()
     assert not app.exception and app.session_state["values"]["iterations"] == 100
@@ -178,7 +178,7 @@ def test_the_address_restores_every_kind_of_control(app: AppTest) -> None:
     app.pills(key="p_several").set_value(["a", "b"])
     app.run()
     assert not app.exception
-    again = AppTest.from_function(script, default_timeout=20)
+    again = AppTest.from_function(script, default_timeout=300)
     for name, value in app.session_state["query"].items():
         again.query_params[name] = value
     again.run()

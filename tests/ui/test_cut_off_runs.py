@@ -43,7 +43,7 @@ def _page() -> None:
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_a_run_that_was_cut_off_shows_what_had_arrived(problem: str) -> None:
-    app = AppTest.from_function(_page, default_timeout=60)
+    app = AppTest.from_function(_page, default_timeout=300)
     app.session_state["problem"] = problem
     app.run()
     assert not app.exception, app.exception[0].stack_trace

@@ -31,7 +31,7 @@ def csv(frame: pd.DataFrame) -> bytes:
 
 @pytest.fixture
 def app() -> AppTest:
-    return AppTest.from_function(script, default_timeout=30).run()
+    return AppTest.from_function(script, default_timeout=300).run()
 
 
 def upload(app: AppTest, data: bytes, name: str = "table.csv") -> AppTest:

@@ -48,12 +48,12 @@ def losses(rows: int = 60) -> pd.DataFrame:
 
 @pytest.fixture
 def app() -> AppTest:
-    return AppTest.from_function(learning, default_timeout=30).run()
+    return AppTest.from_function(learning, default_timeout=300).run()
 
 
 @pytest.fixture
 def matrix() -> AppTest:
-    return upload(AppTest.from_function(strategies, default_timeout=30).run(), losses())
+    return upload(AppTest.from_function(strategies, default_timeout=300).run(), losses())
 
 
 def upload(app: AppTest, frame: pd.DataFrame | bytes) -> AppTest:

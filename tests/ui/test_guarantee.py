@@ -22,7 +22,7 @@ def _line() -> None:
 
 
 def test_a_method_under_a_filter_has_a_guarantee_line() -> None:
-    app = AppTest.from_function(_line, default_timeout=60).run()
+    app = AppTest.from_function(_line, default_timeout=300).run()
     assert not app.exception
     names = {metric.label: metric.value for metric in app.metric}
     assert names["Budget of each method"] == "ρ = 0.02" and names["Noise, first → last step"]

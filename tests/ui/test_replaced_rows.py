@@ -66,7 +66,7 @@ def type_into(app: AppTest, name: str, changes: dict[str, object]) -> None:
 def prepared(kind: str, data: bytes) -> tuple[object, np.ndarray]:
     """What the panel makes of a file by its own proposals and the same declarations, without its identity."""
     number = kind == "number"
-    app = AppTest.from_function(script, kwargs={"kind": "plain" if number else kind}, default_timeout=30).run()
+    app = AppTest.from_function(script, kwargs={"kind": "plain" if number else kind}, default_timeout=300).run()
     app.file_uploader[0].upload("table.csv", data, "text/csv")
     confirmed(app.run())
     assert not app.exception and not app.error

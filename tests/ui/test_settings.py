@@ -123,7 +123,7 @@ def script() -> None:
 
 @pytest.mark.parametrize("number", range(len(presets.PRESETS)), ids=lambda number: presets.PRESETS[number].name)
 def test_the_controls_rebuild_every_preset_exactly(number: int) -> None:
-    app = AppTest.from_function(script, default_timeout=20)
+    app = AppTest.from_function(script, default_timeout=300)
     app.session_state["preset"] = number
     app.run()
     assert not app.exception
@@ -131,6 +131,6 @@ def test_the_controls_rebuild_every_preset_exactly(number: int) -> None:
 
 
 def test_without_a_preset_the_controls_show_the_first_one() -> None:
-    app = AppTest.from_function(script, default_timeout=20).run()
+    app = AppTest.from_function(script, default_timeout=300).run()
     assert not app.exception
     assert app.session_state["experiment"] == presets.PRESETS[0].experiment

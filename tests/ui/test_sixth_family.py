@@ -39,7 +39,7 @@ def visit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., AppT
     monkeypatch.setattr(navigation, "_built", False)
 
     def opened(**parameters: str) -> AppTest:
-        app = AppTest.from_file(str(tmp_path / "app.py"), default_timeout=30)
+        app = AppTest.from_file(str(tmp_path / "app.py"), default_timeout=300)
         for name, value in parameters.items():
             app.query_params[name] = value
         app.run()
@@ -68,7 +68,7 @@ def test_it_plans_runs_and_shows(visit: Callable[..., AppTest]) -> None:
     assert app.metric[0].value == "ε = 2" and "Guarantee of the method" in " ".join(e.value for e in app.markdown)
     app.button(key="momentum_run").click().run()
     job = app.session_state["momentum_job"].job
-    job.wait(30)
+    job.wait(300.0)
     app.run()
     assert not app.exception and job.state == "done", job.message
     table = app.dataframe[-1].value
@@ -82,7 +82,7 @@ def test_its_settings_can_be_swept(visit: Callable[..., AppTest]) -> None:
     app.session_state["momentum_tabs"] = "Sweep"
     app.run().button(key="momentum_vary_sweep_run").click().run()
     job = app.session_state["momentum_vary_sweep_job"].job
-    job.wait(30)
+    job.wait(300.0)
     app.run()
     assert not app.exception and job.state == "done", job.message
     assert job.result.series("Momentum")[0].tolist() == [0.0, 0.99]

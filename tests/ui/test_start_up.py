@@ -35,7 +35,7 @@ def test_no_page_imports_the_expensive_parts_of_scipy() -> None:
 
 def test_garbage_is_collected_now_and_then_and_not_after_every_move(monkeypatch: pytest.MonkeyPatch) -> None:
     collected: list[int] = []
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30).run()
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=300).run()
     monkeypatch.setattr(gc, "collect", lambda *generation: collected.append(1))
     for _ in range(20):
         app.run()

@@ -31,7 +31,7 @@ def _page() -> None:
 
 @pytest.fixture(scope="module")
 def page() -> AppTest:
-    app = AppTest.from_function(_page, default_timeout=60).run()
+    app = AppTest.from_function(_page, default_timeout=300).run()
     assert not app.exception
     return app
 

@@ -16,7 +16,7 @@ from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.sweeps.sweep import Sweep
 from dpviz.ui.experiment import sweep as sweep_panel
 
-PATIENCE = 20.0  # seconds until a test gives up
+PATIENCE = 300.0  # seconds until a test gives up
 
 
 def page() -> None:
@@ -49,7 +49,7 @@ def page() -> None:
 @pytest.fixture
 def load() -> Callable[..., AppTest]:
     def open_page(**state: object) -> AppTest:
-        app = AppTest.from_function(page, default_timeout=20)
+        app = AppTest.from_function(page, default_timeout=300)
         for name, value in state.items():
             app.session_state[name] = value
         app.run()

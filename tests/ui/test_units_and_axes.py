@@ -53,7 +53,7 @@ def _page() -> None:
 def page() -> AppTest:
     unit = Quadratic.unit
     try:
-        app = AppTest.from_function(_page, default_timeout=60).run()
+        app = AppTest.from_function(_page, default_timeout=300).run()
     finally:
         Quadratic.unit = unit  # type: ignore[method-assign]
     assert not app.exception

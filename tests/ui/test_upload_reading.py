@@ -26,7 +26,7 @@ def written(separator: str = ";", decimal: str = ",", header: bool = True) -> by
 
 @pytest.fixture
 def app() -> AppTest:
-    return AppTest.from_function(script, default_timeout=30).run()
+    return AppTest.from_function(script, default_timeout=300).run()
 
 
 def upload(app: AppTest, data: bytes, name: str = "table.csv") -> AppTest:

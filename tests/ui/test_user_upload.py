@@ -22,7 +22,7 @@ def panel() -> None:
 def app() -> AppTest:
     x = np.arange(120.0)
     columns = {"age": x % 7, "height": x % 11, "sick": np.where(x % 3 == 0, "yes", "no"), "who": x % 30}
-    app = AppTest.from_function(panel, default_timeout=30).run()
+    app = AppTest.from_function(panel, default_timeout=300).run()
     app.file_uploader[0].upload("table.csv", pd.DataFrame(columns).to_csv(index=False).encode(), "text/csv")
     confirmed(app.run())
     app.selectbox(key="p_users_upload_target").set_value("sick").run()

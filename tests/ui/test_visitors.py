@@ -35,6 +35,8 @@ from dpviz.ui.visitors import Visitor
 from tests import waiting
 from tests.apart import apart
 
+pytestmark = pytest.mark.slow  # real processes and clocks
+
 PATIENCE = 20.0
 # Read on busy servers only.
 RARELY_READ = {
